@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 from kinspect.inspector.capture.sweep_axes import Axis, count
+from kinspect.inspector.compare.sweep.results import Sweep
 from kinspect.inspector.compare.sweep.running import SweepRequest, collect
-from kinspect.inspector.compare.sweep.table import Sweep
 from kinspect.inspector.pipeline.jobs import Request
 
 ROOT = Path(__file__).parent.parent

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.explain.code.explain import explain_finding, explain_instruction
+from kinspect.inspector.explain.code.explanations import explain_finding, explain_instruction
 from kinspect.inspector.explain.code.meanings import meaning
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.explain.code.links import Links
-from kinspect.inspector.explain.code.reading import Reading, reading_of
+from kinspect.inspector.explain.code.reading import KernelReading, reading_of
 from kinspect.inspector.explain.code.texts import Texts, lines_of
 from kinspect.inspector.model import SourceLoc
 
@@ -21,7 +21,7 @@ TTGIR = sorted((DATA / "ttgir").glob("*.ttgir"))
 LLC = shutil.which("llc-22")
 
 
-def read(source: str | None, **texts: Path | str) -> Reading:
+def read(source: str | None, **texts: Path | str) -> KernelReading:
     """A reading of texts as if they lay together; the source has 100 empty lines."""
     lines: dict[str, Sequence[str]] = {
         kind: lines_of(text.read_text("utf-8") if isinstance(text, Path) else text)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector import machines
-from kinspect.inspector.explain.code.marks import Marks
-from kinspect.inspector.explain.code.reading import Reading, kernel_of, reading_of
+from kinspect.inspector.explain.code.marks import LineMarks
+from kinspect.inspector.explain.code.reading import KernelReading, kernel_of, reading_of
 from kinspect.inspector.explain.code.texts import Texts, lines_of
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow.counter_values import outstanding_counts
@@ -31,12 +31,12 @@ def text_of(arch: str, body: str) -> str:
     return HEAD.format(arch=arch) + body + TAIL
 
 
-def reading_of_text(text: str, report: KernelReport | None = None) -> Reading:
+def reading_of_text(text: str, report: KernelReport | None = None) -> KernelReading:
     return reading_of(report, Texts({"amdgcn": lines_of(text)}, {"amdgcn": "k.s"}, {}))
 
 
 @functools.cache
-def opened(path: Path) -> tuple[KernelReport, Reading]:
+def opened(path: Path) -> tuple[KernelReport, KernelReading]:
     text = path.read_text("utf-8")
     report = analyze_text(text, Context(str(path), rules=recommended_pack()))[0]
     return report, reading_of_text(text, report)
@@ -338,7 +338,7 @@ def test_findings_stand_at_their_lines() -> None:
         ),
         *("fix", "f"),
     )
-    marks = Marks(replace(report, findings=(found,)), source="kernels/triton_kernels.py")
+    marks = LineMarks(replace(report, findings=(found,)), source="kernels/triton_kernels.py")
     assert marks.finding_lines() == (11, 29)
     assert marks.findings(11) == (found,)
     assert marks.findings(12) == ()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.explain.code.explain import explain_instruction
+from kinspect.inspector.explain.code.explanations import explain_instruction
 from kinspect.inspector.explain.code.folds import all_folds
-from kinspect.inspector.explain.code.reading import Reading, reading_of
+from kinspect.inspector.explain.code.reading import KernelReading, reading_of
 from kinspect.inspector.explain.code.texts import Texts, lines_of, texts_of, texts_of_file
 from kinspect.inspector.explain.code.uses import uses
 from kinspect.inspector.isa.objects.disasm import find_disassemblers
@@ -76,7 +76,7 @@ def test_a_file_can_be_read_without_a_report() -> None:
     assert max(one.get("vmcnt") or 0 for one in counts) > 0  # the file names its target
 
 
-def use_all(reading: Reading, lines: Sequence[str]) -> None:
+def use_all(reading: KernelReading, lines: Sequence[str]) -> None:
     """Asks everything of every line."""
     for kind in reading.texts.kinds:
         all_folds(kind, reading.texts.lines[kind], reading.function)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.explain.code.folds import HIDDEN_FIRST, all_folds, folded_first, folds
-from kinspect.inspector.explain.code.spans import NAMES, STRING, spans, within_strings
+from kinspect.inspector.explain.code.highlighting import CLASS_STYLES, STRING, spans, within_strings
 from kinspect.inspector.explain.code.texts import TEXTS, lines_of
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup
@@ -141,9 +141,9 @@ def test_assembly_is_coloured_by_what_it_does() -> None:
 
 
 def test_every_class_of_instruction_has_a_colour_that_there_is() -> None:
-    assert set(NAMES) <= set(CLASSES)
-    assert set(NAMES.values()) <= STYLES
-    assert {name for name in CLASSES if name not in NAMES} == {
+    assert set(CLASS_STYLES) <= set(CLASSES)
+    assert set(CLASS_STYLES.values()) <= STYLES
+    assert {name for name in CLASSES if name not in CLASS_STYLES} == {
         *("nop", "hint", "message", "unknown")
     }
 

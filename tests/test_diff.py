@@ -12,8 +12,13 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.compare.diff.reports import Named, Options, diff_kernels, diff_reports
-from kinspect.inspector.compare.diff.results import Change, DiffReport, KernelDiff
+from kinspect.inspector.compare.diff.reports import (
+    DiffOptions,
+    NamedReport,
+    diff_kernels,
+    diff_reports,
+)
+from kinspect.inspector.compare.diff.results import DiffReport, FigureChange, KernelDiff
 from kinspect.inspector.compare.diff.tolerances import JUDGED, Tolerances, tolerances_of
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats import diff as text_form
@@ -120,7 +125,7 @@ def compared(left: KernelReport, right: KernelReport, *tolerances: str) -> Kerne
     return diff_kernels(left, right, tolerances_of(tolerances))
 
 
-def change(pair: KernelDiff, name: str) -> Change:
+def change(pair: KernelDiff, name: str) -> FigureChange:
     (one,) = [c for c in pair.changes if c.name == name]
     return one
 
@@ -518,7 +523,9 @@ def report_of(*kernels: KernelReport, errors: tuple[ErrorRecord, ...] = ()) -> R
 
 
 def diff(left: Report, right: Report) -> DiffReport:
-    return diff_reports(Named("A", left), Named("B", right), Options(NONE), lambda _: None)
+    return diff_reports(
+        NamedReport("A", left), NamedReport("B", right), DiffOptions(NONE), lambda _: None
+    )
 
 
 def test_a_report_lists_the_worst_first_and_names_what_is_missing() -> None:

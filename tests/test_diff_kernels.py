@@ -19,8 +19,8 @@ from kinspect.inspector.compare.diff.isa import (
     function_for,
     functions_of,
 )
-from kinspect.inspector.compare.diff.option_sets import OptionSet, option_set
 from kinspect.inspector.compare.diff.reports import MOST_ISA
+from kinspect.inspector.compare.diff.running import OptionSet, option_set
 from kinspect.inspector.compile.tritons import known_tritons
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.disasm import find_disassemblers

@@ -12,11 +12,11 @@ from subprocess import CompletedProcess
 
 import pytest
 from kinspect.inspector.formats import environment as render
-from kinspect.inspector.host.env.facts import Fact, Gpu, Report, Verdict
+from kinspect.inspector.host.env.facts import InstalledGpu, MachineFact, MachineReport, Verdict
 from kinspect.inspector.host.env.gpus import clock_limit, gpus
 from kinspect.inspector.host.env.host import Host, User, run_program, this_host
 from kinspect.inspector.host.env.knobs import knobs
-from kinspect.inspector.host.env.software import software_facts
+from kinspect.inspector.host.env.machine import software_facts
 from kinspect.inspector.host.env.system import check
 
 Tool = Callable[..., "CompletedProcess[str]"]
@@ -87,7 +87,7 @@ MI300X = {
 BARE = {"/proc/sys/kernel/numa_balancing": "1\n"}
 
 
-def by_name(report: Report) -> dict[str, Fact]:
+def by_name(report: MachineReport) -> dict[str, MachineFact]:
     return {fact.name: fact for fact in report.facts}
 
 
@@ -103,7 +103,9 @@ def test_a_machine_without_a_gpu(tmp_path: Path) -> None:
 
 def test_an_mi300x_as_delivered(tmp_path: Path) -> None:
     report = check(host_at(put(tmp_path, MI300X)), "python")
-    assert report.gpus == (Gpu(1, "gfx942", "aqua_vanjaram", "/sys/class/drm/renderD128/device"),)
+    assert report.gpus == (
+        InstalledGpu(1, "gfx942", "aqua_vanjaram", "/sys/class/drm/renderD128/device"),
+    )
     assert [f.name for f in report.worth_changing] == [
         *("numa_balancing", "clock1", "HIP_FORCE_DEV_KERNARG")
     ]
@@ -173,7 +175,9 @@ def test_the_clock_limit(text: str, limit: int | None) -> None:
 # --------------------------------------------------------------------------- rights
 
 
-def rights(tmp_path: Path, user: User, monkeypatch: pytest.MonkeyPatch, allowed: bool) -> Report:
+def rights(
+    tmp_path: Path, user: User, monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> MachineReport:
     monkeypatch.setattr("os.access", lambda path, mode: allowed)
     return check(host_at(put(tmp_path, MI300X), {"HIP_FORCE_DEV_KERNARG": "1"}, user), "p")
 

@@ -14,7 +14,13 @@ from subprocess import CompletedProcess
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.host.env.changing import ChangeOutcome, Step, apply, planned_reset, reset
+from kinspect.inspector.host.env.changing import (
+    ChangeOutcome,
+    ChangeResult,
+    apply,
+    planned_reset,
+    reset,
+)
 from kinspect.inspector.host.env.host import Host, User
 from kinspect.inspector.host.env.ledger import Ledger, ledger
 from kinspect.inspector.host.env.settings import command, plan
@@ -91,7 +97,7 @@ def state(kernel: Kernel) -> tuple[str | None, str | None, str]:
     return kernel.text(NUMA), kernel.text(LEVEL), re.findall(r"1:\s+(\d+)Mhz", text)[0]
 
 
-def outcomes(steps: list[Step]) -> list[ChangeOutcome]:
+def outcomes(steps: list[ChangeResult]) -> list[ChangeOutcome]:
     return [step.outcome for step in steps]
 
 

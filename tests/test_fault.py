@@ -23,9 +23,9 @@ from kinspect.inspector import machines
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats import fault as render
 from kinspect.inspector.host.fault.addresses import addresses_of
-from kinspect.inspector.host.fault.objects import find_saved, parse_uri, saved_name
-from kinspect.inspector.host.fault.parse import parse_report
-from kinspect.inspector.host.fault.running import explain, read_reports, report_files
+from kinspect.inspector.host.fault.explanation import explain
+from kinspect.inspector.host.fault.parse import parse_report, read_reports, report_files
+from kinspect.inspector.host.fault.saved_code import find_saved, parse_uri, saved_name
 from kinspect.inspector.host.fault.suspects import outstanding_at, trap_at
 from kinspect.inspector.host.fault.values import FaultReport
 from kinspect.inspector.isa.assembly import parse_text
@@ -245,18 +245,18 @@ def test_saved_code_objects_are_found_by_name(tmp_path: Path, prefix: str) -> No
     (tmp_path / f"9{saved_name(URI)}").write_bytes(b"another")
     path = tmp_path / f"{prefix}{saved_name(URI)}"
     path.write_bytes(b"x")
-    assert find_saved(URI, tmp_path) == path
+    assert find_saved(URI, [tmp_path]) == path
 
 
 def test_or_by_size_where_that_is_clear(tmp_path: Path) -> None:
     cache = tmp_path / "ABCDEF"
     cache.mkdir()
     shutil.copy(ADD, cache / "add.hsaco")
-    assert find_saved(URI, tmp_path) == cache / "add.hsaco"
+    assert find_saved(URI, [tmp_path]) == cache / "add.hsaco"
     other = bytearray(ADD.read_bytes())
     other[-1] ^= 1
     (tmp_path / "other.hsaco").write_bytes(bytes(other))
-    assert find_saved(URI, tmp_path) is None
+    assert find_saved(URI, [tmp_path]) is None
 
 
 def test_a_part_of_a_file_is_read_where_it_lies(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from unittest.mock import ANY
 import pytest
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.host.fault import agent
-from kinspect.inspector.host.fault.objects import saved_name
+from kinspect.inspector.host.fault.saved_code import saved_name
 
 ADD = Path(__file__).parent / "data" / "elf" / "triton.gfx90a.hsaco"
 URI = f"memory://99#offset=0x55d0c0de0000&size={ADD.stat().st_size}"
@@ -244,28 +244,26 @@ def touch(path: Path) -> Path:
 def test_where_it_is_found(tmp_path: Path, place: str) -> None:
     library = touch(tmp_path / place)
     environ = {"ROCM_PATH": str(tmp_path / "given"), "LD_LIBRARY_PATH": f":{tmp_path / 'ld'}"}
-    folders = agent.places(environ, [tmp_path / "venv"], tmp_path)
-    assert agent.find_agent(folders).path == library
+    folders = agent.library_folders(environ, [tmp_path / "venv"], tmp_path)
+    assert agent.find_agent(folders) == library
 
 
 def test_the_newest_rocm_first(tmp_path: Path) -> None:
     for version in ("6.3.0", "10.0.2", "7.2.1"):
         touch(tmp_path / "opt" / f"rocm-{version}" / "lib" / "librocm-debug-agent.so.2")
-    found = agent.find_agent(agent.places({}, [], tmp_path)).path
+    found = agent.find_agent(agent.library_folders({}, [], tmp_path))
     assert "rocm-10.0.2" in str(found)
 
 
 def test_nowhere(tmp_path: Path) -> None:
     with pytest.raises(KinspectError, match="was not found") as raised:
-        agent.find_agent(agent.places({}, [], tmp_path))
+        agent.find_agent(agent.library_folders({}, [], tmp_path))
     assert raised.value.exit_code == 125
 
 
 def test_a_library_whose_path_has_blanks_goes_by_its_name(tmp_path: Path) -> None:
     library = touch(tmp_path / "my rocm" / "librocm-debug-agent.so.2")
-    made, _ = agent.environment(
-        {"LD_LIBRARY_PATH": "/x"}, agent.Agent(library), "-a", tmp_path / "cache"
-    )
+    made = agent.environment({"LD_LIBRARY_PATH": "/x"}, library, "-a", tmp_path / "cache")
     assert made["HSA_TOOLS_LIB"] == "librocm-debug-agent.so.2"
     assert made["LD_LIBRARY_PATH"] == f"{library.parent}:/x"
 

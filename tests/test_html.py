@@ -9,8 +9,12 @@ from pathlib import Path
 import lxml.html
 import pytest
 from kinspect.inspector.formats.html import svg
-from kinspect.inspector.formats.html.data import MOST_IN_FULL, levels, shown
 from kinspect.inspector.formats.html.page import write_profile, write_report
+from kinspect.inspector.formats.html.page_kernels import (
+    MOST_IN_FULL,
+    occupancy_levels,
+    page_kernels,
+)
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
 from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.analysis import Context
@@ -33,7 +37,7 @@ def attend() -> KernelReport:
 
 def page_of(*kernels: KernelReport, errors: tuple[ErrorRecord, ...] = ()) -> str:
     out = io.StringIO()
-    write_report(Report("x.py", {}, kernels, errors), shown(kernels), out)
+    write_report(Report("x.py", {}, kernels, errors), page_kernels(kernels), out)
     return out.getvalue()
 
 
@@ -70,7 +74,7 @@ def test_figures_of_the_report_stand_in_it(attend: KernelReport) -> None:
 
 
 def test_levels_are_those_of_the_occupancy(attend: KernelReport) -> None:
-    found = levels(attend)
+    found = occupancy_levels(attend)
     waves = attend.metrics["occupancy.waves_per_eu"].value
     assert waves in [level.waves_per_eu for level in found]
     here = next(level for level in found if level.waves_per_eu == waves)
@@ -113,8 +117,10 @@ def test_pieces_of_a_bar_are_as_wide_as_their_part() -> None:
 
 
 def test_a_point_on_the_roof_is_drawn_on_it() -> None:
-    roof = svg.Roof(1e15, 5e12)
-    drawn = svg.roofline([svg.Point("low", 10.0, 10 * 5e12), svg.Point("high", 1000.0, 1e15)], roof)
+    roof = svg.RooflineRoof(1e15, 5e12)
+    drawn = svg.roofline(
+        [svg.RooflinePoint("low", 10.0, 10 * 5e12), svg.RooflinePoint("high", 1000.0, 1e15)], roof
+    )
     (path,) = re.findall(r'class="line" d="([^"]*)"', drawn)
     (x0, y0), (x1, y1), (x2, y2) = [
         tuple(map(float, pair.split())) for pair in re.findall(r"[ML]([\d.]+ [\d.]+)", path)
@@ -167,7 +173,7 @@ def test_a_profiles_page_links_measured_kernels_to_analysed_ones(attend: KernelR
     one = kernel(metrics=(busy, *roof), match=KernelMatch("likely", (attend.id,), ("name",)))
     out = io.StringIO()
     run = profile(one, reports=(attend,))
-    write_profile(run, shown(run.reports), out)
+    write_profile(run, page_kernels(run.reports), out)
     page = out.getvalue()
     tree = lxml.html.fromstring(page)
     assert tree.xpath("//a[@href='#k0']")
@@ -185,7 +191,7 @@ def test_the_code_of_a_file_of_many_kernels_is_held_once() -> None:
     """A library's file with a thousand kernels once took gigabytes: each kept all of its lines."""
     path = Path(__file__).parent / "data" / "small_gfx942.s"
     (report,) = analysis.analyze_text(path.read_text(), Context(str(path)))
-    pictures = shown([report] * (MOST_IN_FULL + 20))
+    pictures = page_kernels([report] * (MOST_IN_FULL + 20))
     assert pictures[0].code
     assert all(picture.code is pictures[0].code for picture in pictures[:MOST_IN_FULL])
     assert not any(picture.code for picture in pictures[MOST_IN_FULL:])

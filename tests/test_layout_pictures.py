@@ -19,8 +19,7 @@ from xml.etree import ElementTree
 
 import pytest
 from kinspect.inspector.cli.group import run
-from kinspect.inspector.explain.layout_drawn import drawn
-from kinspect.inspector.explain.layout_values import values_of
+from kinspect.inspector.explain.layout_values import drawing_of, values_of
 from kinspect.inspector.formats import layout_svg, layout_text
 from kinspect.inspector.ttgir.holders import holders_of
 from kinspect.inspector.ttgir.layouts import to_linear
@@ -92,7 +91,7 @@ def rendered(text: str, shape: Sequence[int], *, memory: bool = False) -> tuple[
     of = f"{'x'.join(map(str, shape))}xf16, {text}"
     of = f"!ttg.memdesc<{of}, #ttg.shared_memory, mutable>" if memory else f"tensor<{of}>"
     (value,) = values_of(parse_ttgir(f"module {{\n%0 = test.op : {of}\n}}", of))
-    item = drawn([value], BANKS)
+    item = drawing_of([value], BANKS)
     stream = io.StringIO()
     layout_text.write([item], stream, color=False)
     return stream.getvalue(), item
@@ -341,7 +340,7 @@ def test_of_a_part_its_allocation_is_drawn() -> None:
     of = f"!ttg.memdesc<64x16xf16, {text}, #ttg.shared_memory, mutable, 64x64>"
     (value,) = values_of(parse_ttgir(f"module {{\n%0 = test.op : {of}\n}}", of))
     stream = io.StringIO()
-    layout_text.write([drawn([value], BANKS)], stream, color=False)
+    layout_text.write([drawing_of([value], BANKS)], stream, color=False)
     assert "part of 64×64" in stream.getvalue()
     assert stream.getvalue().split("\n\n", 1)[1] == whole.split("\n\n", 1)[1]
 

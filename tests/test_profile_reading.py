@@ -63,7 +63,7 @@ def test_a_pass_of_counters_is_no_further_launch_of_the_program() -> None:
     shown = two_passes()
     gemm = shown.kernels[0]
     assert gemm.metrics["measured.dispatches"].value == 3
-    assert profile_view.launches(gemm) == 3
+    assert profile_view.launch_count(gemm) == 3
     said = "3 dispatches (6 in all 2 passes), 1 warm-up left out: 20 ns at the median"
     assert said in text(shown)
     row = next(line.split() for line in text(shown).splitlines() if line.startswith("  52.0 "))
@@ -77,7 +77,7 @@ def test_one_total_everywhere() -> None:
     document = profile_json.to_dict(shown)["kernels"][0]
     assert document["duration"]["total"] == 1_040
     assert document["metrics"]["measured.duration.total"]["value"] == 1_040
-    assert profile_view.total(gemm) == 1_040
+    assert gemm.total_ns == 1_040
     line = next(line for line in of_profile(shown) if line.key == gemm.id)
     column = next(column for column in columns([line]) if column.name == "total")
     assert column.read(line) == 1_040
@@ -97,8 +97,8 @@ def test_runs_are_compared_and_not_the_replays_of_their_passes() -> None:
 def test_processes_of_one_run_add_up() -> None:
     rows = [(GEMM, 100, 1_000), (GEMM, 2_000, 10)]
     shown = read(run_of(("SQ_WAVES", rows), ("SQ_WAVES", rows)))
-    assert profile_view.launches(shown.kernels[0]) == 4
-    assert profile_view.total(shown.kernels[0]) == 2_020
+    assert profile_view.launch_count(shown.kernels[0]) == 4
+    assert shown.kernels[0].total_ns == 2_020
 
 
 def test_rows_say_which_device_they_are_of() -> None:
@@ -113,8 +113,8 @@ def test_rows_say_which_device_they_are_of() -> None:
 
 def test_the_total_is_of_the_dispatches_that_the_share_is_of() -> None:
     shown = two_passes()
-    totals = [profile_view.total(one) for one in shown.kernels]
-    shares = [profile_view.share(one, shown) for one in shown.kernels]
+    totals = [kernel.total_ns for kernel in shown.kernels]
+    shares = [profile_view.share_of_time(kernel) for kernel in shown.kernels]
     assert totals == pytest.approx([1_040, 960])  # the warm-up of 1 us is in both
     assert shares == pytest.approx([52, 48])
 
@@ -127,8 +127,8 @@ def test_a_workload_of_rocprof_compute_repeats_the_program() -> None:
             row = builder.dispatch(builder.shape(replace(GEMM, process=number)), place)
             builder.add_counter_value(row, f"COUNTER_{number}", 1.0)
     shown = read(builder.finish())
-    assert profile_view.launches(shown.kernels[0]) == 3
-    assert profile_view.dispatches(shown.kernels[0]) == "3 dispatches (12 in all 4 passes)"
+    assert profile_view.launch_count(shown.kernels[0]) == 3
+    assert profile_view.dispatch_text(shown.kernels[0]) == "3 dispatches (12 in all 4 passes)"
 
 
 def test_a_profilers_summary_shows_its_totals_and_means() -> None:
@@ -141,7 +141,7 @@ def test_a_profilers_summary_shows_its_totals_and_means() -> None:
 
 
 def test_times_that_do_not_scatter_are_said_once() -> None:
-    assert profile_view.spread(spread(5_000.0, 5_000.0)) == "5 us each"
+    assert profile_view.time_range(spread(5_000.0, 5_000.0)) == "5 us each"
 
 
 def test_more_than_all_of_it_is_doubted() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from kinspect.inspector.compare.profiles import compare
-from kinspect.inspector.explain import profile_view
+from kinspect.inspector.explain import profile_view, quantities
 from kinspect.inspector.formats import profile_diff, profile_json, profile_text, timeline
 from kinspect.inspector.recording import KernelMatch, TopKernel
 from msgspec.structs import replace
@@ -38,7 +38,7 @@ def text(*args: object, **options: bool) -> str:
     ],
 )
 def test_durations_have_a_fitting_unit(ns: float | None, said: str) -> None:
-    assert profile_view.duration(ns) == said
+    assert quantities.duration(ns) == said
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_durations_have_a_fitting_unit(ns: float | None, said: str) -> None:
     [(None, "-"), (16_384.0, "16,384"), (0.25, "0.25"), (2_500_000, "2.5 M"), (1.3e12, "1.3 T")],
 )
 def test_figures_are_exact_below_a_million(number: float | None, said: str) -> None:
-    assert profile_view.scaled(number) == said
+    assert quantities.scaled(number) == said
 
 
 def test_workgroups_round_up() -> None:
-    assert profile_view.workgroups(ATTEND) == 1024 * 2
-    assert profile_view.workgroups(replace(ATTEND, grid=(300, 1, 1))) == 2
-    assert profile_view.workgroups(COPY) is None
+    assert profile_view.workgroup_count(ATTEND) == 1024 * 2
+    assert profile_view.workgroup_count(replace(ATTEND, grid=(300, 1, 1))) == 2
+    assert profile_view.workgroup_count(COPY) is None
 
 
 def test_text_names_the_run_its_parts_and_the_times() -> None:
@@ -247,6 +247,6 @@ def test_spread_of_the_maker_is_what_it_says() -> None:
 
 def test_a_register_count_that_is_not_known_is_not_shown() -> None:
     known = kernel()
-    assert "SGPR 48" in profile_view.launch(known)
+    assert "SGPR 48" in profile_view.launch_text(known)
     unknown = replace(known, shape=replace(known.shape, sgpr=None))
-    assert "SGPR" not in profile_view.launch(unknown)
+    assert "SGPR" not in profile_view.launch_text(unknown)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kinspect.inspector.capture.sweep_axes import axes_of
 from kinspect.inspector.compare.sweep import cluster
-from kinspect.inspector.compare.sweep.running import Done, SweepRequest, collect, sweep
+from kinspect.inspector.compare.sweep.running import PointDone, SweepRequest, collect, sweep
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.pipeline.jobs import Request
@@ -77,7 +77,7 @@ def test_a_cluster_gives_what_this_machine_gives_though_a_worker_is_killed(
         assert found.threads == 2
         work = cluster.work_for(triton_key(), None)
         for event in sweep(request_, found.executor, work):
-            if not isinstance(event, Done):
+            if not isinstance(event, PointDone):
                 continue
             rows.append(event.row)
             if len(rows) == 3:  # both are at work on the next ones
@@ -94,7 +94,7 @@ def test_a_cluster_gives_what_this_machine_gives_though_a_worker_is_killed(
         again = [
             event.row
             for event in sweep(request_, found.executor, cluster.work_for(triton_key(), None))
-            if isinstance(event, Done)
+            if isinstance(event, PointDone)
         ]
     assert by_point(again) == expected
     assert all(row.from_store for row in again)
@@ -125,7 +125,7 @@ def test_a_worker_with_another_triton_is_refused(
 ) -> None:
     with cluster.connected(local_cluster.scheduler_address) as found:
         work = cluster.work_for("another build", None)
-        rows = [e.row for e in sweep(request_, found.executor, work) if isinstance(e, Done)]
+        rows = [e.row for e in sweep(request_, found.executor, work) if isinstance(e, PointDone)]
     assert rows
     assert all(row.figures is None for row in rows)
     assert all("another build of Triton" in row.error.message for row in rows)

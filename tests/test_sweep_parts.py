@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 from kinspect.inspector.capture.sweep_axes import Axis, axes_of, count
 from kinspect.inspector.compare.sweep.figures import Figures, decode, encode
 from kinspect.inspector.compare.sweep.pareto import front, objectives_of
-from kinspect.inspector.compare.sweep.table import (
-    Point,
-    Row,
-    distinction,
-    sort_key,
-    sorted_lines,
-    tables_of,
-)
+from kinspect.inspector.compare.sweep.results import PointResult, SweepPoint
+from kinspect.inspector.compare.sweep.table import distinction, sort_column, sorted_lines, tables_of
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 from msgspec.structs import replace
@@ -65,12 +59,12 @@ def test_a_name_given_twice_is_one_axis() -> None:
     assert count(axes_of(["a=1..3", "b=1..4"])) == 12
 
 
-def point(number: int, **values: Any) -> Point:
-    return Point((0, 0, number), "k.py", Variant("k", "gfx942", 64, "module {}", {}), values)
+def point(number: int, **values: Any) -> SweepPoint:
+    return SweepPoint((0, 0, number), "k.py", Variant("k", "gfx942", 64, "module {}", {}), values)
 
 
-def rows_of(figures: list[Figures | None]) -> list[Row]:
-    return [Row(point(n, n=n), one, None, False, 0.0) for n, one in enumerate(figures)]
+def rows_of(figures: list[Figures | None]) -> list[PointResult]:
+    return [PointResult(point(n, n=n), one, None, False, 0.0) for n, one in enumerate(figures)]
 
 
 small = st.one_of(st.none(), st.integers(0, 3))
@@ -231,9 +225,9 @@ def test_sorting_keeps_numbers_and_puts_the_unknown_last() -> None:
         [li.number for li in sorted_lines(table, n).lines] for n in ("vgprs", "-vgprs", "-n")
     ]
     assert numbers == [[3, 4, 1, 2], [1, 4, 3, 2], [4, 3, 2, 1]]
-    assert sort_key("-vgprs", ["n"]) == "vgprs"
+    assert sort_column("-vgprs", ["n"]) == "vgprs"
     with pytest.raises(KinspectError, match="did you mean lds_bytes"):
-        sort_key("lds_byte", ["n"])
+        sort_column("lds_byte", ["n"])
 
 
 def test_rows_come_in_the_order_of_the_product_whoever_expanded_them() -> None:
@@ -241,7 +235,9 @@ def test_rows_come_in_the_order_of_the_product_whoever_expanded_them() -> None:
     # The front end's axis varies slowest as points are found.
     orders = itertools.product((64, 128), (4, 8))
     rows = [
-        Row(replace(point(n, num_warps=w, BLOCK=b), order=(0, n // 2, n % 2)), None, None, False, 0)
+        PointResult(
+            replace(point(n, num_warps=w, BLOCK=b), order=(0, n // 2, n % 2)), None, None, False, 0
+        )
         for n, (b, w) in enumerate(orders)
     ]
     (table,) = tables_of(rows, axes)

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.capture.targets import Target
-from kinspect.inspector.cli.compare import compare_tritons
+from kinspect.inspector.cli.tritons import compare_tritons
 from kinspect.inspector.compare.passdiff import kind_of
 from kinspect.inspector.compare.stages import Comparison, Side, compare
 from kinspect.inspector.compare.tritons import Build, BuildsReport, KernelComparison, compare_builds
@@ -29,7 +29,7 @@ from kinspect.inspector.compile.passes import read_passes
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.compile.tritons import VARIABLE, known_tritons, resolve
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.formats import compare as render
+from kinspect.inspector.formats import tritons as render
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.capturing import variants_of

@@ -65,12 +65,12 @@ def _written(report: Report) -> str:
     from kinspect.inspector.explain import view
     from kinspect.inspector.formats import md, text
     from kinspect.inspector.formats.html import page
-    from kinspect.inspector.formats.html.data import shown
+    from kinspect.inspector.formats.html.page_kernels import page_kernels
     from kinspect.inspector.report import json_write as json_v1
 
     for write in (json_v1.write, text.write, md.write):
         write(report, io.StringIO())
-    page.write_report(report, shown(view.worst_first(report.kernels)), io.StringIO())
+    page.write_report(report, page_kernels(view.worst_first(report.kernels)), io.StringIO())
     internal = [e.message for e in report.errors if e.message.startswith("internal error")]
     said = internal or [e.message for e in report.errors]
     return said[0] if said else ""
@@ -177,7 +177,7 @@ def _recording(case: Path) -> str:
 
 
 def _fault(case: Path) -> str:
-    from kinspect.inspector.host.fault.running import read_reports
+    from kinspect.inspector.host.fault.parse import read_reports
 
     read_reports(sorted(case.iterdir()))
     return ""

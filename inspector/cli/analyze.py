@@ -21,7 +21,7 @@ from .options import (
     output_option,
     result_stream,
 )
-from .progress import Progress, print_problems
+from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
@@ -82,13 +82,14 @@ def analyze(
     """
     if save is not None:
         check_save(save)
-    if tritons:
-        target = _with_triton(target, tritons, save)
+    target = target.with_triton(tritons)
+    if len(tritons) > 1 and save is not None:
+        raise KinspectError("--save and two --triton exclude each other", "drop --save")
     request = target.request(passes=not no_passes, emulate=emulate)
     if time_us is not None:
         request = replace(request, overrides=replace(request.overrides, time_us=time_us))
     if len(tritons) > 1:
-        from .compare import compare_tritons
+        from .tritons import compare_tritons
 
         return compare_tritons(request, tritons, form, output)
     recorder = history_recorder("analyze", history, label)
@@ -115,28 +116,12 @@ def analyze(
     return 2 if report.errors else 0
 
 
-def _with_triton(
-    target: TargetOptions, tritons: tuple[str, ...], save: Path | None
-) -> TargetOptions:
-    """Lets a single --triton name the interpreter; refuses what two of them exclude."""
-    if len(tritons) == 1:
-        from .compare import python_of
-
-        return replace(target, python=python_of(target.python, tritons))
-    if target.python is not None or save is not None:
-        conflicting = "--python" if target.python is not None else "--save"
-        raise KinspectError(
-            f"{conflicting} and two --triton exclude each other", f"drop {conflicting}"
-        )
-    return target
-
-
 def _collect(request: Request) -> Report:
     """Runs the request, with a line of progress on stderr."""
-    progress = Progress()
+    progress = CompileProgress()
     end_as_interrupted()
     try:
-        return collect(request, progress.saw)
+        return collect(request, progress.on_event)
     finally:
         progress.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -35,7 +34,7 @@ from ..bench.suite.published import figures_for, read_published
 from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from ..errors import KinspectError
 from .options import format_option, output_option, result_stream, split_list
-from .progress import ProgressLine
+from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ARGV, ScriptCommand
 
@@ -155,13 +154,13 @@ def bench(
 def _run(request: BenchRequest) -> tuple[Bench, bool]:
     """Runs the benchmark; returns the result and whether Ctrl-C ended it."""
     gathered = bench_progress(request)
-    progress = _Progress(request.kernel.name)
+    progress = _BenchProgress(request.kernel.name)
     interrupted = False
     end_as_interrupted()
     try:
         for event in benching.bench(request):
             gathered.add(event)
-            progress.saw(event)
+            progress.on_event(event)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -211,16 +210,12 @@ def _status(result: Bench, interrupted: bool) -> int:
     """Writes failed cases to stderr, a line each; returns the exit status."""
     for case in result.cases:
         if case.status in (WRONG, ERROR, CRASHED):
-            line = " ".join(f"{result.kernel}: {case.name}: {case.message}".split())
-            sys.stderr.write(f"kinspect: error: {line}\n")
+            print_error(f"{result.kernel}: {case.name}: {case.message}")
     if interrupted:
-        sys.stderr.write("kinspect: error: interrupted: the other cases were not timed\n")
+        print_error("interrupted: the other cases were not timed")
         return INTERRUPTED
     states = {case.status for case in result.cases}
     return 2 if states & {ERROR, CRASHED} else 1 if WRONG in states else 0
-
-
-# --------------------------------------------------------------------------- arguments
 
 
 def _own_cases(
@@ -283,7 +278,7 @@ def _tuned(text: str | None, profile: bool) -> int:
     return int(text)
 
 
-class _Progress:
+class _BenchProgress:
     """Shows the current case in a line on stderr, on a terminal only."""
 
     def __init__(self, kernel: str) -> None:
@@ -293,7 +288,7 @@ class _Progress:
         self._finished = 0
         self._device = ""
 
-    def saw(self, event: BenchEvent) -> None:
+    def on_event(self, event: BenchEvent) -> None:
         if isinstance(event, CasesPlanned):
             self._names = event.names
         elif isinstance(event, GpuFound):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from ..formats import check as text
 from ..machines.loader import load as load_machine
 from ..version import VERSION
 from .options import format_option, output_option, result_stream, split_list
-from .progress import ProgressLine
+from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
 
 
@@ -102,9 +101,7 @@ def check(
     if interrupted:
         files = len(request.kernels) * max(1, len(request.archs))
         complete = sum(not kernel.problem for kernel in kernels)
-        sys.stderr.write(
-            f"kinspect: error: interrupted: {complete} of {files} kernels checked to the end\n"
-        )
+        print_error(f"interrupted: {complete} of {files} kernels checked to the end")
         return INTERRUPTED
     return _status(kernels, cases)
 
@@ -118,12 +115,12 @@ def _run(request: CheckRequest, form: str, stream: TextIO) -> tuple[Sequence[Ker
     started = time.perf_counter()
     gathered = CheckProgress()
     interrupted = False
-    with _Progress() as progress:
+    with _CheckProgress() as progress:
         try:
             for event in run_checks(request):
                 gathered.add(event)
                 if isinstance(event, CaseDone):
-                    progress.saw(event.kernel.name, event.result.case)
+                    progress.finished(event.kernel.name, event.result.case)
                 if isinstance(event, KernelDone) and form == "text" and event.result.cases:
                     progress.clear()
                     text.write_kernel(event.result, stream)
@@ -186,7 +183,7 @@ def _status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
             kernel.problem
         )
         for line in lines:
-            sys.stderr.write(f"kinspect: error: {kernel.name}: {' '.join(line.split())}\n")
+            print_error(f"{kernel.name}: {line}")
     if any(kernel.problem or kernel.count(CRASHED) for kernel in kernels):
         return 2
     if cases and not any(kernel.cases for kernel in kernels):
@@ -196,22 +193,22 @@ def _status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
     return 1 if any(kernel.wrong for kernel in kernels) else 0
 
 
-class _Progress:
+class _CheckProgress:
     """Shows the last finished case in a line on stderr, on a terminal only."""
 
     def __init__(self) -> None:
         self._line = ProgressLine()
-        self._finished = 0
+        self._count = 0
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> _CheckProgress:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.clear()
 
-    def saw(self, kernel: str, case: str) -> None:
-        self._finished += 1
-        self._line.show(f"{self._finished} cases done, the last: {kernel} {case}")
+    def finished(self, kernel: str, case: str) -> None:
+        self._count += 1
+        self._line.show(f"{self._count} cases done, the last: {kernel} {case}")
 
     def clear(self) -> None:
         self._line.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 
 from ..capture.resolving import resolve
 from ..compare.diff.pairing import ARCH
-from ..compare.diff.reports import Named, Options, diff_reports, text_of_artifacts
+from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports, text_of_artifacts
 from ..compare.diff.results import DiffReport
 from ..compare.diff.tolerances import tolerances_of
 from ..errors import KinspectError
@@ -20,7 +19,7 @@ from ..model import KernelReport, Report
 from ..pipeline.events import Captured, Compiled, Event
 from ..pipeline.jobs import Request, read_text
 from .options import emulate_option, format_option, output_option, result_stream
-from .progress import counting
+from .progress import counting, print_error, problem
 from .target_options import ScriptCommand, TargetOptions, target_options
 
 FAIL_ON = ("never", "regression", "difference")
@@ -95,17 +94,12 @@ def command(
     could not be compared.
     """
     comparison = _comparison(target.targets, target.archs, tritons, sets)
-    if len(tritons) == 1:
-        from .compare import python_of
-
-        target = replace(target, python=python_of(target.python, tritons))
-    elif len(tritons) > 1 and target.python is not None:
-        raise KinspectError("--python and two --triton exclude each other", "drop --python")
+    target = target.with_triton(tritons)
     request = target.request(passes=not no_passes, emulate=emulate)
-    options = Options(tolerances_of(tolerances))
+    options = DiffOptions(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)
-    report = _COMPARISONS[comparison](_Run(request, options, tritons, sets))
+    report = _COMPARISONS[comparison](_DiffRun(request, options, tritons, sets))
     with result_stream(output) as stream:
         if form == "json":
             from ..formats import diff_json
@@ -155,44 +149,47 @@ def _comparison(
     return chosen[0]
 
 
-class _Run(Struct, frozen=True):
+class _DiffRun(Struct, frozen=True):
     """A run and the things that are compared in it, if they are not its targets."""
 
     request: Request
-    options: Options
+    options: DiffOptions
     tritons: Sequence[str]
     sets: Sequence[str]
 
 
-def _targets(run: _Run) -> DiffReport:
+def _targets(run: _DiffRun) -> DiffReport:
     names = run.request.targets
     reports = [_report(replace(run.request, targets=(name,))) for name in names]
     labels = names if names[0] != names[1] else (f"{names[0]} (1)", f"{names[1]} (2)")
-    left, right = (Named(label, report) for label, report in zip(labels, reports, strict=True))
+    left, right = (
+        NamedReport(label, report) for label, report in zip(labels, reports, strict=True)
+    )
     return diff_reports(left, right, run.options, _text_of)
 
 
-def _archs(run: _Run) -> DiffReport:
+def _archs(run: _DiffRun) -> DiffReport:
     report = _report(run.request)
     left, right = (
-        Named(arch, replace(report, kernels=tuple(k for k in report.kernels if k.arch == arch)))
+        NamedReport(
+            arch, replace(report, kernels=tuple(k for k in report.kernels if k.arch == arch))
+        )
         for arch in run.request.archs
     )
     # Both sides have the same errors: they are reported once.
-    right = Named(right.label, replace(right.report, errors=()))
+    right = NamedReport(right.label, replace(right.report, errors=()))
     return diff_reports(left, right, replace(run.options, varied=(ARCH,)), _text_of)
 
 
-def _tritons(run: _Run) -> DiffReport:
+def _tritons(run: _DiffRun) -> DiffReport:
     from ..compare.diff.running import diff_builds
 
     with counting() as progress:
         return diff_builds(run.request, run.tritons, run.options, _text_of, progress)
 
 
-def _options(run: _Run) -> DiffReport:
-    from ..compare.diff.option_sets import OptionSet, option_set
-    from ..compare.diff.running import diff_options
+def _options(run: _DiffRun) -> DiffReport:
+    from ..compare.diff.running import OptionSet, diff_options, option_set
 
     sets = [option_set(text) for text in run.sets]
     left, right = sets if len(sets) == 2 else (OptionSet({}), sets[0])
@@ -200,7 +197,7 @@ def _options(run: _Run) -> DiffReport:
         return diff_options(run.request, (left, right), run.options, _text_of, progress)
 
 
-_COMPARISONS: dict[str, Callable[[_Run], DiffReport]] = {
+_COMPARISONS: dict[str, Callable[[_DiffRun], DiffReport]] = {
     "targets": _targets,
     "archs": _archs,
     "tritons": _tritons,
@@ -253,11 +250,7 @@ def _disassembly(path: Path) -> str | None:
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:
     """Returns the exit status; every reason for a 2 is a line on stderr."""
-    reasons = []
-    for side, error in report.errors:
-        where = " ".join(part for part in (error.file, error.kernel) if part)
-        hint = f"; {error.hint}" if error.hint else ""
-        reasons.append(f"{side}: {where}: {error.stage}: {error.message}{hint}")
+    reasons = [f"{side}: {problem(error)}" for side, error in report.errors]
     if fail_on == "regression":
         failed = len(report.errors)
         reasons += [
@@ -265,7 +258,7 @@ def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:
             for reason in report.not_compared(allow_new=allow_new)[failed:]
         ]
     for line in reasons:
-        sys.stderr.write(f"kinspect: error: {' '.join(line.split())}\n")
+        print_error(line)
     if reasons:
         return 2
     if fail_on == "regression":

@@ -16,6 +16,7 @@ from .target_options import number_or_all
 
 if TYPE_CHECKING:
     from ..pipeline.emulated_code import CodeLaunch
+    from ..pipeline.emulation import EmulationResult
 
 OWN_FAILURE = 125
 FINDINGS = 1
@@ -100,7 +101,6 @@ def emulate(
     emulation itself fails.
     """
     from ..capture.targets import SUFFIXES
-    from ..formats import emulation as text
     from ..machines.loader import load as load_machine
     from ..pipeline.emulated_code import CodeLaunch
     from ..pipeline.emulation import EmulationRequest
@@ -136,6 +136,13 @@ def emulate(
     except KinspectError as error:
         sys.stderr.write(f"kinspect: error: {error.message}; {error.hint}\n")
         return OWN_FAILURE
+    return _write_script(result, form, output)
+
+
+def _write_script(result: EmulationResult, form: str, output: Path | None) -> int:
+    """Writes the result of a script; returns the exit status."""
+    from ..formats import emulation as text
+
     with result_stream(output) as stream:
         if form == "json":
             text.write_json(result, stream)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,8 @@ from .options import format_option, output_option, result_stream
 from .progress import print_message
 
 if TYPE_CHECKING:
-    from ..host.env.facts import Fact
+    from ..host.env.changing import ChangeResult
+    from ..host.env.facts import MachineFact
     from ..host.env.host import Host
     from ..host.env.ledger import Ledger
 
@@ -35,17 +36,17 @@ def env() -> None:
 @output_option
 def check(python: str | None, every: bool, strict: bool, form: str, output: Path | None) -> int:
     """Compare this machine with what AMD's tuning guides say; changes nothing."""
-    from ..formats import environment as render
+    from ..formats import environment as formats
     from ..host.env.host import this_host
-    from ..host.env.system import check as look
+    from ..host.env.system import check as check_machine
 
     interpreter = python or sys.executable
-    report = look(this_host(), interpreter, _profilers(interpreter))
+    report = check_machine(this_host(), interpreter, _profilers(interpreter))
     with result_stream(output) as stream:
         if form == "json":
-            render.write_check_json(report, stream)
+            formats.write_check_json(report, stream)
         else:
-            render.write_check(report, stream, every)
+            formats.write_check(report, stream, every)
     return 1 if strict and report.worth_changing else 0
 
 
@@ -62,7 +63,7 @@ def set_command(names: tuple[str, ...], yes: bool, dry_run: bool, shell: bool, f
     is kept for `env reset`. Variables can only be set by your shell:
     `eval "$(kinspect env set --shell --yes)"`.
     """
-    from ..formats import environment as render
+    from ..formats import environment as formats
     from ..host.env.changing import apply
     from ..host.env.host import this_host
     from ..host.env.settings import plan
@@ -73,25 +74,20 @@ def set_command(names: tuple[str, ...], yes: bool, dry_run: bool, shell: bool, f
         changes = [c for c in changes if c.is_variable]
         if yes and not dry_run and changes:
             apply(host, _ledger(host), changes, by_shell=True)
-        sys.stdout.writelines(f"{line}\n" for line in render.shell_lines(changes, back=False))
+        sys.stdout.writelines(f"{line}\n" for line in formats.shell_lines(changes, back=False))
         return 0
     if not changes:
         print_message("nothing is to be changed")
         return 0
     if dry_run or not yes:
-        render.write_plan(changes, sys.stdout)
-        print_message(
-            "nothing was changed; --yes does it" if not dry_run else "nothing was changed"
-        )
+        formats.write_plan(changes, sys.stdout)
+        _print_unchanged(dry_run)
         return 0
-    steps = apply(host, _ledger(host), changes)
-    if form == "json":
-        render.write_steps_json(steps, sys.stdout)
-    else:
-        render.write_steps(steps, sys.stdout, back=False)
+    results = apply(host, _ledger(host), changes)
+    _write_results(results, form, back=False)
     if any(c.is_variable for c in changes):
         print_message('variables are your shell\'s: eval "$(kinspect env set --shell --yes)"')
-    return _status(any(step.failed for step in steps))
+    return _status(results)
 
 
 @env.command()
@@ -102,7 +98,7 @@ def set_command(names: tuple[str, ...], yes: bool, dry_run: bool, shell: bool, f
 @format_option("text", "json")
 def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
     """Put back what was there before `env set`; twice is as good as once."""
-    from ..formats import environment as render
+    from ..formats import environment as formats
     from ..host.env import changing
     from ..host.env.host import this_host
 
@@ -110,32 +106,48 @@ def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
     saved_settings = _ledger(host)
     entries = saved_settings.read()
     if shell:
-        lines = render.shell_lines([saved.change for saved in entries], back=True)
+        lines = formats.shell_lines([saved.change for saved in entries], back=True)
         sys.stdout.writelines(f"{line}\n" for line in lines)
         return 0
     if not entries:
         print_message("nothing to put back: `kinspect env set` changed nothing here")
         return 0
     if dry_run or not (yes or force):
-        steps = changing.planned_reset(host, entries)
-        for step in steps:
-            if step.outcome is changing.ChangeOutcome.POSSIBLE:
-                change = step.change
-                sys.stdout.write(f"{change.name}: {change.after} -> {change.before}\n")
-            else:
-                render.write_steps([step], sys.stdout, back=True)
-        print_message(
-            "nothing was changed; --yes does it" if not dry_run else "nothing was changed"
-        )
+        _write_planned_reset(changing.planned_reset(host, entries))
+        _print_unchanged(dry_run)
         return 0
-    steps = changing.reset(host, saved_settings, force)
-    if form == "json":
-        render.write_steps_json(steps, sys.stdout)
-    else:
-        render.write_steps(steps, sys.stdout, back=True)
-    if any(step.outcome is changing.ChangeOutcome.SHELL for step in steps):
+    results = changing.reset(host, saved_settings, force)
+    _write_results(results, form, back=True)
+    if any(result.outcome is changing.ChangeOutcome.SHELL for result in results):
         print_message('variables are your shell\'s: eval "$(kinspect env reset --shell)"')
-    return _status(any(step.failed for step in steps))
+    return _status(results)
+
+
+def _print_unchanged(dry_run: bool) -> None:
+    print_message("nothing was changed" if dry_run else "nothing was changed; --yes does it")
+
+
+def _write_results(results: Sequence[ChangeResult], form: str, *, back: bool) -> None:
+    """Writes the outcomes of changes, or of undoing them, to stdout."""
+    from ..formats import environment as formats
+
+    if form == "json":
+        formats.write_results_json(results, sys.stdout)
+    else:
+        formats.write_results(results, sys.stdout, back=back)
+
+
+def _write_planned_reset(results: Sequence[ChangeResult]) -> None:
+    """Writes what `reset` would put back, and why it would leave the others alone."""
+    from ..formats import environment as formats
+    from ..host.env.changing import ChangeOutcome
+
+    for result in results:
+        if result.outcome is ChangeOutcome.POSSIBLE:
+            change = result.change
+            sys.stdout.write(f"{change.name}: {change.after} -> {change.before}\n")
+        else:
+            formats.write_results([result], sys.stdout, back=True)
 
 
 def _ledger(host: Host) -> Ledger:
@@ -144,24 +156,24 @@ def _ledger(host: Host) -> Ledger:
     return ledger(host.node, os.environ.get(OVERRIDE))
 
 
-def _profilers(python: str) -> Iterator[Fact]:
+def _profilers(python: str) -> Iterator[MachineFact]:
     """Yields the facts on rocprofv3 and the decoder of its thread traces."""
-    from ..host.env.facts import Fact, Verdict
+    from ..host.env.facts import MachineFact, Verdict
     from ..profile.running import installed
 
     group = "profilers"
     try:
         profiler = installed.find_profiler([python])
-        yield Fact(group, profiler.tool, profiler.describe(), Verdict.GOOD)
+        yield MachineFact(group, profiler.tool, profiler.describe(), Verdict.GOOD)
     except KinspectError as error:
         profiler = installed.Profiler("rocprofv3", Path("/opt/rocm/bin/rocprofv3"), None)
-        yield Fact(group, "rocprofv3", None, Verdict.ABSENT, advice=error.message)
+        yield MachineFact(group, "rocprofv3", None, Verdict.ABSENT, advice=error.message)
     try:
         folder = installed.find_decoder(profiler)
-        yield Fact(group, "thread trace decoder", str(folder), Verdict.GOOD)
+        yield MachineFact(group, "thread trace decoder", str(folder), Verdict.GOOD)
     except KinspectError as error:
-        yield Fact(group, "thread trace decoder", None, Verdict.ABSENT, advice=error.message)
+        yield MachineFact(group, "thread trace decoder", None, Verdict.ABSENT, advice=error.message)
 
 
-def _status(failed: bool) -> int:
-    return 2 if failed else 0
+def _status(results: Iterable[ChangeResult]) -> int:
+    return 2 if any(result.failed for result in results) else 0

@@ -119,7 +119,7 @@ def run_command(
     Its output, signals and exit status pass through; the result goes to stderr. Ctrl-\\ asks for a
     report of all waves while it runs (a hang). Failures of kinspect itself exit 125.
     """
-    folders = debug_agent.places(os.environ, _prefixes(command[0]), Path("/"))
+    folders = debug_agent.library_folders(os.environ, _prefixes(command[0]), Path("/"))
     library = debug_agent.find_agent(folders, agent_path)
     folder = _new_folder(out)
     with _writable_folder(folder) as work:
@@ -129,10 +129,10 @@ def run_command(
         options = debug_agent.options(
             work / _REPORT_NAME, objects, every_wave=all_waves, precise=precise
         )
-        environment, set_aside = debug_agent.environment(
+        environment = debug_agent.environment(
             os.environ, library, options, cache, memory_caches=memory_caches
         )
-        for setting in set_aside:
+        for setting in debug_agent.replaced_settings(os.environ):
             print_message(f"{setting} is replaced for this run")
         status = _run(command, environment, work / "stderr.txt")
     fault_report = _fault_report(folder, command, status, precise)
@@ -163,7 +163,8 @@ def import_command(
 
     PATH is what the agent wrote, a log that holds it, or a folder of `kinspect fault -- COMMAND`.
     """
-    from ..host.fault.running import explain, read_reports, report_files
+    from ..host.fault.explanation import explain
+    from ..host.fault.parse import read_reports, report_files
 
     files = report_files(path)
     beside = (path,) if path.is_dir() else _beside(path)
@@ -187,7 +188,8 @@ def _fault_report(
     folder: Path, command: tuple[str, ...], status: int, precise: bool
 ) -> FaultReport:
     """Explains the faults of a folder's reports; if there are none, how the program ended."""
-    from ..host.fault.running import explain, read_reports, report_files
+    from ..host.fault.explanation import explain
+    from ..host.fault.parse import read_reports, report_files
 
     files = report_files(folder)
     try:
@@ -254,16 +256,9 @@ def _run(command: Sequence[str], environment: Mapping[str, str], stderr_copy: Pa
     Raises:
         KinspectError: it cannot be started.
     """
-    try:
-        process = foreground.start(command, environment)
-    except OSError as error:
-        hint = "name a program, as you would without kinspect"
-        if command[0].endswith(".py"):
-            hint = f"did you mean `kinspect fault -- python {' '.join(command)}`?"
-        reason = error.strerror or str(error)
-        raise KinspectError(
-            f"{command[0]}: cannot be run ({reason})", hint, debug_agent.FAILED
-        ) from None
+    process = foreground.start(
+        command, environment, tool="kinspect fault", failure=debug_agent.FAILED, read_stderr=True
+    )
     return foreground.wait(process, stderr_copy)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from ..errors import KinspectError
 from .signals import signals_for
 
 _CHUNK_BYTES = 1 << 16
@@ -18,25 +19,52 @@ _LAST_OUTPUT_SECONDS = 2
 """How long stderr is read after the program has ended: a child of it may keep it open."""
 
 
-def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Starts a command, for `wait` to follow.
+def start(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    tool: str,
+    failure: int,
+    read_stderr: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Starts the user's command.
+
+    Args:
+        command: program and arguments.
+        environment: of the program.
+        tool: our command before `-- COMMAND`, for the hint.
+        failure: exit status where the program cannot be started.
+        read_stderr: whether its stderr goes through a pipe, for `wait` to copy.
 
     Raises:
-        OSError: it cannot be started.
+        KinspectError: it cannot be started.
     """
     sys.stdout.flush()
-    return subprocess.Popen(command, env=dict(environment), stderr=subprocess.PIPE)
+    stderr = subprocess.PIPE if read_stderr else None
+    try:
+        return subprocess.Popen(command, env=dict(environment), stderr=stderr)
+    except OSError as error:
+        hint = "name a program, as you would without kinspect"
+        if command[0].endswith(".py"):
+            hint = f"did you mean `{tool} -- python {' '.join(command)}`?"
+        reason = error.strerror or str(error)
+        raise KinspectError(f"{command[0]}: cannot be run ({reason})", hint, failure) from None
+
+
+def shell_status(status: int) -> int:
+    """Returns the exit status of a process as a shell has it: 128 + N if signal N ended it."""
+    return 128 - status if status < 0 else status
 
 
 def wait(process: subprocess.Popen[bytes], stderr_copy: Path) -> int:
-    """Follows a started command to its end.
+    """Follows a command, whose stderr is read, to its end.
 
     Args:
         process: a process from `start`.
         stderr_copy: file that gets everything that it writes to stderr.
 
     Returns:
-        Its exit status as a shell has it: 128 + N if signal N ended it.
+        Its exit status, see `shell_status`.
     """
     assert process.stderr is not None
     with (
@@ -47,7 +75,7 @@ def wait(process: subprocess.Popen[bytes], stderr_copy: Path) -> int:
         reader.start()
         status = process.wait()
         reader.join(timeout=_LAST_OUTPUT_SECONDS)
-    return 128 - status if status < 0 else status
+    return shell_status(status)
 
 
 def _copy_stderr(source: IO[bytes], copy: IO[bytes]) -> None:

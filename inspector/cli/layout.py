@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from .. import machines
 from ..errors import KinspectError
 from ..explain import layout_values
-from ..explain.layout_drawn import Drawn, drawn
+from ..explain.layout_values import LayoutDrawing, drawing_of
 from ..model import KernelReport, TtgirModule
 from .options import format_option, output_option, result_stream
 from .target_options import ScriptCommand, TargetOptions, target_options
@@ -67,12 +67,12 @@ def layout(
             layout_text.write_list(values, title, stream, ttgir_lines=ttgir_lines, color=color)
             return
         banks = machines.load(kernel.arch).lds_banks if kernel.arch is not None else None
-        pictures = [drawn(group, banks) for group in layout_values.drawn_alike(chosen)]
+        pictures = [drawing_of(group, banks) for group in layout_values.drawn_alike(chosen)]
         _write(pictures, title, form, stream, color)
 
 
 def _write(
-    pictures: list[Drawn], title: str, form: str, stream: TextIO, color: bool | None
+    pictures: list[LayoutDrawing], title: str, form: str, stream: TextIO, color: bool | None
 ) -> None:
     """Draws the pictures; the renderer of the format alone is imported."""
     if form == "json":
@@ -84,9 +84,9 @@ def _write(
 
         layout_svg.write(pictures, stream)
     elif form == "html":
-        from ..formats import layout_html
+        from ..formats import layout_svg
 
-        layout_html.write(pictures, title, stream)
+        layout_svg.write_page(pictures, title, stream)
     else:
         from ..formats import layout_text
 

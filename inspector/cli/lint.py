@@ -7,7 +7,7 @@ from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TextIO, get_args
+from typing import TYPE_CHECKING, Any, TextIO, get_args
 
 import click
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from ..pipeline import collecting as pipeline
 from ..pipeline.events import Failed
 from ..pipeline.jobs import Request
 from ..pipeline.lint_judge import Judge
-from ..pipeline.lint_plan import LintOptions, make_plan
+from ..pipeline.lint_plan import LintOptions, LintPlan, make_plan
 from ..pipeline.linting import LintEvent
 from ..pipeline.linting import lint as run
 from ..pipeline.reading import READ, Transformed
@@ -36,9 +36,12 @@ from .options import (
     result_stream,
     split_list,
 )
-from .progress import Progress, print_problems
+from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
+
+if TYPE_CHECKING:
+    from ..bench.history.recorder import HistoryRecorder
 
 RENDERERS: Mapping[str, str] = MappingProxyType(
     {
@@ -124,12 +127,12 @@ def lint(
     if output is not None and not output.parent.is_dir():
         raise KinspectError(f"{output.parent}: no such folder", "check --output")
     loaded = settings.load(config)
-    if select and not _words(select):
+    if select and not _names(select):
         raise KinspectError("--select: it is empty", "name rules, or leave the option out")
     options = LintOptions(
         rules=rules,
-        select=_words(select),
-        ignore=_words(ignore),
+        select=_names(select),
+        ignore=_names(ignore),
         fail_on=fail_on,
         baseline=baseline,
         update=update_baseline,
@@ -144,20 +147,7 @@ def lint(
         values=False,
     )
     end_as_interrupted()
-    judge = Judge(plan)
-    if recorder is None:
-        events = _events(request, judge, loaded.arch)
-    else:
-        from ..bench.history.recorder import WithHistoryFigures
-
-        events = recorder.record_events(_events(request, WithHistoryFigures(judge), loaded.arch))
-    report, accepted = run(Progress().watched(events), request, plan)
-    if recorder is not None:
-        recorder.write_lint(report)
-    if accepted is not None and plan.baseline is not None:
-        from ..lint import baseline as baselines
-
-        baselines.write(accepted, plan.baseline)
+    report = _linted(request, plan, recorder, loaded.arch)
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
     # Text on the terminal shows the notes already; other formats are mostly read by programs.
@@ -167,7 +157,36 @@ def lint(
     return 1 if report.failing else 0
 
 
-def _words(options: tuple[str, ...]) -> tuple[str, ...]:
+def _linted(
+    request: Request, plan: LintPlan, recorder: HistoryRecorder | None, archs: tuple[str, ...]
+) -> LintReport:
+    """Runs the rules; keeps the figures and writes the baseline where that was asked for.
+
+    Args:
+        request: the targets, and how they are compiled.
+        plan: the rules, suppressions and baseline.
+        recorder: of the history; None to keep nothing.
+        archs: of the settings.
+    """
+    judge = Judge(plan)
+    if recorder is None:
+        events = _events(request, judge, archs)
+    else:
+        from ..bench.history.recorder import WithHistoryFigures
+
+        events = recorder.record_events(_events(request, WithHistoryFigures(judge), archs))
+    report, accepted = run(CompileProgress().watched(events), request, plan)
+    if recorder is not None:
+        recorder.write_lint(report)
+    if accepted is not None and plan.baseline is not None:
+        from ..lint import baseline as baselines
+
+        baselines.write(accepted, plan.baseline)
+    return report
+
+
+def _names(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Splits the values of an option that may be repeated, each a list."""
     return split_list(",".join(options))
 
 

@@ -13,7 +13,7 @@ from ..explain.occupancy_view import cut
 from ..explain.table import Column, rows_of
 from ..metrics.occupancy import Level, Occupancy
 from ..metrics.occupancy import metrics as occupancy_metrics
-from ..metrics.occupancy import occupancy as work_out
+from ..metrics.occupancy import occupancy as occupancy_of
 from ..model import Demand, Machine
 from ..report.json_write import metrics_dict
 from .options import format_option, output_option, result_stream
@@ -77,7 +77,7 @@ def occupancy(
         cu_mode=cu_mode,
         llvm=llvm,
     )
-    result = work_out(machine, demand)
+    result = occupancy_of(machine, demand)
     with result_stream(output) as stream:
         if form == "json":
             metrics = metrics_dict(occupancy_metrics(machine, demand))

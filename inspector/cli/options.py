@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
 
 F = TypeVar("F", bound=Callable[..., Any])
+MOST_WORK_ITEMS: Final = 1024
+"""The largest workgroup on any target: HIP's `maxThreadsPerBlock`."""
 
 
 def format_option(*formats: str) -> Callable[[F], F]:
+    """Adds `form`: one of these formats, by default the first."""
     return click.option(
         "--format",
         "form",
@@ -34,6 +37,7 @@ def format_option(*formats: str) -> Callable[[F], F]:
 
 
 def output_option(function: F) -> F:
+    """Adds `output`: the file of the result; None for stdout."""
     return click.option(
         "--output",
         "-o",
@@ -104,11 +108,8 @@ def workgroup_shape(
     return x, y, z
 
 
-MOST_WORK_ITEMS: Final = 1024
-"""The largest workgroup on any target: HIP's `maxThreadsPerBlock`."""
-
-
 def emulate_option(function: F) -> F:
+    """Adds `emulate`, a flag."""
     return click.option(
         "--emulate",
         is_flag=True,

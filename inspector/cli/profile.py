@@ -12,9 +12,16 @@ import click
 
 from ..errors import KinspectError
 from .options import compile_options
-from .profile_imported import compare, export, import_
-from .profiles import checked_expression, read, report_options, write
 from .progress import print_message, print_problems
+from .recordings import (
+    checked_expression,
+    compare,
+    export,
+    import_,
+    read,
+    report_options,
+    write,
+)
 
 if TYPE_CHECKING:
     from ..profile.running.manifest import Manifest

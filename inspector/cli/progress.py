@@ -13,7 +13,12 @@ from ..pipeline.events import Captured, Compiled
 from ..printable import printable_line
 from ..streams import underneath
 
+T = TypeVar("T")
+
+MOST_OUTPUT = 15
+"""Lines of a script's output that are shown when it failed."""
 _CLEARED = "\r\x1b[K"
+"""Steers a terminal to the beginning of its line, which is emptied."""
 
 
 @contextmanager
@@ -51,13 +56,7 @@ class ProgressLine:
         stream.flush()
 
 
-T = TypeVar("T")
-
-MOST_OUTPUT = 15
-"""Lines of a script's output that are shown when it failed."""
-
-
-class Progress:
+class CompileProgress:
     """Counts a run's compiles in a line on stderr, on a terminal only."""
 
     def __init__(self) -> None:
@@ -69,12 +68,12 @@ class Progress:
         """Passes events on and counts them; removes the line when they end."""
         try:
             for event in events:
-                self.saw(event)
+                self.on_event(event)
                 yield event
         finally:
             self.close()
 
-    def saw(self, event: object) -> None:
+    def on_event(self, event: object) -> None:
         if isinstance(event, Captured):
             self._captured += len(event.variants)
         elif isinstance(event, Compiled):
@@ -93,16 +92,25 @@ def print_message(text: str) -> None:
     sys.stderr.flush()
 
 
+def print_error(text: str) -> None:
+    """Writes `kinspect: error: TEXT` to stderr, in one line."""
+    sys.stderr.write(f"kinspect: error: {' '.join(text.split())}\n")
+
+
+def problem(error: ErrorRecord) -> str:
+    """Returns an error in words: file, kernel, stage, message, and what to do."""
+    where = " ".join(part for part in (error.file, error.kernel) if part)
+    hint = f"; {error.hint}" if error.hint else ""
+    return f"{where}: {error.stage}: {error.message}{hint}"
+
+
 def print_problems(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
     """Writes errors, one line each, the end of the user's code's output, and notes to stderr."""
     for error in errors:
-        where = " ".join(part for part in (error.file, error.kernel) if part)
-        hint = f"; {error.hint}" if error.hint else ""
-        text = f"{where}: {error.stage}: {error.message}"
-        if error.file and error.message.startswith(error.file):
-            text = error.message  # it names file and line
-        line = " ".join(f"{text}{hint}".split())
-        sys.stderr.write(f"kinspect: error: {line}\n")
+        if error.file and error.message.startswith(error.file):  # it names file and line
+            print_error(f"{error.message}; {error.hint}" if error.hint else error.message)
+        else:
+            print_error(problem(error))
     _show_output(errors)
     for note in notes:
         sys.stderr.write(f"kinspect: note: {note}\n")

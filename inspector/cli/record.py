@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ import click
 from ..capture.journals import merge
 from ..capture.trace import SUFFIX, LaunchTrace, write_trace
 from ..errors import KinspectError
+from . import foreground
 from .progress import print_message
 from .signals import signals_for
 
@@ -78,20 +77,11 @@ def _environment(environment: Mapping[str, str], startup: Path, journals: Path) 
     }
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Runs the command to its end; returns its exit status, 128 + N if signal N ended it."""
-    sys.stdout.flush()
-    try:
-        process = subprocess.Popen(command, env=environment)
-    except OSError as error:
-        hint = "name a program, as you would without kinspect"
-        if command[0].endswith(".py"):
-            hint = f"did you mean `kinspect record -- python {' '.join(command)}`?"
-        reason = error.strerror or str(error)
-        raise KinspectError(f"{command[0]}: cannot be run ({reason})", hint) from None
+    process = foreground.start(command, environment, tool="kinspect record", failure=2)
     with signals_for(process):
-        status = process.wait()
-    return 128 - status if status < 0 else status
+        return foreground.shell_status(process.wait())
 
 
 def _summarize(trace: LaunchTrace, output: Path) -> None:

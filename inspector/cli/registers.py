@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..pipeline.collecting import collect
 from .options import format_option, output_option, result_stream
-from .progress import Progress, print_problems
+from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
@@ -29,10 +29,10 @@ def registers(target: TargetOptions, form: str, output: Path | None, color: bool
     how far the next step of the occupancy is. TARGET is what `kinspect analyze` takes; names come
     from a kernel's TTGIR, without one only lines are told.
     """
-    progress = Progress()
+    progress = CompileProgress()
     end_as_interrupted()
     try:
-        report = collect(replace(target.request(passes=False), races=False), progress.saw)
+        report = collect(replace(target.request(passes=False), races=False), progress.on_event)
     finally:
         progress.close()
     if not report.kernels and not report.errors:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from .options import emulate_option, result_stream
-from .progress import Progress, print_problems
+from .progress import CompileProgress, print_problems
 from .target_options import ScriptCommand, TargetOptions, target_options
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _write_run(request: Request, joined: tuple[str, ...], output: Path) -> int:
     """Writes the page of a profiler's run, joined with targets; returns the exit status."""
     # Imported only here: other commands need no templates.
     from ..formats.html import page
-    from ..formats.html.data import shown
+    from ..formats.html.page_kernels import page_kernels
     from ..pipeline import collecting as pipeline
     from ..pipeline import profiling
 
@@ -83,7 +83,7 @@ def _write_run(request: Request, joined: tuple[str, ...], output: Path) -> int:
     )
     profile = profiling.profiled(Path(request.targets[0]), options, pipeline.collect)
     with result_stream(output, log=False) as stream:
-        page.write_profile(profile, shown(profile.reports), stream)
+        page.write_profile(profile, page_kernels(profile.reports), stream)
     errors = (*profile.recording.errors, *profile.errors)
     print_problems(errors, ())
     return 2 if errors else 0
@@ -93,15 +93,15 @@ def _write_report(request: Request, output: Path) -> int:
     """Analyses the targets and writes the page of their report; returns the exit status."""
     from ..explain import view
     from ..formats.html import page
-    from ..formats.html.data import shown
+    from ..formats.html.page_kernels import page_kernels
     from ..pipeline import collecting as pipeline
 
-    progress = Progress()
+    progress = CompileProgress()
     try:
-        report = pipeline.collect(request, progress.saw)
+        report = pipeline.collect(request, progress.on_event)
     finally:
         progress.close()
     with result_stream(output, log=False) as stream:
-        page.write_report(report, shown(view.worst_first(report.kernels)), stream)
+        page.write_report(report, page_kernels(view.worst_first(report.kernels)), stream)
     print_problems(report.errors, report.notes)
     return 2 if report.errors else 0

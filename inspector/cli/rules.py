@@ -91,20 +91,20 @@ def print_schema(output: Path | None) -> None:
         stream.write("\n")
 
 
-def _listed(packs: Sequence[Pack]) -> list[text.Listed]:
+def _listed(packs: Sequence[Pack]) -> list[text.ListedRule]:
     """Returns each rule once, as its own pack states it, with its severity in each pack."""
-    by_origin: dict[tuple[str, str, int], text.Listed] = {}
+    by_origin: dict[tuple[str, str, int], text.ListedRule] = {}
     for pack in packs:
         for rule in pack.rules:
             key = (rule.text.id, rule.file, rule.line)
             earlier = by_origin.get(key)
             severities = {**(earlier.packs if earlier else {}), pack.name: rule.text.severity}
             original = earlier.rule if earlier is not None and rule.file != pack.file else rule
-            by_origin[key] = text.Listed(original, severities)
+            by_origin[key] = text.ListedRule(original, severities)
     return list(by_origin.values())
 
 
-def _named(word: str, candidates: Sequence[text.Listed]) -> text.Listed:
+def _named(word: str, candidates: Sequence[text.ListedRule]) -> text.ListedRule:
     for listed in candidates:
         if word.lower() in (listed.rule.text.id.lower(), listed.rule.text.name.lower()):
             return listed
@@ -116,13 +116,13 @@ def _named(word: str, candidates: Sequence[text.Listed]) -> text.Listed:
     )
 
 
-def _checked(file: str, names: Catalogue) -> text.Checked:
+def _checked(file: str, names: Catalogue) -> text.CheckedPack:
     try:
         # A file has precedence over a bundled pack of the same name.
         is_file = os.path.isfile(file)
         pack = load_pack(Path(file), names) if is_file else load_named(file, names)
     except PackError as error:
-        return text.Checked(file, None, error.faults)
+        return text.CheckedPack(file, None, error.faults)
     except KinspectError as error:
-        return text.Checked(file, None, (), error.message)
-    return text.Checked(file, pack)
+        return text.CheckedPack(file, None, (), error.message)
+    return text.CheckedPack(file, pack)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,21 +13,22 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from ..capture.sweep_axes import axes_of
+from ..compare.sweep.results import Sweep
 from ..compare.sweep.running import (
     MOST_POINTS,
     MOST_TUNED,
-    Done,
     Event,
-    Planned,
+    PointDone,
+    PointsPlanned,
     SweepRequest,
     gather,
     gathering,
     sweep,
 )
-from ..compare.sweep.table import Sweep, only_front, sort_key, sorted_lines
+from ..compare.sweep.table import only_front, sort_column, sorted_lines
 from ..pipeline.jobs import Request, settings_of
 from .options import format_option, output_option, result_stream
-from .progress import ProgressLine
+from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
@@ -115,13 +115,13 @@ def command(
         capture = replace(target.capture, max_configs=None, most_tuned=limit)
         target = replace(target, capture=capture)
     if sort is not None:
-        sort_key(sort, None if autotune else [axis.name for axis in axes])
+        sort_column(sort, None if autotune else [axis.name for axis in axes])
     run = target.request()
     request = SweepRequest(run, axes, autotune, max_points)
     with _executor(scheduler, run, target.python) as (executor, work):
         result, interrupted = _run(request, executor, work)
     if sort is not None and result.tables:
-        sort_key(sort, [name for table in result.tables for name in table.names])
+        sort_column(sort, [name for table in result.tables for name in table.names])
     with result_stream(output) as stream:
         _write(_arranged(result, sort, only_pareto), form, stream, color)
     return _status(result, interrupted)
@@ -131,13 +131,13 @@ def _run(request: SweepRequest, executor: Executor | None, work: Work | None) ->
     """Compiles the points; returns the tables and whether Ctrl-C ended the run."""
     started = time.perf_counter()
     gathered = gathering(request)
-    progress = _Progress()
+    progress = _SweepProgress()
     interrupted = False
     end_as_interrupted()
     try:
         for event in sweep(request, executor, work):
             gather(gathered, event)
-            progress.saw(event)
+            progress.on_event(event)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -186,12 +186,11 @@ def _status(result: Sweep, interrupted: bool) -> int:
     for error in result.errors:
         hint = f"; {error.hint}" if error.hint else ""
         line = f"{error.file}: {error.stage}: {error.message.removeprefix(f'{error.file}: ')}{hint}"
-        sys.stderr.write(f"kinspect: error: {' '.join(line.split())}\n")
+        print_error(line)
     if interrupted:
         missing = "some" if result.counts.missing is None else str(result.counts.missing)
-        sys.stderr.write(
-            f"kinspect: error: interrupted: {missing} points are missing; the same command goes on"
-            " from here\n"
+        print_error(
+            f"interrupted: {missing} points are missing; the same command goes on from here"
         )
         return INTERRUPTED
     all_failed = result.counts.failed == result.counts.done
@@ -203,7 +202,7 @@ def _is_default(name: str) -> bool:
     return source in (ParameterSource.DEFAULT, None)
 
 
-class _Progress:
+class _SweepProgress:
     """Shows the finished points as a bar on stderr, on a terminal only."""
 
     def __init__(self) -> None:
@@ -212,11 +211,11 @@ class _Progress:
         self._complete = False
         self._started = time.monotonic()
 
-    def saw(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Counts an event and redraws the bar."""
-        if isinstance(event, Planned):
+        if isinstance(event, PointsPlanned):
             self._planned, self._complete = event.points, event.complete
-        elif isinstance(event, Done):
+        elif isinstance(event, PointDone):
             self._finished += 1
             self._stored += event.row.from_store
         if not self._line.live or not self._planned:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,6 +29,16 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 ARGV = "kinspect.argv"
+"""Key of click's context for the script's own arguments."""
+_CAPTURE_FIELDS = (
+    *("calls", "signature", "defines", "max_configs", "most_sets", "first", "cwd", "stubs"),
+    *("trust_trace", "strict", "explore", "emulate_budget"),
+)
+"""The fields of `CaptureOptions` that are options as they are."""
+_TARGET_FIELDS = (
+    *("targets", "kernel", "python", "jobs", "time_limit", "lds", "waves", "workgroup", "cu_mode"),
+)
+"""The fields of `TargetOptions` that are options as they are."""
 
 
 class ScriptCommand(click.Command):
@@ -57,6 +67,25 @@ class TargetOptions(Struct, frozen=True):
     workgroup: tuple[int, int, int] | None
     cu_mode: bool | None
     capture: CaptureOptions
+
+    def with_triton(self, tritons: Sequence[str]) -> TargetOptions:
+        """Returns the options with the interpreter of a single --triton; of several, unchanged.
+
+        Raises:
+            KinspectError: an unknown label, or --python is given as well.
+        """
+        if tritons and self.python is not None:
+            if len(tritons) > 1:
+                raise KinspectError("--python and two --triton exclude each other", "drop --python")
+            raise KinspectError(
+                "--python and --triton name the same thing",
+                "name the interpreters with --triton alone",
+            )
+        if len(tritons) != 1:
+            return self
+        from ..compile.tritons import resolve
+
+        return replace(self, python=resolve(tritons[0]).python)
 
     def request(
         self, *, passes: bool = False, rules: Pack | None = None, emulate: bool = False
@@ -97,69 +126,9 @@ def target_options(function: F) -> F:
     """Adds the options to a command, which takes them, and its targets, as one `target`."""
 
     @functools.wraps(function)
-    def command(
-        *args: Any,
-        targets: tuple[str, ...],
-        archs: tuple[str, ...],
-        kernel: str | None,
-        python: str | None,
-        jobs: int | None,
-        time_limit: float,
-        lds: int | None,
-        waves: int | None,
-        workgroup: tuple[int, int, int] | None,
-        cu_mode: bool | None,
-        calls: tuple[str, ...],
-        signature: str | None,
-        defines: tuple[str, ...],
-        max_configs: int | None,
-        most_sets: int | None,
-        first: int | None,
-        cwd: Path | None,
-        capture_limit: float,
-        memory_limit: float | None,
-        stubs: tuple[str, ...],
-        trust_trace: bool,
-        strict: bool,
-        explore: int,
-        emulate_budget: float,
-        **kwargs: Any,
-    ) -> Any:
-        if calls and (signature is not None or defines):
-            raise KinspectError("--call and --signature exclude each other", "give one of them")
-        if waves is not None and workgroup is not None:
-            raise KinspectError("--waves and --workgroup exclude each other", "give one of them")
-        capture = CaptureOptions(
-            argv=click.get_current_context().meta.get(ARGV, ()),
-            calls=calls,
-            signature=signature,
-            defines=defines,
-            max_configs=max_configs,
-            most_sets=most_sets,
-            first=first,
-            cwd=cwd,
-            time_limit=capture_limit,
-            memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
-            stubs=stubs,
-            trust_trace=trust_trace,
-            strict=strict,
-            explore=explore,
-            emulate_budget=emulate_budget,
-        )
-        target = TargetOptions(
-            targets=targets,
-            archs=tuple(dict.fromkeys(name for text in archs for name in split_list(text))),
-            kernel=kernel,
-            python=python,
-            jobs=jobs,
-            time_limit=time_limit,
-            lds=lds,
-            waves=waves,
-            workgroup=workgroup,
-            cu_mode=cu_mode,
-            capture=capture,
-        )
-        return function(*args, target=target, **kwargs)
+    def command(*args: Any, **values: Any) -> Any:
+        target = _target(values)
+        return function(*args, target=target, **values)
 
     for option in reversed(CAPTURE):
         command = option(command)
@@ -167,6 +136,31 @@ def target_options(function: F) -> F:
     for option in (_KERNEL, _ARCH):
         command = option(command)
     return command  # type: ignore[return-value]
+
+
+def _target(values: dict[str, Any]) -> TargetOptions:
+    """Takes the options on targets out of the values that click gives a command.
+
+    Raises:
+        KinspectError: two options exclude each other.
+    """
+    if values["calls"] and (values["signature"] is not None or values["defines"]):
+        raise KinspectError("--call and --signature exclude each other", "give one of them")
+    if values["waves"] is not None and values["workgroup"] is not None:
+        raise KinspectError("--waves and --workgroup exclude each other", "give one of them")
+    memory_limit = values.pop("memory_limit")
+    capture = CaptureOptions(
+        argv=click.get_current_context().meta.get(ARGV, ()),
+        time_limit=values.pop("capture_limit"),
+        memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
+        **{name: values.pop(name) for name in _CAPTURE_FIELDS},
+    )
+    archs = (name for text in values.pop("archs") for name in split_list(text))
+    return TargetOptions(
+        archs=tuple(dict.fromkeys(archs)),
+        capture=capture,
+        **{name: values.pop(name) for name in _TARGET_FIELDS},
+    )
 
 
 def number_or_all(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:

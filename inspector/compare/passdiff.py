@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..compile.mlir_content import Content, changed_lines, content_of
 from ..compile.mlir_text import VALUE, normal_mlir, older_spelling, spells_older, unified_diff
@@ -25,6 +26,10 @@ Kind = Literal["order", "attributes", "operations"]
 """In what two modules differ. `order`: only in the order of equal statements. `attributes`: in what
 is printed of attributes, operands' types and pointer types. `operations`: in operations, their
 operands, or the types of their results."""
+_KIND_SUFFIX: dict[Kind, str] = {
+    "order": " (the order of operations alone)",
+    "attributes": " (attributes alone)",
+}
 _LEVELS: dict[Kind | None, int] = {None: 0, "order": 1, "attributes": 2, "operations": 2}
 """Rank of a difference. Attributes rank as high as operations: the first pass that changes contents
 may set only an attribute (`loop.stage`) that a later pass acts on."""
@@ -84,12 +89,6 @@ class PassDifference(Struct, frozen=True):
             numbers = f"(number {self.before[0]} and {self.before[1]})"
             causes.insert(0, f"pass {self.name} {numbers}{options}")
         return " or ".join(causes) if causes else "passes that cannot be told apart"
-
-
-_KIND_SUFFIX: dict[Kind, str] = {
-    "order": " (the order of operations alone)",
-    "attributes": " (attributes alone)",
-}
 
 
 class PassStep(Struct, frozen=True):
@@ -196,46 +195,36 @@ class Dumps:
         """
         left, right = self._sides
         left_index, right_index = pair = self._pairs[pair_index]
-        lasts = all(ranks[pair_index:])
-        kind = self._kind(pair) or "operations"
+        at_pair = PassDifference(
+            name=None,
+            stage=left.dump.passes[left_index].stage,
+            left_only=(),
+            right_only=(),
+            options=None,
+            before=None,
+            after=pair,
+            lasts=all(ranks[pair_index:]),
+            kind=self._kind(pair) or "operations",
+        )
         if pair_index == 0:
-            return PassDifference(
-                name=None,
-                stage=left.dump.passes[left_index].stage,
-                left_only=(),
-                right_only=(),
-                options=None,
-                before=None,
-                after=pair,
-                lasts=lasts,
-                kind=kind,
-            )
+            return at_pair
         last_pair = self._pairs[pair_index - 1]
         left_pass, right_pass = left.dump.passes[last_pair[0]], right.dump.passes[last_pair[1]]
+        after_last = replace(at_pair, stage=left_pass.stage, before=last_pair)
         # The states just after the earlier pass, which both run: do they already differ more?
         next_pair = (last_pair[0] + 1, last_pair[1] + 1)
         if self._rank(next_pair) > ranks[pair_index - 1]:
-            return PassDifference(
+            return replace(
+                after_last,
                 name=_name(left_pass),
-                stage=left_pass.stage,
-                left_only=(),
-                right_only=(),
                 options=_different_options(left_pass, right_pass),
-                before=last_pair,
                 after=next_pair,
-                lasts=lasts,
-                kind=self._kind(next_pair) or kind,
+                kind=self._kind(next_pair) or at_pair.kind,
             )
-        return PassDifference(
-            name=None,
-            stage=left_pass.stage,
+        return replace(
+            after_last,
             left_only=left.changing(next_pair[0], left_index),
             right_only=right.changing(next_pair[1], right_index),
-            options=None,
-            before=last_pair,
-            after=pair,
-            lasts=lasts,
-            kind=kind,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ FEWEST = 3
 """With fewer dispatches on a side, its scatter is not known."""
 
 
-class Change(Struct, frozen=True):
+class MeasuredChange(Struct, frozen=True):
     """A figure on both sides. `ratio` is right over left; None where it is not defined."""
 
     name: str
@@ -39,18 +39,31 @@ class Change(Struct, frozen=True):
 
 
 class KernelChange(Struct, frozen=True):
-    """A kernel of both profiles. `total` is how much time a run gained (+) or saved (-), ns."""
+    """A kernel of both profiles.
+
+    Args:
+        name: as the right profile has it.
+        left: the kernel before the change.
+        right: the kernel after it.
+        state: whether it became slower or faster.
+        why: the reason for the state, in words.
+        median: of the times.
+        total: how much time a run of the program gained (+) or saved (-), ns; None if unknown.
+        counts: dispatches in one run of the program on each side; passes of counters rerun it.
+        launch: what compiler or launch changed: registers, LDS, workgroup.
+        metrics: the measured metrics that changed.
+    """
 
     name: str
     left: KernelProfile
     right: KernelProfile
     state: State
-    why: str  # the reason for the state, in words
-    median: Change
+    why: str
+    median: MeasuredChange
     total: float | None
-    counts: tuple[int, int]  # dispatches in one run of the program; passes of counters rerun it
-    launch: tuple[Change, ...]  # registers, LDS, workgroup: what the compiler or launch changed
-    metrics: tuple[Change, ...]
+    counts: tuple[int, int]
+    launch: tuple[MeasuredChange, ...]
+    metrics: tuple[MeasuredChange, ...]
 
     @property
     def grids(self) -> tuple[int, int] | None:
@@ -89,24 +102,27 @@ def compare(left: Profile, right: Profile, threshold: float = THRESHOLD) -> Prof
     pairs, only_left, only_right = _pairs(left_kernels, right_kernels)
     changes = [_change(before, after, threshold) for before, after in pairs]
     changes.sort(key=lambda change: -abs(change.total or 0))
-    notes = []
-    devices = [
-        {(agent.arch, agent.product) for agent in side.recording.agents if agent.kind == "gpu"}
-        for side in (left, right)
-    ]
-    if all(devices) and devices[0] != devices[1]:
-        notes.append("the runs are of different devices: times compare devices, not code")
-    tools = [side.recording.tool.get("version") for side in (left, right)]
-    if all(tools) and tools[0] != tools[1]:
-        notes.append(f"recorded by different profiler versions: {tools[0]} and {tools[1]}")
     return ProfileDiff(
         left=left,
         right=right,
         kernels=tuple(changes),
         only_left=tuple(only_left),
         only_right=tuple(only_right),
-        notes=tuple(notes),
+        notes=tuple(_notes(left, right)),
     )
+
+
+def _notes(left: Profile, right: Profile) -> Iterator[str]:
+    """Yields notes on devices and profilers that differ, so that times mean something else."""
+    devices = [
+        {(agent.arch, agent.product) for agent in side.recording.agents if agent.kind == "gpu"}
+        for side in (left, right)
+    ]
+    if all(devices) and devices[0] != devices[1]:
+        yield "the runs are of different devices: times compare devices, not code"
+    tools = [side.recording.tool.get("version") for side in (left, right)]
+    if all(tools) and tools[0] != tools[1]:
+        yield f"recorded by different profiler versions: {tools[0]} and {tools[1]}"
 
 
 def _pairs(
@@ -116,19 +132,23 @@ def _pairs(
     pairs = []
     left_unpaired, right_unpaired = list(left), list(right)
     for key in (_whole_launch, _name_and_grid, _name, _base_name):
-        right_by_key: dict[object, list[KernelProfile]] = {}
-        for kernel in right_unpaired:
-            right_by_key.setdefault(key(kernel), []).append(kernel)
-        left_by_key: dict[object, list[KernelProfile]] = {}
-        for kernel in left_unpaired:
-            left_by_key.setdefault(key(kernel), []).append(kernel)
-        for group_key, left_group in left_by_key.items():
-            right_group = right_by_key.get(group_key, [])
+        left_groups, right_groups = _grouped(left_unpaired, key), _grouped(right_unpaired, key)
+        for group_key, left_group in left_groups.items():
+            right_group = right_groups.get(group_key, [])
             if len(left_group) == 1 and len(right_group) == 1:
                 pairs.append((left_group[0], right_group[0]))
                 left_unpaired.remove(left_group[0])
                 right_unpaired.remove(right_group[0])
     return pairs, left_unpaired, right_unpaired
+
+
+def _grouped(
+    kernels: Iterable[KernelProfile], key: Callable[[KernelProfile], object]
+) -> dict[object, list[KernelProfile]]:
+    groups: dict[object, list[KernelProfile]] = {}
+    for kernel in kernels:
+        groups.setdefault(key(kernel), []).append(kernel)
+    return groups
 
 
 def _whole_launch(kernel: KernelProfile) -> object:
@@ -158,7 +178,7 @@ def _base_name(kernel: KernelProfile) -> object:
 
 def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> KernelChange:
     """Compares the times and metrics of one kernel in two profiles."""
-    medians = Change(
+    medians = MeasuredChange(
         "median",
         "ns",
         left.duration.median if left.duration is not None else None,
@@ -204,7 +224,7 @@ def _verdict(left: KernelProfile, right: KernelProfile, threshold: float) -> tup
     return ("slower" if change > 0 else "faster"), f"{100 * change:+.1f} % at the median"
 
 
-def _launch(left: KernelProfile, right: KernelProfile) -> tuple[Change, ...]:
+def _launch(left: KernelProfile, right: KernelProfile) -> tuple[MeasuredChange, ...]:
     left_shape, right_shape = left.shape, right.shape
     pairs = (
         ("VGPR", "registers", left_shape.vgpr, right_shape.vgpr),
@@ -214,11 +234,13 @@ def _launch(left: KernelProfile, right: KernelProfile) -> tuple[Change, ...]:
         ("workgroup", "work-items", left_shape.workgroup_size, right_shape.workgroup_size),
     )
     return tuple(
-        Change(name, unit, before, after) for name, unit, before, after in pairs if before != after
+        MeasuredChange(name, unit, before, after)
+        for name, unit, before, after in pairs
+        if before != after
     )
 
 
-def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[Change, ...]:
+def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[MeasuredChange, ...]:
     """Measured metrics that differ by 1 % or more, or that only one side has."""
     changes = []
     for name in dict.fromkeys([*left, *right]):
@@ -230,7 +252,7 @@ def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[C
         ):
             continue
         unit = (left.get(name) or right[name]).unit
-        changes.append(Change(name.removeprefix("measured."), unit, before, after))
+        changes.append(MeasuredChange(name.removeprefix("measured."), unit, before, after))
     return tuple(changes)
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..compile import code_text, mlir_text
 from ..compile.mlir_content import content_of
 from ..compile.mlir_text import unified_diff
 from ..compile.passes import PassDump, read_passes
 from ..errors import KinspectError
-from ..model import Artifact, KernelReport, Metric, MetricValue
+from ..model import Artifact, KernelReport
 from .passdiff import Dumps, Kind, PassDifference, PassStep, kind_of, unified_diff_of
+from .side_by_side import FigurePair, side_by_side
 
 MOST_EXCERPT_LINES = 40
 
@@ -67,20 +68,6 @@ class StageDifference(Struct, frozen=True):
         )
 
 
-class Figure(Struct, frozen=True):
-    """One figure on both sides. `scope` is the kernel or its main loop, per ISA iteration."""
-
-    name: str
-    unit: str
-    scope: Literal["kernel", "main loop"]
-    left: MetricValue
-    right: MetricValue
-
-    @property
-    def same(self) -> bool:
-        return self.left == self.right
-
-
 class Comparison(Struct, frozen=True):
     """The comparison of two compiles: the first stage and pass at which they differ.
 
@@ -104,7 +91,7 @@ class Comparison(Struct, frozen=True):
     steps: tuple[PassStep, ...]
     cause: str
     excerpt: str
-    figures: tuple[Figure, ...]
+    figures: tuple[FigurePair, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -144,61 +131,71 @@ def compare(left: Side, right: Side) -> Comparison:
     texts = [(stage, *_texts(left, right, stage.name)) for stage in STAGES]
     printed_alike = _printed_alike(left, right)
     stages = tuple(_stage(s, a, b, printed_alike) for s, a, b in texts)
-    figures = side_by_side(left.report, right.report)
-    notes = [
-        f"{name} has no {stage.name}: not compared"
-        for stage, a, b in texts
-        for name, text, other_text in ((left.label, a, b), (right.label, b, a))
-        if text is None and other_text is not None
-    ]
-    notes += [
-        f"{difference.stage} differs in how attributes and pointer types are printed, in nothing"
-        " else"
-        for difference in stages
-        if difference.spelled_anew
-    ]
-    first = _first(stages)
-    if first is None:
-        return Comparison(
-            left=left.label,
-            right=right.label,
-            stages=stages,
-            stage=None,
-            passes=(),
-            steps=(),
-            cause="",
-            excerpt="",
-            figures=figures,
-            notes=tuple(notes),
-        )
-    stage, left_text, right_text = next(t for t in texts if t[0].name == first.stage)
-    dumps, problem = _dumps(left, right)
-    notes += problem
-    side_labels = left.label, right.label
-    notes += _reordered(stages, first.stage, dumps, side_labels, printed_alike)
-    differences: tuple[PassDifference, ...] = ()
-    steps: tuple[PassStep, ...] = ()
-    excerpt = ""
-    if dumps is not None and stage.name in ("ttgir", "llir"):
-        pair = Dumps(*dumps, stage.name, printed_alike=printed_alike)
-        differences = pair.differences()
-        if differences:
-            steps = pair.steps()
-            excerpt = pair.excerpt(differences[-1], (left.label, right.label))
-    if not excerpt and left_text is not None and right_text is not None:
-        excerpt = _text_diff(stage, left_text, right_text, side_labels, first.kind)
-    return Comparison(
+    same = Comparison(
         left=left.label,
         right=right.label,
         stages=stages,
-        stage=stage.name,
-        passes=differences,
-        steps=steps,
-        cause=differences[-1].words(left.label, right.label) if differences else stage.made_by,
-        excerpt=_short(excerpt),
-        figures=figures,
-        notes=tuple(notes),
+        stage=None,
+        passes=(),
+        steps=(),
+        cause="",
+        excerpt="",
+        figures=side_by_side(left.report, right.report),
+        notes=(*_missing_stages(texts, (left.label, right.label)), *_spelled_anew(stages)),
     )
+    first = _first(stages)
+    if first is None:
+        return same
+    stage, *stage_texts = next(t for t in texts if t[0].name == first.stage)
+    dumps, problem = _dumps(left, right)
+    labels = left.label, right.label
+    reordered = _reordered(stages, first.stage, dumps, labels, printed_alike)
+    comparison = replace(
+        same, stage=first.stage, cause=stage.made_by, notes=(*same.notes, *problem, *reordered)
+    )
+    if dumps is not None and first.stage in ("ttgir", "llir"):
+        comparison = _with_passes(
+            comparison, Dumps(*dumps, first.stage, printed_alike=printed_alike)
+        )
+    left_text, right_text = stage_texts
+    if not comparison.excerpt and left_text is not None and right_text is not None:
+        excerpt = _text_diff(stage, left_text, right_text, labels, first.kind)
+        comparison = replace(comparison, excerpt=excerpt)
+    return replace(comparison, excerpt=_short(comparison.excerpt))
+
+
+def _with_passes(comparison: Comparison, pair: Dumps) -> Comparison:
+    """Adds the passes at which two dumps begin to differ, as far as they do."""
+    differences = pair.differences()
+    if not differences:
+        return comparison
+    labels = comparison.left, comparison.right
+    return replace(
+        comparison,
+        passes=differences,
+        steps=pair.steps(),
+        cause=differences[-1].words(*labels),
+        excerpt=pair.excerpt(differences[-1], labels),
+    )
+
+
+def _missing_stages(
+    texts: Iterable[tuple[_Stage, str | None, str | None]], labels: tuple[str, str]
+) -> Iterator[str]:
+    """Yields notes on stages that only one side has."""
+    for stage, left, right in texts:
+        if (left is None) != (right is None):
+            yield f"{labels[0] if left is None else labels[1]} has no {stage.name}: not compared"
+
+
+def _spelled_anew(stages: Iterable[StageDifference]) -> Iterator[str]:
+    """Yields notes on stages that differ only in how they are printed."""
+    for stage in stages:
+        if stage.spelled_anew:
+            yield (
+                f"{stage.stage} differs in how attributes and pointer types are printed, in nothing"
+                " else"
+            )
 
 
 def _text_diff(
@@ -321,74 +318,3 @@ def _short(diff: str) -> str:
         return diff
     left_out = len(lines) - MOST_EXCERPT_LINES
     return "\n".join([*lines[:MOST_EXCERPT_LINES], f"({left_out} more lines)"]) + "\n"
-
-
-# --------------------------------------------------------------------------- figures
-
-KERNEL_FIGURES = (
-    "vgpr_count",
-    "arch_vgpr_count",
-    "agpr_count",
-    "vgpr_allocated",
-    "sgpr_count",
-    "vgpr_spill_count",
-    "sgpr_spill_count",
-    "lds_bytes",
-    "scratch_bytes",
-    "occupancy.waves_per_eu",
-    "occupancy.workgroups_per_cu",
-    "code_bytes",
-    "instruction_count",
-)
-WORK_FIGURES = ("work.macs", "work.loaded")
-"""Work of the source in one ISA iteration; loops that are unrolled differently differ in it."""
-LOOP_FIGURES = (
-    *WORK_FIGURES,
-    "count.instructions",
-    "count.mfma",
-    "count.wmma",
-    "count.full_wait",
-    "count.scratch_load",
-    "count.scratch_store",
-    "cycles.mfma",
-)
-
-
-def side_by_side(left: KernelReport | None, right: KernelReport | None) -> tuple[Figure, ...]:
-    """The figures of two reports; nothing where one is missing.
-
-    Counts by class are those that are not 0 on both sides. The main loops are those that each
-    report names; a figure of a loop that a side does not have is None.
-    """
-    if left is None or right is None:
-        return ()
-    classes = sorted({n for n in (*left.metrics, *right.metrics) if n.startswith("count.")})
-    figures = list(_figures(KERNEL_FIGURES, left.metrics, right.metrics, "kernel"))
-    figures += [f for f in _figures(classes, left.metrics, right.metrics, "kernel") if _counts(f)]
-    left_loop, right_loop = _main_loop(left), _main_loop(right)
-    if left_loop or right_loop:
-        figures += [
-            f for f in _figures(LOOP_FIGURES, left_loop, right_loop, "main loop") if _counts(f)
-        ]
-    return tuple(figures)
-
-
-def _counts(figure: Figure) -> bool:
-    return bool(figure.left or figure.right)
-
-
-def _figures(
-    names: Iterable[str],
-    left: Mapping[str, Metric],
-    right: Mapping[str, Metric],
-    scope: Literal["kernel", "main loop"],
-) -> Iterator[Figure]:
-    for name in names:
-        metrics = [m for m in (left.get(name), right.get(name)) if m is not None]
-        if metrics:
-            a, b = (m[name].value if name in m else None for m in (left, right))
-            yield Figure(name=name, unit=metrics[0].unit, scope=scope, left=a, right=b)
-
-
-def _main_loop(report: KernelReport) -> Mapping[str, Metric]:
-    return next((loop.metrics for loop in report.loops if loop.id == report.main_loop), {})

@@ -8,7 +8,7 @@ versions), its own front end reads the file, and the comparison notes that.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -92,8 +92,6 @@ class BuildsReport(Struct, frozen=True):
     errors: tuple[ErrorRecord, ...]
 
 
-# --------------------------------------------------------------------------- the run
-
 Progress = Callable[[int, int], None]
 """Called with the number of finished compiles and that of all planned so far."""
 
@@ -128,30 +126,50 @@ def compare_builds(
             stack.enter_context(Compiler(settings_of(replace(request, python=triton.python))))
             for triton in interpreters
         ]
-        builds = tuple(map(_build, interpreters, compilers))
-        run = _Run(request, builds, compilers, progress)
-        kernels: list[KernelComparison] = []
-        errors: list[ErrorRecord] = []
+        builds = _with_unique_labels(tuple(map(_build, interpreters, compilers)))
+        run = _BuildsRun(request, builds, compilers, progress)
+        kernels, errors = run.compared(targets)
+    return BuildsReport(" ".join(request.targets), tool_versions(), builds, kernels, errors)
+
+
+def tool_versions() -> dict[str, str]:
+    """Returns name and versions of the software that makes a comparison."""
+    return {
+        "name": "kinspect",
+        "version": VERSION,
+        "analysis": str(analysis.ANALYSIS_VERSION),
+    }
+
+
+def compile_all(
+    tasks: Sequence[tuple[Job, Compiler]], threads: int, on_done: Callable[[], None]
+) -> list[CompileOutcome]:
+    """Compiles and analyses jobs in several threads, each with its compiler.
+
+    Args:
+        tasks: the jobs; where one raises an exception, the compiles of all others are ended.
+        threads: how many run at a time.
+        on_done: called after each compile.
+
+    Returns:
+        The outcomes in the order of the jobs.
+    """
+    with ThreadPoolExecutor(threads, "kinspect") as pool:
+        futures: list[Future[CompileOutcome]] = [
+            pool.submit(compile_and_report, job, compiler) for job, compiler in tasks
+        ]
+        outcomes = []
         try:
-            for index, target in enumerate(targets):
-                compared, failed = run.target(index, target)
-                kernels += compared
-                errors += failed
+            for future in futures:
+                outcomes.append(future.result())
+                on_done()
         except BaseException:
-            for compiler in compilers:
+            for _, compiler in tasks:
                 compiler.abort()
+            for future in futures:
+                future.cancel()
             raise
-        return BuildsReport(
-            target=" ".join(request.targets),
-            tool={"name": "kinspect", "version": VERSION, "analysis": str(_analysis_version())},
-            builds=builds,
-            kernels=tuple(kernels),
-            errors=tuple(errors),
-        )
-
-
-def _analysis_version() -> int:
-    return analysis.ANALYSIS_VERSION
+    return outcomes
 
 
 def _build(triton: Interpreter, compiler: Compiler) -> Build:
@@ -167,7 +185,7 @@ def _build(triton: Interpreter, compiler: Compiler) -> Build:
     return Build(label, toolchain.python, toolchain.triton_version, toolchain.triton_key)
 
 
-class _Kernel(Struct, frozen=True):
+class _CapturedKernel(Struct, frozen=True):
     """A kernel of a target, as the first build captured it; `order` is its place in the run."""
 
     target: Target
@@ -175,11 +193,23 @@ class _Kernel(Struct, frozen=True):
     order: tuple[int, int]
 
 
+class _Outcomes(Struct, frozen=True):
+    """The outcomes of the first build and of another one, by index, for one kernel.
+
+    `ttir_note` says why the other build compiled its own TTIR; None if it compiled the same.
+    """
+
+    build: int
+    first: CompileOutcome
+    other: CompileOutcome
+    ttir_note: str | None = None
+
+
 _Capture = tuple[Mapping[str, Variant], Sequence[ErrorRecord]]
 """The variants of a build's own front end by identity, and the errors of its capture."""
 
 
-class _Run(Struct):
+class _BuildsRun(Struct):
     """Captures targets and compiles their kernels with every build."""
 
     request: Request
@@ -189,83 +219,88 @@ class _Run(Struct):
     finished: int = 0
     planned: int = 0
 
-    def __post_init__(self) -> None:
-        self.builds = _with_unique_labels(self.builds)
+    def compared(
+        self, targets: Sequence[Target]
+    ) -> tuple[tuple[KernelComparison, ...], tuple[ErrorRecord, ...]]:
+        """Returns the comparisons of all targets' kernels, and the errors of their capture."""
+        kernels: list[KernelComparison] = []
+        errors: list[ErrorRecord] = []
+        try:
+            for index, target in enumerate(targets):
+                compared, failed = self._target(index, target)
+                kernels += compared
+                errors += failed
+        except BaseException:
+            for compiler in self.compilers:
+                compiler.abort()
+            raise
+        return tuple(kernels), tuple(errors)
 
-    def target(
+    def _target(
         self, index: int, target: Target
     ) -> tuple[list[KernelComparison], list[ErrorRecord]]:
         """Returns the comparisons of a target's kernels, and the errors of its capture."""
         variants, errors = variants_of(target, self.request, self.compilers[0])
         kernels = [
-            _Kernel(target, variant, (index, number)) for number, variant in enumerate(variants)
+            _CapturedKernel(target, variant, (index, number))
+            for number, variant in enumerate(variants)
         ]
         builds = range(len(self.builds))
-        outcomes = iter(self._compile((build, k, k.variant) for k in kernels for build in builds))
+        outcomes = iter(
+            self._compile([(b, kernel, kernel.variant) for kernel in kernels for b in builds])
+        )
         captures: dict[int, _Capture] = {}
         comparisons = []
         for kernel in kernels:
             first, *others = [next(outcomes) for _ in builds]
             for build, outcome in enumerate(others, 1):
-                error = outcome.error
-                if error is None or not error.unsupported_ir or target.kind == "ttir":
-                    comparisons.append(self._comparison(kernel, build, first, outcome))
-                    continue
-                labels = self.builds[0].label, self.builds[build].label
-                verb = "parse" if error.stage == PARSE_STAGE else "compile"
-                note = f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unsupported_ir}"
-                if build not in captures:
-                    captured, failed = variants_of(target, self.request, self.compilers[build])
-                    captures[build] = {_identity(v): v for v in captured}, failed
-                outcome = self._recaptured(kernel, build, captures[build], outcome)
-                comparison = self._comparison(kernel, build, first, outcome, ttir_note=note)
-                comparisons.append(comparison)
+                pair = _Outcomes(build, first, outcome)
+                if outcome.error is not None and outcome.error.unsupported_ir:
+                    pair = self._recaptured(kernel, pair, captures)
+                comparisons.append(self._comparison(kernel, pair))
         return comparisons, errors
 
     def _recaptured(
-        self, kernel: _Kernel, build: int, capture: _Capture, refused: CompileOutcome
-    ) -> CompileOutcome:
-        """Compiles a kernel through another build's own front end.
+        self, kernel: _CapturedKernel, refused: _Outcomes, captures: dict[int, _Capture]
+    ) -> _Outcomes:
+        """Compiles a kernel through another build's own front end, if its target has source.
 
         Args:
             kernel: the kernel.
-            build: index of the other build.
-            capture: the other build's variants of the target, and its errors.
-            refused: the outcome of compiling the first build's TTIR, which failed.
+            refused: the outcomes, of which the other build did not understand the first one's TTIR.
+            captures: of the target by other builds so far, by index; it is filled.
         """
-        variants, failed = capture
+        error, build = refused.other.error, refused.build
+        if error is None or kernel.target.kind == "ttir":
+            return refused
+        labels = self.builds[0].label, self.builds[build].label
+        verb = "parse" if error.stage == PARSE_STAGE else "compile"
+        note = f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unsupported_ir}"
+        if build not in captures:
+            captured, problems = variants_of(kernel.target, self.request, self.compilers[build])
+            captures[build] = {_identity(v): v for v in captured}, problems
+        variants, failures = captures[build]
         variant = variants.get(_identity(kernel.variant))
-        if variant is None:
+        outcome = refused.other
+        if variant is not None:
+            (outcome,) = self._compile([(build, kernel, variant)])
+        else:
             names = (None, kernel.variant.kernel, label_of(kernel.variant))
-            errors = [error for error in failed if error.kernel in names]
-            return replace(refused, error=errors[0]) if errors else refused
-        return self._compile([(build, kernel, variant)])[0]
+            reasons = [failure for failure in failures if failure.kernel in names]
+            outcome = replace(outcome, error=reasons[0]) if reasons else outcome
+        return replace(refused, other=outcome, ttir_note=note)
 
-    def _comparison(
-        self,
-        kernel: _Kernel,
-        build: int,
-        first: CompileOutcome,
-        outcome: CompileOutcome,
-        ttir_note: str | None = None,
-    ) -> KernelComparison:
-        """Compares a kernel's outcome with that of the first build.
-
-        Args:
-            kernel: the kernel.
-            build: index of the other build.
-            first: the outcome of the first build.
-            outcome: the outcome of the other build.
-            ttir_note: why the other build compiled its own TTIR; None if it compiled the same.
-        """
-        left, right = self.builds[0].label, self.builds[build].label
-        sides = ((left, first), (right, outcome))
+    def _comparison(self, kernel: _CapturedKernel, pair: _Outcomes) -> KernelComparison:
+        """Compares a kernel's outcome with that of the first build."""
+        first_build, other_build = self.builds[0], self.builds[pair.build]
+        left, right = first_build.label, other_build.label
+        sides = ((left, pair.first), (right, pair.other))
         errors = {label: side.error for label, side in sides if side.error is not None}
         comparison = None
-        if not errors and first.reports and outcome.reports:
-            comparison = compare(_side(left, first), _side(right, outcome))
-        notes = [ttir_note] if ttir_note is not None else []
-        if self.builds[0].triton_key == self.builds[build].triton_key:
+        if not errors and pair.first.reports and pair.other.reports:
+            comparison = compare(_side(left, pair.first), _side(right, pair.other))
+        notes = [pair.ttir_note] if pair.ttir_note is not None else []
+        if first_build.triton_key == other_build.triton_key:
             notes.append(f"{left} and {right} are the same Triton")
         variant = kernel.variant
         return KernelComparison(
@@ -275,19 +310,21 @@ class _Run(Struct):
             source=variant.source,
             variant=variant,
             left=0,
-            right=build,
-            same_ttir=ttir_note is None,
+            right=pair.build,
+            same_ttir=pair.ttir_note is None,
             comparison=comparison,
             errors=errors,
             notes=tuple(notes),
-            reports=(_report(variant, first), _report(variant, outcome)),
+            reports=(_report(variant, pair.first), _report(variant, pair.other)),
         )
 
-    def _compile(self, tasks: Iterable[tuple[int, _Kernel, Variant]]) -> list[CompileOutcome]:
+    def _compile(
+        self, tasks: Sequence[tuple[int, _CapturedKernel, Variant]]
+    ) -> list[CompileOutcome]:
         """Compiles variants: (index of the build, the kernel, its variant); in their order."""
+        self.planned += len(tasks)
         jobs = [
             (
-                build,
                 Job(
                     order=kernel.order,
                     path=str(kernel.target.path),
@@ -295,28 +332,16 @@ class _Run(Struct):
                     settings=self.compilers[build].settings,
                     overrides=self.request.overrides,
                 ),
+                self.compilers[build],
             )
             for build, kernel, variant in tasks
         ]
-        self.planned += len(jobs)
-        with ThreadPoolExecutor(self.request.jobs, "kinspect") as pool:
-            futures: list[Future[CompileOutcome]] = [
-                pool.submit(compile_and_report, job, self.compilers[build]) for build, job in jobs
-            ]
-            outcomes = []
-            try:
-                for future in futures:
-                    outcomes.append(future.result())
-                    self.finished += 1
-                    if self.progress is not None:
-                        self.progress(self.finished, self.planned)
-            except BaseException:
-                for compiler in self.compilers:
-                    compiler.abort()
-                for future in futures:
-                    future.cancel()
-                raise
-        return outcomes
+        return compile_all(jobs, self.request.jobs, self._count)
+
+    def _count(self) -> None:
+        self.finished += 1
+        if self.progress is not None:
+            self.progress(self.finished, self.planned)
 
 
 def _with_unique_labels(builds: tuple[Build, ...]) -> tuple[Build, ...]:

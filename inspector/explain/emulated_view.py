@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..model import Emulated, KernelReport, number_of
 from . import view
+from .quantities import amount
 
 _MAX_FAULTS = 4
 _MAX_CLASSES = 8
@@ -48,11 +49,11 @@ def _figures(kernel: KernelReport) -> Iterator[str]:
         yield f"  iterations of loops: {', '.join(trips)}"
     flops, intensity = figure("flops"), figure("flops_per_byte")
     moved = (
-        f"  distinct bytes: {_scaled(figure('unique_read'), 'B')} read, "
-        f"{_scaled(figure('unique_written'), 'B')} written"
+        f"  distinct bytes: {_amount(figure('unique_read'), 'B')} read, "
+        f"{_amount(figure('unique_written'), 'B')} written"
     )
     if flops and intensity is not None:
-        moved += f"; {_scaled(flops, 'flop')}, {_number(intensity)} for each"
+        moved += f"; {_amount(flops, 'flop')}, {_number(intensity)} for each"
     yield moved
     parts = []
     if (lanes := figure("active_lanes")) is not None:
@@ -97,10 +98,5 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def _scaled(value: float | None, unit: str) -> str:
-    if value is None:
-        return view.show(None)
-    for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.1f} {letter}{unit}"
-    return f"{value:.0f} {unit}"
+def _amount(value: float | None, unit: str) -> str:
+    return view.show(None) if value is None else amount(value, unit)

@@ -1,4 +1,4 @@
-"""The values of a kernel's TTGIR that have a layout: which there are, and the ones a user names."""
+"""The values of a kernel's TTGIR that have a layout: the ones a user names, and their drawings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Layout, SourceLoc, TtgirModule, TtgirOp, TtgirType
-from .layout_words import alias_of
+from ..ttgir.lowered import element_bits
+from .layout_view import alias_of, described, extent
+from .lds_picture import LdsPicture, lds_picture
+from .register_picture import RegisterPicture, register_picture
 
 _MOST_NAMED = 8
 _LINE = re.compile(r"(?:(?P<file>[^:]+):)?(?P<line>\d+)\Z")
@@ -51,6 +54,28 @@ class LaidOutValue(Struct, frozen=True):
         return f"{source.file.rpartition('/')[2]}:{source.line}" if source is not None else ""
 
 
+class LayoutDrawing(Struct, frozen=True):
+    """The picture of a layout, with its titles.
+
+    Args:
+        value: whose layout it shows.
+        others: how many more values it is the picture of.
+        title: the value's name and type, `%a_13  64x64xf16`.
+        origin: the operation and its line.
+        alias: the layout's name in the TTGIR; empty where it has none.
+        described: its kind and parameters.
+        picture: None where the layout is not known.
+    """
+
+    value: LaidOutValue
+    others: int
+    title: str
+    origin: str
+    alias: str
+    described: tuple[str, ...]
+    picture: RegisterPicture | LdsPicture | None
+
+
 def values_of(module: TtgirModule) -> tuple[LaidOutValue, ...]:
     """All values with a layout, in the order of the file."""
     return tuple(
@@ -77,6 +102,38 @@ def drawn_alike(values: Iterable[LaidOutValue]) -> list[list[LaidOutValue]]:
         element = "" if value.type.kind == "tensor" else value.type.element
         groups.setdefault((value.type.shape, element, value.layout.text), []).append(value)
     return list(groups.values())
+
+
+def drawing_of(values: Sequence[LaidOutValue], banks: int | None) -> LayoutDrawing:
+    """Draws values that look alike.
+
+    Args:
+        values: one at least; their layouts and shapes are the same.
+        banks: of the target's LDS; None where the target is not known.
+    """
+    value, others = values[0], len(values) - 1
+    origin = f"{value.op.name}  {value.place}".rstrip()
+    whole = value.type.layout_shape
+    part = "" if whole == value.type.shape else f"  part of {extent(whole)}, which is drawn"
+    more = f", and {others} more like it" if others else ""
+    return LayoutDrawing(
+        value,
+        others,
+        f"{value.name}  {value.shape_text}{part}",
+        f"{origin}  (TTGIR line {value.op.line}{more})",
+        alias_of(value.layout),
+        tuple(described(value.layout)),
+        _picture(value, banks),
+    )
+
+
+def _picture(value: LaidOutValue, banks: int | None) -> RegisterPicture | LdsPicture | None:
+    if value.type.kind == "tensor":
+        return register_picture(value.layout, value.type.shape)
+    bits = element_bits(value.type.element)
+    if bits is None or bits % 8:
+        return None
+    return lds_picture(value.layout, value.type.layout_shape, dims_of(value), bits, banks)
 
 
 def dims_of(value: LaidOutValue) -> int:

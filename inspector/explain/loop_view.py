@@ -20,6 +20,49 @@ from ..model import (
 from .occupancy_view import cannot_launch
 from .view import count, file_name, place, show
 
+_UNITS = {
+    "matrix": "matrix unit",
+    "vector": "VALU",
+    "transcendental": "transcendentals",
+    "scalar": "SALU",
+    "vmem": "VMEM issue",
+    "lds": "LDS banks",
+    "lds_port": "LDS ports",
+    "l1": "cache lines",
+    "issue": "one wave's issue",
+    "latency": "dependency chain",
+}
+"""Unit of a `bound.UNIT` metric -> its name in words."""
+_CLASS_ORDER = (
+    "scratch_load",
+    "scratch_store",
+    "global_load",
+    "lds_direct",
+    "global_store",
+    "atomic",
+    "lds_read",
+    "lds_write",
+)
+"""Instruction classes in the order of the memory table; any other class comes last."""
+
+
+class MemoryRow(Struct, frozen=True):
+    """Accesses of one mnemonic and width in one loop.
+
+    Args:
+        count: how many instructions.
+        mnemonic: theirs.
+        bits: accessed by each lane; None if unknown.
+        places: source lines, as `gemm.py:17,18`.
+        note: what is wrong with them, or "".
+    """
+
+    count: int
+    mnemonic: str
+    bits: int | None
+    places: str
+    note: str
+
 
 def main_loop(kernel: KernelReport) -> LoopReport | None:
     """The loop that the report names as the kernel's main loop."""
@@ -107,21 +150,6 @@ def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     ]
 
 
-_UNITS = {
-    "matrix": "matrix unit",
-    "vector": "VALU",
-    "transcendental": "transcendentals",
-    "scalar": "SALU",
-    "vmem": "VMEM issue",
-    "lds": "LDS banks",
-    "lds_port": "LDS ports",
-    "l1": "cache lines",
-    "issue": "one wave's issue",
-    "latency": "dependency chain",
-}
-"""Unit of a `bound.UNIT` metric -> its name in words."""
-
-
 def unit_name(unit: str) -> str:
     """The unit that bounds a loop, in words."""
     return _UNITS.get(unit, unit)
@@ -158,40 +186,6 @@ def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     named = value_of(metrics, "bound.unit") is not None
     by = f" by {unit_name(unit)}" if named else " at least"
     return [("bound", f"{cycles:.0f} cycles{by} ({', '.join(details)})")]
-
-
-# --------------------------------------------------------------------------- memory
-
-
-class MemoryRow(Struct, frozen=True):
-    """Accesses of one mnemonic and width in one loop.
-
-    Args:
-        count: how many instructions.
-        mnemonic: theirs.
-        bits: accessed by each lane; None if unknown.
-        places: source lines, as `gemm.py:17,18`.
-        note: what is wrong with them, or "".
-    """
-
-    count: int
-    mnemonic: str
-    bits: int | None
-    places: str
-    note: str
-
-
-# Instruction classes in the order of the memory table; any other class comes last.
-_CLASS_ORDER = (
-    "scratch_load",
-    "scratch_store",
-    "global_load",
-    "lds_direct",
-    "global_store",
-    "atomic",
-    "lds_read",
-    "lds_write",
-)
 
 
 def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:

@@ -99,9 +99,6 @@ def write_svg(chart: Chart, stream: TextIO) -> None:
     stream.write("\n".join(_svg(chart)) + "\n")
 
 
-# --------------------------------------------------------------------------- series
-
-
 def _drawn(chart: Chart) -> tuple[list[Series], int]:
     """The series that changed most, one for each mark, and the number of the others."""
     measured = [series for series in chart.series if series.known]
@@ -128,9 +125,6 @@ def _change_text(series: Series, unit: str) -> str:
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
-
-
-# --------------------------------------------------------------------------- axes
 
 
 def _scale(values: Sequence[float]) -> tuple[float, float, float]:
@@ -206,9 +200,6 @@ def _canvas(drawn: Sequence[Series], runs: int, low: float, high: float) -> list
             if value is not None:
                 cells[_row(value, low, high)][_column(n, runs)] = mark
     return ["".join(row) for row in cells]
-
-
-# --------------------------------------------------------------------------- SVG
 
 
 def _svg(chart: Chart) -> Iterator[str]:

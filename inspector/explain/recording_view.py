@@ -10,7 +10,7 @@ from ..recording import Agent, Part, Profile, ThreadTrace
 from . import view
 
 
-class Sampled(Struct, frozen=True):
+class UnplacedSample(Struct, frozen=True):
     """Samples at one instruction that belongs to no analysed kernel.
 
     Args:
@@ -30,13 +30,13 @@ class Sampled(Struct, frozen=True):
     reasons: tuple[tuple[str, int], ...]
 
 
-def tool(profile: Profile) -> str:
+def profiler_text(profile: Profile) -> str:
     """The profiler with its version."""
     profiler = profile.recording.tool
     return " ".join(filter(None, (profiler.get("name", ""), profiler.get("version", ""))))
 
 
-def agent(device: Agent) -> str:
+def device_text(device: Agent) -> str:
     """A device in a line: `gfx942 AMD Instinct MI300X, 304 CUs, 8 XCCs, 2100 MHz`."""
     name = " ".join(filter(None, (device.arch, device.product))) or f"agent {device.key}"
     facts = [
@@ -47,7 +47,7 @@ def agent(device: Agent) -> str:
     return ", ".join([name, *filter(None, facts)])
 
 
-def devices(profile: Profile) -> dict[str, str]:
+def device_names(profile: Profile) -> dict[str, str]:
     """Key -> name of each device that ran kernels; empty where there was only one."""
     keys = dict.fromkeys(k.shape.agent for k in profile.kernels if k.shape.agent is not None)
     if len(keys) < 2:
@@ -62,18 +62,18 @@ def devices(profile: Profile) -> dict[str, str]:
     return labels
 
 
-def agents(profile: Profile) -> list[str]:
+def gpu_texts(profile: Profile) -> list[str]:
     """The GPUs that ran kernels, equal ones in one line; all GPUs if none of them is recorded."""
     keys = {k.shape.agent for k in profile.kernels}
     gpus = [a for a in profile.recording.agents if a.kind == "gpu"]
     named = [a for a in gpus if a.key in keys] or gpus
     lines: dict[str, int] = {}
     for device in named:
-        lines[agent(device)] = lines.get(agent(device), 0) + 1
+        lines[device_text(device)] = lines.get(device_text(device), 0) + 1
     return [f"{n} × {line}" if n > 1 else line for line, n in lines.items()]
 
 
-def part(recorded: Part) -> str:
+def part_text(recorded: Part) -> str:
     """A pass, trace or file of the recording, with its status unless it is complete."""
     words = [recorded.name or recorded.format]
     if recorded.name and recorded.format:
@@ -86,7 +86,7 @@ def part(recorded: Part) -> str:
     return " ".join(words)
 
 
-def trace(recorded: ThreadTrace) -> str:
+def trace_text(recorded: ThreadTrace) -> str:
     """A thread trace in a line."""
     words = [
         f"of dispatch {recorded.dispatch}" if recorded.dispatch is not None else "",
@@ -100,8 +100,8 @@ def trace(recorded: ThreadTrace) -> str:
     return ", ".join(["thread trace", *filter(None, words)])
 
 
-def sampled(profile: Profile, limit: int) -> list[Sampled]:
-    """The `most` most sampled instructions that belong to no line of an analysed kernel."""
+def unplaced_samples(profile: Profile, limit: int) -> list[UnplacedSample]:
+    """The most sampled instructions, up to `limit`, that are in no line of an analysed kernel."""
     placed_shapes = {
         number for kernel in profile.kernels if kernel.lines for number in kernel.shapes
     }
@@ -120,6 +120,6 @@ def sampled(profile: Profile, limit: int) -> list[Sampled]:
         counts[key] += sample.count
         reasons.setdefault(key, Counter()).update(sample.reasons)
     return [
-        Sampled(*key, count, 100 * count / total, tuple(reasons[key].most_common(2)))
+        UnplacedSample(*key, count, 100 * count / total, tuple(reasons[key].most_common(2)))
         for key, count in counts.most_common(limit)
     ]

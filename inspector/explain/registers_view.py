@@ -12,9 +12,10 @@ from .table import Column, rows_of
 from .view import file_name, plural, show
 
 MOST_ROWS = 12
+"""Values that have a row of their own."""
 _FEW = 2
-"""Values with at most so many registers are told together, unless they are accumulators."""
-_WHAT: Mapping[str, str] = MappingProxyType(
+"""Values with at most so many registers share a row, unless they are accumulators."""
+_KINDS: Mapping[str, str] = MappingProxyType(
     {
         "accumulator": "result of a dot",
         "operand": "operand of a dot",
@@ -26,6 +27,7 @@ _WHAT: Mapping[str, str] = MappingProxyType(
         "argument": "as the wave starts",
     }
 )
+"""Kind of a live value -> what the table calls it."""
 _UNNAMED, _ADDRESSES, _OTHERS = "-", "addresses", "others"
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -72,7 +74,7 @@ def _size(value: LiveValue) -> int:
 
 
 def _row(value: LiveValue) -> HeldRow:
-    what = " ".join(part for part in (_WHAT[value.kind], value.type) if part)
+    what = " ".join(part for part in (_KINDS[value.kind], value.type) if part)
     return HeldRow(
         name=value.name or _UNNAMED,
         what=what,
@@ -84,6 +86,7 @@ def _row(value: LiveValue) -> HeldRow:
 
 
 def _together(name: str, values: Sequence[LiveValue]) -> HeldRow:
+    """Returns one row for several values: their sums, and the largest of them by name."""
     counts: dict[str, int] = {}
     for value in values:
         label = value.name or (_place(value.source) if value.source else "unnamed")
@@ -92,7 +95,7 @@ def _together(name: str, values: Sequence[LiveValue]) -> HeldRow:
     what = ", ".join(f"{label} {count}" for label, count in listed[:6])
     return HeldRow(
         name=name,
-        what=f"{'of ' if name == 'addresses' else ''}{what}{', …' if len(listed) > 6 else ''}",
+        what=f"{'of ' if name == _ADDRESSES else ''}{what}{', …' if len(listed) > 6 else ''}",
         place="",
         vgprs=sum(value.vgprs for value in values),
         agprs=sum(value.agprs for value in values),
@@ -104,7 +107,7 @@ def _place(source: SourceLoc | None) -> str:
     return f"{file_name(source.file)}:{source.line}" if source is not None else ""
 
 
-def table(peak: LivePeak) -> list[str]:
+def held_table(peak: LivePeak) -> list[str]:
     """`held_rows` as lines of text, a heading first; columns that are 0 throughout are left out."""
     rows = held_rows(peak)
     columns = [Column("VGPRs", lambda row: str(row.vgprs or ""), right=True)]
@@ -128,7 +131,7 @@ def spilled_table(values: Sequence[SpilledValue]) -> list[str]:
         Column("reloads", lambda value: str(value.reloads), right=True),
         Column("in hot loops", _hot_traffic),
         Column("value", lambda value: value.name or _UNNAMED),
-        Column("", lambda value: " ".join(filter(None, (_WHAT[value.kind], value.type)))),
+        Column("", lambda value: " ".join(filter(None, (_KINDS[value.kind], value.type)))),
         Column("line", lambda value: _place(value.source)),
     ]
     return rows_of(columns, values[:MOST_ROWS])
@@ -155,7 +158,7 @@ def spilled_in_hot_loops(values: Sequence[SpilledValue], most: int = 4) -> str:
     return "; ".join([*parts, f"and {len(hot) - most} more values"] if hot[most:] else parts)
 
 
-def in_one_line(peak: LivePeak, most: int = 6) -> str:
+def held_text(peak: LivePeak, most: int = 6) -> str:
     """`acc 96, k 55, q 40`: what holds most registers, in one line; "" where nothing has a name."""
     rows = held_rows(peak)
     listed = [(row.name, row.vgprs + row.agprs) for row in rows if row.vgprs + row.agprs]
@@ -168,7 +171,7 @@ def in_one_line(peak: LivePeak, most: int = 6) -> str:
     return ", ".join([*parts, f"others {left}"] if left else parts)
 
 
-def where(peak: LivePeak) -> str:
+def place_text(peak: LivePeak) -> str:
     """`at ISA 1042 (ds_read2_b64, attention.py:64), in loop L0`."""
     place = _place(peak.source.in_user_code) if peak.source is not None else ""
     inside = f", in loop {peak.loop}" if peak.loop is not None else ""
@@ -176,7 +179,7 @@ def where(peak: LivePeak) -> str:
     return f"at ISA {peak.line} ({named}){inside}"
 
 
-def amount(peak: LivePeak, kernel: KernelReport) -> str:
+def amount_text(peak: LivePeak, kernel: KernelReport) -> str:
     """`241 of 256 VGPRs live`, with AGPRs and parked dwords where there are any."""
     demand = kernel.demand
     files = [("VGPRs", peak.vgprs, demand.vgprs if demand is not None else None)]
@@ -193,7 +196,7 @@ def amount(peak: LivePeak, kernel: KernelReport) -> str:
     return f"{counts} live" + (f", {show(parked)} more values in scratch" if parked else "")
 
 
-def curve(counts: Sequence[tuple[int, int, int]], width: int) -> list[str]:
+def curve_lines(counts: Sequence[tuple[int, int, int]], width: int) -> list[str]:
     """The live VGPRs and AGPRs along the code, as bars, and a mark under the fullest place.
 
     Args:
@@ -213,7 +216,7 @@ def curve(counts: Sequence[tuple[int, int, int]], width: int) -> list[str]:
     return [bars, " " * shares.index(max(shares)) + "^"]
 
 
-def steps(kernel: KernelReport, levels: Sequence[tuple[int | float, int]]) -> str:
+def steps_text(kernel: KernelReport, levels: Sequence[tuple[int | float, int]]) -> str:
     """How far the registers are from the next occupancy; "" if unknown.
 
     Registers alone: LDS may hold the occupancy down whatever they are.

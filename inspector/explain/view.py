@@ -1,8 +1,9 @@
 """Puts a kernel's report into words, for every output that people read (text, Markdown, the TUI).
 
-Takes a `KernelReport` and returns plain strings; `occupancy_view` and `loop_view` do so for their
-subjects. Colour and layout are left to the renderers, and no figure is computed that the report
-does not hold.
+Takes a `KernelReport` and returns plain strings: first the forms of figures and places that all
+views share, then a kernel's configuration, and its findings. `occupancy_view` and `loop_view` do so
+for their subjects. Colour and layout are left to the renderers, and no figure is computed that the
+report does not hold.
 """
 
 from __future__ import annotations
@@ -24,6 +25,23 @@ UNKNOWN = "?"
 HOT, WARM = 10.0, 2.0
 """A source line with at least this share (%) of a kernel's samples is marked hot or warm."""
 SEVERITIES = ("error", "warning", "info")
+NO_REMEDY = (
+    "no finding: {spills} scratch accesses of spills in an iteration of the hot loops, for which no"
+    " option or block size is known to help"
+)
+_UNREAD: Mapping[str, tuple[str, str]] = {
+    "words": ("word of code that is not decoded", "words of code that are not decoded"),
+    "lines": ("line that is not recognised", "lines that are not recognised"),
+    "include": ("included file that is not read", "included files that are not read"),
+    "condition": (
+        "condition that cannot be evaluated",
+        "conditions that cannot be evaluated",
+    ),
+    "expansion": ("macro that is not expanded in full", "macros that are not expanded in full"),
+    "preprocessor": ("line for the C preprocessor", "lines for the C preprocessor"),
+    "jump": ("jump to an unknown place", "jumps to unknown places"),
+}
+"""Kind of a gap in what was read -> its name in the singular and in the plural."""
 
 
 def count(metrics: Mapping[str, Metric], *names: str) -> int:
@@ -67,9 +85,6 @@ def path_of(kernel: KernelReport) -> str:
 def place(loc: SourceLoc | None) -> str:
     """A source location as `file:line`; "" for None."""
     return f"{file_name(loc.file)}:{loc.line}" if loc is not None else ""
-
-
-# --------------------------------------------------------------------------- header
 
 
 def configuration(kernel: KernelReport) -> str:
@@ -132,24 +147,6 @@ def _first_assumption(kernel: KernelReport) -> tuple[Assumption | None, int]:
     return next(explored, assumptions[0]), len(assumptions) - 1
 
 
-# --------------------------------------------------------------------------- findings
-
-
-# Kind of a gap in what was read -> its name in the singular and in the plural.
-_UNREAD: Mapping[str, tuple[str, str]] = {
-    "words": ("word of code that is not decoded", "words of code that are not decoded"),
-    "lines": ("line that is not recognised", "lines that are not recognised"),
-    "include": ("included file that is not read", "included files that are not read"),
-    "condition": (
-        "condition that cannot be evaluated",
-        "conditions that cannot be evaluated",
-    ),
-    "expansion": ("macro that is not expanded in full", "macros that are not expanded in full"),
-    "preprocessor": ("line for the C preprocessor", "lines for the C preprocessor"),
-    "jump": ("jump to an unknown place", "jumps to unknown places"),
-}
-
-
 def unread(kernel: KernelReport) -> str:
     """A sentence on a kernel's unread code and the figures that it affects; "" if all was read."""
     if not kernel.unread:
@@ -179,12 +176,6 @@ def live_registers(kernel: KernelReport) -> str | None:
     counts = " and ".join(f"{show(live)} {name}" for name, live in files if live)
     source = f"{fullest['at']}, " if fullest["at"] else ""
     return f"live at once, at most: {counts} ({source}ISA {fullest['isa']})" if counts else None
-
-
-NO_REMEDY = (
-    "no finding: {spills} scratch accesses of spills in an iteration of the hot loops, for which no"
-    " option or block size is known to help"
-)
 
 
 def spills_in_hot_loops(kernel: KernelReport) -> int:

@@ -9,7 +9,7 @@ from typing import TextIO
 from ..bench.suite.results import OK, SKIPPED, Bench, Timed, ratio
 from ..explain import view
 from ..explain.table import Column, rows_of
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, paper_for, print_wrapped
 
 MOST_CONFIG = 100
 
@@ -19,15 +19,13 @@ def write(bench: Bench, stream: TextIO, *, color: bool | None = None) -> None:
     paper = paper_for(stream, color)
     title = Line(bench.kernel, "bold")
     title.append(f"  {device_of(bench)}")
-    for line in wrapped(title, paper.width, "  "):
-        paper.print(line)
+    print_wrapped(paper, title, "  ")
     for index, text in enumerate(rows_of(_columns(bench), bench.cases)):
         status = bench.cases[index - 1].status if index else OK
         bad = index > 0 and status not in (OK, SKIPPED)
         paper.print(Line(f"  {text}", "bold" if index == 0 else "red" if bad else ""))
-    for text in _messages_and_notes(bench):
-        _wrapped(paper, text)
-    _wrapped(paper, summary(bench))
+    for text in (*_messages_and_notes(bench), summary(bench)):
+        print_wrapped(paper, Line(f"  {text}", "dim"), "    ")
 
 
 def device_of(bench: Bench) -> str:
@@ -181,8 +179,3 @@ def tuned(case: Timed) -> str:
     if gain <= 1.0:
         return f"{text}; none was faster than the default ({config})"
     return f"{text}; the fastest is {gain:.2f} × as fast as the default: {config}"
-
-
-def _wrapped(paper: Paper, text: str) -> None:
-    for line in wrapped(Line(f"  {text}", "dim"), paper.width, "    "):
-        paper.print(line)

@@ -1,4 +1,4 @@
-"""Benchmarks for machines: JSON (schema_version 1), CSV, and the words of other tools."""
+"""Benchmarks for machines: JSON (schema_version 1), CSV, and what other tools print of theirs."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ COLUMNS = (
     "config",
     "message",
 )
+"""The columns of the CSV."""
+_RULE, _LINE = "=" * 32, "-" * 32
+"""Lines that RadeonFlow's checkers draw."""
 
 
 def write_json(bench: Bench, stream: TextIO) -> None:
@@ -147,16 +150,9 @@ def _flat(case: Timed) -> dict[str, Any]:
     }
 
 
-# --------------------------------------------------------------------------- other tools' words
-
-_SHORT = "GEMM"
-_RULE = "=" * 32
-_LINE = "-" * 32
-
-
 def write_checker(bench: Bench, stream: TextIO) -> None:
     """Writes what RadeonFlow's checkers print; the means are over the cases that passed."""
-    title = _SHORT if "gemm" in bench.kernel.lower() else bench.kernel
+    title = "GEMM" if "gemm" in bench.kernel.lower() else bench.kernel
     lines = [f"Found {len(bench.cases)} test cases for {title}", "Benchmark mode enabled", _RULE]
     bad = [case for case in bench.cases if case.status not in ("ok", "skipped")]
     if bad:

@@ -27,7 +27,7 @@ UPCAST = (
     "bfloat16 inputs are rounded to bfloat16 and handed over as float32: the bf16 dot of Triton's"
     " interpreter is wrong"
 )
-WORDS = {PASSED: "ok", SKIPPED: "skipped", FAILED: "FAILED", ERROR: "ERROR"}
+RESULT_TEXTS = {PASSED: "ok", SKIPPED: "skipped", FAILED: "FAILED", ERROR: "ERROR"}
 
 
 def write_kernel(kernel: KernelCheck, stream: TextIO) -> None:
@@ -86,20 +86,22 @@ def write_json(
         "summary": {**_count(kernels), "seconds": round(seconds, 3)},
         "interrupted": interrupted,
         "notes": [UPCAST] if upcast else [],
-        "kernels": [
-            {
-                "name": kernel.name,
-                "file": kernel.path,
-                "arch": kernel.arch or None,
-                "problem": kernel.problem or None,
-                "seconds": round(kernel.seconds, 3),
-                "cases": [_case(case) for case in kernel.cases],
-            }
-            for kernel in kernels
-        ],
+        "kernels": [_kernel(kernel) for kernel in kernels],
     }
     json.dump(result, stream, indent=1, allow_nan=False)
     stream.write("\n")
+
+
+def _kernel(kernel: KernelCheck) -> dict[str, Any]:
+    """Returns a kernel as JSON values."""
+    return {
+        "name": kernel.name,
+        "file": kernel.path,
+        "arch": kernel.arch or None,
+        "problem": kernel.problem or None,
+        "seconds": round(kernel.seconds, 3),
+        "cases": [_case(case) for case in kernel.cases],
+    }
 
 
 def _case(case: CaseCheck) -> dict[str, Any]:
@@ -158,7 +160,7 @@ def _share(case: CaseCheck) -> str:
 
 COLUMNS = [
     Column("case", lambda case: case.case),
-    Column("result", lambda case: WORDS.get(case.status, case.status.upper())),
+    Column("result", lambda case: RESULT_TEXTS.get(case.status, case.status.upper())),
     Column("max abs error", lambda case: _error(case.max_abs), right=True),
     Column("atol", lambda case: _error(case.atol) if case.max_abs is not None else "", right=True),
     Column("max rel error", lambda case: _error(case.max_rel), right=True),

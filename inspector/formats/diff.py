@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
-from ..compare.diff import words
+from ..compare.diff import diff_view
 from ..compare.diff.results import Alone, DiffReport, KernelDiff, label_of
 from ..explain import view
 from ..explain.table import Column, rows_of
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 IN_FULL = ("regression", "mixed", "unknown")
 MOST_IN_FULL = 5
@@ -39,9 +39,9 @@ def write(
     """
     paper = paper_for(stream, color)
     paper.print(Line(f"{report.left} → {report.right}", "bold"))
-    paper.print(Line(words.summary(report)))
+    paper.print(Line(diff_view.summary(report)))
     for note in report.notes:
-        _wrapped(paper, f"note: {note}")
+        print_wrapped(paper, Line(f"note: {note}"), "  ")
     changed = [p for p in report.pairs if p.verdict != "same"]
     if changed and len(report.pairs) > 1:
         paper.print(Line())
@@ -63,14 +63,14 @@ def write(
 
 def _table(paper: Paper, pairs: Sequence[KernelDiff]) -> None:
     """Prints a line per pair."""
-    several = words.files_of(pairs)
+    several = diff_view.files_of(pairs)
     columns = [
-        Column("file", lambda pair: words.file_of(pair) if several else ""),
+        Column("file", lambda pair: diff_view.file_of(pair) if several else ""),
         Column("kernel", lambda pair: label_of(pair.left)),
-        Column("arch", words.arch_of),
-        Column("verdict", lambda pair: words.VERDICT_WORDS[pair.verdict]),
-        Column("first to differ", words.first_stage),
-        Column("what", words.in_short),
+        Column("arch", diff_view.arch_of),
+        Column("verdict", lambda pair: diff_view.VERDICT_WORDS[pair.verdict]),
+        Column("first to differ", diff_view.first_stage),
+        Column("what", diff_view.in_short),
     ]
     for index, text in enumerate(rows_of(columns, pairs)):
         style = _STYLES.get(pairs[index - 1].verdict, "") if index else "bold"
@@ -83,21 +83,21 @@ def _alone(paper: Paper, side: str, alone: Sequence[Alone]) -> None:
     paper.print(Line())
     paper.print(Line(f"only in {side}", "bold"))
     for unpaired in alone:
-        _wrapped(paper, f"  {words.alone_line(unpaired)}", "    ")
+        print_wrapped(paper, Line(f"  {diff_view.alone_line(unpaired)}"), "    ")
 
 
 def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most_lines: int | None) -> None:
     """Prints a pair in full: stages, changes, loops, and at most so many lines of code a region."""
-    line = Line(words.title(pair), "bold")
-    line.append(f"  {words.VERDICT_WORDS[pair.verdict]}", _STYLES.get(pair.verdict, ""))
+    line = Line(diff_view.title(pair), "bold")
+    line.append(f"  {diff_view.VERDICT_WORDS[pair.verdict]}", _STYLES.get(pair.verdict, ""))
     paper.print(line)
     if pair.matched_by:
         paper.print(Line(f"  paired by {pair.matched_by}", "dim"))
-    stages = words.stages(pair)
+    stages = diff_view.stages(pair)
     if stages:
-        _wrapped(paper, f"  {stages}", "    ")
+        print_wrapped(paper, Line(f"  {stages}"), "    ")
     for note in pair.remarks:
-        _wrapped(paper, f"  note: {note}", "    ")
+        print_wrapped(paper, Line(f"  note: {note}"), "    ")
     paper.print(Line())
     _changes(paper, pair)
     _loops(paper, pair, report)
@@ -106,7 +106,7 @@ def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most_lines: int | 
         where = f"loop {difference.loop}" if difference.loop is not None else "the kernel"
         only = f"{difference.only[0]} gone, {difference.only[1]} new, {difference.common} the same"
         paper.print(Line(f"  code of {where} by source line: {only}"))
-        for text in words.isa_lines(difference, most_lines):
+        for text in diff_view.isa_lines(difference, most_lines):
             paper.print(Line(f"    {text}"))
 
 
@@ -119,29 +119,21 @@ def _changes(paper: Paper, pair: KernelDiff) -> None:
         less = "" if change.matters else ", minor"
         line = Line(f"  {change.judgement + less:<20} ", _STYLES.get(change.judgement, ""))
         line.append(change.why)
-        for part in wrapped(line, paper.width, " " * 23):
-            paper.print(part)
+        print_wrapped(paper, line, " " * 23)
     for change in quiet[:MOST_NEUTRAL]:
-        for part in wrapped(Line(f"  {change.judgement:<20} {change.why}"), paper.width, " " * 23):
-            paper.print(part)
+        print_wrapped(paper, Line(f"  {change.judgement:<20} {change.why}"), " " * 23)
     if len(quiet) > MOST_NEUTRAL:
         paper.print(Line(f"  and {len(quiet) - MOST_NEUTRAL} more of no consequence", "dim"))
 
 
 def _loops(paper: Paper, pair: KernelDiff, report: DiffReport) -> None:
     for loops in pair.loops:
-        rows = words.scorecards(loops)
+        rows = diff_view.scorecards(loops)
         paper.print(Line())
         columns = [
-            Column(f"hot loop {words.loop_title(loops)}", lambda row: f"  {row[0]}"),
-            Column(words.heading(report.left), lambda row: row[1], right=True),
-            Column(words.heading(report.right), lambda row: row[2], right=True),
+            Column(f"hot loop {diff_view.loop_title(loops)}", lambda row: f"  {row[0]}"),
+            Column(diff_view.heading(report.left), lambda row: row[1], right=True),
+            Column(diff_view.heading(report.right), lambda row: row[2], right=True),
             Column("", lambda row: "" if row[1] == row[2] else "*"),
         ]
-        for index, text in enumerate(rows_of(columns, rows)):
-            paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
-
-
-def _wrapped(paper: Paper, text: str, indent: str = "  ") -> None:
-    for part in wrapped(Line(text), paper.width, indent):
-        paper.print(part)
+        print_table(paper, rows_of(columns, rows))

@@ -8,8 +8,8 @@ from typing import Any, TextIO
 
 from ..compare.diff.results import (
     Alone,
-    Change,
     DiffReport,
+    FigureChange,
     IsaDifference,
     KernelDiff,
     LoopPair,
@@ -71,7 +71,7 @@ def _side(kernel: KernelReport) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: FigureChange) -> dict[str, Any]:
     return {
         "name": change.name,
         "unit": change.unit,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TextIO
 
-from ..compare.diff import words
+from ..compare.diff import diff_view
 from ..compare.diff.results import DiffReport, KernelDiff, label_of
 from ..printable import printable, printable_line
 from ..streams import no_commands
-from .md import cell, code, inline
+from .md import cell, code, inline, table
 
 MOST_ROWS = 50
 MOST_IN_FULL = 10
@@ -29,13 +29,13 @@ def _lines(report: DiffReport, details: bool) -> Iterator[str]:
     """Yields the page: summary, changed kernels, unpaired ones, errors, then kernels in full."""
     yield f"### kinspect diff: {_cell(report.left)} → {_cell(report.right)}"
     yield ""
-    yield words.summary(report)
+    yield diff_view.summary(report)
     for note in report.notes:
         yield f"- note: {_cell(note)}"
     changed = [p for p in report.pairs if p.verdict != "same"]
     if changed:
         yield ""
-        yield from _table(
+        yield from table(
             ("file", "kernel", "arch", "verdict", "first to differ", "what"),
             (_row(pair) for pair in changed[: None if details else MOST_ROWS]),
         )
@@ -45,7 +45,7 @@ def _lines(report: DiffReport, details: bool) -> Iterator[str]:
         if alone:
             yield ""
             yield f"Only in {_cell(side)}:"
-            yield from (f"- {_cell(words.alone_line(unpaired))}" for unpaired in alone)
+            yield from (f"- {_cell(diff_view.alone_line(unpaired))}" for unpaired in alone)
     if report.errors:
         yield ""
         yield "Failed:"
@@ -59,26 +59,26 @@ def _lines(report: DiffReport, details: bool) -> Iterator[str]:
 
 
 def _row(pair: KernelDiff) -> Sequence[str]:
-    verdict = f"{_MARKS.get(pair.verdict, '')} {words.VERDICT_WORDS[pair.verdict]}".strip()
+    verdict = f"{_MARKS.get(pair.verdict, '')} {diff_view.VERDICT_WORDS[pair.verdict]}".strip()
     return (
-        words.file_of(pair),
+        diff_view.file_of(pair),
         code(label_of(pair.left)),
-        words.arch_of(pair),
+        diff_view.arch_of(pair),
         verdict,
-        words.first_stage(pair),
-        words.in_short(pair),
+        diff_view.first_stage(pair),
+        diff_view.in_short(pair),
     )
 
 
 def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
     """Yields a pair of kernels as a block that folds out: changes, loops and code."""
     name = escape(printable_line(label_of(pair.left)))
-    yield f"<details><summary><code>{name}</code> {words.VERDICT_WORDS[pair.verdict]}</summary>"
+    yield f"<details><summary><code>{name}</code> {diff_view.VERDICT_WORDS[pair.verdict]}</summary>"
     yield ""
     if pair.matched_by:
         yield f"Paired by {pair.matched_by}."
         yield ""
-    stages = words.stages(pair)
+    stages = diff_view.stages(pair)
     if stages:
         yield f"Stages: {_cell(stages)}."
         yield ""
@@ -89,29 +89,20 @@ def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
             yield f"- **{change.judgement}**{less} {_cell(change.why)}"
     for loops in pair.loops:
         yield ""
-        rows = [row for row in words.scorecards(loops) if row[1] != row[2]]
+        rows = [row for row in diff_view.scorecards(loops) if row[1] != row[2]]
         if rows:
-            sides = words.heading(report.left), words.heading(report.right)
-            titles = (f"hot loop {words.loop_title(loops)}", *sides)
-            yield from _table(titles, rows)
+            sides = diff_view.heading(report.left), diff_view.heading(report.right)
+            titles = (f"hot loop {diff_view.loop_title(loops)}", *sides)
+            yield from table(titles, rows)
     for difference in pair.isa:
         yield ""
         yield "```diff"
-        for text in words.isa_lines(difference, MOST_ISA_LINES):
+        for text in diff_view.isa_lines(difference, MOST_ISA_LINES):
             text = text.replace("```", "'''")  # which would end the block
             yield text.removeprefix("    ") if text.startswith("    ") else f"  {text}"
         yield "```"
     yield ""
     yield "</details>"
-
-
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
-
-    yield line(titles)
-    yield "|" + " --- |" * len(titles)
-    yield from map(line, rows)
 
 
 def _cell(text: str) -> str:

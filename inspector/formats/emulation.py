@@ -8,6 +8,7 @@ from typing import TextIO
 
 import msgspec
 
+from ..explain.quantities import amount
 from ..explain.table import Column, rows_of
 from ..explain.view import plural
 from ..pipeline.emulated_code import CodeResult
@@ -119,9 +120,6 @@ def _heading(kernel: EmulationProfile) -> str:
     )
 
 
-# --------------------------------------------------------------------------- cells of a line
-
-
 def _line_number(count: LineCount) -> str:
     return str(count.line) if count.line else "-"
 
@@ -138,9 +136,6 @@ def _source(count: LineCount) -> str:
     return linecache.getline(count.file, count.line).strip()[:_SOURCE_WIDTH]
 
 
-# --------------------------------------------------------------------------- figures of a kernel
-
-
 def _global_memory(kernel: EmulationProfile) -> Iterator[str]:
     """Bytes moved, cache lines against the fewest possible, and where most lines are wasted."""
     accesses = [access for access in kernel.accesses if access.cache_lines]
@@ -152,7 +147,7 @@ def _global_memory(kernel: EmulationProfile) -> Iterator[str]:
     }
     lines = sum(access.cache_lines or 0 for access in accesses)
     least = sum(access.least_cache_lines or 0 for access in accesses)
-    parts = [f"{op}s {_scaled(number, 'B')}" for op, number in bytes_of.items() if number]
+    parts = [f"{op}s {amount(number, 'B')}" for op, number in bytes_of.items() if number]
     yield f"global memory: {', '.join(parts)}; {lines / least:.2f} x the least cache lines"
     worst = max(accesses, key=_wasted_lines)
     if _wasted_lines(worst) > 0:
@@ -188,13 +183,13 @@ def _traffic(kernel: EmulationProfile) -> Iterator[str]:
         return
     per_launch = "" if kernel.launches == 1 else " of each launch, in the mean"
     yield (
-        f"distinct bytes{per_launch}: {_scaled(traffic.unique_read, 'B')} read, "
-        f"{_scaled(traffic.unique_written, 'B')} written"
+        f"distinct bytes{per_launch}: {amount(traffic.unique_read, 'B')} read, "
+        f"{amount(traffic.unique_written, 'B')} written"
     )
     flops = traffic.matrix_flops + traffic.vector_flops
     if flops and kernel.flops_per_byte is not None:
         yield (
-            f"{_scaled(flops, 'flop')}, {kernel.flops_per_byte:.3g} for each distinct byte (all "
+            f"{amount(flops, 'flop')}, {kernel.flops_per_byte:.3g} for each distinct byte (all "
             "lanes taken as active)"
         )
 
@@ -242,11 +237,3 @@ def _place(profile: AccessProfile | BranchProfile) -> str:
     """An instruction with its source line, where that is known."""
     line = f"line {profile.source_line}: " if profile.source_line else ""
     return f"{line}{profile.instruction}"
-
-
-def _scaled(number: int, unit: str) -> str:
-    """`1.5 MB`, with decimal prefixes."""
-    for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.1f} {letter}{unit}"
-    return f"{number} {unit}"

@@ -8,10 +8,10 @@ from itertools import groupby
 from typing import Any, TextIO
 
 from ..explain.table import Column, rows_of
-from ..host.env.changing import Step
-from ..host.env.facts import Fact, Report, Verdict
+from ..host.env.changing import ChangeResult
+from ..host.env.facts import MachineFact, MachineReport, Verdict
 from ..host.env.knobs import GROUP
-from ..host.env.settings import Change, command
+from ..host.env.settings import SettingChange, command
 
 SCHEMA = 1
 UNKNOWN = "–"
@@ -19,7 +19,7 @@ _WIDEST, _WIDEST_REMARK = 44, 100
 """Characters of a value and a remark; JSON has them whole."""
 
 
-def write_check(report: Report, stream: TextIO, every: bool) -> None:
+def write_check(report: MachineReport, stream: TextIO, every: bool) -> None:
     """The facts by group, and what to do.
 
     Args:
@@ -46,7 +46,7 @@ def write_check(report: Report, stream: TextIO, every: bool) -> None:
         stream.write("`kinspect env set` shows the changes, `kinspect env set --yes` makes them\n")
 
 
-def write_check_json(report: Report, stream: TextIO) -> None:
+def write_check_json(report: MachineReport, stream: TextIO) -> None:
     """Writes all facts as JSON; an unknown value is null."""
     value = {
         "schema": SCHEMA,
@@ -58,7 +58,7 @@ def write_check_json(report: Report, stream: TextIO) -> None:
     _dump(value, stream)
 
 
-def write_plan(changes: Sequence[Change], stream: TextIO) -> None:
+def write_plan(changes: Sequence[SettingChange], stream: TextIO) -> None:
     """Writes what `env set` would do, a line per change."""
     for change in changes:
         stream.write(
@@ -67,39 +67,43 @@ def write_plan(changes: Sequence[Change], stream: TextIO) -> None:
         stream.write(f"  {command(change, change.after)}\n")
 
 
-def write_steps(steps: Sequence[Step], stream: TextIO, *, back: bool) -> None:
+def write_results(results: Sequence[ChangeResult], stream: TextIO, *, back: bool) -> None:
     """Prints the results of changes, or of undoing them."""
-    for step in steps:
-        change = step.change
+    for result in results:
+        change = result.change
         way = (change.after, change.before) if back else (change.before, change.after)
-        remark = f": {step.next_step}" if step.next_step else ""
+        remark = f": {result.next_step}" if result.next_step else ""
         stream.write(
             f"{change.name}: {_value_text(way[0])} -> {_value_text(way[1])}"
-            f"  {step.outcome.value}{remark}\n"
+            f"  {result.outcome.value}{remark}\n"
         )
 
 
-def write_steps_json(steps: Sequence[Step], stream: TextIO) -> None:
+def write_results_json(results: Sequence[ChangeResult], stream: TextIO) -> None:
     """Writes the outcomes of changes, as JSON."""
     value = {
         "schema": SCHEMA,
         "kind": "environment_changes",
         "changes": [
-            {**_change_value(s.change), "outcome": s.outcome.value, "said": s.next_step or None}
-            for s in steps
+            {
+                **_change_value(result.change),
+                "outcome": result.outcome.value,
+                "said": result.next_step or None,
+            }
+            for result in results
         ],
     }
     _dump(value, stream)
 
 
-def shell_lines(changes: Sequence[Change], *, back: bool) -> Iterator[str]:
+def shell_lines(changes: Sequence[SettingChange], *, back: bool) -> Iterator[str]:
     """Lines for `eval`, of the variables alone."""
     for change in changes:
         if change.is_variable:
             yield command(change, change.before if back else change.after)
 
 
-def _is_silent(fact: Fact) -> bool:
+def _is_silent(fact: MachineFact) -> bool:
     """A variable that is not set and need not be."""
     offered = fact.expected != "" and fact.verdict in (Verdict.CHOICE, Verdict.ABSENT)
     fine = fact.verdict is Verdict.GOOD and fact.expected in ("", "unset")
@@ -112,7 +116,7 @@ def _short(text: str | None, width: int = _WIDEST) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _remark(fact: Fact) -> str:
+def _remark(fact: MachineFact) -> str:
     if fact.verdict is Verdict.CHANGE:
         return f"should be {fact.expected}" if fact.expected else ""
     if fact.verdict is Verdict.GOOD:
@@ -124,7 +128,7 @@ def _value_text(value: str | None) -> str:
     return "unset" if value is None else value
 
 
-def _fact_value(fact: Fact) -> dict[str, Any]:
+def _fact_value(fact: MachineFact) -> dict[str, Any]:
     return {
         "group": fact.group,
         "name": fact.name,
@@ -137,7 +141,7 @@ def _fact_value(fact: Fact) -> dict[str, Any]:
     }
 
 
-def _change_value(change: Change) -> dict[str, str | None]:
+def _change_value(change: SettingChange) -> dict[str, str | None]:
     return {
         "name": change.name,
         "target": change.target,

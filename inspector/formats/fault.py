@@ -40,9 +40,6 @@ def write_json(report: FaultReport, stream: TextIO) -> None:
     stream.write("\n")
 
 
-# --------------------------------------------------------------------------- text
-
-
 def _text(report: FaultReport) -> Iterator[str]:
     """Yields the report as lines; only the first stops are shown in full."""
     for message in report.messages:
@@ -164,9 +161,6 @@ def _position(loc: SourceLoc | None) -> str:
         return ""
     user_code = loc.in_user_code
     return f"{user_code.file}:{user_code.line}"
-
-
-# --------------------------------------------------------------------------- JSON
 
 
 def _value(report: FaultReport) -> dict[str, Any]:

@@ -77,9 +77,6 @@ def write(report: LintReport, stream: TextIO, *, date: datetime | None = None) -
     stream.write("</testsuites>\n")
 
 
-# --------------------------------------------------------------------------- from the report
-
-
 def _suites(report: LintReport) -> Iterator[_Suite]:
     """Yields a suite for each file, in the order of the report."""
     by_file: dict[str, list[CheckedKernel | ErrorRecord]] = {}
@@ -151,7 +148,7 @@ def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) 
     """Returns a finding as text: its title and place, its message, and its fix if it has one."""
     place = view.place_of(kernel, finding)
     position = f"{place.file}:{place.line}" if place.line else place.file
-    severity = view.WORDS[finding.severity]
+    severity = view.SEVERITY_TEXTS[finding.severity]
     lines = [
         f"{severity} {view.title_of(report, finding.rule)} {position}",
         f"  {finding.message}",
@@ -162,9 +159,6 @@ def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) 
 def _file_name(file: str) -> str:
     """Returns a file's name in one line; `(no file)` where it is unknown."""
     return one_line(file) or _UNKNOWN_FILE
-
-
-# --------------------------------------------------------------------------- as XML
 
 
 def _suite_lines(

@@ -6,12 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ..explain.layout_drawn import Drawn
-from ..explain.layout_picture import LdsPicture, RegisterPicture
+from ..explain.layout_values import LayoutDrawing
+from ..explain.lds_picture import LdsPicture
+from ..explain.register_picture import RegisterPicture
 from ..ttgir.holders import Holder
 
 
-def write(drawn: Sequence[Drawn], title: str, stream: TextIO) -> None:
+def write(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
     """Writes the layouts.
 
     Args:
@@ -24,7 +25,7 @@ def write(drawn: Sequence[Drawn], title: str, stream: TextIO) -> None:
     stream.write("\n")
 
 
-def _entry(item: Drawn) -> dict[str, Any]:
+def _entry(item: LayoutDrawing) -> dict[str, Any]:
     """Returns the JSON fields of a value and of the picture of its layout."""
     value, picture = item.value, item.picture
     entry: dict[str, Any] = {

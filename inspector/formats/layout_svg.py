@@ -1,4 +1,4 @@
-"""Pictures of layouts as SVG: numbers in the cells, everything else of a cell as its tool tip."""
+"""Pictures of layouts as SVG, alone or in an HTML page: numbers in cells, the rest as tool tips."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from ..explain import layout_words as words
-from ..explain.layout_drawn import Drawn
-from ..explain.layout_picture import Cell, LdsPicture, RegisterPicture
+from ..explain import layout_view
+from ..explain.layout_values import LayoutDrawing
+from ..explain.lds_picture import LdsPicture
+from ..explain.register_picture import LaneCell, RegisterPicture
 from ..explain.view import plural
 from ..printable import one_line
+from ..version import VERSION
 
 WIDTH = 920.0
 MOST_ROWS = 256
@@ -23,6 +25,20 @@ _CELL_HEIGHT = 20.0
 _WIDEST_CELL, _NARROWEST_TEXT = 64.0, 9.0
 _WRAP = 118  # characters of a sentence
 _MOST_TILES = 64, 32
+
+
+_PAGE_STYLE = """
+body { margin: 0 auto; max-width: 960px; padding: 24px; background: #fff; color: #1c2128;
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 22px; margin: 0 0 12px; }
+table { border-collapse: collapse; width: 100%; }
+td { padding: 3px 12px 3px 0; border-bottom: 1px solid #d8dee4; vertical-align: top;
+  font: 13px ui-monospace, monospace; }
+section { margin: 28px 0; border-top: 1px solid #d8dee4; overflow-x: auto; }
+svg { max-width: 100%; height: auto; }
+a { color: #0b62c4; }
+footer { color: #59636e; font-size: 13px; }
+"""
 
 
 class _Square(Struct, frozen=True):
@@ -41,7 +57,7 @@ class _Grid(Struct, frozen=True):
     squares: tuple[tuple[_Square, ...], ...]
 
 
-def write(drawn: Sequence[Drawn], stream: TextIO) -> None:
+def write(drawn: Sequence[LayoutDrawing], stream: TextIO) -> None:
     """Writes pictures one below the other, as one drawing."""
     parts, heights = [], [0.0]
     for item in drawn:
@@ -51,8 +67,35 @@ def write(drawn: Sequence[Drawn], stream: TextIO) -> None:
     stream.write(f"{_open(heights[-1])}\n{chr(10).join(parts)}\n</svg>\n")
 
 
-def svg_of(item: Drawn) -> str:
-    """One picture as a drawing of its own."""
+def write_page(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
+    """Writes pictures as one HTML page: a table of contents, and each picture as inline SVG.
+
+    Args:
+        drawn: the pictures.
+        title: the kernel and its target.
+        stream: where to.
+    """
+    heading = escape(one_line(title))
+    stream.write(
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f"<title>Layouts of {heading}</title>\n<style>{_PAGE_STYLE}</style></head><body>\n"
+        f"<h1>Layouts of {heading}</h1>\n"
+    )
+    if len(drawn) > 1:
+        stream.write("<table>\n")
+        for number, item in enumerate(drawn):
+            name = f'<a href="#v{number}">{escape(one_line(item.title))}</a>'
+            texts = item.origin, item.alias or item.described[0]
+            cells = [name, *(escape(one_line(text)) for text in texts)]
+            stream.write(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n")
+        stream.write("</table>\n")
+    for number, item in enumerate(drawn):
+        stream.write(f'<section id="v{number}">{_svg(item)}</section>\n')
+    stream.write(f"<footer>kinspect {escape(VERSION)}</footer>\n</body></html>\n")
+
+
+def _svg(item: LayoutDrawing) -> str:
+    """Returns one picture as a drawing of its own."""
     body, height = _item(item)
     return f"{_open(height)}{body}</svg>"
 
@@ -65,7 +108,7 @@ def _open(height: float) -> str:
     )
 
 
-def _item(item: Drawn) -> tuple[str, float]:
+def _item(item: LayoutDrawing) -> tuple[str, float]:
     """A picture with its words, and its height."""
     parts: list[str] = []
     y = _MARGIN + _LINE
@@ -86,7 +129,7 @@ def _panels(
     picture: RegisterPicture | LdsPicture | None,
 ) -> Iterator[tuple[str, _Grid | None]]:
     if picture is None:
-        yield words.UNKNOWN_LAYOUT, None
+        yield layout_view.UNKNOWN_LAYOUT, None
     elif isinstance(picture, RegisterPicture):
         yield from _register_panels(picture)
     else:
@@ -95,37 +138,37 @@ def _panels(
 
 def _register_panels(picture: RegisterPicture) -> Iterator[tuple[str, _Grid | None]]:
     """Yields titles with a wave's tile, the workgroup's tiles, and the planes."""
-    labels = words.cell_labels(cell for row in picture.cells for cell in row)
-    yield words.holding(picture), None
+    labels = layout_view.cell_labels(cell for row in picture.cells for cell in row)
+    yield layout_view.holders_text(picture), None
 
-    def cell_square(cell: Cell) -> _Square:
+    def cell_square(cell: LaneCell) -> _Square:
         return _Square(
             labels.of(cell.holder),
             _color(cell.holder.lane, picture.lanes),
-            words.cell_tip(picture, cell),
+            layout_view.cell_tip(picture, cell),
         )
 
-    yield words.tile_title(picture, labels), _grid(picture.cells, cell_square)
+    yield layout_view.tile_title(picture, labels), _grid(picture.cells, cell_square)
     if len(picture.tiles) * len(picture.tiles[0]) > 1:
         grid = picture.grouped(*_MOST_TILES)
 
-        def tile_square(cell: Cell) -> _Square:
+        def tile_square(cell: LaneCell) -> _Square:
             return _Square(
-                words.tile_label(picture, grid, cell.holder),
+                layout_view.tile_label(picture, grid, cell.holder),
                 _color(cell.holder.warp, picture.waves),
-                words.tile_tip(picture, grid, cell),
+                layout_view.tile_tip(picture, grid, cell),
             )
 
-        yield words.tiles_title(picture, grid), _grid(grid.cells, tile_square)
+        yield layout_view.tiles_title(picture, grid), _grid(grid.cells, tile_square)
     if len(picture.planes) > 1:
-        yield words.PLANES, None
+        yield layout_view.PLANES, None
         for where, holder in picture.planes[1 : MOST_ROWS + 1]:
-            yield words.plane_label(where, holder), None
+            yield layout_view.plane_label(where, holder), None
         if len(picture.planes) > MOST_ROWS + 1:
             yield f"… {plural(len(picture.planes) - 1 - MOST_ROWS, 'plane')} more", None
 
 
-def _grid(cells: Sequence[Sequence[Cell]], square: Callable[[Cell], _Square]) -> _Grid:
+def _grid(cells: Sequence[Sequence[LaneCell]], square: Callable[[LaneCell], _Square]) -> _Grid:
     """Returns the first rows of cells as squares, with coordinates of their elements."""
     rows = cells[:MOST_ROWS]
     return _Grid(
@@ -137,20 +180,20 @@ def _grid(cells: Sequence[Sequence[Cell]], square: Callable[[Cell], _Square]) ->
 
 def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
     """Yields the rows of a buffer with the bank of each cell, and what is left out."""
-    *sentences, last = words.buffer_title(picture)
+    *sentences, last = layout_view.buffer_titles(picture)
     for sentence in sentences:
         yield sentence, None
     yield (
         last,
         _Grid(
-            tuple(words.row_numbers(rows) for _, rows in picture.patterns[:MOST_ROWS]),
+            tuple(layout_view.row_numbers(rows) for _, rows in picture.patterns[:MOST_ROWS]),
             tuple(str(column * picture.cell) for column in range(len(picture.rows[0].starts))),
             tuple(
                 tuple(
                     _Square(
                         str(byte if (bank := picture.bank(byte)) is None else bank),
                         _color(picture.bank(byte) or 0, picture.banks or 1),
-                        words.byte_tip(picture, row, column),
+                        layout_view.byte_tip(picture, row, column),
                     )
                     for column, byte in enumerate(row.starts)
                 )
@@ -160,7 +203,7 @@ def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
     )
     if len(picture.patterns) > MOST_ROWS:
         yield f"… {plural(len(picture.patterns) - MOST_ROWS, 'row')} more", None
-    planes = words.planes_of_buffer(picture)
+    planes = layout_view.buffer_planes(picture)
     if planes:
         yield planes, None
 

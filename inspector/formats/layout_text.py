@@ -6,11 +6,14 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from ..explain import layout_words as words
-from ..explain.layout_drawn import Drawn
-from ..explain.layout_picture import Cell, LdsPicture, RegisterPicture
-from ..explain.layout_values import LaidOutValue, alike
+from msgspec import Struct
+
+from ..explain import layout_view
+from ..explain.layout_values import LaidOutValue, LayoutDrawing, alike
+from ..explain.lds_picture import LdsPicture
+from ..explain.register_picture import LaneCell, RegisterPicture
 from ..explain.view import plural
+from ..ttgir.holders import Holder
 from .paper import Line, Paper, paper_for
 
 WIDTH = 80
@@ -47,7 +50,7 @@ def write_list(
     for of_layout in by_layout.values():
         paper.print(Line())
         layout = of_layout[0].layout
-        _print_layout(paper, words.alias_of(layout), words.described(layout))
+        _print_layout(paper, layout_view.alias_of(layout), layout_view.described(layout))
         rows = [_listed(group, ttgir_lines) for group in alike(of_layout)]
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         for row in rows:
@@ -65,7 +68,7 @@ def _listed(group: Sequence[LaidOutValue], ttgir_lines: bool) -> tuple[str, ...]
     return name, first.shape_text, first.op.name, position
 
 
-def write(drawn: Sequence[Drawn], stream: TextIO, *, color: bool | None = None) -> None:
+def write(drawn: Sequence[LayoutDrawing], stream: TextIO, *, color: bool | None = None) -> None:
     """Writes pictures, one after the other.
 
     Args:
@@ -91,7 +94,7 @@ def write(drawn: Sequence[Drawn], stream: TextIO, *, color: bool | None = None) 
         elif isinstance(item.picture, LdsPicture):
             _print_lds(paper, item.picture)
         else:
-            paper.print(Line(words.UNKNOWN_LAYOUT))
+            paper.print(Line(layout_view.UNKNOWN_LAYOUT))
 
 
 def _print_layout(paper: Paper, alias: str, described: Sequence[str]) -> None:
@@ -116,17 +119,14 @@ def _print_sentence(paper: Paper, text: str) -> None:
         paper.print(Line(line))
 
 
-# --------------------------------------------------------------------------- registers
-
-
 def _print_registers(paper: Paper, picture: RegisterPicture) -> None:
     """Prints the tile of a wave, the tiles of the workgroup, and the planes."""
-    _print_sentence(paper, words.holding(picture))
+    _print_sentence(paper, layout_view.holders_text(picture))
     paper.print(Line())
-    labels = words.cell_labels(cell for row in picture.cells for cell in row)
-    _print_sentence(paper, words.tile_title(picture, labels))
+    labels = layout_view.cell_labels(cell for row in picture.cells for cell in row)
+    _print_sentence(paper, layout_view.tile_title(picture, labels))
     group = max(1, picture.lanes // len(_SWATCHES))
-    _print_grid(
+    _print_cells(
         paper,
         picture.cells,
         labels.of,
@@ -136,19 +136,19 @@ def _print_registers(paper: Paper, picture: RegisterPicture) -> None:
     if len(picture.tiles) * len(picture.tiles[0]) > 1:
         paper.print(Line())
         grid = picture.grouped(*_MOST_TILES)
-        _print_sentence(paper, words.tiles_title(picture, grid))
-        _print_grid(
+        _print_sentence(paper, layout_view.tiles_title(picture, grid))
+        _print_cells(
             paper,
             grid.cells,
-            lambda holder: words.tile_label(picture, grid, holder),
+            lambda holder: layout_view.tile_label(picture, grid, holder),
             lambda cell: cell.holder.warp,
             runs=False,
         )
     if len(picture.planes) > 1:
         paper.print(Line())
-        _print_sentence(paper, words.PLANES)
+        _print_sentence(paper, layout_view.PLANES)
         for where, holder in picture.planes[1 : MOST_ROWS + 1]:
-            paper.print(Line(f"  {words.plane_label(where, holder)}"))
+            paper.print(Line(f"  {layout_view.plane_label(where, holder)}"))
         _print_omitted(paper, len(picture.planes) - 1 - MOST_ROWS, "plane")
 
 
@@ -157,11 +157,11 @@ def _print_omitted(paper: Paper, count: int, word: str) -> None:
         paper.print(Line(f"  … {plural(count, word)} more: --format svg or html draws all", "dim"))
 
 
-def _print_grid(
+def _print_cells(
     paper: Paper,
-    cells: Sequence[Sequence[Cell]],
-    label: Callable[..., str],
-    swatch: Callable[[Cell], int],
+    cells: Sequence[Sequence[LaneCell]],
+    label: Callable[[Holder], str],
+    swatch: Callable[[LaneCell], int],
     *,
     runs: bool,
 ) -> None:
@@ -174,40 +174,30 @@ def _print_grid(
         swatch: the index of a cell's colour.
         runs: whether cells of consecutive lanes may be merged: `0–7`.
     """
-    texts = [[label(cell.holder) for cell in row] for row in cells]
     margin = len(str(cells[-1][0].first[-2])) if len(cells[0][0].first) > 1 else 1
     available = min(paper.width, WIDTH) - margin - 4
-    columns = [[cell.holder.lane for cell in row] for row in cells]
-    rows = list(zip(*columns, strict=True))
-    across = _merged(columns, available) if runs else 1
-    down = _merged(rows, _TALL, height=1) if runs and across == 1 else 1
-    if across > 1:
-        texts = [
-            [f"{row[column]}–{row[column + across - 1]}" for column in range(0, len(row), across)]
-            for row in columns
-        ]
+    lanes = [[cell.holder.lane for cell in row] for row in cells]
+    across = _merged(lanes, available) if runs else 1
+    down = _merged(list(zip(*lanes, strict=True)), _TALL, height=1) if runs and across == 1 else 1
     if down > 1:
-        texts = [[f"{lane}–{lane + down - 1}" for lane in row] for row in columns[::down]]
         _print_sentence(paper, f"({down} cells one below the other are drawn as one)")
     if across > 1:
         _print_sentence(paper, f"({across} cells side by side are drawn as one)")
-    drawn_rows = list(zip(cells[::down], texts, strict=True))
-    heads = [str(cells[0][column].first[-1]) for column in range(0, len(cells[0]), across)]
-    width = max(len(text) for row in [heads, *texts] for text in row) + _GAP
-    columns_per_part = max(1, available // width)
-    for start in range(0, len(heads), columns_per_part):
-        part = slice(start, start + columns_per_part)
-        head = Line(f"  {'':{margin}}  ")
-        head.append("".join(f"{text:>{width}}" for text in heads[part]), "dim")
-        paper.print(head)
-        for row, row_texts in drawn_rows[:MOST_ROWS]:
-            line = Line(f"  {row[0].first[-2]:>{margin}} ", "dim")
-            line.append("│")
-            for column, text in list(enumerate(row_texts))[part]:
-                color = _SWATCHES[swatch(row[column * across]) % len(_SWATCHES)]
-                line.append(f"{text:>{width}}", f"black on {color}")
-            paper.print(line)
-        _print_omitted(paper, len(drawn_rows) - MOST_ROWS, "row")
+    count = max(across, down)  # one of them is 1
+
+    def text(cell: LaneCell) -> str:
+        first = cell.holder.lane
+        return f"{first}–{first + count - 1}" if count > 1 else label(cell.holder)
+
+    rows = [
+        _GridRow(
+            [(text(cell), swatch(cell)) for cell in row[::across]],
+            f"{row[0].first[-2]:>{margin}}",
+        )
+        for row in cells[::down]
+    ]
+    heads = [str(cell.first[-1]) for cell in cells[0][::across]]
+    _print_rows(paper, " " * margin, heads, rows, available)
 
 
 def _merged(lines: Sequence[Sequence[int]], available: int, height: int = 0) -> int:
@@ -236,38 +226,82 @@ def _merged(lines: Sequence[Sequence[int]], available: int, height: int = 0) -> 
     return merged
 
 
-# --------------------------------------------------------------------------- LDS
-
-
 def _print_lds(paper: Paper, picture: LdsPicture) -> None:
     """Prints the rows of a buffer with the bank of each cell."""
-    for sentence in words.buffer_title(picture):
+    for sentence in layout_view.buffer_titles(picture):
         _print_sentence(paper, sentence)
     heads = [str(column * picture.cell) for column in range(len(picture.rows[0].starts))]
-    numbers = [words.row_numbers(rows) for _, rows in picture.patterns]
-    texts = [
-        [str(start if (bank := picture.bank(start)) is None else bank) for start in row.starts]
-        for row, _ in picture.patterns
-    ]
+    numbers = [layout_view.row_numbers(rows) for _, rows in picture.patterns]
     margin = max(3, *map(len, numbers))
     bytes_width = max(4, len(str(picture.patterns[-1][0].starts[0])))
-    width = max(len(text) for row in [heads, *texts] for text in row) + _GAP
-    available = min(paper.width, WIDTH) - margin - bytes_width - 6
-    columns_per_part = max(1, available // width)
     group = max(1, (picture.banks or len(_SWATCHES)) // len(_SWATCHES))
+
+    def cell(byte: int) -> tuple[str, int]:
+        bank = picture.bank(byte)
+        return str(byte if bank is None else bank), (bank or 0) // group
+
+    rows = [
+        _GridRow(
+            [cell(byte) for byte in row.starts],
+            f"{number:>{margin}}",
+            [f" {byte:>{bytes_width}}" for byte in row.starts],
+        )
+        for number, (row, _) in zip(numbers, picture.patterns, strict=True)
+    ]
+    available = min(paper.width, WIDTH) - margin - bytes_width - 6
+    corner = f"{'row':>{margin}} {'byte':>{bytes_width}}"
+    _print_rows(paper, corner, heads, rows, available, spaced=True)
+    _print_sentence(paper, layout_view.buffer_planes(picture))
+
+
+class _GridRow(Struct, frozen=True):
+    """A row of a grid.
+
+    Args:
+        cells: each cell's text and colour.
+        label: what stands before them.
+        starts: for each cell, what is added to the label where a part begins with it.
+    """
+
+    cells: Sequence[tuple[str, int]]
+    label: str
+    starts: Sequence[str] = ()
+
+
+def _print_rows(
+    paper: Paper,
+    corner: str,
+    heads: Sequence[str],
+    rows: Sequence[_GridRow],
+    available: int,
+    *,
+    spaced: bool = False,
+) -> None:
+    """Prints a grid in as many parts, one below the other, as the width asks for.
+
+    Args:
+        paper: the output.
+        corner: what stands above the labels of the rows.
+        heads: the text above each column.
+        rows: the rows; no more than `MOST_ROWS` are printed.
+        available: characters for the cells of a line.
+        spaced: whether an empty line precedes each part.
+    """
+    width = max(map(len, [*heads, *(text for row in rows for text, _ in row.cells)])) + _GAP
+    columns_per_part = max(1, available // width)
     for start in range(0, len(heads), columns_per_part):
-        paper.print(Line())
         part = slice(start, start + columns_per_part)
-        line = Line(f"  {'row':>{margin}} {'byte':>{bytes_width}}  ", "dim")
-        line.append("".join(f"{text:>{width}}" for text in heads[part]), "dim")
-        paper.print(line)
-        drawn_rows = list(zip(numbers, picture.patterns, texts, strict=True))
-        for number, (row, _), row_texts in drawn_rows[:MOST_ROWS]:
-            line = Line(f"  {number:>{margin}} {row.starts[start]:>{bytes_width}} ", "dim")
+        if spaced:
+            paper.print(Line())
+        head = Line(f"  {corner}  ", "dim" if corner.strip() else "")
+        head.append("".join(f"{text:>{width}}" for text in heads[part]), "dim")
+        paper.print(head)
+        for row in rows[:MOST_ROWS]:
+            begin = row.starts[start] if row.starts else ""
+            line = Line(f"  {row.label}{begin} ", "dim")
             line.append("│")
-            for byte, text in list(zip(row.starts, row_texts, strict=True))[part]:
-                color = _SWATCHES[(picture.bank(byte) or 0) // group % len(_SWATCHES)]
-                line.append(f"{text:>{width}}", f"black on {color}")
+            for text, color in row.cells[part]:
+                swatch = _SWATCHES[color % len(_SWATCHES)]
+                line.append(f"{text:>{width}}", f"black on {swatch}")
             paper.print(line)
-        _print_omitted(paper, len(drawn_rows) - MOST_ROWS, "row")
-    _print_sentence(paper, words.planes_of_buffer(picture))
+        _print_omitted(paper, len(rows) - MOST_ROWS, "row")

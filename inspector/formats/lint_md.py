@@ -36,7 +36,7 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
         stream: where to.
         most_bytes: limit on the whole text in UTF-8.
     """
-    page = _Page(most_bytes - _RESERVE)
+    page = _BoundedPage(most_bytes - _RESERVE)
     page.add([f"## kinspect: {_text(view.summary(report))}", ""])
     failing = len(report.failing)
     if failing:
@@ -65,7 +65,7 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
     stream.write(page.text())
 
 
-class _Page:
+class _BoundedPage:
     """Lines of text that may take so many bytes in all."""
 
     def __init__(self, limit: int) -> None:
@@ -105,7 +105,7 @@ def _kernel(report: LintReport, groups: list[MergedFindings]) -> list[str]:
         place = group.place
         spot = f"{file_name(place.file)}:{place.line}" if place.line else file_name(place.file)
         cells = (
-            view.WORDS[group.first.severity],
+            view.SEVERITY_TEXTS[group.first.severity],
             _text(view.title_of(report, group.first.rule)),
             _text(message),
             _text(spot),

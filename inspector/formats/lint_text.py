@@ -22,7 +22,10 @@ MOST_KERNELS = 24
 MOST_PLACES = 8
 """Of one rule, when grouped by rule; `details` shows all."""
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
-_INDENT = "           "
+_INDENT = " " * 11
+"""Before the sentences below a finding."""
+_REMARK_WIDTH = 12
+"""Columns of the word that a remark begins with."""
 
 
 def write(
@@ -38,13 +41,13 @@ def write(
         color: forces colour on or off; None leaves it to the stream.
     """
     paper = paper_for(stream, color)
-    page = _Page(report, paper, details)
+    page = _LintPage(report, paper, details)
     page.findings()
     page.remarks()
     paper.print(_summary(report))
 
 
-class _Page:
+class _LintPage:
     """One report on one paper; remembers which fixes and explanations were given."""
 
     def __init__(self, report: LintReport, paper: Paper, details: bool) -> None:
@@ -78,22 +81,22 @@ class _Page:
             where = " ".join(part for part in (error.file, error.kernel) if part)
             message = f"{where}: {error.stage}: {error.message}"
             lines.append(
-                ("not linted  ", "bold red", f"{message}; {error.hint}" if error.hint else message)
+                ("not linted", "bold red", f"{message}; {error.hint}" if error.hint else message)
             )
         for unused in self._report.unused:
             message = f"{unused.file}:{unused.line}  {view.unused(unused)}"
-            lines.append(("suppression ", "yellow", message))
+            lines.append(("suppression", "yellow", message))
         if self._report.gone:
             n = plural(len(self._report.gone), "finding")
             message = (
                 f"{n} of {self._report.baseline} no longer found (--update-baseline drops them)"
             )
-            lines.append(("gone        ", "green", message))
-        lines += [("note        ", "cyan", note) for note in self._report.notes]
+            lines.append(("gone", "green", message))
+        lines += [("note", "cyan", note) for note in self._report.notes]
         for word, style, text in lines:
-            line = Line(word, style)
+            line = Line(f"{word:<{_REMARK_WIDTH}}", style)
             line.append(one_line(text))
-            self._print(wrapped(line, self._paper.width, "            "))
+            self._print(wrapped(line, self._paper.width, " " * _REMARK_WIDTH))
         if lines:
             self._paper.print(Line())
 
@@ -112,7 +115,7 @@ class _Page:
         self._paper.print(head)
         for group in groups:
             first = group.first
-            line = Line(f"  {view.WORDS[first.severity]:<9}", _STYLES[first.severity])
+            line = Line(f"  {view.SEVERITY_TEXTS[first.severity]:<9}", _STYLES[first.severity])
             line.append(view.title_of(self._report, first.rule), "bold")
             line.append(f"  {_place(group)}")
             line.append(f"  ({_state(group)})" if group.state != "new" else "", "dim")
@@ -125,7 +128,7 @@ class _Page:
     def _rule(self, rule: str, groups: list[MergedFindings]) -> None:
         """Prints the findings of one rule in all kernels."""
         severity = groups[0].first.severity
-        head = Line(f"{view.WORDS[severity]:<9}", _STYLES[severity])
+        head = Line(f"{view.SEVERITY_TEXTS[severity]:<9}", _STYLES[severity])
         head.append(view.title_of(self._report, rule), "bold")
         kernels = len({_key_of(o.kernel) for group in groups for o in group.occurrences})
         head.append(f"  {plural(len(groups), 'place')} in {plural(kernels, 'kernel')}", "dim")

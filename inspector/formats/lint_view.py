@@ -23,7 +23,7 @@ from ..printable import one_line
 
 State = Literal["new", "known", "suppressed"]
 
-WORDS: Mapping[str, str] = MappingProxyType(
+SEVERITY_TEXTS: Mapping[str, str] = MappingProxyType(
     {"error": "error", "warning": "warning", "info": "note"}
 )
 """Severity -> what people and CI systems call it."""
@@ -34,7 +34,7 @@ _WIDTH = re.compile(r"\b((?:global|buffer|flat|scratch|ds)_[a-z]+)_\w+")
 _FIELD = re.compile(r"\{[^{}]*\}")
 
 
-class Place(Struct, frozen=True):
+class ShownPlace(Struct, frozen=True):
     """The line of a file that a finding points to.
 
     Args:
@@ -70,7 +70,7 @@ class MergedFindings(Struct, frozen=True):
     """
 
     state: State
-    place: Place
+    place: ShownPlace
     occurrences: tuple[Occurrence, ...]
     by: Suppression | str | None = None
 
@@ -121,7 +121,7 @@ class _Key(Struct, frozen=True):
     """
 
     state: State
-    place: Place
+    place: ShownPlace
     by: Suppression | str | None
     rule: str
     severity: Severity
@@ -165,29 +165,29 @@ def _rank(group: MergedFindings, saving: tuple[int, float]) -> tuple[object, ...
     )
 
 
-def place_of(kernel: CheckedKernel, finding: Finding) -> Place:
+def place_of(kernel: CheckedKernel, finding: Finding) -> ShownPlace:
     """Returns the best of `places`."""
     return places(kernel, finding)[0]
 
 
-def places(kernel: CheckedKernel, finding: Finding) -> list[Place]:
+def places(kernel: CheckedKernel, finding: Finding) -> list[ShownPlace]:
     """Returns the places of a finding, source before assembly and lines before files."""
     source_places = [
-        Place(location.file, location.line, location.text, True)
+        ShownPlace(location.file, location.line, location.text, True)
         for location in finding.locations
         if location.kind == "source" and location.file and location.line
     ][:1]
     if kernel.source is not None:
-        source_places.append(Place(kernel.source.file, kernel.source.line))
-    return [*source_places, *assembly_of(kernel, finding)[:1], Place(kernel.file, None)]
+        source_places.append(ShownPlace(kernel.source.file, kernel.source.line))
+    return [*source_places, *assembly_of(kernel, finding)[:1], ShownPlace(kernel.file, None)]
 
 
-def assembly_of(kernel: CheckedKernel, finding: Finding) -> tuple[Place, ...]:
+def assembly_of(kernel: CheckedKernel, finding: Finding) -> tuple[ShownPlace, ...]:
     """The places in the assembly, if a user could open it."""
     if kernel.artifact is None:
         return ()
     return tuple(
-        Place(kernel.artifact, location.line, location.text)
+        ShownPlace(kernel.artifact, location.line, location.text)
         for location in finding.locations
         if location.kind == "amdgcn" and location.line
     )
@@ -247,7 +247,7 @@ def title_of(report: LintReport, rule: str) -> str:
 
 def tally(counts: Mapping[Severity, int]) -> str:
     """`3 errors, 1 note`; `no findings` if there is nothing."""
-    parts = [plural(counts[s], WORDS[s]) for s in SEVERITIES if counts.get(s)]
+    parts = [plural(counts[s], SEVERITY_TEXTS[s]) for s in SEVERITIES if counts.get(s)]
     return ", ".join(parts) or "no findings"
 
 

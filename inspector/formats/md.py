@@ -1,12 +1,13 @@
-"""The report as Markdown, for pull requests and notes; texts that show as they are.
+"""The report as Markdown, for pull requests and notes.
 
-No HTML, no image or link, nobody called, no command comes of what a kernel's author wrote.
+What a kernel's author wrote shows as it is: it becomes no HTML, image, link, mention or command.
+`inline`, `code`, `cell` and `table` write such texts, also for other Markdown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from ..explain import loop_view, occupancy_view, view
@@ -20,36 +21,6 @@ _ACTIVE = re.compile(r"[&<>@]|(?<=\])\(|(?<=!)\[")
 _TICKS = re.compile("`+")
 
 
-def inline(text: str) -> str:
-    """A sentence in which only code between backticks is markup."""
-    pieces = printable_line(text).split("`")
-    if len(pieces) % 2 == 0:  # one of them has no other
-        return _inert("\\`".join(pieces))
-    return "`".join(piece if n % 2 else _inert(piece) for n, piece in enumerate(pieces))
-
-
-def code(text: str) -> str:
-    """A name as code, whatever it holds."""
-    line = printable_line(text)
-    runs = _TICKS.findall(line)
-    if not runs:
-        return f"`{line}`"
-    fence = "`" * (max(map(len, runs)) + 1)
-    return f"{fence} {line} {fence}"
-
-
-def cell(text: str) -> str:
-    """Escapes text for a cell of a table, which a bar would end, in code too."""
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
-def _inert(text: str) -> str:
-    return _ACTIVE.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), text)
-
-
-# --------------------------------------------------------------------------- the report
-
-
 def write(report: Report, stream: TextIO) -> None:
     """Writes a summary table and a section per kernel."""
     lines: list[str] = ["# kinspect report", ""]
@@ -59,7 +30,7 @@ def write(report: Report, stream: TextIO) -> None:
         lines += _kernel(kernel)
     if report.errors:
         lines += ["## Failed", ""]
-        lines += _table(
+        lines += _table_block(
             ("file", "kernel", "stage", "what", "next step"),
             ((e.file or "", e.kernel or "", e.stage, e.message, e.hint) for e in report.errors),
         )
@@ -70,7 +41,7 @@ def _summary(kernels: Sequence[KernelReport]) -> list[str]:
     """Returns a table with one line per kernel."""
     titles = ["kernel", "case", "arch", "VGPRs", "spills", "in hot loop", "LDS", "waves/EU"]
     marked = any(map(view.assumption_mark, kernels))
-    return _table(
+    return _table_block(
         (*titles, "findings", *(["assumed"] if marked else [])),
         (
             (
@@ -108,7 +79,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
     lines += _loops(kernel)
     rows = loop_view.memory_rows(kernel.memory_ops, kernel.main_loop)
     if rows:
-        lines += _table(
+        lines += _table_block(
             ("accesses", "bits", "source", "note"),
             ((f"{r.count} × `{r.mnemonic}`", view.show(r.bits), r.places, r.note) for r in rows),
         )
@@ -131,7 +102,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
 
 def _resources(m: Mapping[str, Metric]) -> list[str]:
     """Returns the table of a kernel's registers and memory."""
-    return _table(
+    return _table_block(
         ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
         [
             (
@@ -156,11 +127,11 @@ def _loops(kernel: KernelReport) -> list[str]:
         if loop.hot:
             lines += [f"**Hot loop {loop.id}** {loop_view.loop_title(loop)}", ""]
             pairs = loop_view.scorecard(loop.metrics)
-            lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
+            lines += _table_block([p[0] for p in pairs], [[p[1] for p in pairs]])
     if kernel.main_loop is None and int_of(kernel.metrics, "instruction_count") is not None:
         pairs = loop_view.scorecard(kernel.metrics)
         lines += [f"**{view.no_loop(kernel)}**; the whole kernel:", ""]
-        lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
+        lines += _table_block([p[0] for p in pairs], [[p[1] for p in pairs]])
     return lines
 
 
@@ -168,8 +139,44 @@ def _used_of(used: str, limit: str) -> str:
     return f"{used} of {limit}"
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def _table_block(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Returns a table and the empty line that ends it."""
+    return [*table(titles, rows), ""]
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a table; cells are sentences, see `inline`."""
+
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell(inline(text)) for text in cells) + " |"
 
-    return [line(titles), "|" + " --- |" * len(titles), *(line(row) for row in rows), ""]
+    yield line(titles)
+    yield "|" + " --- |" * len(titles)
+    yield from map(line, rows)
+
+
+def inline(text: str) -> str:
+    """A sentence in which only code between backticks is markup."""
+    pieces = printable_line(text).split("`")
+    if len(pieces) % 2 == 0:  # one of them has no other
+        return _inert("\\`".join(pieces))
+    return "`".join(piece if n % 2 else _inert(piece) for n, piece in enumerate(pieces))
+
+
+def code(text: str) -> str:
+    """A name as code, whatever it holds."""
+    line = printable_line(text)
+    runs = _TICKS.findall(line)
+    if not runs:
+        return f"`{line}`"
+    fence = "`" * (max(map(len, runs)) + 1)
+    return f"{fence} {line} {fence}"
+
+
+def cell(text: str) -> str:
+    """Escapes text for a cell of a table, which a bar would end, in code too."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _inert(text: str) -> str:
+    return _ACTIVE.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), text)

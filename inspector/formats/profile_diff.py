@@ -9,12 +9,11 @@ from typing import Any, TextIO
 
 from msgspec import to_builtins
 
-from ..compare.profiles import Change, KernelChange, ProfileDiff
-from ..explain import profile_view as words
-from ..explain import recording_view, view
+from ..compare.profiles import KernelChange, MeasuredChange, ProfileDiff
+from ..explain import quantities, recording_view, view
 from ..explain.table import Column, rows_of
 from ..recording import KernelProfile, Profile
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_wrapped
 
 SCHEMA_VERSION = 1
 MAX_IN_FULL = 5
@@ -57,9 +56,9 @@ def _write_table(paper: Paper, changes: Sequence[KernelChange]) -> None:
     """A line per kernel; names are shortened to what the other columns leave of the width."""
     columns = [
         Column("", lambda change: change.state),
-        Column("median", lambda change: words.duration(change.median.left), right=True),
+        Column("median", lambda change: quantities.duration(change.median.left), right=True),
         Column("", lambda change: "→"),
-        Column("", lambda change: words.duration(change.median.right), right=True),
+        Column("", lambda change: quantities.duration(change.median.right), right=True),
         Column("change", lambda change: percent(change.median), right=True),
         Column("in all", lambda change: signed(change.total), right=True),
         # Where these differ, the difference of the total times says little.
@@ -71,7 +70,7 @@ def _write_table(paper: Paper, changes: Sequence[KernelChange]) -> None:
         without_names = rows_of([*columns, Column("kernel", lambda change: "…")], changes)
         other_width = max(map(len, without_names)) - len("kernel")
         name_width = max(MIN_NAME_WIDTH, paper.width - other_width - 2)
-    columns.append(Column("kernel", lambda change: words.short_name(change.name, name_width)))
+    columns.append(Column("kernel", lambda change: quantities.shortened(change.name, name_width)))
     for index, text in enumerate(rows_of(columns, changes)):
         style = "bold" if index == 0 else _STYLES.get(changes[index - 1].state, "")
         paper.print(Line(f"  {text}", style))
@@ -88,19 +87,22 @@ def _write_remarks(paper: Paper, changes: Sequence[KernelChange]) -> None:
     if regridded:
         explanation = "not (only) the code: more or less work, or blocks of another size"
         text = f"  other grid, {view.plural(len(regridded), 'kernel')}, marked *: {explanation}"
-        for line in wrapped(Line(text, "yellow"), paper.width, "    "):
-            paper.print(line)
+        print_wrapped(paper, Line(text, "yellow"), "    ")
 
 
 def _run(profile: Profile) -> str:
     """A profile's path, profiler and devices."""
-    devices = "; ".join(recording_view.agents(profile))
-    return "   ".join(filter(None, (profile.recording.path, recording_view.tool(profile), devices)))
+    devices = "; ".join(recording_view.gpu_texts(profile))
+    return "   ".join(
+        filter(None, (profile.recording.path, recording_view.profiler_text(profile), devices))
+    )
 
 
-def _grid_change(change: KernelChange) -> tuple[Change, ...]:
+def _grid_change(change: KernelChange) -> tuple[MeasuredChange, ...]:
     """The grid among the changes of a launch; empty where it is the same."""
-    return (Change("grid", "work-items", *change.grids),) if change.grids is not None else ()
+    return (
+        (MeasuredChange("grid", "work-items", *change.grids),) if change.grids is not None else ()
+    )
 
 
 def _counts(change: KernelChange) -> str:
@@ -109,17 +111,17 @@ def _counts(change: KernelChange) -> str:
     return f"{left:,} → {right:,}" if left != right else ""
 
 
-def percent(change: Change) -> str:
+def percent(change: MeasuredChange) -> str:
     """Returns a relative change as text: `+12.3 %`."""
     ratio = change.ratio
-    return f"{100 * (ratio - 1):+.1f} %" if ratio is not None else words.UNKNOWN
+    return f"{100 * (ratio - 1):+.1f} %" if ratio is not None else quantities.UNKNOWN
 
 
 def signed(ns: float | None) -> str:
     """A gain or loss of time with its sign."""
     if ns is None:
-        return words.UNKNOWN
-    return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{words.duration(abs(ns))}"
+        return quantities.UNKNOWN
+    return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{quantities.duration(abs(ns))}"
 
 
 def _write_figures(paper: Paper, change: KernelChange) -> None:
@@ -129,12 +131,12 @@ def _write_figures(paper: Paper, change: KernelChange) -> None:
         return
     paper.print(Line())
     name_width = max(MIN_NAME_WIDTH, paper.width - len(change.why) - 4)
-    name = words.short_name(change.name, name_width if paper.shortens else None)
+    name = quantities.shortened(change.name, name_width if paper.shortens else None)
     paper.print(Line(f"  {name}  {change.why}", _STYLES.get(change.state, "")))
     columns = [
         Column("", lambda figure: figure.name),
-        Column("left", lambda figure: words.scaled(figure.left), right=True),
-        Column("right", lambda figure: words.scaled(figure.right), right=True),
+        Column("left", lambda figure: quantities.scaled(figure.left), right=True),
+        Column("right", lambda figure: quantities.scaled(figure.right), right=True),
         Column("change", percent, right=True),
         Column("", lambda figure: figure.unit),
     ]
@@ -148,9 +150,9 @@ def _write_unmatched(paper: Paper, title: str, kernels: Sequence[KernelProfile])
         return
     paper.print(Line())
     for kernel in kernels[:MAX_UNMATCHED]:
-        total = words.duration(words.total(kernel))
+        total = quantities.duration(kernel.total_ns)
         name_width = max(MIN_NAME_WIDTH, paper.width - len(title) - len(total) - 6)
-        name = words.short_name(kernel.name, name_width if paper.shortens else None)
+        name = quantities.shortened(kernel.name, name_width if paper.shortens else None)
         paper.print(Line(f"  {title}: {name}  {total}"))
     if len(kernels) > MAX_UNMATCHED:
         unlisted = len(kernels) - MAX_UNMATCHED
@@ -186,5 +188,5 @@ def write_json(diff: ProfileDiff, stream: TextIO) -> None:
     stream.write("\n")
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: MeasuredChange) -> dict[str, Any]:
     return {**to_builtins(change), "ratio": change.ratio}

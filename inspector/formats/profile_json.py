@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from msgspec import to_builtins
 
-from ..explain import profile_view as words
+from ..explain import profile_view
 from ..profile.figures.counter_comparison import compared
 from ..recording import KernelProfile, Profile, Recording, Samples, Spread
 from ..report import json_write as json_v1
@@ -78,7 +78,9 @@ def _sample(sample: Samples, run: Recording) -> dict[str, Any]:
 
 def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
     """Returns a measured kernel as JSON values."""
-    emulated = [to_builtins(both) for both in compared(kernel, words.report_of(kernel, profile))]
+    emulated = [
+        to_builtins(both) for both in compared(kernel, profile_view.report_of(kernel, profile))
+    ]
     return {
         "id": kernel.id,
         "name": kernel.name,
@@ -106,7 +108,7 @@ def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
 
 def _duration(kernel: KernelProfile) -> dict[str, Any] | None:
     """Returns the spread of times without warm-up; `total` includes warm-up."""
-    spread, total = _spread(kernel.duration), words.total(kernel)
+    spread, total = _spread(kernel.duration), kernel.total_ns
     return spread if spread is None or total is None else {**spread, "total": total}
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from ..explain import profile_view as words
-from ..explain import recording_view, view
+from ..explain import profile_view, quantities, recording_view, view
 from ..explain.table import Column, rows_of
 from ..model import KernelReport
 from ..profile.figures import counter_comparison
 from ..profile.placing.stalls import Stall, stalls
 from ..recording import KernelProfile, Profile
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 DETAILS_UP_TO = 3
 """How many kernels are shown in full without --details."""
@@ -33,14 +32,14 @@ def write(
     """Prints the profile. `details` shows every kernel in full, autotuned ones included."""
     paper = paper_for(stream, color)
     _header(paper, profile)
-    listed = list(profile.kernels) if details else words.main_kernels(profile)
+    listed = list(profile.kernels) if details else profile_view.main_kernels(profile)
     if listed:
         paper.print(Line())
         _table(paper, profile, listed if details else listed[:MOST_ROWS])
     if len(listed) > MOST_ROWS and not details:
         left = view.plural(len(listed) - MOST_ROWS, "more kernel")
         paper.print(Line(f"  {left}: --details lists all, --top N names how many", "dim"))
-    autotuned = words.autotuned(profile)
+    autotuned = profile_view.autotune_text(profile)
     if autotuned and not details:
         paper.print(Line(f"  {autotuned}: --details lists them", "dim"))
     for kernel in listed if details else listed[:DETAILS_UP_TO]:
@@ -52,65 +51,68 @@ def write(
     if notes:
         paper.print(Line())
     for note in notes:
-        _wrapped(paper, Line(f"note: {note}", "dim"), "  ")
+        print_wrapped(paper, Line(f"note: {note}", "dim"), "  ")
 
 
 def _header(paper: Paper, profile: Profile) -> None:
     """Prints the run: its path, profiler, devices, command, passes and traces."""
     line = Line(profile.recording.path, "bold")
-    tool = recording_view.tool(profile)
+    tool = recording_view.profiler_text(profile)
     line.append(f"   {tool}" if tool else "")
     paper.print(line)
-    for device in recording_view.agents(profile):
+    for device in recording_view.gpu_texts(profile):
         paper.print(Line(f"  {device}"))
     if profile.recording.command:
         paper.print(Line(f"  $ {' '.join(profile.recording.command)}", "dim"))
     for part in profile.recording.parts:
         style = "dim" if part.status in ("complete", "imported") else "yellow"
-        paper.print(Line(f"  {recording_view.part(part)}", style))
+        paper.print(Line(f"  {recording_view.part_text(part)}", style))
     for trace in profile.recording.traces:
-        paper.print(Line(f"  {recording_view.trace(trace)}"))
+        paper.print(Line(f"  {recording_view.trace_text(trace)}"))
 
 
 def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None:
     """Prints a line per kernel; names are shortened to the width that other columns leave."""
 
     def percent(kernel: KernelProfile) -> str:
-        share = words.share(kernel, profile)
-        return f"{share:.1f}" if share is not None else words.UNKNOWN
+        share = profile_view.share_of_time(kernel)
+        return f"{share:.1f}" if share is not None else quantities.UNKNOWN
 
     columns = [
         Column("% time", percent, right=True),
-        Column("total", lambda row: words.duration(words.total(row)), right=True),
-        Column("dispatches", lambda row: f"{words.launches(row):,}", right=True),
-        Column("median", lambda row: words.duration(words.timed(row, "median")), right=True),
+        Column("total", lambda row: quantities.duration(row.total_ns), right=True),
+        Column("dispatches", lambda row: f"{profile_view.launch_count(row):,}", right=True),
+        Column(
+            "median",
+            lambda row: quantities.duration(profile_view.statistic(row, "median")),
+            right=True,
+        ),
         # Only a profiler's own summary has a mean and no median.
         Column("mean", lambda row: "" if row.duration else _mean(row), right=True),
-        Column("least … most", lambda row: "" if narrow else words.spread(row.duration)),
-        Column("kernel", lambda row: words.short_name(row.name, name_width)),
+        Column("least … most", lambda row: "" if narrow else profile_view.time_range(row.duration)),
+        Column("kernel", lambda row: quantities.shortened(row.name, name_width)),
         Column("device", lambda row: devices.get(row.shape.agent or "", "")),
         Column("", lambda row: "tried" if row.role == "autotune" else ""),
         Column("VGPR", lambda row: view.show(row.shape.vgpr), right=True),
         Column("LDS", lambda row: view.kib(row.shape.lds_bytes), right=True),
         Column("analysed", lambda row: row.match.verdict if profile.reports else ""),
     ]
-    narrow, devices = paper.width < _NARROW, recording_view.devices(profile)
+    narrow, devices = paper.width < _NARROW, recording_view.device_names(profile)
     # Names get the width that other columns leave, which is measured with names of one character.
     name_width: int | None = 1
     fixed_width = max(map(len, rows_of(columns, kernels))) - len("kernel")
     name_width = max(_NARROWEST, paper.width - fixed_width) if paper.shortens else None
-    for index, line in enumerate(rows_of(columns, kernels)):
-        paper.print(Line(line, "bold" if index == 0 else ""))
+    print_table(paper, rows_of(columns, kernels), margin="")
 
 
 def _short(paper: Paper, name: str, width: int) -> str:
     """A name shortened to fit a terminal; complete in files and pipes, where programs read it."""
-    return words.short_name(name, width if paper.shortens else None)
+    return quantities.shortened(name, width if paper.shortens else None)
 
 
 def _mean(kernel: KernelProfile) -> str:
-    mean = words.timed(kernel, "mean")
-    return words.duration(mean) if mean is not None else ""
+    mean = profile_view.statistic(kernel, "mean")
+    return quantities.duration(mean) if mean is not None else ""
 
 
 def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool) -> None:
@@ -119,24 +121,26 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     if kernel.role == "autotune":
         line.append("  tried by an autotuner", "yellow")
     paper.print(line)
-    _wrapped(paper, Line(f"  {words.launch(kernel)}", "dim"), "    ")
-    _wrapped(paper, Line(f"  {words.dispatches(kernel)}", "dim"), "    ")
-    matched = words.matched(kernel, profile)
+    print_wrapped(paper, Line(f"  {profile_view.launch_text(kernel)}", "dim"), "    ")
+    print_wrapped(paper, Line(f"  {profile_view.dispatch_text(kernel)}", "dim"), "    ")
+    matched = profile_view.match_text(kernel, profile)
     if matched:
-        _wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
-    report = words.report_of(kernel, profile)
+        print_wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
+    report = profile_view.report_of(kernel, profile)
     _metrics(paper, kernel, report)
     _counters(paper, kernel, None if details else MOST_COUNTERS)
     _emulated(paper, kernel, report)
     if report is not None:
         stall_table(paper, stalls(report))
     for note in kernel.notes:
-        _wrapped(paper, Line(f"  note: {note}", "dim"), "    ")
+        print_wrapped(paper, Line(f"  note: {note}", "dim"), "    ")
 
 
 def _metrics(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
     """Prints the measured metrics, each with the static one that it compares with."""
-    rows = list(words.rows(kernel.metrics, report.metrics if report is not None else None))
+    rows = list(
+        profile_view.measured_rows(kernel.metrics, report.metrics if report is not None else None)
+    )
     if not rows:
         return
     paper.print(Line())
@@ -145,15 +149,14 @@ def _metrics(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -
         Column("", lambda row: row.value, right=True),
         Column("", lambda row: row.unit),
         Column("", lambda row: row.static),
-        Column("", lambda row: words.short(row.note)),
+        Column("", lambda row: profile_view.short_note(row.note)),
     ]
-    for index, text in enumerate(rows_of(columns, rows)):
-        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+    print_table(paper, rows_of(columns, rows), indent=" " * 6)
 
 
 def _counters(paper: Paper, kernel: KernelProfile, limit: int | None) -> None:
     """Prints the counters, at most `limit`, and how many are left out."""
-    counters = list(words.counters(kernel))
+    counters = list(profile_view.counter_rows(kernel))
     if not counters:
         return
     paper.print(Line())
@@ -162,8 +165,7 @@ def _counters(paper: Paper, kernel: KernelProfile, limit: int | None) -> None:
         Column("mean", lambda counter: counter[1], right=True),
         Column("least … most", lambda counter: counter[2]),
     ]
-    for index, text in enumerate(rows_of(columns, counters[:limit])):
-        paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
+    print_table(paper, rows_of(columns, counters[:limit]))
     if limit is not None and len(counters) > limit:
         hidden = view.plural(len(counters) - limit, "more counter")
         paper.print(Line(f"  {hidden}: --details lists all", "dim"))
@@ -182,8 +184,7 @@ def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) 
         Column("ratio", lambda row: row[3], right=True),
         Column("", lambda row: row[4]),
     ]
-    for index, text in enumerate(rows_of(columns, rows)):
-        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+    print_table(paper, rows_of(columns, rows), indent=" " * 6)
 
 
 def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS) -> None:
@@ -199,13 +200,13 @@ def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS
         Column(
             "cycles",
             lambda stall: (
-                words.scaled(stall.stall_cycles) if stall.stall_cycles is not None else ""
+                quantities.scaled(stall.stall_cycles) if stall.stall_cycles is not None else ""
             ),
             right=True,
         ),
         Column(
             "samples",
-            lambda stall: words.scaled(stall.samples) if stall.samples is not None else "",
+            lambda stall: quantities.scaled(stall.samples) if stall.samples is not None else "",
             right=True,
         ),
         Column("instruction", lambda stall: stall.mnemonic),
@@ -213,13 +214,12 @@ def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS
         Column("source", lambda stall: view.place(stall.source)),
         Column("beside it", lambda stall: "; ".join(stall.beside)),
     ]
-    for index, text in enumerate(rows_of(columns, stall_lines[:limit])):
-        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+    print_table(paper, rows_of(columns, stall_lines[:limit]), indent=" " * 6)
 
 
 def _samples(paper: Paper, profile: Profile) -> None:
     """Prints the samples of kernels that were not analysed, with the profiler's own texts."""
-    samples = recording_view.sampled(profile, MOST_STALLS)
+    samples = recording_view.unplaced_samples(profile, MOST_STALLS)
     if not samples:
         return
     paper.print(Line())
@@ -234,8 +234,7 @@ def _samples(paper: Paper, profile: Profile) -> None:
             lambda sample: ", ".join(f"{name} {count:,}" for name, count in sample.reasons),
         ),
     ]
-    for index, text in enumerate(rows_of(columns, samples)):
-        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+    print_table(paper, rows_of(columns, samples), indent=" " * 6)
 
 
 def _summary(paper: Paper, profile: Profile) -> None:
@@ -245,17 +244,10 @@ def _summary(paper: Paper, profile: Profile) -> None:
         return
     paper.print(Line())
     columns = [
-        Column("total", lambda kernel: words.duration(kernel.total_ns), right=True),
+        Column("total", lambda kernel: quantities.duration(kernel.total_ns), right=True),
         Column("calls", lambda kernel: f"{kernel.calls:,}", right=True),
-        Column("mean", lambda kernel: words.duration(kernel.mean_ns), right=True),
+        Column("mean", lambda kernel: quantities.duration(kernel.mean_ns), right=True),
         Column("kernel", lambda kernel: _short(paper, kernel.name, 60)),
     ]
-    for index, line in enumerate(
-        rows_of(columns, sorted(top, key=lambda kernel: -kernel.total_ns))
-    ):
-        paper.print(Line(line, "bold" if index == 0 else ""))
-
-
-def _wrapped(paper: Paper, line: Line, indent: str) -> None:
-    for text in wrapped(line, paper.width, indent):
-        paper.print(text)
+    ranked = sorted(top, key=lambda kernel: -kernel.total_ns)
+    print_table(paper, rows_of(columns, ranked), margin="")

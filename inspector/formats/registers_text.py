@@ -8,9 +8,10 @@ from typing import TextIO
 from ..explain import registers_view, view
 from ..metrics.occupancy import vgpr_levels
 from ..model import KernelReport, value_of
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 _MARGIN = 4
+"""Blanks before and after a curve."""
 _LOOPS = 3
 """Most hot loops whose curve is drawn."""
 
@@ -25,6 +26,7 @@ def write(kernels: Sequence[KernelReport], stream: TextIO, *, color: bool | None
 
 
 def _kernel(paper: Paper, kernel: KernelReport) -> None:
+    """Prints a kernel's values, curves and steps, or why they are not known."""
     title = Line(kernel.name, style="bold")
     title.append(f"  {kernel.arch or 'unknown target'}")
     if kernel.variant is not None and kernel.variant.case:
@@ -36,23 +38,20 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
         reason = metric.note if metric is not None and metric.note else "it was not followed"
         paper.print(Line(f"  what its registers hold is not known: {reason}", "yellow"))
         return
-    head = f"  {registers_view.amount(peak, kernel)}, {registers_view.where(peak)}"
-    for line in wrapped(Line(head), paper.width, "    "):
-        paper.print(line)
+    head = f"  {registers_view.amount_text(peak, kernel)}, {registers_view.place_text(peak)}"
+    print_wrapped(paper, Line(head), "    ")
     paper.print(Line())
-    for index, text in enumerate(registers_view.table(peak)):
-        paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
+    print_table(paper, registers_view.held_table(peak))
     if kernel.spilled_values:
         paper.print(Line())
         paper.print(Line("  spilled, over the whole kernel", "bold"))
         for text in registers_view.spilled_table(kernel.spilled_values):
             paper.print(Line(f"  {text}"))
     _curves(paper, kernel)
-    steps = registers_view.steps(kernel, vgpr_levels(kernel))
+    steps = registers_view.steps_text(kernel, vgpr_levels(kernel))
     if steps:
         paper.print(Line())
-        for line in wrapped(Line(f"  {steps}", "dim"), paper.width, "    "):
-            paper.print(line)
+        print_wrapped(paper, Line(f"  {steps}", "dim"), "    ")
 
 
 def _curves(paper: Paper, kernel: KernelReport) -> None:
@@ -72,5 +71,5 @@ def _curves(paper: Paper, kernel: KernelReport) -> None:
     for title, counts in parts:
         paper.print(Line())
         paper.print(Line(f"  {title}", "dim"))
-        for text in registers_view.curve(counts, paper.width - 2 * _MARGIN):
+        for text in registers_view.curve_lines(counts, paper.width - 2 * _MARGIN):
             paper.print(Line(" " * _MARGIN + text))

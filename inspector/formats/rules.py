@@ -31,8 +31,11 @@ _LOOKS_AT: Mapping[tuple[str, bool], str] = MappingProxyType(
     }
 )
 
+_CODE = frozenset({"Only where", "Requires", "Else says"})
+"""Titles of conditions that are written as code in Markdown."""
 
-class Listed(Struct, frozen=True):
+
+class ListedRule(Struct, frozen=True):
     """A rule as its own pack states it, and its severity in each pack."""
 
     rule: Rule
@@ -44,7 +47,7 @@ class Listed(Struct, frozen=True):
         return {name: s for name, s in self.packs.items() if name != self.rule.pack}
 
 
-class Checked(Struct, frozen=True):
+class CheckedPack(Struct, frozen=True):
     """A pack's file after checking: the pack, or its faults."""
 
     file: str
@@ -57,7 +60,7 @@ class Checked(Struct, frozen=True):
         return self.pack is not None
 
 
-def write_list(rules: Sequence[Listed], stream: TextIO) -> None:
+def write_list(rules: Sequence[ListedRule], stream: TextIO) -> None:
     """Writes one line per rule."""
     if not rules:
         stream.write("no rules\n")
@@ -65,7 +68,7 @@ def write_list(rules: Sequence[Listed], stream: TextIO) -> None:
     stream.writelines(f"{line}\n" for line in rows_of(_COLUMNS, rules))
 
 
-def write_list_md(rules: Sequence[Listed], stream: TextIO) -> None:
+def write_list_md(rules: Sequence[ListedRule], stream: TextIO) -> None:
     """Writes the rules as a Markdown table."""
     titles = [column.title for column in _COLUMNS]
     stream.write(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}\n")
@@ -74,12 +77,12 @@ def write_list_md(rules: Sequence[Listed], stream: TextIO) -> None:
         stream.write(f"| {' | '.join(cells)} |\n")
 
 
-def write_list_json(rules: Sequence[Listed], stream: TextIO) -> None:
+def write_list_json(rules: Sequence[ListedRule], stream: TextIO) -> None:
     """Writes the rules in full, as JSON."""
     _dump({"rules": [_fields(listed) for listed in rules]}, stream)
 
 
-def write_one(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
+def write_one(listed: ListedRule, catalogue: Catalogue, stream: TextIO) -> None:
     """Writes everything about a rule, as text."""
     text = listed.rule.text
     traits = ", ".join((text.severity, text.confidence, text.status))
@@ -102,7 +105,7 @@ def write_one(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
         stream.writelines(f"  {r.title}\n    {r.url}\n" for r in text.references)
 
 
-def write_one_md(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
+def write_one_md(listed: ListedRule, catalogue: Catalogue, stream: TextIO) -> None:
     """Writes everything about a rule, as Markdown."""
     text = listed.rule.text
     traits = ", ".join((text.severity, text.confidence, text.status))
@@ -125,7 +128,7 @@ def write_one_md(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
     stream.write("\n".join(lines) + "\n")
 
 
-def write_one_json(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
+def write_one_json(listed: ListedRule, catalogue: Catalogue, stream: TextIO) -> None:
     """Writes everything about a rule, as JSON."""
     reads = [
         {"name": name, "unit": unit, "description": meaning}
@@ -134,7 +137,7 @@ def write_one_json(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None
     _dump({**_fields(listed), "reads": reads}, stream)
 
 
-def write_checked(files: Sequence[Checked], stream: TextIO) -> None:
+def write_checked(files: Sequence[CheckedPack], stream: TextIO) -> None:
     """Writes each fault on a line, and for each sound file how many rules it has."""
     for checked in files:
         stream.writelines(f"{fault}\n" for fault in checked.faults)
@@ -148,7 +151,7 @@ def write_checked(files: Sequence[Checked], stream: TextIO) -> None:
         stream.write(f"{plural(count, 'fault')} in {len(failed)} of {plural(len(files), 'file')}\n")
 
 
-def write_checked_json(files: Sequence[Checked], stream: TextIO) -> None:
+def write_checked_json(files: Sequence[CheckedPack], stream: TextIO) -> None:
     """Writes the faults of packs, as JSON."""
     results = [
         {
@@ -176,7 +179,7 @@ def _advice(text: RuleText) -> str:
     return f"{text.fix.rstrip()} (Tried on {plural(trials.count, 'kernel')}: {outcome}.)"
 
 
-def _origin(listed: Listed) -> str:
+def _origin(listed: ListedRule) -> str:
     rule = listed.rule
     other_packs = ", ".join(
         name if severity == rule.text.severity else f"{name} (as {severity})"
@@ -206,9 +209,6 @@ def _conditions(rule: Rule) -> list[tuple[str, str]]:
     return [(title, value) for title, value in conditions if value]
 
 
-_CODE = frozenset({"Only where", "Requires", "Else says"})
-
-
 def _names(rule: Rule, catalogue: Catalogue) -> list[tuple[str, str, str]]:
     """Returns the metrics that a rule reads: name, unit, meaning; those with fields once."""
     reads = {}
@@ -223,7 +223,7 @@ def _names(rule: Rule, catalogue: Catalogue) -> list[tuple[str, str, str]]:
     return list(reads.values())
 
 
-def _fields(listed: Listed) -> dict[str, Any]:
+def _fields(listed: ListedRule) -> dict[str, Any]:
     """Returns a rule as JSON values."""
     rule = listed.rule
     text = rule.text

@@ -20,7 +20,7 @@ from ..lint.rule import Rule
 from ..model import ErrorRecord
 from ..printable import printable_columns
 from . import lint_view as view
-from .lint_view import MergedFindings, Place
+from .lint_view import MergedFindings, ShownPlace
 from .repository import path_in_repository, repository_root
 
 SCHEMA = (
@@ -36,7 +36,7 @@ MOST_TAGS = 20
 """GitHub's limit on the tags of a rule."""
 MOST_LISTED = 100
 """Most specialisations that a result lists."""
-_LEVELS = view.WORDS
+_LEVELS = view.SEVERITY_TEXTS
 _PRECISION = MappingProxyType({"certain": "very-high", "likely": "high", "possible": "medium"})
 _PROBLEM = MappingProxyType({"error": "error", "warning": "warning", "info": "recommendation"})
 _STATES: tuple[view.State, ...] = ("new", "known", "suppressed")
@@ -60,47 +60,50 @@ def write(
 
 def to_dict(report: LintReport, root: Path, limit: int = MOST_RESULTS) -> dict[str, Any]:
     """Returns the log as JSON values."""
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [_run(report, _SarifFiles(root), limit)],
+    }
+
+
+def _run(report: LintReport, files: _SarifFiles, limit: int) -> dict[str, Any]:
+    """Returns the log's only run, with at most `limit` results."""
     groups = view.groups(report, _STATES)
     rules = {rule: index for index, rule in enumerate(report.rules)}
-    files = _Files(root)
     prints = _Fingerprints(files)
     results = [
         _result(report, group, rules=rules, files=files, fingerprint=prints.fingerprint_of(group))
         for group in groups[:limit]
     ]
+    return {
+        "tool": {"driver": _driver(report)},
+        "automationDetails": {"id": _category(report)},
+        "invocations": [_invocation(report, files, omitted=len(groups) - len(results))],
+        "originalUriBaseIds": {ROOT: {"description": {"text": "The root of the repository."}}},
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+        "properties": {
+            "target": printable_columns(report.target),
+            "packs": list(report.packs),
+            "failOn": report.fail_on,
+            "baseline": report.baseline,
+            "gone": list(report.gone),
+        },
+    }
+
+
+def _invocation(report: LintReport, files: _SarifFiles, omitted: int) -> dict[str, Any]:
+    """Returns how the run went: errors, notes, and how many results were left out."""
     notices = [_error(error, files) for error in report.errors]
-    if len(groups) > limit:
-        notices.append(_notice(f"{len(groups) - limit} results of lesser weight are left out"))
+    if omitted:
+        notices.append(_notice(f"{omitted} results of lesser weight are left out"))
     notices += [_notice(note) for note in report.notes]
     return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {"driver": _driver(report)},
-                "automationDetails": {"id": _category(report)},
-                "invocations": [
-                    {
-                        "executionSuccessful": not report.errors,
-                        "toolExecutionNotifications": notices,
-                        "toolConfigurationNotifications": [
-                            _unused(suppression, files) for suppression in report.unused
-                        ],
-                    }
-                ],
-                "originalUriBaseIds": {
-                    ROOT: {"description": {"text": "The root of the repository."}}
-                },
-                "columnKind": "unicodeCodePoints",
-                "results": results,
-                "properties": {
-                    "target": printable_columns(report.target),
-                    "packs": list(report.packs),
-                    "failOn": report.fail_on,
-                    "baseline": report.baseline,
-                    "gone": list(report.gone),
-                },
-            }
+        "executionSuccessful": not report.errors,
+        "toolExecutionNotifications": notices,
+        "toolConfigurationNotifications": [
+            _unused(suppression, files) for suppression in report.unused
         ],
     }
 
@@ -126,9 +129,6 @@ def _category(report: LintReport) -> str:
         "/".join(word for word in ("kinspect", printable_columns(report.target), archs) if word)
         + "/"
     )
-
-
-# --------------------------------------------------------------------------- rules
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -166,15 +166,12 @@ def _rule(rule: Rule) -> dict[str, Any]:
     return descriptor
 
 
-# --------------------------------------------------------------------------- results
-
-
 def _result(
     report: LintReport,
     group: MergedFindings,
     *,
     rules: Mapping[str, int],
-    files: _Files,
+    files: _SarifFiles,
     fingerprint: str,
 ) -> dict[str, Any]:
     """Returns the result for a rule's findings at one place; `rules` has the rules' indices."""
@@ -183,6 +180,11 @@ def _result(
     occurrences = view.other_occurrences(group)
     kernel = view.name_of(group.kernel)
     message = f"{finding.message} ({kernel}{', ' + occurrences if occurrences else ''})"
+    logical_location = {
+        "name": printable_columns(group.kernel.name),
+        "fullyQualifiedName": printable_columns(kernel),
+        "kind": "function",
+    }
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "level": _LEVELS[finding.severity],
@@ -190,33 +192,12 @@ def _result(
         "locations": [
             {
                 "physicalLocation": files.physical(shown_at),
-                "logicalLocations": [
-                    {
-                        "name": printable_columns(group.kernel.name),
-                        "fullyQualifiedName": printable_columns(kernel),
-                        "kind": "function",
-                    }
-                ],
+                "logicalLocations": [logical_location],
             }
         ],
         "partialFingerprints": {FINGERPRINT: fingerprint},
         "suppressions": _suppressions(group),
-        "properties": {
-            "confidence": finding.confidence,
-            "specialisations": [
-                {
-                    "kernel": printable_columns(occurrence.kernel.id),
-                    "fingerprint": occurrence.finding.fingerprint,
-                }
-                for occurrence in group.occurrences[:MOST_LISTED]
-            ],
-            "count": len(group.occurrences),
-            "evidence": {
-                name: dict(value) if isinstance(value, Mapping) else value
-                for name, value in finding.evidence.items()
-            },
-            "fix": printable_columns(finding.advice),
-        },
+        "properties": _properties(group),
     }
     if finding.rule in rules:
         result["ruleIndex"] = rules[finding.rule]
@@ -230,6 +211,27 @@ def _result(
     return result
 
 
+def _properties(group: MergedFindings) -> dict[str, Any]:
+    """Returns the properties of a result: its specialisations, figures and remedy."""
+    finding = group.first
+    return {
+        "confidence": finding.confidence,
+        "specialisations": [
+            {
+                "kernel": printable_columns(occurrence.kernel.id),
+                "fingerprint": occurrence.finding.fingerprint,
+            }
+            for occurrence in group.occurrences[:MOST_LISTED]
+        ],
+        "count": len(group.occurrences),
+        "evidence": {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in finding.evidence.items()
+        },
+        "fix": printable_columns(finding.advice),
+    }
+
+
 def _suppressions(group: MergedFindings) -> list[dict[str, Any]]:
     """Returns the suppressions of a result; empty, which means "not suppressed", without one."""
     if group.state != "suppressed":
@@ -240,7 +242,7 @@ def _suppressions(group: MergedFindings) -> list[dict[str, Any]]:
     return [{"kind": "external", "justification": printable_columns(group.by or "")}]
 
 
-class _Files:
+class _SarifFiles:
     """Names files in SARIF, relative to the root of the repository for those below it."""
 
     def __init__(self, root: Path) -> None:
@@ -252,7 +254,7 @@ class _Files:
             self._relative[file] = path_in_repository(file, self._root)
         return self._relative[file]
 
-    def anchor(self, group: MergedFindings) -> tuple[Place, list[tuple[Place, str]]]:
+    def anchor(self, group: MergedFindings) -> tuple[ShownPlace, list[tuple[ShownPlace, str]]]:
         """The place that a result is shown at, and further places to link, each with its label.
 
         Code scanning does not show places outside the repository: the result is then shown at the
@@ -272,7 +274,7 @@ class _Files:
         ]
         return shown_at, related
 
-    def physical(self, place: Place) -> dict[str, Any]:
+    def physical(self, place: ShownPlace) -> dict[str, Any]:
         below = self.below(place.file)
         region: dict[str, Any] = {"startLine": place.line or 1}
         if place.complete and place.text.strip():
@@ -294,7 +296,7 @@ def _uri(path: str) -> str:
 class _Fingerprints:
     """Fingerprints that stay the same when specialisations, figures or the line number change."""
 
-    def __init__(self, files: _Files) -> None:
+    def __init__(self, files: _SarifFiles) -> None:
         self._files = files
         self._counts: dict[str, int] = {}
 
@@ -314,9 +316,6 @@ class _Fingerprints:
         return f"{key}:{number}"
 
 
-# --------------------------------------------------------------------------- notifications
-
-
 def _notice(text: str, level: str = "note", locations: Sequence[Any] = ()) -> dict[str, Any]:
     notice: dict[str, Any] = {"level": level, "message": {"text": printable_columns(text)}}
     if locations:
@@ -324,20 +323,20 @@ def _notice(text: str, level: str = "note", locations: Sequence[Any] = ()) -> di
     return notice
 
 
-def _error(error: ErrorRecord, files: _Files) -> dict[str, Any]:
+def _error(error: ErrorRecord, files: _SarifFiles) -> dict[str, Any]:
     problem = ": ".join(word for word in (error.kernel, error.stage, error.message) if word)
     text = f"{problem}; {error.hint}" if error.hint else problem
     return _notice(text, "error", _locations([error.file] if error.file else [], files))
 
 
-def _unused(suppression: Suppression, files: _Files) -> dict[str, Any]:
-    place = Place(suppression.file, suppression.line)
+def _unused(suppression: Suppression, files: _SarifFiles) -> dict[str, Any]:
+    place = ShownPlace(suppression.file, suppression.line)
     return _notice(
         view.unused(suppression), "warning", [{"physicalLocation": files.physical(place)}]
     )
 
 
-def _locations(names: Iterable[str], files: _Files) -> list[dict[str, Any]]:
+def _locations(names: Iterable[str], files: _SarifFiles) -> list[dict[str, Any]]:
     return [
         {"physicalLocation": {"artifactLocation": files.artifact(name, files.below(name))}}
         for name in names

@@ -15,13 +15,14 @@ from msgspec import to_builtins
 
 from ..compare.sweep.figures import COLUMNS, Work, as_dict
 from ..compare.sweep.pareto import Objective
-from ..compare.sweep.table import Line, Sweep, Table, distinction, everything
+from ..compare.sweep.results import Sweep, SweepTable, TableLine
+from ..compare.sweep.table import distinction, settings_of_point
 from ..explain import view
 from ..explain.table import Column, rows_of
 from ..report.json_write import error_fields
-from .paper import Line as Text
-from .paper import Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_wrapped
 
+SCHEMA_VERSION = 1
 FIGURES = (
     "vgprs",
     "agprs",
@@ -72,23 +73,23 @@ def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
     paper = paper_for(stream, color)
     for table in sweep.tables:
         _text_table(paper, table, sweep.tables)
-        paper.print(Text())
+        paper.print(Line())
     for unit in dict.fromkeys(map(_unit, sweep.tables)):
         if unit is not None:
-            _wrapped(paper, f"/{_WORK[unit][0]}: {_WORK[unit][1]}")
+            _print_note(paper, f"/{_WORK[unit][0]}: {_WORK[unit][1]}")
     for objectives in dict.fromkeys(t.objectives for t in sweep.tables if t.objectives):
-        _wrapped(paper, f"{MARK} {_front(objectives)}. {_NOT_TIMES}")
+        _print_note(paper, f"{MARK} {_front(objectives)}. {_NOT_TIMES}")
     if any(line.pareto and line.unknown for table in sweep.tables for line in table.lines):
-        _wrapped(
+        _print_note(
             paper,
             f"{DOUBT} one of these is unknown of the point: no other point can be said to beat it,"
             " nor it another",
         )
     for error in sweep.errors:
-        _wrapped(paper, f"not captured: {error.message}")
+        _print_note(paper, f"not captured: {error.message}")
     for note in sweep.notes:
-        _wrapped(paper, f"note: {note}")
-    _wrapped(paper, summary(sweep))
+        _print_note(paper, f"note: {note}")
+    _print_note(paper, summary(sweep))
 
 
 def summary(sweep: Sweep) -> str:
@@ -105,14 +106,13 @@ def summary(sweep: Sweep) -> str:
     return ", ".join(parts)
 
 
-def _text_table(paper: Paper, table: Table, tables: Sequence[Table]) -> None:
+def _text_table(paper: Paper, table: SweepTable, tables: Sequence[SweepTable]) -> None:
     """Prints a table; its title names the attributes that distinguish it from the other tables."""
-    title = Text(f"{table.kernel}[{table.case}]" if table.case else table.kernel, "bold")
+    title = Line(f"{table.kernel}[{table.case}]" if table.case else table.kernel, "bold")
     title.append(f"  {table.arch}  {view.file_name(table.file)}  {' '.join(table.types)}")
     for attribute in distinction(table, tables):
         title.append(f"  {attribute}")
-    for part in wrapped(title, paper.width, "  "):
-        paper.print(part)
+    print_wrapped(paper, title, "  ")
     unit = _unit(table)
     columns = [
         Column("", _mark, right=True),
@@ -123,7 +123,7 @@ def _text_table(paper: Paper, table: Table, tables: Sequence[Table]) -> None:
     ]
     for index, text in enumerate(rows_of(columns, table.lines)):
         front = index > 0 and table.lines[index - 1].pareto
-        paper.print(Text(f"  {text}", style="bold" if index == 0 or front else ""))
+        paper.print(Line(f"  {text}", style="bold" if index == 0 or front else ""))
 
 
 def _value_column(name: str) -> Column:
@@ -139,12 +139,12 @@ def _figure_column(name: str, unit: Work | None) -> Column:
     return Column(title, lambda line: _figure(line, name), right=not words)
 
 
-def _unit(table: Table) -> Work | None:
+def _unit(table: SweepTable) -> Work | None:
     """Returns the unit of needed work; None if no objective is per work."""
     return next((o.work for o in table.objectives if o.work is not None), None)
 
 
-def _columns_shown(table: Table, unit: Work | None) -> tuple[str, ...]:
+def _columns_shown(table: SweepTable, unit: Work | None) -> tuple[str, ...]:
     """Returns the columns: of those per work, only objectives; scratch only if there is any."""
     objective_columns = {o.column for o in table.objectives} if unit is not None else set()
     figures = [line.row.figures for line in table.lines if line.row.figures is not None]
@@ -161,13 +161,13 @@ def _columns_shown(table: Table, unit: Work | None) -> tuple[str, ...]:
     )
 
 
-def _mark(line: Line) -> str:
+def _mark(line: TableLine) -> str:
     if not line.pareto:
         return ""
     return DOUBT if line.unknown else MARK
 
 
-def _figure(line: Line, name: str) -> str:
+def _figure(line: TableLine, name: str) -> str:
     """Returns a figure of a point as text; empty if its compile failed."""
     figures = line.row.figures
     if figures is None:
@@ -183,7 +183,7 @@ def _figure(line: Line, name: str) -> str:
     return view.show(value)
 
 
-def _note(line: Line) -> str:
+def _note(line: TableLine) -> str:
     """Returns the remark on a point: why it failed or cannot launch, or what it is equal to."""
     row = line.row
     if row.error is not None:
@@ -208,14 +208,8 @@ def _front(objectives: tuple[Objective, ...]) -> str:
     )
 
 
-def _wrapped(paper: Paper, text: str) -> None:
-    for part in wrapped(Text(f"  {text}", "dim"), paper.width, "    "):
-        paper.print(part)
-
-
-# --------------------------------------------------------------------------- for machines
-
-SCHEMA_VERSION = 1
+def _print_note(paper: Paper, text: str) -> None:
+    print_wrapped(paper, Line(f"  {text}", "dim"), "    ")
 
 
 def write_json(sweep: Sweep, stream: TextIO) -> None:
@@ -240,7 +234,7 @@ def to_dict(sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def _table(table: Table) -> dict[str, Any]:
+def _table(table: SweepTable) -> dict[str, Any]:
     """Returns a table as JSON values."""
     return {
         "file": table.file,
@@ -258,13 +252,13 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _row(line: Line) -> dict[str, Any]:
+def _row(line: TableLine) -> dict[str, Any]:
     """Returns a point as JSON values."""
     row = line.row
     return {
         "number": line.number,
         "point": dict(line.values),
-        "settings": everything(row),
+        "settings": settings_of_point(row),
         "pareto": line.pareto,
         "unknown_objectives": list(line.unknown),
         "same_as": line.same_as,
@@ -281,7 +275,7 @@ def write_csv(sweep: Sweep, stream: TextIO) -> None:
     Columns that are equal for all points are written as well: the header depends on no value.
     """
     names = list(dict.fromkeys(name for table in sweep.tables for name in table.names))
-    settings = (name for row in sweep.rows for name in everything(row))
+    settings = (name for row in sweep.rows for name in settings_of_point(row))
     names = list(dict.fromkeys((*names, *settings)))
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(
@@ -295,7 +289,7 @@ def write_csv(sweep: Sweep, stream: TextIO) -> None:
     for table in sweep.tables:
         for line in table.lines:
             row = line.row
-            point_values = everything(row)
+            point_values = settings_of_point(row)
             figures = as_dict(row.figures) if row.figures is not None else {}
             types = " ".join(table.types)
             writer.writerow(

@@ -9,7 +9,7 @@ from ..explain import loop_view, occupancy_view, registers_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.table import Column, rows_of
 from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 BAR_WIDTH = 20
 DETAILS_UP_TO = 3
@@ -42,9 +42,6 @@ def write(
         paper.print(Line(hint, "dim"))
 
 
-# --------------------------------------------------------------------------- many kernels
-
-
 def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
     """Prints a table with one line per kernel."""
     files = {view.path_of(k) for k in kernels}
@@ -68,8 +65,7 @@ def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
         Column("findings", _marks),
         Column("assumed", view.assumption_mark),
     ]
-    for index, line in enumerate(rows_of(columns, kernels)):
-        paper.print(Line(line, style="bold" if index == 0 else ""))
+    print_table(paper, rows_of(columns, kernels), margin="")
 
 
 def _matrix(kernel: KernelReport) -> str:
@@ -92,9 +88,6 @@ def _marks(kernel: KernelReport) -> str:
     return " ".join(parts)
 
 
-# --------------------------------------------------------------------------- one kernel
-
-
 def _kernel(paper: Paper, kernel: KernelReport) -> None:
     """Prints a kernel in full."""
     title = Line(kernel.name, style="bold")
@@ -108,9 +101,9 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     if configuration:
         paper.print(Line(f"  {configuration}", style="dim"))
     if assumed := view.assumed(kernel):
-        _wrapped(paper, Line(f"  {assumed}", style="yellow"), "    ")
+        print_wrapped(paper, Line(f"  {assumed}", style="yellow"), "    ")
     if emulated := view.emulated(kernel):
-        _wrapped(paper, Line(f"  {emulated}", style="dim"), "    ")
+        print_wrapped(paper, Line(f"  {emulated}", style="dim"), "    ")
     paper.print(Line())
     _resources(paper, kernel)
     _loops(paper, kernel)
@@ -134,9 +127,9 @@ def _resources(paper: Paper, kernel: KernelReport) -> None:
     line.append(f"   scratch {view.kib(scratch)}", style="yellow" if scratch else "")
     paper.print(line)
     if live := view.live_registers(kernel):
-        held = registers_view.in_one_line(kernel.live_peak) if kernel.live_peak else ""
+        held = registers_view.held_text(kernel.live_peak) if kernel.live_peak else ""
         text = f"  {'':<11} {live}{': ' if held else ''}{held}"
-        _wrapped(paper, Line(text, style="dim"), " " * 16)
+        print_wrapped(paper, Line(text, style="dim"), " " * 16)
     lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
     line = _gauge("LDS", _kib_number(lds), view.kib(lds_limit), lds, lds_limit)
     if lds is None and m.get("lds_bytes") is not None:
@@ -170,7 +163,9 @@ def _loops(paper: Paper, kernel: KernelReport) -> None:
     paper.print(Line())
     unread = view.unread(kernel)
     if unread:
-        _wrapped(paper, Line(f"  {unread[0].upper()}{unread[1:]}", style="bold yellow"), "    ")
+        print_wrapped(
+            paper, Line(f"  {unread[0].upper()}{unread[1:]}", style="bold yellow"), "    "
+        )
     if main is None:
         if int_of(kernel.metrics, "instruction_count") is None:
             paper.print(Line("  No code was read: loops, instructions and accesses are unknown"))
@@ -216,18 +211,16 @@ def _memory(paper: Paper, kernel: KernelReport) -> None:
         Column("note", lambda r: r.note),
     ]
     paper.print(Line())
-    for index, line in enumerate(rows_of(columns, rows)):
-        paper.print(Line(f"  {line}", style="bold" if index == 0 else ""))
+    print_table(paper, rows_of(columns, rows))
     for text in loop_view.narrow_accesses(kernel):
-        _wrapped(paper, Line(f"  narrow: {text}", style="dim"), "          ")
+        print_wrapped(paper, Line(f"  narrow: {text}", style="dim"), "          ")
 
 
 def _spills(paper: Paper, kernel: KernelReport) -> None:
     lines = spill_lines(kernel)
     if lines:
         paper.print(Line())
-    for index, text in enumerate(lines):
-        _wrapped(paper, Line(f"  {text}", style="bold" if index == 0 else ""), "        ")
+    print_table(paper, lines, indent=" " * 8)
 
 
 def spill_lines(kernel: KernelReport) -> list[str]:
@@ -296,8 +289,7 @@ def _emulated(paper: Paper, kernel: KernelReport) -> None:
     lines = emulated_lines(kernel)
     if lines:
         paper.print(Line())
-    for index, text in enumerate(lines):
-        _wrapped(paper, Line(f"  {text}", style="bold" if index == 0 else ""), "      ")
+    print_table(paper, lines, indent=" " * 6)
 
 
 def _findings(paper: Paper, kernel: KernelReport) -> None:
@@ -305,13 +297,13 @@ def _findings(paper: Paper, kernel: KernelReport) -> None:
     if kernel.findings or int_of(kernel.metrics, "instruction_count") is not None:
         paper.print(Line(f"  {view.findings_summary(kernel)}", style="bold"))
     for finding in kernel.findings:
-        _wrapped(paper, _finding(finding), "              ")
+        print_wrapped(paper, _finding(finding), "              ")
         last = [f for f in kernel.findings if (f.rule, f.fix) == (finding.rule, finding.fix)][-1]
         if finding is last and finding.fix:  # a fix that several findings share is said once
             advice = Line(f"            → {finding.advice}", style="dim")
-            _wrapped(paper, advice, "              ")
+            print_wrapped(paper, advice, "              ")
     for note in kernel.notes:
-        _wrapped(paper, Line(f"  note: {note}", style="dim"), "    ")
+        print_wrapped(paper, Line(f"  note: {note}", style="dim"), "    ")
 
 
 def _finding(finding: Finding) -> Line:
@@ -319,8 +311,3 @@ def _finding(finding: Finding) -> Line:
     where = view.finding_place(finding)
     line.append(f"{finding.rule}  {finding.message}" + (f"  ({where})" if where else ""))
     return line
-
-
-def _wrapped(paper: Paper, line: Line, indent: str) -> None:
-    for part in wrapped(line, paper.width, indent):
-        paper.print(part)

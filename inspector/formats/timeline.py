@@ -12,8 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from ..explain import profile_view as words
-from ..explain import recording_view
+from ..explain import quantities, recording_view
 from ..recording import NONE, Dispatches, KernelProfile, KernelShape, Profile, Recording
 
 _BATCH = 4096
@@ -28,7 +27,9 @@ def write(profile: Profile, stream: TextIO) -> int:
     dispatch_count = 0
     stream.write('{"displayTimeUnit":"ns","otherData":')
     stream.write(
-        json.dumps({"recording": profile.recording.path, "profiler": recording_view.tool(profile)})
+        json.dumps(
+            {"recording": profile.recording.path, "profiler": recording_view.profiler_text(profile)}
+        )
     )
     stream.write(',"traceEvents":[\n')
     first = True
@@ -59,7 +60,7 @@ def _events(profile: Profile) -> Iterator[tuple[str, bool]]:
     origins = _origins(table)
     kernels_by_shape = _kernels_by_shape(profile)
     bodies = [_body(shape, kernels_by_shape.get(_key(shape))) for shape in run.shapes]
-    names = {agent.key: recording_view.agent(agent) for agent in run.agents}
+    names = {agent.key: recording_view.device_text(agent) for agent in run.agents}
     processes: dict[tuple[int, str | None], int] = {}
     tracks: set[tuple[int, int]] = set()
     columns = (table.shape, table.number, table.start, table.end, table.queue, table.part)
@@ -120,8 +121,8 @@ def _meta(event_name: str, process: int, track: int, name: str) -> tuple[str, bo
 def _body(shape: KernelShape, kernel: KernelProfile | None) -> str:
     """Name, category and arguments of an event, the last brace left open."""
     args: dict[str, Any] = {
-        "grid": words.triple(shape.grid, shape.grid_size),
-        "workgroup": words.triple(shape.workgroup, shape.workgroup_size),
+        "grid": quantities.dimensions(shape.grid, shape.grid_size),
+        "workgroup": quantities.dimensions(shape.workgroup, shape.workgroup_size),
         "VGPR": shape.vgpr,
         "LDS bytes": shape.lds_bytes,
         "scratch bytes": shape.scratch_bytes,

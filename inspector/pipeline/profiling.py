@@ -140,9 +140,9 @@ def joined(
 
 
 def _finds_none(pattern: str, names: Sequence[str]) -> KinspectError:
-    from ..explain.profile_view import short_name
+    from ..explain.quantities import shortened
 
-    listed = [short_name(name, _MOST_NAME) for name in names[:_MOST_NAMED]]
+    listed = [shortened(name, _MOST_NAME) for name in names[:_MOST_NAMED]]
     omitted = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return KinspectError(
         f"--kernel {pattern}: finds none of the recorded kernels",
@@ -200,7 +200,7 @@ def _transfers(recording: Recording) -> list[str]:
     """A note on copies and fills, whose time is in no kernel's."""
     if not recording.transfers:
         return []
-    from ..explain.profile_view import duration
+    from ..explain.quantities import duration
 
     listed = [
         f"{transfer.name} {transfer.count:,}× {duration(transfer.total_ns)}"

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, value_of
 from .loops import basis, waves_of
-from .results import Change, Judgement, LoopPair
-from .tolerances import JUDGED, Judged
-from .verdicts import SCRATCH, Setting, number
+from .results import FigureChange, Judgement, LoopPair
+from .tolerances import JUDGED, JudgedFigure
+from .verdicts import SCRATCH, DifferingFigure, JudgementContext, number
 
 CYCLES = "cycles.mfma"
 INSTRUCTIONS = "count.instructions"
@@ -79,7 +79,7 @@ def of_pair(pair: LoopPair) -> Region | None:
     )
 
 
-def missing_loop(pair: LoopPair) -> Change | None:
+def missing_loop(pair: LoopPair) -> FigureChange | None:
     """The change that reports a hot loop without a counterpart: its work cannot be compared."""
     if pair.left is not None and pair.right is not None:
         return None
@@ -90,25 +90,17 @@ def missing_loop(pair: LoopPair) -> Change | None:
     left_id = pair.left.id if pair.left is not None else None
     right_id = pair.right.id if pair.right is not None else None
     side = "left" if pair.left is not None else "right"
-    return Change(
-        name="loop",
-        unit="",
-        loop=left_id,
-        left=left_id,
-        right=right_id,
-        judgement="unknown",
-        matters=True,
-        figures=f"hot loop {loop.id}{where} has no counterpart",
-        reason=f"only the {side} has it",
-    )
+    figures = f"hot loop {loop.id}{where} has no counterpart"
+    missing = DifferingFigure("loop", "", left_id, right_id, left_id)
+    return missing.change("unknown", figures, f"only the {side} has it", matters=True)
 
 
-def region_changes(region: Region, setting: Setting) -> Iterator[Change]:
+def region_changes(region: Region, context: JudgementContext) -> Iterator[FigureChange]:
     """Yields the judged figures of a region that differ."""
     for name, judged in JUDGED.items():
         if judged.where == "loop":
-            yield from _figure(name, judged, region, setting)
-    yield from _matrix_kinds(region, setting)
+            yield from _figure(name, judged, region, context)
+    yield from _matrix_kinds(region, context)
 
 
 def has_scratch(metrics: Mapping[str, Metric]) -> bool:
@@ -116,74 +108,95 @@ def has_scratch(metrics: Mapping[str, Metric]) -> bool:
     return any(value_of(metrics, name) for name in SCRATCH)
 
 
-def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iterator[Change]:
+class _ScaledFigure(Struct, frozen=True):
+    """A figure of a region on both sides, as measured and divided by the work of each side.
+
+    Args:
+        name: its name among the judged figures.
+        raw: the left and the right value.
+        scaled: the two that are compared.
+        basis: in words, the unit of work that `scaled` is for; "" for shares and widths.
+    """
+
+    name: str
+    raw: tuple[float, float]
+    scaled: tuple[float, float]
+    basis: str
+
+    @property
+    def is_same(self) -> bool:
+        left, right = self.scaled
+        return abs(left - right) <= 1e-9 * max(abs(left), abs(right))
+
+    @property
+    def text(self) -> str:
+        """Both values in words, with the unit of work and the relative change."""
+        left, right = self.scaled
+        grown = (right / left - 1) * 100 if left else None
+        share = f" ({grown:+.{0 if abs(grown) >= 100 else 1}f} %)" if grown is not None else ""
+        basis = f" {self.basis}" if self.basis else ""
+        if self.basis and self.raw != self.scaled:
+            raw_left, raw_right = map(_short_number, self.raw)
+            basis += f" ({raw_left} → {raw_right} per wave and ISA iteration)"
+        values = f"{_short_number(left)} → {_short_number(right)}"
+        return f"{values} {JUDGED[self.name].words}{basis}{share}"
+
+
+def _figure(
+    name: str, judged: JudgedFigure, region: Region, context: JudgementContext
+) -> Iterator[FigureChange]:
     """Yields the judgement of a figure, if it differs once divided by the work of each side."""
-    left_value, right_value = value_of(region.left, name), value_of(region.right, name)
     metric_name = name
-    if name == CYCLES and left_value is None and right_value is None:
+    left, right = value_of(region.left, name), value_of(region.right, name)
+    if name == CYCLES and left is None and right is None:
         metric_name = "count.mfma"  # the cycles of these instructions are unknown: count them
-        left_value, right_value = _matrix_count(region.left), _matrix_count(region.right)
-    is_per_iteration = name.startswith(_PER_ITERATION)
-    if left_value is None and right_value is None:
+        left, right = _matrix_count(region.left), _matrix_count(region.right)
+    if left is None and right is None:
         return
     metric = region.left.get(metric_name) or region.right.get(metric_name)
     unit = metric.unit if metric is not None else ""
-    matters = setting.tolerances.matters(name)
-    left_raw, right_raw = number(left_value), number(right_value)
-
-    def change(
-        judgement: Judgement, figures: str, reason: str = "", *, weighs: bool = matters
-    ) -> Change:
-        """Returns the change of this figure in this loop."""
-        return Change(
-            name=metric_name,
-            unit=unit,
-            loop=region.loop,
-            left=left_value,
-            right=right_value,
-            judgement=judgement,
-            matters=weighs,
-            figures=figures,
-            reason=reason,
-        )
-
-    if left_raw is None or right_raw is None:
+    figure = DifferingFigure(metric_name, unit, left, right, region.loop)
+    matters = context.tolerances.matters(name)
+    is_per_iteration = name.startswith(_PER_ITERATION)
+    raw_left, raw_right = number(left), number(right)
+    if raw_left is None or raw_right is None:
         # A width is unknown where there is no access of that kind, which is no gap in the report.
         if is_per_iteration:
-            yield change("unknown", judged.words, "unknown on one side")
+            yield figure.change("unknown", judged.words, "unknown on one side", matters=matters)
         return
     per = region.per if is_per_iteration else (1.0, 1.0)
-    if per is None and 0 in (left_raw, right_raw):
+    if per is None and 0 in (raw_left, raw_right):
         per = (1.0, 1.0)  # zero stays zero, whatever it is divided by
     if per is None:
-        if left_raw != right_raw:
-            yield change("unknown", judged.words, region.basis)
+        if raw_left != raw_right:
+            yield figure.change("unknown", judged.words, region.basis, matters=matters)
         return
-    left_scaled, right_scaled = left_raw / per[0], right_raw / per[1]
-    if abs(left_scaled - right_scaled) <= 1e-9 * max(abs(left_scaled), abs(right_scaled)):
-        return
-    figures = _words(
-        judged.words,
-        (left_raw, right_raw),
-        (left_scaled, right_scaled),
-        region.basis if is_per_iteration else "",
+    basis = region.basis if is_per_iteration else ""
+    scaled = _ScaledFigure(
+        name, (raw_left, raw_right), (raw_left / per[0], raw_right / per[1]), basis
     )
-    if not setting.same_arch and not judged.across_archs:
-        yield change("shown", figures, _ELSEWHERE, weighs=False)
-        return
-    worse = (right_scaled > left_scaled) == (judged.better == "less")
-    better_value, worse_value = (
-        (left_scaled, right_scaled) if worse else (right_scaled, left_scaled)
-    )
-    if setting.tolerances.for_figure(name).allows(better_value, worse_value):
-        yield change("neutral", f"{figures}, within the tolerance", weighs=False)
-        return
-    matrix_cycles = _hidden(region, (left_raw, right_raw)) if name == INSTRUCTIONS else None
-    if matrix_cycles is not None and not setting.tolerances.is_stated(name):
+    if not scaled.is_same:
+        yield _judged(figure, scaled, region, context)
+
+
+def _judged(
+    figure: DifferingFigure, scaled: _ScaledFigure, region: Region, context: JudgementContext
+) -> FigureChange:
+    """Judges a figure whose scaled values are known and differ."""
+    name, (left, right) = scaled.name, scaled.scaled
+    judged, figures = JUDGED[name], scaled.text
+    if not context.same_arch and not judged.across_archs:
+        return figure.change("shown", figures, _ELSEWHERE)
+    worse = (right > left) == (judged.better == "less")
+    better_value, worse_value = (left, right) if worse else (right, left)
+    if context.tolerances.for_figure(name).allows(better_value, worse_value):
+        return figure.change("neutral", f"{figures}, within the tolerance")
+    matrix_cycles = _hidden(region, scaled.raw) if name == INSTRUCTIONS else None
+    if matrix_cycles is not None and not context.is_stated(name):
         hidden = f"{figures}, beside at least {_short_number(matrix_cycles)} cycles of matrix work"
-        yield change("neutral", hidden, weighs=False)
-        return
-    yield change("regression" if worse else "improvement", figures)
+        return figure.change("neutral", hidden)
+    judgement: Judgement = "regression" if worse else "improvement"
+    return figure.change(judgement, figures, matters=context.tolerances.matters(name))
 
 
 def _hidden(region: Region, counts: tuple[float, float]) -> float | None:
@@ -193,29 +206,18 @@ def _hidden(region: Region, counts: tuple[float, float]) -> float | None:
     cycle), and the matrix unit works meanwhile: so few instructions do not decide the time.
     """
     cycles = [number(value_of(side, CYCLES)) for side in (region.left, region.right)]
-    known_cycles = [cycles_of_side for cycles_of_side in cycles if cycles_of_side is not None]
-    fits = [
-        cycles_of_side >= ISSUE_CYCLES * count
-        for cycles_of_side, count in zip(known_cycles, counts, strict=False)
-    ]
-    return min(known_cycles) if len(known_cycles) == len(counts) and all(fits) else None
+    known = [n for n in cycles if n is not None]
+    if len(known) < len(counts):
+        return None
+    fits = all(n >= ISSUE_CYCLES * count for n, count in zip(known, counts, strict=True))
+    return min(known) if fits else None
 
 
-def _words(noun: str, raw: tuple[float, float], scaled: tuple[float, float], basis: str) -> str:
-    figures = f"{_short_number(scaled[0])} → {_short_number(scaled[1])} {noun}"
-    grown = (scaled[1] / scaled[0] - 1) * 100 if scaled[0] else None
-    share = f" ({grown:+.{0 if abs(grown) >= 100 else 1}f} %)" if grown is not None else ""
-    stated = f" {basis}" if basis else ""
-    if basis and (raw != scaled):
-        stated += f" ({_short_number(raw[0])} → {_short_number(raw[1])} per wave and ISA iteration)"
-    return f"{figures}{stated}{share}"
+def _short_number(value: float) -> str:
+    return f"{round(value, 2):g}" if abs(value) < 1e5 else f"{value:.0f}"
 
 
-def _short_number(number: float) -> str:
-    return f"{round(number, 2):g}" if abs(number) < 1e5 else f"{number:.0f}"
-
-
-def _matrix_kinds(region: Region, setting: Setting) -> Iterator[Change]:
+def _matrix_kinds(region: Region, context: JudgementContext) -> Iterator[FigureChange]:
     """Different matrix instructions: their cycles are judged elsewhere, this names them."""
     left_kinds, right_kinds = value_of(region.left, MATRIX), value_of(region.right, MATRIX)
     if not isinstance(left_kinds, Mapping) or not isinstance(right_kinds, Mapping):
@@ -223,22 +225,13 @@ def _matrix_kinds(region: Region, setting: Setting) -> Iterator[Change]:
     if sorted(left_kinds) == sorted(right_kinds):
         return
     figures, reason = f"{_listed(left_kinds)} → {_listed(right_kinds)}", ""
-    judgement: Judgement = "neutral" if setting.same_arch else "shown"
+    judgement: Judgement = "neutral" if context.same_arch else "shown"
     matters = False
-    if setting.same_arch and bool(left_kinds) != bool(right_kinds):
+    if context.same_arch and bool(left_kinds) != bool(right_kinds):
         judgement, matters = ("improvement" if right_kinds else "regression"), True
         reason = "the vector unit does the products now" if left_kinds else ""
-    yield Change(
-        name=MATRIX,
-        unit="",
-        loop=region.loop,
-        left=left_kinds,
-        right=right_kinds,
-        judgement=judgement,
-        matters=matters,
-        figures=figures,
-        reason=reason,
-    )
+    kinds = DifferingFigure(MATRIX, "", left_kinds, right_kinds, region.loop)
+    yield kinds.change(judgement, figures, reason, matters=matters)
 
 
 def _listed(kinds: Mapping[str, object]) -> str:

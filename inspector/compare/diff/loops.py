@@ -160,25 +160,26 @@ def basis(
         ratio = least_work[1] / waves[1] / (least_work[0] / waves[0])
         if isclose(ratio, 1):
             return (1, 1), f"per {unit}, in which both need the same work"
-        return (1, ratio), f"per {unit} of the left; {_words(ratio)}"
+        return (1, ratio), f"per {unit} of the left; {_ratio_text(ratio)}"
+    return _issued_basis(left, right, unit)
+
+
+def _issued_basis(
+    left: Mapping[str, Metric], right: Mapping[str, Metric], unit: str
+) -> tuple[tuple[float, float] | None, str]:
+    """Relates figures to the work that is issued, where the source's is unknown; see `basis`."""
     # Different matrix instructions do the same work in different numbers: do not count them then.
     same_kinds = _kinds(left) == _kinds(right)
     names = (*_MATRIX, *_TRAFFIC) if same_kinds else _TRAFFIC
-    work = [(number_of(left, name), number_of(right, name)) for name in names]
-    known_work = [
-        (left_amount, right_amount)
-        for left_amount, right_amount in work
-        if left_amount is not None and right_amount is not None and (left_amount or right_amount)
-    ]
-    if not known_work or all(
-        left_amount == right_amount for left_amount, right_amount in known_work
-    ):
+    amounts = [(number_of(left, name), number_of(right, name)) for name in names]
+    known = [(a, b) for a, b in amounts if a is not None and b is not None and (a or b)]
+    if all(a == b for a, b in known):
         # Both issue the same, or nothing that is counted here (loops of plain arithmetic).
         return (1, 1), f"per {unit}"
-    if same_kinds and all(left_amount and right_amount for left_amount, right_amount in known_work):
-        ratios = [right_amount / left_amount for left_amount, right_amount in known_work]
+    if same_kinds and all(a and b for a, b in known):
+        ratios = [b / a for a, b in known]
         if all(isclose(ratio, ratios[0], rel_tol=1e-3) for ratio in ratios):
-            return (1, ratios[0]), f"per {unit} of the left; {_words(ratios[0])}"
+            return (1, ratios[0]), f"per {unit} of the left; {_ratio_text(ratios[0])}"
     return None, f"the two do not do the same work in one {unit}"
 
 
@@ -203,7 +204,7 @@ def _kinds(metrics: Mapping[str, Metric]) -> object:
     return sorted(value) if isinstance(value, Mapping) else None
 
 
-def _words(ratio: float) -> str:
+def _ratio_text(ratio: float) -> str:
     if ratio > 1:
         return f"one of the right does {ratio:g} times the work"
     return f"one of the right does 1/{1 / ratio:g} of the work"

@@ -18,27 +18,27 @@ from .pairing import pair_up
 from .results import (
     VERDICTS,
     Alone,
-    Change,
     CodeSeen,
     DiffReport,
+    FigureChange,
     IsaDifference,
     KernelDiff,
     LoopPair,
     label_of,
 )
 from .tolerances import Tolerances
-from .verdicts import RESIDENT, SCRATCH, Setting, kernel_changes, number, verdict_of
+from .verdicts import RESIDENT, SCRATCH, JudgementContext, kernel_changes, number, verdict_of
 
 MOST_ISA = 8
 """How many kernels' code is compared by default."""
 TWO_TARGETS = "two targets: what depends on their limits and instructions is shown, not judged"
 _JUDGEMENTS = ("regression", "unknown", "improvement", "shown", "neutral")
 
-Text = Callable[[KernelReport], str | None]
+TextReader = Callable[[KernelReport], str | None]
 """Returns the assembly text of a kernel's report; None where it cannot be read."""
 
 
-class Options(Struct, frozen=True):
+class DiffOptions(Struct, frozen=True):
     """The options of a comparison.
 
     Args:
@@ -52,14 +52,16 @@ class Options(Struct, frozen=True):
     most_isa: int | None = MOST_ISA
 
 
-class Named(Struct, frozen=True):
+class NamedReport(Struct, frozen=True):
     """One side: a report and its name."""
 
     label: str
     report: Report
 
 
-def diff_reports(left: Named, right: Named, options: Options, text: Text) -> DiffReport:
+def diff_reports(
+    left: NamedReport, right: NamedReport, options: DiffOptions, text: TextReader
+) -> DiffReport:
     """Compares two reports.
 
     Args:
@@ -71,8 +73,9 @@ def diff_reports(left: Named, right: Named, options: Options, text: Text) -> Dif
     pairing = pair_up(left.report.kernels, right.report.kernels, options.varied)
     labels = left.label, right.label
     pairs = [
-        diff_kernels(
-            pair.left, pair.right, options.tolerances, labels=labels, matched_by=pair.matched_by
+        replace(
+            diff_kernels(pair.left, pair.right, options.tolerances, labels),
+            matched_by=pair.matched_by,
         )
         for pair in pairing.pairs
     ]
@@ -91,7 +94,7 @@ def diff_reports(left: Named, right: Named, options: Options, text: Text) -> Dif
     return finished(result, options, text)
 
 
-def finished(report: DiffReport, options: Options, text: Text) -> DiffReport:
+def finished(report: DiffReport, options: DiffOptions, text: TextReader) -> DiffReport:
     """The report with its pairs worst first, and the code of those that changed compared."""
     # Without artifacts a pair was judged by figures; its code may still be readable as a target.
     pairs = [
@@ -114,7 +117,6 @@ def diff_kernels(
     right: KernelReport,
     tolerances: Tolerances,
     labels: tuple[str, str] = ("left", "right"),
-    matched_by: str = "",
     comparison: Comparison | None = None,
 ) -> KernelDiff:
     """Compares two reports of a kernel, except for the lines of their code.
@@ -124,11 +126,10 @@ def diff_kernels(
         right: the report after it.
         tolerances: how much each figure may get worse: noise, or a stated budget.
         labels: names of the sides, for the comparison of stages.
-        matched_by: see `KernelDiff`.
         comparison: the comparison of their stages, where it was made already.
     """
-    setting = Setting(tolerances, left.arch == right.arch, _icache(left, right))
-    notes = [] if setting.same_arch else [TWO_TARGETS]
+    context = JudgementContext(tolerances, left.arch == right.arch, _icache(left, right))
+    notes = [] if context.same_arch else [TWO_TARGETS]
     code: CodeSeen = "seen"
     if comparison is None and left.artifacts and right.artifacts:
         try:
@@ -139,15 +140,12 @@ def diff_kernels(
         code = "missing"
     same_tiles = _constexprs(left) == _constexprs(right)
     loops = pair_loops(left, right, same_tiles=same_tiles)
-    changes = _changes(left, right, setting, loops=loops, same_tiles=same_tiles)
-    same_code = not _figures_differ(left, right)
-    if comparison is not None:
-        same_isa = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
-        same_code = same_code and same_isa is not False
+    changes = _changes(left, right, context, loops=loops, same_tiles=same_tiles)
+    same_code = not _figures_differ(left, right) and not _isa_differs(comparison)
     return KernelDiff(
         left=left,
         right=right,
-        matched_by=matched_by,
+        matched_by="",
         changes=tuple(sorted(changes, key=_weight)),
         loops=loops,
         verdict=verdict_of(changes, same_code),
@@ -157,14 +155,20 @@ def diff_kernels(
     )
 
 
+def _isa_differs(comparison: Comparison | None) -> bool:
+    """Tells whether the assembly is known to differ."""
+    stages = comparison.stages if comparison is not None else ()
+    return any(stage.stage == "amdgcn" and stage.same is False for stage in stages)
+
+
 def _changes(
     left: KernelReport,
     right: KernelReport,
-    setting: Setting,
+    context: JudgementContext,
     *,
     loops: Sequence[LoopPair],
     same_tiles: bool,
-) -> list[Change]:
+) -> list[FigureChange]:
     """Returns the figures that differ; `same_tiles`: both programs do the same work."""
     if loops:
         regions = [region for pair in loops if (region := of_pair(pair)) is not None]
@@ -175,13 +179,13 @@ def _changes(
         any(has_scratch(region.left) for region in regions),
         any(has_scratch(region.right) for region in regions),
     )
-    changes = [*kernel_changes(left, right, setting, hot), *missing]
+    changes = [*kernel_changes(left, right, context, hot), *missing]
     for region in regions:
-        changes += region_changes(region, setting)
+        changes += region_changes(region, context)
     return changes
 
 
-def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
+def with_isa(pair: KernelDiff, text: TextReader) -> KernelDiff:
     """Compares the code of a pair's hot loops, as far as it can be read."""
     sides = _functions(pair, text)
     if sides is None:
@@ -205,7 +209,7 @@ def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
     return replace(pair, isa=tuple(differences))
 
 
-def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
+def _with_code(pair: KernelDiff, text: TextReader) -> KernelDiff:
     """Compares the code of a pair with equal figures, if it can be read."""
     sides = _functions(pair, text)
     if sides is None:
@@ -215,7 +219,7 @@ def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
     return replace(pair, verdict="neutral", code="differs" if pair.code == "missing" else pair.code)
 
 
-def _functions(pair: KernelDiff, text: Text) -> tuple[Function, Function] | None:
+def _functions(pair: KernelDiff, text: TextReader) -> tuple[Function, Function] | None:
     """The code of both sides; None where one cannot be read."""
     functions: list[Function] = []
     for report in (pair.left, pair.right):
@@ -241,9 +245,6 @@ def text_of_artifacts(report: KernelReport) -> str | None:
         return artifact.path.read_text("utf-8", "replace")
     except OSError:
         return None
-
-
-# --------------------------------------------------------------------------- parts
 
 
 def _side(label: str, report: KernelReport) -> Side:
@@ -284,7 +285,7 @@ def _alone(kernel: KernelReport, other_errors: Iterable[ErrorRecord]) -> Alone:
     return Alone(label, kernel.arch, kernel, reason)
 
 
-def _notes(left: Named, right: Named) -> tuple[str, ...]:
+def _notes(left: NamedReport, right: NamedReport) -> tuple[str, ...]:
     versions = [side.report.tool.get("analysis") for side in (left, right)]
     notes = [*left.report.notes, *right.report.notes]
     if versions[0] != versions[1]:
@@ -296,7 +297,7 @@ def _notes(left: Named, right: Named) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _weight(change: Change) -> tuple[bool, int, str, str]:
+def _weight(change: FigureChange) -> tuple[bool, int, str, str]:
     """Sort key of a change: deciding ones first, then those that got worse."""
     order = _JUDGEMENTS.index(change.judgement)
     return (not change.matters, order, change.loop or "", change.name)
@@ -308,7 +309,7 @@ def _worst(pair: KernelDiff) -> tuple[int, float, str]:
     return (VERDICTS.index(pair.verdict), -badness, pair.left.id + label_of(pair.left))
 
 
-def _badness(change: Change) -> float:
+def _badness(change: FigureChange) -> float:
     """Returns how much worse a figure got, at most 2; more for spills and lost waves."""
     before, after = number(change.left), number(change.right)
     smaller, larger = sorted((abs(before or 0), abs(after or 0)))

@@ -32,7 +32,7 @@ VERDICTS: tuple[Verdict, ...] = (
 """Worst first."""
 
 
-class Change(Struct, frozen=True):
+class FigureChange(Struct, frozen=True):
     """One figure on both sides, and what to think of it.
 
     Args:
@@ -141,7 +141,7 @@ class KernelDiff(Struct, frozen=True):
     left: KernelReport
     right: KernelReport
     matched_by: str
-    changes: tuple[Change, ...]
+    changes: tuple[FigureChange, ...]
     loops: tuple[LoopPair, ...]
     verdict: Verdict
     comparison: Comparison | None = None
@@ -155,7 +155,7 @@ class KernelDiff(Struct, frozen=True):
         code_note = _OF_CODE[self.code]
         return (*self.notes, code_note) if code_note else self.notes
 
-    def of(self, judgement: Judgement, *, matters: bool | None = None) -> tuple[Change, ...]:
+    def of(self, judgement: Judgement, *, matters: bool | None = None) -> tuple[FigureChange, ...]:
         """Returns the changes of one judgement; `matters` selects those that do, or do not."""
         return tuple(
             c

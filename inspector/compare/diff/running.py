@@ -6,38 +6,65 @@ TTIR is compiled with the options of one side and with those of the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import itertools
+from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
 from ...capture.resolving import resolve_all
-from ...capture.sweep_axes import Axis, refused_name, unresolved_names
+from ...capture.sweep_axes import Axis, Value, axes_of, refused_name, unresolved_names
 from ...capture.targets import Target, only_of
 from ...compile.pool import Compiler
 from ...errors import KinspectError
 from ...model import ErrorRecord, KernelReport, Variant
-from ...pipeline import analysis
 from ...pipeline.capturing import COMPILED, variants_of
-from ...pipeline.jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
+from ...pipeline.jobs import CompileOutcome, Job, Request, settings_of
 from ...pipeline.naming import label_of
-from ...version import VERSION
 from ..stages import Comparison
-from ..tritons import compare_builds
-from .option_sets import OptionSet
-from .reports import Options, Text, diff_kernels, finished
+from ..tritons import Progress, compare_builds, compile_all, tool_versions
+from .reports import DiffOptions, TextReader, diff_kernels, finished
 from .results import Alone, DiffReport, KernelDiff
 
-Progress = Callable[[int, int], None]
-"""Called with the number of compiles that are done, and that of all."""
+_NO_OPTIONS = "as it is"
+
+
+class OptionSet(Struct, frozen=True):
+    """Options of one side, which replace or join those that a kernel was captured with."""
+
+    values: Mapping[str, Value]
+
+    @property
+    def label(self) -> str:
+        """`num_stages=3, waves_per_eu=2`; `as it is` for an empty set."""
+        return ", ".join(f"{name}={value}" for name, value in self.values.items()) or _NO_OPTIONS
+
+
+def option_set(text: str) -> OptionSet:
+    """Parses `num_stages=3,waves_per_eu=2`.
+
+    Raises:
+        KinspectError: the text is not of that form, or names an option twice.
+    """
+    values: dict[str, Value] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        (axis,) = axes_of([part])
+        if len(axis.values) != 1 or axis.name in values:
+            raise KinspectError(
+                f"--set {text}: one value for each option", "write --set num_stages=3,kpack=2"
+            )
+        values[axis.name] = axis.values[0]
+    if not values:
+        raise KinspectError("--set names no option", "write e.g. --set num_stages=3")
+    return OptionSet(values)
 
 
 def diff_options(
     request: Request,
     sets: tuple[OptionSet, OptionSet],
-    options: Options,
-    text: Text,
+    options: DiffOptions,
+    text: TextReader,
     progress: Progress | None = None,
 ) -> DiffReport:
     """Compiles each kernel with two sets of options, from one TTIR, and compares.
@@ -60,7 +87,7 @@ def diff_options(
         "it is compiled already, so other options change nothing",
         "name the .py file or the .ttir that it was made from",
     )
-    kernels = _Kernels((sets[0].label, sets[1].label), options)
+    kernels = _ComparedKernels((sets[0].label, sets[1].label), options)
     with Compiler(settings_of(request)) as compiler:
         _refuse_unknown(sets, compiler, targets)
         for index, target in enumerate(targets):
@@ -72,12 +99,24 @@ def diff_options(
                 for number, variant in enumerate(variants)
                 for option_set in sets
             ]
-            outcomes = iter(_compile_all(jobs, compiler, request.jobs, progress))
-            for variant in variants:
-                sides = [next(outcomes) for _ in sets]
-                reports = [side.reports[0] if side.reports else None for side in sides]
-                kernels.add(variant, reports, [side.error for side in sides])
-        return finished(kernels.report(_tool()), options, text)
+            outcomes = _compiled(jobs, compiler, request.jobs, progress)
+            for variant, left, right in zip(variants, outcomes[::2], outcomes[1::2], strict=True):
+                reports = [side.reports[0] if side.reports else None for side in (left, right)]
+                kernels.add(variant, reports, [left.error, right.error])
+        return finished(kernels.report(tool_versions()), options, text)
+
+
+def _compiled(
+    jobs: Sequence[Job], compiler: Compiler, threads: int, progress: Progress | None
+) -> list[CompileOutcome]:
+    """Compiles the jobs of a target, counting them for the progress."""
+    done = itertools.count(1)
+
+    def count() -> None:
+        if progress is not None:
+            progress(next(done), len(jobs))
+
+    return compile_all([(job, compiler) for job in jobs], threads, count)
 
 
 def _job(
@@ -88,7 +127,7 @@ def _job(
     request: Request,
     compiler: Compiler,
 ) -> Job:
-    """Returns the job of a variant with options set."""
+    """Returns the job of a variant with options set; `order` are indices of target and variant."""
     return Job(
         order=order,
         path=str(target.path),
@@ -101,8 +140,8 @@ def _job(
 def diff_builds(
     request: Request,
     tritons: Sequence[str],
-    options: Options,
-    text: Text,
+    options: DiffOptions,
+    text: TextReader,
     progress: Progress | None = None,
 ) -> DiffReport:
     """Compiles each kernel with two Tritons and compares; see `tritons.compare_builds`.
@@ -124,7 +163,7 @@ def diff_builds(
         )
     builds_report = compare_builds(request, tritons, progress)
     labels = builds_report.builds[0].label, builds_report.builds[1].label
-    kernels = _Kernels(labels, options)
+    kernels = _ComparedKernels(labels, options)
     for error in builds_report.errors:
         kernels.add_error(labels[0], error)
     for kernel in builds_report.kernels:
@@ -133,7 +172,7 @@ def diff_builds(
     return finished(kernels.report(builds_report.tool), options, text)
 
 
-class _Kernels:
+class _ComparedKernels:
     """The kernels of a run, compared: pairs, and those that only one side could compile.
 
     Args:
@@ -141,7 +180,7 @@ class _Kernels:
         options: how to compare.
     """
 
-    def __init__(self, labels: tuple[str, str], options: Options) -> None:
+    def __init__(self, labels: tuple[str, str], options: DiffOptions) -> None:
         self._labels = labels
         self._options = options
         self._pairs: list[KernelDiff] = []
@@ -230,30 +269,3 @@ def _refuse_unknown(
     unknown = unresolved_names(axes, backend_options, ())
     if unknown:
         raise refused_name(unknown[0], backend_options, (), ", ".join(str(t.path) for t in targets))
-
-
-def _compile_all(
-    jobs: Sequence[Job], compiler: Compiler, threads: int, progress: Progress | None
-) -> list[CompileOutcome]:
-    """Compiles and analyses jobs in several threads; returns their outcomes in order."""
-    with ThreadPoolExecutor(threads, "kinspect") as pool:
-        futures: list[Future[CompileOutcome]] = [
-            pool.submit(compile_and_report, job, compiler) for job in jobs
-        ]
-        outcomes = []
-        try:
-            for finished_count, future in enumerate(futures, 1):
-                outcomes.append(future.result())
-                if progress is not None:
-                    progress(finished_count, len(jobs))
-        except BaseException:
-            compiler.abort()
-            for future in futures:
-                future.cancel()
-            raise
-    return outcomes
-
-
-def _tool() -> dict[str, str]:
-    version = str(analysis.ANALYSIS_VERSION)
-    return {"name": "kinspect", "version": VERSION, "analysis": version}

@@ -18,7 +18,7 @@ from msgspec import Struct
 from ...errors import KinspectError
 
 
-class Tolerance(Struct, frozen=True):
+class FigureTolerance(Struct, frozen=True):
     """The limit on how much worse a figure may get: a share of the better value, or an amount."""
 
     amount: float
@@ -33,10 +33,10 @@ class Tolerance(Struct, frozen=True):
         return f"{self.amount * 100:g} %" if self.relative else f"{self.amount:g}"
 
 
-NONE = Tolerance(0.0, relative=False)
+NONE = FigureTolerance(0.0, relative=False)
 
 
-class Judged(Struct, frozen=True):
+class JudgedFigure(Struct, frozen=True):
     """The way in which a figure is judged.
 
     Args:
@@ -52,58 +52,65 @@ class Judged(Struct, frozen=True):
     where: Literal["kernel", "loop"]
     better: Literal["less", "more"] | None
     matters: bool
-    tolerance: Tolerance
+    tolerance: FigureTolerance
     across_archs: bool
     words: str
 
 
-FEW = Tolerance(0.05, relative=True)
-WIDTH = Tolerance(0.1, relative=True)
+FEW = FigureTolerance(0.05, relative=True)
+"""A change of a count up to this share of it is noise."""
+WIDTH = FigureTolerance(0.1, relative=True)
 """One narrow access more among wide ones lowers the mean, and costs next to nothing."""
 
-JUDGED: Mapping[str, Judged] = MappingProxyType(
+JUDGED: Mapping[str, JudgedFigure] = MappingProxyType(
     {
         # Arguments: where, better, matters, tolerance, across_archs, words.
-        "occupancy.waves_per_eu": Judged("kernel", "more", True, NONE, False, "resident waves"),
-        "vgpr_count": Judged("kernel", None, False, NONE, False, "VGPRs"),
-        "agpr_count": Judged("kernel", None, False, NONE, False, "AGPRs"),
-        "sgpr_count": Judged("kernel", None, False, NONE, False, "SGPRs"),
-        "lds_bytes": Judged("kernel", None, False, NONE, False, "LDS"),
-        "vgpr_spill_count": Judged("kernel", None, False, NONE, True, "spilled VGPRs"),
-        "sgpr_spill_count": Judged("kernel", None, False, NONE, True, "spilled SGPRs"),
-        "scratch_bytes": Judged("kernel", None, False, NONE, True, "scratch memory"),
-        "code_bytes": Judged("kernel", None, False, NONE, False, "code"),
-        "count.scratch_load": Judged("loop", "less", True, NONE, True, "loads from scratch"),
-        "count.scratch_store": Judged("loop", "less", True, NONE, True, "stores to scratch"),
-        "cycles.mfma": Judged("loop", "less", True, NONE, False, "cycles of the matrix unit"),
-        "matrix.redundancy": Judged("loop", "less", False, NONE, False, "repeated matrix work"),
-        "count.instructions": Judged("loop", "less", True, FEW, False, "instructions"),
-        "vector_bits.global_load.mean": Judged(
+        "occupancy.waves_per_eu": JudgedFigure(
+            "kernel", "more", True, NONE, False, "resident waves"
+        ),
+        "vgpr_count": JudgedFigure("kernel", None, False, NONE, False, "VGPRs"),
+        "agpr_count": JudgedFigure("kernel", None, False, NONE, False, "AGPRs"),
+        "sgpr_count": JudgedFigure("kernel", None, False, NONE, False, "SGPRs"),
+        "lds_bytes": JudgedFigure("kernel", None, False, NONE, False, "LDS"),
+        "vgpr_spill_count": JudgedFigure("kernel", None, False, NONE, True, "spilled VGPRs"),
+        "sgpr_spill_count": JudgedFigure("kernel", None, False, NONE, True, "spilled SGPRs"),
+        "scratch_bytes": JudgedFigure("kernel", None, False, NONE, True, "scratch memory"),
+        "code_bytes": JudgedFigure("kernel", None, False, NONE, False, "code"),
+        "count.scratch_load": JudgedFigure("loop", "less", True, NONE, True, "loads from scratch"),
+        "count.scratch_store": JudgedFigure("loop", "less", True, NONE, True, "stores to scratch"),
+        "cycles.mfma": JudgedFigure("loop", "less", True, NONE, False, "cycles of the matrix unit"),
+        "matrix.redundancy": JudgedFigure(
+            "loop", "less", False, NONE, False, "repeated matrix work"
+        ),
+        "count.instructions": JudgedFigure("loop", "less", True, FEW, False, "instructions"),
+        "vector_bits.global_load.mean": JudgedFigure(
             "loop", "more", True, WIDTH, True, "bits per load from memory"
         ),
-        "vector_bits.global_store.mean": Judged(
+        "vector_bits.global_store.mean": JudgedFigure(
             "loop", "more", True, WIDTH, True, "bits per store to memory"
         ),
-        "vector_bits.lds_read.mean": Judged(
+        "vector_bits.lds_read.mean": JudgedFigure(
             "loop", "more", False, WIDTH, True, "bits per LDS read"
         ),
-        "vector_bits.lds_write.mean": Judged(
+        "vector_bits.lds_write.mean": JudgedFigure(
             "loop", "more", False, WIDTH, True, "bits per LDS write"
         ),
-        "lds.conflict_cycles": Judged(
+        "lds.conflict_cycles": JudgedFigure(
             "loop", "less", True, NONE, False, "cycles of LDS bank conflicts"
         ),
-        "count.full_wait": Judged("loop", "less", False, NONE, False, "full waits"),
-        "count.barrier": Judged("loop", "less", False, NONE, False, "barriers"),
-        "count.acc_move": Judged("loop", "less", False, NONE, False, "moves to and from AGPRs"),
+        "count.full_wait": JudgedFigure("loop", "less", False, NONE, False, "full waits"),
+        "count.barrier": JudgedFigure("loop", "less", False, NONE, False, "barriers"),
+        "count.acc_move": JudgedFigure(
+            "loop", "less", False, NONE, False, "moves to and from AGPRs"
+        ),
         # Only with --emulate: they hold for the captured launch.
-        "emulated.instructions": Judged(
+        "emulated.instructions": JudgedFigure(
             "kernel", "less", False, FEW, False, "instructions that a wave executes"
         ),
-        "emulated.lds.conflict_cycles": Judged(
+        "emulated.lds.conflict_cycles": JudgedFigure(
             "kernel", "less", False, FEW, False, "cycles of LDS bank conflicts for each wave"
         ),
-        "emulated.line_excess": Judged(
+        "emulated.line_excess": JudgedFigure(
             "kernel", "less", False, FEW, False, "× the least cache lines"
         ),
     }
@@ -116,9 +123,9 @@ _TYPED = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 class Tolerances(Struct, frozen=True):
     """The user's, and by default those of `JUDGED`."""
 
-    stated: Mapping[str, Tolerance]
+    stated: Mapping[str, FigureTolerance]
 
-    def for_figure(self, name: str) -> Tolerance:
+    def for_figure(self, name: str) -> FigureTolerance:
         """Returns the tolerance of a figure."""
         return self.stated.get(name) or JUDGED[name].tolerance
 
@@ -137,7 +144,7 @@ def tolerances_of(texts: Iterable[str]) -> Tolerances:
     Raises:
         KinspectError: no NAME=NUMBER or NAME=NUMBER%, a name that is not judged, or one twice.
     """
-    tolerances: dict[str, Tolerance] = {}
+    tolerances: dict[str, FigureTolerance] = {}
     for text in texts:
         name, equals, amount = (part.strip() for part in text.partition("="))
         match = _TYPED.fullmatch(amount)
@@ -156,5 +163,5 @@ def tolerances_of(texts: Iterable[str]) -> Tolerances:
         if name in tolerances:
             raise KinspectError(f"--tolerance {text}: {name} is given twice", "drop one of them")
         share = float(match[1]) / 100 if match[2] else float(match[1])
-        tolerances[name] = Tolerance(share, relative=bool(match[2]))
+        tolerances[name] = FigureTolerance(share, relative=bool(match[2]))
     return Tolerances(tolerances)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ...model import KernelReport, Metric, MetricValue, value_of
-from .results import Change, Judgement, Verdict
+from .results import FigureChange, Judgement, Verdict
 from .tolerances import JUDGED, Tolerances
 
 RESIDENT = "occupancy.waves_per_eu"
@@ -46,8 +46,8 @@ _ELSEWHERE = "another target: limits and instructions differ"
 _ONE_UNKNOWN = "one is unknown"
 
 
-class Setting(Struct, frozen=True):
-    """The facts that a judgement rests on besides the two reports.
+class JudgementContext(Struct, frozen=True):
+    """What a judgement rests on besides the two reports.
 
     Args:
         tolerances: how much each figure may get worse: noise, or a budget that the user stated.
@@ -59,23 +59,35 @@ class Setting(Struct, frozen=True):
     same_arch: bool = True
     icache_bytes: int | None = None
 
+    def is_stated(self, name: str) -> bool:
+        """Tells whether the user stated a budget for a figure."""
+        return self.tolerances.is_stated(name)
 
-class _Figure(Struct, frozen=True):
-    """One figure of a kernel on both sides, which differ."""
+    def over_budget(self, name: str, before: float, after: float) -> str:
+        """Says that a rise exceeds the budget that the user stated; "" if it does not."""
+        tolerance = self.tolerances.for_figure(name)
+        if after <= before or not self.is_stated(name) or tolerance.allows(before, after):
+            return ""
+        return f"over the tolerance of {tolerance}"
+
+
+class DifferingFigure(Struct, frozen=True):
+    """One figure of a kernel, or of its loop `loop` (an id), that differs between the sides."""
 
     name: str
     unit: str
     left: MetricValue
     right: MetricValue
+    loop: str | None = None
 
     def change(
         self, judgement: Judgement, figures: str, reason: str = "", *, matters: bool = False
-    ) -> Change:
-        """The figure with its judgement; see `Change` for the arguments."""
-        return Change(
+    ) -> FigureChange:
+        """The figure with its judgement; see `FigureChange` for the arguments."""
+        return FigureChange(
             name=self.name,
             unit=self.unit,
-            loop=None,
+            loop=self.loop,
             left=self.left,
             right=self.right,
             judgement=judgement,
@@ -85,7 +97,7 @@ class _Figure(Struct, frozen=True):
         )
 
 
-def verdict_of(changes: Iterable[Change], same_code: bool) -> Verdict:
+def verdict_of(changes: Iterable[FigureChange], same_code: bool) -> Verdict:
     """The verdict of a kernel from the judgements of its figures.
 
     Args:
@@ -104,30 +116,30 @@ def verdict_of(changes: Iterable[Change], same_code: bool) -> Verdict:
 
 
 def kernel_changes(
-    left: KernelReport, right: KernelReport, setting: Setting, hot: tuple[bool, bool]
-) -> Iterator[Change]:
+    left: KernelReport, right: KernelReport, context: JudgementContext, hot: tuple[bool, bool]
+) -> Iterator[FigureChange]:
     """The figures of the kernel as a whole that differ.
 
     Args:
         left: the report before the change.
         right: the report after it.
-        setting: tolerances and targets.
+        context: tolerances and targets.
         hot: whether the left and the right side access scratch in a hot loop.
     """
     left_count, right_count = value(left, "instruction_count"), value(right, "instruction_count")
     if left_count is None or right_count is None:
-        code = _Figure("code", "", left_count, right_count)
+        code = DifferingFigure("code", "", left_count, right_count)
         yield code.change("unknown", "no code was read of a side", matters=True)
     yield from _emptied(left, right)
-    yield from _occupancy(left, right, setting)
+    yield from _occupancy(left, right, context)
     for name in _LIMITERS:
-        yield from _resource(name, left, right, setting)
+        yield from _resource(name, left, right, context)
     for name in _SPILLS:
-        yield from _spills(name, left, right, setting, hot)
-    yield from _code(left, right, setting)
+        yield from _spills(name, left, right, context, hot)
+    yield from _code(left, right, context)
     for name in _EMULATED:
-        yield from _emulated(name, left, right, setting)
-    yield from _findings(left, right, setting)
+        yield from _emulated(name, left, right, context)
+    yield from _findings(left, right, context)
 
 
 def value(kernel: KernelReport, name: str) -> MetricValue:
@@ -144,19 +156,21 @@ def _text(figure: MetricValue) -> str:
     return f"{figure:g}" if isinstance(figure, int | float) else "?"
 
 
-# --------------------------------------------------------------------------- occupancy
-
-
-def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
+def _emptied(left: KernelReport, right: KernelReport) -> Iterator[FigureChange]:
+    """Yields the change of a kernel that compiles to nothing on one side."""
     left_empty, right_empty = value(left, "empty"), value(right, "empty")
     if left_empty == right_empty or left_empty is None or right_empty is None:
         return
     words = "it compiles to nothing now" if right_empty else "it compiled to nothing before"
     judgement: Judgement = "regression" if right_empty else "improvement"
-    yield _Figure("empty", "", left_empty, right_empty).change(judgement, words, matters=True)
+    yield DifferingFigure("empty", "", left_empty, right_empty).change(
+        judgement, words, matters=True
+    )
 
 
-def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+def _occupancy(
+    left: KernelReport, right: KernelReport, context: JudgementContext
+) -> Iterator[FigureChange]:
     """Yields the change of the resident waves, or of those that VGPRs allow if LDS is unknown."""
     name = RESIDENT
     if value(left, name) is None and value(right, name) is None:
@@ -164,10 +178,10 @@ def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Ite
     left_waves, right_waves = value(left, name), value(right, name)
     if left_waves == right_waves:
         return
-    waves = _Figure(name, "waves/EU", left_waves, right_waves)
+    waves = DifferingFigure(name, "waves/EU", left_waves, right_waves)
     before, after = number(left_waves), number(right_waves)
-    matters = setting.tolerances.matters(RESIDENT)
-    if not setting.same_arch:
+    matters = context.tolerances.matters(RESIDENT)
+    if not context.same_arch:
         figures = f"{_text(left_waves)} → {_text(right_waves)} waves/EU"
         yield waves.change("shown", figures, _ELSEWHERE)
         return
@@ -184,7 +198,7 @@ def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Ite
         reason = "it cannot be launched"
     elif limited_by:
         reason = f"{'limited by' if fewer else 'was limited by'} {limited_by}"
-    tolerance = setting.tolerances.for_figure(RESIDENT)
+    tolerance = context.tolerances.for_figure(RESIDENT)
     if after != 0 and tolerance.allows(max(before, after), min(before, after)):
         judgement, matters = "neutral", False
         if reason:
@@ -201,26 +215,24 @@ def _why_unknown(name: str, left: KernelReport, right: KernelReport) -> str:
 
 
 def _resource(
-    name: str, left: KernelReport, right: KernelReport, setting: Setting
-) -> Iterator[Change]:
+    name: str, left: KernelReport, right: KernelReport, context: JudgementContext
+) -> Iterator[FigureChange]:
     """A register count or LDS size, judged by the waves that it leaves resident."""
     left_use, right_use = value(left, name), value(right, name)
     if left_use == right_use:
         return
     words, unit = JUDGED[name].words, _unit(name, left, right)
-    usage = _Figure(name, unit, left_use, right_use)
-    stated = name in setting.tolerances.stated
+    usage = DifferingFigure(name, unit, left_use, right_use)
     before, after = number(left_use), number(right_use)
     bytes_suffix = " bytes" if unit == "bytes" else ""
     figures = f"{_text(left_use)} → {_text(right_use)}{bytes_suffix} {words}"
-    if not setting.same_arch:
+    if not context.same_arch:
         yield usage.change("shown", figures, _ELSEWHERE)
         return
     if before is None or after is None:
-        yield usage.change("unknown", figures, _ONE_UNKNOWN, matters=stated)
+        yield usage.change("unknown", figures, _ONE_UNKNOWN, matters=context.is_stated(name))
         return
-    if after > before and stated and not setting.tolerances.for_figure(name).allows(before, after):
-        reason = f"over the tolerance of {setting.tolerances.for_figure(name)}"
+    if reason := context.over_budget(name, before, after):
         yield usage.change("regression", figures, reason, matters=True)
         return
     judgement, consequence = _consequence(name, after > before, left, right)
@@ -258,90 +270,89 @@ def _consequence(
     return "neutral", f"the {before:g} → {after:g} waves/EU are not from this"
 
 
-# --------------------------------------------------------------------------- spills, code
-
-
 def _spills(
-    name: str, left: KernelReport, right: KernelReport, setting: Setting, hot: tuple[bool, bool]
-) -> Iterator[Change]:
+    name: str,
+    left: KernelReport,
+    right: KernelReport,
+    context: JudgementContext,
+    hot: tuple[bool, bool],
+) -> Iterator[FigureChange]:
     """A total of spills: neutral by itself, since spills in hot loops are judged there."""
     left_spills, right_spills = value(left, name), value(right, name)
     if left_spills == right_spills:
         return
-    spills = _Figure(name, _unit(name, left, right), left_spills, right_spills)
+    spills = DifferingFigure(name, _unit(name, left, right), left_spills, right_spills)
     before, after = number(left_spills), number(right_spills)
-    stated = name in setting.tolerances.stated
     figures = f"{_text(left_spills)} → {_text(right_spills)} {JUDGED[name].words}"
     if before is None or after is None:
-        yield spills.change("unknown", figures, _ONE_UNKNOWN, matters=stated)
+        yield spills.change("unknown", figures, _ONE_UNKNOWN, matters=context.is_stated(name))
         return
-    if after > before and stated and not setting.tolerances.for_figure(name).allows(before, after):
-        reason = f"over the tolerance of {setting.tolerances.for_figure(name)}"
+    if reason := context.over_budget(name, before, after):
         yield spills.change("regression", figures, reason, matters=True)
         return
     where = "some in a hot loop, judged there" if any(hot) else "none in a hot loop"
     yield spills.change("neutral", figures, where)
 
 
-def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+def _code(
+    left: KernelReport, right: KernelReport, context: JudgementContext
+) -> Iterator[FigureChange]:
     """The size of the code, judged by whether it fits the instruction cache."""
     name = "code_bytes"
     left_bytes, right_bytes = value(left, name), value(right, name)
     before, after = number(left_bytes), number(right_bytes)
     if left_bytes == right_bytes or before is None or after is None:
         return
-    size = _Figure(name, "bytes", left_bytes, right_bytes)
-    stated = name in setting.tolerances.stated
-    judgement: Judgement = "neutral"
-    figures, cache_bytes = f"{before:g} → {after:g} bytes of code", setting.icache_bytes
-    reason = ""
-    if not setting.same_arch:
+    size = DifferingFigure(name, "bytes", left_bytes, right_bytes)
+    figures = f"{before:g} → {after:g} bytes of code"
+    if not context.same_arch:
         yield size.change("shown", figures, _ELSEWHERE)
         return
-    if after > before and stated and not setting.tolerances.for_figure(name).allows(before, after):
-        judgement, reason = "regression", f"over the tolerance of {tolerance(setting, name)}"
-    elif cache_bytes is not None:
-        cache = f"the instruction cache of {cache_bytes // 1024} KiB"
-        if (before <= cache_bytes) != (after <= cache_bytes):
-            judgement = "regression" if after > before else "improvement"
-            reason = f"no longer fits {cache}" if after > before else f"fits {cache} now"
-        else:
-            reason = f"{'fits' if after <= cache_bytes else 'on both sides more than'} {cache}"
-    yield size.change(judgement, figures, reason, matters=stated and judgement == "regression")
+    judgement: Judgement = "neutral"
+    if reason := context.over_budget(name, before, after):
+        judgement = "regression"
+    elif context.icache_bytes is not None:
+        judgement, reason = _cache_consequence(before, after, context.icache_bytes)
+    matters = context.is_stated(name) and judgement == "regression"
+    yield size.change(judgement, figures, reason, matters=matters)
+
+
+def _cache_consequence(before: float, after: float, cache_bytes: int) -> tuple[Judgement, str]:
+    """Judges a change of the code's size by whether it fits the instruction cache; says why."""
+    cache = f"the instruction cache of {cache_bytes // 1024} KiB"
+    if (before <= cache_bytes) == (after <= cache_bytes):
+        return "neutral", f"{'fits' if after <= cache_bytes else 'on both sides more than'} {cache}"
+    if after > before:
+        return "regression", f"no longer fits {cache}"
+    return "improvement", f"fits {cache} now"
 
 
 def _emulated(
-    name: str, left: KernelReport, right: KernelReport, setting: Setting
-) -> Iterator[Change]:
+    name: str, left: KernelReport, right: KernelReport, context: JudgementContext
+) -> Iterator[FigureChange]:
     """A figure of the emulated workgroups; nothing where one side was not executed."""
     left_value, right_value = value(left, name), value(right, name)
     before, after = number(left_value), number(right_value)
     if before is None or after is None or before == after:
         return
-    emulated = _Figure(name, _unit(name, left, right), left_value, right_value)
+    emulated = DifferingFigure(name, _unit(name, left, right), left_value, right_value)
     figures = f"{before:.4g} → {after:.4g} {JUDGED[name].words}"
-    if not setting.same_arch:
+    if not context.same_arch:
         yield emulated.change("shown", figures, _ELSEWHERE)
         return
     judgement: Judgement = "regression" if after > before else "improvement"
     reason = "emulated, of the launch that was captured"
-    if setting.tolerances.for_figure(name).allows(min(before, after), max(before, after)):
+    if context.tolerances.for_figure(name).allows(min(before, after), max(before, after)):
         judgement = "neutral"
-    elif after > before and name in setting.tolerances.stated:
-        reason = f"over the tolerance of {tolerance(setting, name)}"
-    matters = setting.tolerances.matters(name) and judgement == "regression"
+    elif over_budget := context.over_budget(name, before, after):
+        reason = over_budget
+    matters = context.tolerances.matters(name) and judgement == "regression"
     yield emulated.change(judgement, figures, reason, matters=matters)
 
 
-def tolerance(setting: Setting, name: str) -> str:
-    """The tolerance of a figure in words."""
-    return str(setting.tolerances.for_figure(name))
-
-
-# --------------------------------------------------------------------------- findings
-
-
-def _findings(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+def _findings(
+    left: KernelReport, right: KernelReport, context: JudgementContext
+) -> Iterator[FigureChange]:
     """Rules with more findings on one side; a finding that only moved to another line is no change.
 
     Findings are compared by their number for each rule.
@@ -355,12 +366,14 @@ def _findings(left: KernelReport, right: KernelReport, setting: Setting) -> Iter
         judgement: Judgement = "regression" if gained > 0 else "improvement"
         if severity == "info":
             judgement = "neutral"
-        counts = _Figure(f"findings.{rule}", "findings", left_counts[rule], right_counts[rule])
+        counts = DifferingFigure(
+            f"findings.{rule}", "findings", left_counts[rule], right_counts[rule]
+        )
         yield counts.change(
             judgement,
             f"{severity} {rule}",
             f"{abs(gained)} {'new' if gained > 0 else 'gone'}",
-            matters=severity == "error" and setting.same_arch,
+            matters=severity == "error" and context.same_arch,
         )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 
 
-class Expected(Struct, frozen=True):
+class ExpectedSoftware(Struct, frozen=True):
     """The software that a worker must have for its results to be those of this machine.
 
     `host` is the machine that asks; `own_python` lets a worker compile with the interpreter that
@@ -93,11 +93,11 @@ def work_for(triton_key: str, python: str | None) -> Callable[[Job], PointOutcom
         triton_key: identity of this machine's Triton.
         python: the interpreter that the user named; None for each worker's own.
     """
-    expected = Expected(VERSION, triton_key, socket.gethostname(), python is None)
+    expected = ExpectedSoftware(VERSION, triton_key, socket.gethostname(), python is None)
     return partial(_run_there, expected)
 
 
-def _run_there(expected: Expected, job: Job) -> PointOutcome:
+def _run_there(expected: ExpectedSoftware, job: Job) -> PointOutcome:
     """Runs in a worker.
 
     Raises:

@@ -23,10 +23,15 @@ Work = Literal["mac", "element"]
 """What needed work is counted in: multiply-accumulates of dots, or loaded elements."""
 PORTION: Mapping[Work, int] = {"mac": 1_000_000, "element": 1_000}
 """How much of it the figures `…_per_work` are for."""
+_COUNTED_BY: Mapping[Work, str] = {"mac": "work.macs", "element": "work.loaded"}
+"""Kind of needed work -> the metric that counts it."""
+_SCRATCH = ("count.scratch_load", "count.scratch_store")
 
 
 class Figures(Struct, frozen=True):
-    """None is unknown, or does not exist: what happens in the main loop of a kernel without one.
+    """The figures of a point; `COLUMNS` describes them.
+
+    None is unknown, or does not exist: what happens in the main loop of a kernel without one.
 
     `cannot_launch` says why not even one workgroup fits; None where one does, or that is unknown.
     """
@@ -57,7 +62,7 @@ class Figures(Struct, frozen=True):
     isa_sha256: str | None = None
 
 
-class Column(Struct, frozen=True):
+class FigureColumn(Struct, frozen=True):
     """A figure as the renderers show it: `name` is its field, `title` the heading for people."""
 
     name: str
@@ -67,83 +72,87 @@ class Column(Struct, frozen=True):
 
 
 COLUMNS = (
-    Column("vgprs", "VGPRs", "registers", "VGPRs per lane, AGPRs included"),
-    Column("agprs", "AGPRs", "registers", "accumulation VGPRs per lane"),
-    Column("sgprs", "SGPRs", "registers", "SGPRs per wave"),
-    Column("vgpr_spills", "spilled", "registers", "VGPRs that were spilled"),
-    Column(
+    FigureColumn("vgprs", "VGPRs", "registers", "VGPRs per lane, AGPRs included"),
+    FigureColumn("agprs", "AGPRs", "registers", "accumulation VGPRs per lane"),
+    FigureColumn("sgprs", "SGPRs", "registers", "SGPRs per wave"),
+    FigureColumn("vgpr_spills", "spilled", "registers", "VGPRs that were spilled"),
+    FigureColumn(
         "scratch_in_loops",
         "in loops",
         "instructions",
         "scratch loads and stores in loops: spill traffic where it costs",
     ),
-    Column("scratch_bytes", "scratch", "bytes", "scratch memory per lane"),
-    Column("lds_bytes", "LDS", "bytes", "LDS per workgroup"),
-    Column("waves_per_workgroup", "waves", "waves", "waves per workgroup"),
-    Column("waves_per_eu", "waves/EU", "waves", "resident waves per EU (SIMD), whole workgroups"),
-    Column("limiter", "limited by", "", "the resource that limits the resident waves"),
-    Column(
+    FigureColumn("scratch_bytes", "scratch", "bytes", "scratch memory per lane"),
+    FigureColumn("lds_bytes", "LDS", "bytes", "LDS per workgroup"),
+    FigureColumn("waves_per_workgroup", "waves", "waves", "waves per workgroup"),
+    FigureColumn(
+        "waves_per_eu", "waves/EU", "waves", "resident waves per EU (SIMD), whole workgroups"
+    ),
+    FigureColumn("limiter", "limited by", "", "the resource that limits the resident waves"),
+    FigureColumn(
         "matrix_per_iteration",
         "MFMA/iter",
         "instructions",
         "MFMA or WMMA instructions per iteration of the main loop",
     ),
-    Column(
+    FigureColumn(
         "matrix_cycles_per_iteration",
         "cycles/iter",
         "cycles",
         "cycles for which those occupy the SIMD's matrix unit, one wave",
     ),
-    Column(
+    FigureColumn(
         "matrix_efficiency",
         "MFMA efficiency",
         "%",
         "multiply-accumulates that the dots of the main loop need, of those that all waves' matrix"
         " instructions do; less than 100: waves repeat one another's",
     ),
-    Column(
+    FigureColumn(
         "full_waits_per_iteration",
         "full waits",
         "instructions",
         "waits that drain a counter to 0, per iteration of the main loop",
     ),
-    Column(
+    FigureColumn(
         "full_waits_per_1000_matrix_cycles",
         "waits/kcycle",
         "instructions",
         "full waits per 1000 cycles of the matrix unit in the main loop; instructions that repeat"
         " another wave's work count among those cycles, so this is no measure of merit",
     ),
-    Column("unroll", "unroll", "iterations", "source iterations per iteration of the main loop"),
-    Column(
+    FigureColumn(
+        "unroll", "unroll", "iterations", "source iterations per iteration of the main loop"
+    ),
+    FigureColumn(
         "work_unit",
         "work",
         "",
         "what needed work is counted in: `mac`, multiply-accumulates of the source's dots; where it"
         " has none, `element`, elements of the tiles that it loads",
     ),
-    Column(
+    FigureColumn(
         "work_per_iteration",
         "work/iter",
         "work_unit",
         "needed work of one iteration of the main loop, all waves of the workgroup together; of the"
         " whole kernel where it has no loop",
     ),
-    Column(
+    FigureColumn(
         "matrix_cycles_per_work",
         "cycles/work",
         "cycles",
         "cycles of the matrix unit in the main loop, of all waves of the workgroup together, per"
         " million needed multiply-accumulates",
     ),
-    Column(
+    FigureColumn(
         "full_waits_per_work",
         "waits/work",
         "instructions",
         "full waits in the main loop, of all waves of the workgroup together, per million needed"
         " multiply-accumulates or per thousand loaded elements",
     ),
-    Column(
+    FigureColumn(
         "scratch_per_work",
         "scratch/work",
         "instructions",
@@ -151,7 +160,7 @@ COLUMNS = (
         " not hot per the main loop's), of all waves of the workgroup together, per million needed"
         " multiply-accumulates or per thousand loaded elements",
     ),
-    Column("code_bytes", "code", "bytes", "size of the kernel's code"),
+    FigureColumn("code_bytes", "code", "bytes", "size of the kernel's code"),
 )
 """What can be shown and sorted by, in the order of the table."""
 
@@ -161,20 +170,14 @@ def figures_of(report: KernelReport) -> Figures:
     m = report.metrics
     main = next((loop for loop in report.loops if loop.id == report.main_loop), None)
     inside = main.metrics if main is not None else {}
-    matrix = _sum(inside, ("count.mfma", "count.wmma"))
-    cycles = int_of(inside, "cycles.mfma")
-    waits = int_of(inside, "count.full_wait")
-    per_cycles = None
-    if waits is not None and cycles:
-        per_cycles = round(1000 * waits / cycles, 3)
-    assembly = report.artifacts.get("amdgcn")
     region = inside if report.loops else m
     repeated = number_of(region, "matrix.redundancy")
-    unit = _work_unit(region)
-    waves = int_of(m, "waves_per_workgroup")
+    unit, waves = _work_unit(region), int_of(m, "waves_per_workgroup")
+    cycles, full_waits = int_of(inside, "cycles.mfma"), int_of(inside, "count.full_wait")
+    assembly = report.artifacts.get("amdgcn")
 
-    def per_work(count: int | None) -> float | None:
-        return _per_work(count, region, unit, waves)
+    def per_work(name: str) -> float | None:
+        return _per_work(int_of(region, name), region, unit, waves)
 
     return Figures(
         vgprs=int_of(m, "vgpr_count"),
@@ -184,19 +187,21 @@ def figures_of(report: KernelReport) -> Figures:
         scratch_in_loops=_scratch_in_loops(report.loops, m),
         scratch_bytes=int_of(m, "scratch_bytes"),
         lds_bytes=int_of(m, "lds_bytes"),
-        waves_per_workgroup=int_of(m, "waves_per_workgroup"),
+        waves_per_workgroup=waves,
         waves_per_eu=number_of(m, "occupancy.waves_per_eu"),
         limiter=text_of(m, "occupancy.limiter"),
-        matrix_per_iteration=matrix,
+        matrix_per_iteration=_sum(inside, ("count.mfma", "count.wmma")),
         matrix_cycles_per_iteration=cycles,
         matrix_efficiency=round(100 / repeated, 2) if repeated else None,
-        full_waits_per_iteration=waits,
-        full_waits_per_1000_matrix_cycles=per_cycles,
+        full_waits_per_iteration=full_waits,
+        full_waits_per_1000_matrix_cycles=(
+            round(1000 * full_waits / cycles, 3) if full_waits is not None and cycles else None
+        ),
         unroll=main.unroll if main is not None else None,
         work_unit=unit,
         work_per_iteration=int_of(region, _COUNTED_BY[unit]) if unit is not None else None,
-        matrix_cycles_per_work=per_work(int_of(region, "cycles.mfma")) if unit == "mac" else None,
-        full_waits_per_work=per_work(int_of(region, "count.full_wait")),
+        matrix_cycles_per_work=per_work("cycles.mfma") if unit == "mac" else None,
+        full_waits_per_work=per_work("count.full_wait"),
         scratch_per_work=_scratch_per_work(report, unit, waves),
         code_bytes=int_of(m, "code_bytes"),
         cannot_launch=_cannot_launch(m),
@@ -233,10 +238,6 @@ def _scratch_in_loops(loops: Iterable[LoopReport], kernel: Mapping[str, Metric])
         return None  # no code was read
     counts = [_sum(loop.metrics, _SCRATCH) for loop in loops]
     return sum(n for n in counts if n is not None)
-
-
-_COUNTED_BY: Mapping[Work, str] = {"mac": "work.macs", "element": "work.loaded"}
-_SCRATCH = ("count.scratch_load", "count.scratch_store")
 
 
 def _work_unit(region: Mapping[str, Metric]) -> Work | None:

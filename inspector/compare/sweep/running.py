@@ -25,12 +25,12 @@ from ...capture.sweep_axes import BACKEND_ONLY, Axis, count, refused_name, unres
 from ...capture.targets import Target, only_of
 from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
-from ...pipeline.analysis import ANALYSIS_VERSION
 from ...pipeline.capturing import COMPILED, captured
 from ...pipeline.jobs import Job, Request, settings_of
-from ...version import VERSION
+from ..tritons import tool_versions
 from .point import PointOutcome, outcome_of, run_point
-from .table import Gathering, Point, Row, Sweep
+from .results import PointResult, Sweep, SweepPoint
+from .table import SweepProgress
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -58,7 +58,7 @@ class SweepRequest(Struct, frozen=True):
     most_points: int = MOST_POINTS
 
 
-class Planned(Struct, frozen=True):
+class PointsPlanned(Struct, frozen=True):
     """The number of points known so far; `complete`: there will be no more. Seconds of capture."""
 
     points: int
@@ -66,10 +66,10 @@ class Planned(Struct, frozen=True):
     seconds: float
 
 
-class Done(Struct, frozen=True):
+class PointDone(Struct, frozen=True):
     """A point has been compiled, or has failed."""
 
-    row: Row
+    row: PointResult
 
 
 class NotCaptured(Struct, frozen=True):
@@ -78,28 +78,27 @@ class NotCaptured(Struct, frozen=True):
     error: ErrorRecord
 
 
-class Noted(Struct, frozen=True):
+class RunNote(Struct, frozen=True):
     """A note on the run as a whole."""
 
     text: str
 
 
-Event = Planned | Done | NotCaptured | Noted
+Event = PointsPlanned | PointDone | NotCaptured | RunNote
 Work = Callable[[Job], PointOutcome]
 
 
-def gathering(request: SweepRequest) -> Gathering:
+def gathering(request: SweepRequest) -> SweepProgress:
     """Returns an empty result, to be filled by `gather`."""
-    tool = {"name": "kinspect", "version": VERSION, "analysis": str(ANALYSIS_VERSION)}
-    return Gathering(request.run.targets, tool, request.axes)
+    return SweepProgress(request.run.targets, tool_versions(), request.axes)
 
 
-def gather(into: Gathering, event: Event) -> None:
+def gather(into: SweepProgress, event: Event) -> None:
     """Adds an event to the result."""
-    if isinstance(event, Planned):
+    if isinstance(event, PointsPlanned):
         into.planned, into.complete = event.points, event.complete
         into.capture_seconds = event.seconds
-    elif isinstance(event, Done):
+    elif isinstance(event, PointDone):
         into.rows.append(event.row)
     elif isinstance(event, NotCaptured):
         into.errors.append(event.error)
@@ -150,13 +149,10 @@ def sweep(
         "it is compiled already, so there is nothing to sweep",
         "name the .py file or the .ttir it was made from",
     )
-    yield from _Run(request, targets, executor, work).events()
+    yield from _SweepRun(request, targets, executor, work).events()
 
 
-# --------------------------------------------------------------------------- one run
-
-
-class _Run:
+class _SweepRun:
     """The state of a sweep: the points that were captured, submitted and finished."""
 
     def __init__(
@@ -170,9 +166,9 @@ class _Run:
         self._targets = targets
         self._executor = executor
         self._work = work
-        self._points: dict[Future[PointOutcome], tuple[Point, Job]] = {}
+        self._points: dict[Future[PointOutcome], tuple[SweepPoint, Job]] = {}
         self._ready: SimpleQueue[Future[PointOutcome]] = SimpleQueue()
-        self._waiting: list[tuple[Point, Job]] = []
+        self._waiting: list[tuple[SweepPoint, Job]] = []
         self._parameters: dict[str, None] = {}
         self._planned = self._finished_count = self._compiled_count = 0
         self._started = time.perf_counter()
@@ -217,7 +213,9 @@ class _Run:
                     own_pool.shutdown(wait=True, cancel_futures=True)
                 compiler.store.tidy()
 
-    def _capture(self, compiler: Compiler, submit: Callable[[Point, Job], None]) -> Iterator[Event]:
+    def _capture(
+        self, compiler: Compiler, submit: Callable[[SweepPoint, Job], None]
+    ) -> Iterator[Event]:
         """Captures the targets; submits points once all names of axes are known to be right.
 
         Raises:
@@ -230,24 +228,11 @@ class _Run:
             for item in captured(target, request, compiler):
                 if not isinstance(item, CapturedVariant):
                     yield from map(NotCaptured, item.errors)
-                    yield from map(Noted, item.notes)
+                    yield from map(RunNote, item.notes)
                     continue
                 self._parameters.update(dict.fromkeys(item.variant.signature))
                 for point in self._expanded(item.variant, (index, kernel_index), target):
-                    settings, overrides = compiler.settings, request.overrides
-                    order = (index, kernel_index)
-                    # No figure of a sweep depends on lanes' addresses or races.
-                    job = Job(
-                        order=order,
-                        path=point.file,
-                        variant=point.variant,
-                        settings=settings,
-                        overrides=overrides,
-                        lanes=False,
-                        races=False,
-                        values=False,
-                    )
-                    self._waiting.append((point, job))
+                    self._waiting.append((point, self._job(point, compiler)))
                     self._planned += 1
                 kernel_index += 1
                 if self._planned > self._request.most_points:
@@ -255,14 +240,28 @@ class _Run:
                 # A name that is unknown so far may be a parameter of the next kernel.
                 if not self._unresolved(options):
                     self._submit_waiting(submit)
-                yield Planned(self._planned, False, self._elapsed())
+                yield PointsPlanned(self._planned, False, self._elapsed())
                 yield from self._drained()
         unknown = self._unresolved(options)
         if unknown and self._planned:
             where = ", ".join(dict.fromkeys(str(t.path) for t in self._targets))
             raise refused_name(unknown[0], options, list(self._parameters), where)
         self._submit_waiting(submit)
-        yield Planned(self._planned, True, self._elapsed())
+        yield PointsPlanned(self._planned, True, self._elapsed())
+
+    def _job(self, point: SweepPoint, compiler: Compiler) -> Job:
+        """Returns the job that compiles a point."""
+        # No figure of a sweep depends on lanes' addresses, races or the values in registers.
+        return Job(
+            order=point.order[:2],
+            path=point.file,
+            variant=point.variant,
+            settings=compiler.settings,
+            overrides=self._request.run.overrides,
+            lanes=False,
+            races=False,
+            values=False,
+        )
 
     def _capture_request(self) -> Request:
         """Returns the request of the capture: without --autotune, one configuration per launch."""
@@ -277,7 +276,7 @@ class _Run:
 
     def _expanded(
         self, variant: Variant, order: tuple[int, int], target: Target
-    ) -> Iterator[Point]:
+    ) -> Iterator[SweepPoint]:
         """Yields a specialisation's points: the product of the options that only the backend reads.
 
         Parameters of the kernel, `num_warps` among them, have their values from the front end.
@@ -302,7 +301,7 @@ class _Run:
         for number, values in enumerate(itertools.product(*(a.values for a in axes))):
             backend_options = dict(zip((a.name for a in axes), values, strict=True))
             options = {**variant.options, **backend_options}
-            yield Point(
+            yield SweepPoint(
                 order=(*order, number),
                 file=str(target.path),
                 variant=replace(variant, options=options) if backend_options else variant,
@@ -312,12 +311,12 @@ class _Run:
     def _unresolved(self, options: frozenset[str]) -> list[str]:
         return unresolved_names(self._request.axes, options, self._parameters.keys())
 
-    def _submit_waiting(self, submit: Callable[[Point, Job], None]) -> None:
+    def _submit_waiting(self, submit: Callable[[SweepPoint, Job], None]) -> None:
         waiting, self._waiting = self._waiting, []
         for point, job in waiting:
             submit(point, job)
 
-    def _submit(self, executor: Executor, work: Work, point: Point, job: Job) -> None:
+    def _submit(self, executor: Executor, work: Work, point: SweepPoint, job: Job) -> None:
         future = executor.submit(work, job)
         self._points[future] = (point, job)
         future.add_done_callback(self._ready.put)
@@ -336,8 +335,8 @@ class _Run:
         outcome = outcome_of(job, future)
         self._finished_count += 1
         self._compiled_count += not outcome.from_store
-        yield Done(
-            Row(
+        yield PointDone(
+            PointResult(
                 point=point,
                 figures=outcome.figures,
                 error=outcome.error,

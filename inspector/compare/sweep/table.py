@@ -1,4 +1,4 @@
-"""The rows and tables of a sweep, finished or not."""
+"""Makes the tables of a sweep, finished or not, and sorts them."""
 
 from __future__ import annotations
 
@@ -12,140 +12,20 @@ from msgspec.structs import replace
 from ...capture.sweep_axes import Axis
 from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
-from .figures import COLUMNS, Figures
-from .pareto import Objective, front, objectives_of, unknown
+from .figures import COLUMNS
+from .pareto import front, objectives_of, unknown
+from .results import PointCounts, PointResult, Sweep, SweepPoint, SweepTable, TableLine
 
 
-class Point(Struct, frozen=True):
-    """One point of the product, before it is compiled.
-
-    Args:
-        order: indices of the target, the specialisation and the option values.
-        file: the target's file.
-        variant: what is compiled.
-        values: the axes' values, or the autotune configuration.
-    """
-
-    order: tuple[int, int, int]
-    file: str
-    variant: Variant
-    values: Mapping[str, Any]
-
-
-class Row(Struct, frozen=True):
-    """The result of a point.
-
-    Args:
-        point: the point.
-        figures: its figures; None where it failed.
-        error: why it failed; None where it did not.
-        from_store: whether the result was in the store, so that nothing was compiled.
-        seconds: how long it took, the store's look-up included.
-        host: the machine that has the artifacts; None for this one.
-    """
-
-    point: Point
-    figures: Figures | None
-    error: ErrorRecord | None
-    from_store: bool
-    seconds: float
-    host: str | None = None
-
-
-class Line(Struct, frozen=True):
-    """A row of a table.
-
-    Args:
-        number: counted from 1 in the order of the product, whatever the table is sorted by.
-        values: the values of the table's `names`.
-        row: the result.
-        pareto: whether it is on the Pareto front.
-        same_as: number of the first line with the same code; None where no earlier line has it.
-        unknown: the objectives that are unknown of it: then neither it nor another point can be
-            said to be better.
-    """
-
-    number: int
-    values: Mapping[str, Any]
-    row: Row
-    pareto: bool
-    same_as: int | None
-    unknown: tuple[str, ...] = ()
-
-
-class Table(Struct, frozen=True):
-    """The points of one specialisation of a kernel (case, argument types, attributes) on a target.
-
-    `attributes` are those of the arguments, as in `Variant.attrs`: code that may rely on them is
-    not compared with code that may not. `names` are the columns of the points' values.
-    """
-
-    file: str
-    kernel: str
-    case: str | None
-    arch: str
-    types: tuple[str, ...]
-    attributes: Mapping[str, Mapping[str, Any]]
-    names: tuple[str, ...]
-    lines: tuple[Line, ...]
-    objectives: tuple[Objective, ...]
-
-
-class Counts(Struct, frozen=True):
-    """The numbers of points of a sweep, those left out of the tables included.
-
-    Args:
-        done: finished points, failed ones included.
-        failed: points without figures.
-        from_store: points whose result was in the store.
-        missing: points that were not finished; None where the total is unknown.
-    """
-
-    done: int
-    failed: int
-    from_store: int
-    missing: int | None
-
-
-class Sweep(Struct, frozen=True):
-    """The result of a sweep, complete or interrupted.
-
-    Args:
-        targets: as typed.
-        tool: name -> version of the software that made it.
-        axes: as typed.
-        tables: one per specialisation and target.
-        counts: how many points there are.
-        errors: what could not be captured.
-        notes: notes on the run as a whole.
-        capture_seconds: time until everything was captured.
-        seconds: time of the whole sweep.
-    """
-
-    targets: tuple[str, ...]
-    tool: Mapping[str, str]
-    axes: tuple[Axis, ...]
-    tables: tuple[Table, ...]
-    counts: Counts
-    errors: tuple[ErrorRecord, ...] = ()
-    notes: tuple[str, ...] = ()
-    capture_seconds: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def rows(self) -> list[Row]:
-        return [line.row for table in self.tables for line in table.lines]
-
-
-def tables_of(rows: Iterable[Row], axes: Sequence[Axis]) -> tuple[Table, ...]:
+def tables_of(rows: Iterable[PointResult], axes: Sequence[Axis]) -> tuple[SweepTable, ...]:
     """Sorts rows into tables, and marks the Pareto front and equal code in each."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[PointResult]] = {}
     for row in sorted(rows, key=lambda row: _position(row.point, axes)):
         groups.setdefault(_group(row.point), []).append(row)
     return tuple(_table(group, axes) for group in groups.values())
 
 
-def distinction(table: Table, tables: Iterable[Table]) -> tuple[str, ...]:
+def distinction(table: SweepTable, tables: Iterable[SweepTable]) -> tuple[str, ...]:
     """The attributes that distinguish a table from others of the same kernel, types and target.
 
     Returns:
@@ -166,7 +46,7 @@ def distinction(table: Table, tables: Iterable[Table]) -> tuple[str, ...]:
     )
 
 
-def _attributes(table: Table) -> dict[str, Any]:
+def _attributes(table: SweepTable) -> dict[str, Any]:
     return {
         f"{argument}.{name.removeprefix('tt.')}": value
         for argument, attributes in table.attributes.items()
@@ -174,12 +54,12 @@ def _attributes(table: Table) -> dict[str, Any]:
     }
 
 
-def only_front(table: Table) -> Table:
+def only_front(table: SweepTable) -> SweepTable:
     """The table without the lines that are not on the front."""
     return replace(table, lines=tuple(line for line in table.lines if line.pareto))
 
 
-def sort_key(name: str, names: Iterable[str] | None) -> str:
+def sort_column(name: str, names: Iterable[str] | None) -> str:
     """The column that `--sort NAME` or `--sort=-NAME` means.
 
     Args:
@@ -208,7 +88,7 @@ def sort_key(name: str, names: Iterable[str] | None) -> str:
     )
 
 
-def sorted_lines(table: Table, name: str) -> Table:
+def sorted_lines(table: SweepTable, name: str) -> SweepTable:
     """The table sorted by a column, descending with a `-` before it; unknown values come last.
 
     A column that the table does not have changes nothing.
@@ -221,7 +101,7 @@ def sorted_lines(table: Table, name: str) -> Table:
     return replace(table, lines=(*(line for line, _ in known), *unknown_lines))
 
 
-def _cell(line: Line, column: str) -> Any:
+def _cell(line: TableLine, column: str) -> Any:
     if column in line.values:
         return line.values[column]
     if column in ("number", "pareto"):
@@ -234,7 +114,9 @@ def _cell_key(cell: Any) -> tuple[int, Any]:
     return (0, cell) if isinstance(cell, int | float) else (1, str(cell))
 
 
-def _position(point: Point, axes: Sequence[Axis]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
+def _position(
+    point: SweepPoint, axes: Sequence[Axis]
+) -> tuple[tuple[int, ...], tuple[int, int, int]]:
     """A sort key: the order of the product of the axes as typed.
 
     The front end expands some axes and the sweep others, so that `order` alone is not enough.
@@ -248,7 +130,7 @@ def _position(point: Point, axes: Sequence[Axis]) -> tuple[tuple[int, ...], tupl
     return (point.order[0], *value_indices), point.order
 
 
-def _group(point: Point) -> tuple[Any, ...]:
+def _group(point: SweepPoint) -> tuple[Any, ...]:
     """The key of the table that a point belongs to."""
     variant = point.variant
     attributes = repr(
@@ -263,52 +145,51 @@ def _types(variant: Variant) -> tuple[str, ...]:
     return tuple(kind for kind in variant.signature.values() if kind != "constexpr")
 
 
-def _table(rows: Sequence[Row], axes: Sequence[Axis]) -> Table:
+def _table(rows: Sequence[PointResult], axes: Sequence[Axis]) -> SweepTable:
     """Returns the table of the points of one specialisation, numbered in their order."""
-    first = rows[0].point
+    point = rows[0].point
+    variant = point.variant
+    figures = [row.figures for row in rows]
+    objectives = objectives_of([f for f in figures if f is not None and f.cannot_launch is None])
     names = _names(rows, axes)
-    values = [_values(row, names) for row in rows]
-    on_front = front([row.figures for row in rows])
-    launchable = [
-        candidate.figures
-        for candidate in rows
-        if candidate.figures is not None and candidate.figures.cannot_launch is None
-    ]
-    objectives = objectives_of(launchable)
-    first_by_code: dict[tuple[Any, ...], int] = {}
-    lines = []
-    for number, (row, point_values, pareto) in enumerate(
-        zip(rows, values, on_front, strict=True), 1
-    ):
-        code = _same_code_key(row)
-        first_number = first_by_code.setdefault(code, number) if code is not None else number
-        same_as = first_number if first_number != number else None
-        missing = unknown(row.figures, objectives)
-        lines.append(
-            Line(
-                number=number,
-                values=point_values,
-                row=row,
-                pareto=pareto,
-                same_as=same_as,
-                unknown=missing,
-            )
+    lines = tuple(
+        TableLine(
+            number=number,
+            values=_values(row, names),
+            row=row,
+            pareto=pareto,
+            same_as=same_as,
+            unknown=unknown(row.figures, objectives),
         )
-    variant = first.variant
-    return Table(
-        file=first.file,
+        for number, (row, pareto, same_as) in enumerate(
+            zip(rows, front(figures), _same_code(rows), strict=True), 1
+        )
+    )
+    return SweepTable(
+        file=point.file,
         kernel=variant.kernel,
         case=variant.case,
         arch=variant.arch,
         types=_types(variant),
         attributes=variant.attrs,
         names=names,
-        lines=tuple(lines),
+        lines=lines,
         objectives=objectives,
     )
 
 
-def _same_code_key(row: Row) -> tuple[Any, ...] | None:
+def _same_code(rows: Sequence[PointResult]) -> list[int | None]:
+    """Returns for each row the number, from 1, of the first with the same code; None for that."""
+    first_by_code: dict[tuple[Any, ...], int] = {}
+    numbers: list[int | None] = []
+    for number, row in enumerate(rows, 1):
+        code = _same_code_key(row)
+        first = first_by_code.setdefault(code, number) if code is not None else number
+        numbers.append(first if first != number else None)
+    return numbers
+
+
+def _same_code_key(row: PointResult) -> tuple[Any, ...] | None:
     """A key that is equal for points that the hardware runs alike: code, LDS and waves.
 
     None where the code is unknown.
@@ -319,12 +200,12 @@ def _same_code_key(row: Row) -> tuple[Any, ...] | None:
     return (figures.isa_sha256, figures.lds_bytes, figures.waves_per_workgroup)
 
 
-def _names(rows: Sequence[Row], axes: Sequence[Axis]) -> tuple[str, ...]:
+def _names(rows: Sequence[PointResult], axes: Sequence[Axis]) -> tuple[str, ...]:
     """The axes that were typed, then all other values in which the rows differ.
 
     These are the autotuner's values, and constants that follow from them (`EVEN_K`).
     """
-    points = [everything(row) for row in rows]
+    points = [settings_of_point(row) for row in rows]
     typed = [axis.name for axis in axes if any(axis.name in point for point in points)]
     names = dict.fromkeys(name for point in points for name in point)
     differing = [
@@ -335,18 +216,18 @@ def _names(rows: Sequence[Row], axes: Sequence[Axis]) -> tuple[str, ...]:
     return (*typed, *differing)
 
 
-def _values(row: Row, names: Sequence[str]) -> dict[str, Any]:
-    point_values = everything(row)
+def _values(row: PointResult, names: Sequence[str]) -> dict[str, Any]:
+    point_values = settings_of_point(row)
     return {name: point_values.get(name) for name in names}
 
 
-def everything(row: Row) -> dict[str, Any]:
+def settings_of_point(row: PointResult) -> dict[str, Any]:
     """Returns the values that a point is compiled with: options, constexprs and its axes."""
     point = row.point
     return {**point.variant.options, **point.variant.constexprs, **point.values}
 
 
-class Gathering(Struct):
+class SweepProgress(Struct):
     """Collects rows as they come and gives the result so far."""
 
     targets: tuple[str, ...]
@@ -354,7 +235,7 @@ class Gathering(Struct):
     axes: tuple[Axis, ...]
     planned: int = 0
     complete: bool = False
-    rows: list[Row] = field(default_factory=list)
+    rows: list[PointResult] = field(default_factory=list)
     errors: list[ErrorRecord] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     capture_seconds: float = 0.0
@@ -373,7 +254,7 @@ class Gathering(Struct):
             tool=self.tool,
             axes=self.axes,
             tables=tables_of(self.rows, self.axes),
-            counts=Counts(
+            counts=PointCounts(
                 done=len(self.rows),
                 failed=sum(row.error is not None for row in self.rows),
                 from_store=sum(row.from_store for row in self.rows),

@@ -47,8 +47,8 @@ _SYMBOL_FIGURES = re.compile(
     r"\s*\.set\s+\.?[\w.$]+\.(?:num_\w+|numbered_\w+|private_\w+|uses_\w+|has_\w+)"
 )
 _INFO = re.compile(r";\s*(?:Kernel info|Function info):")
-_LOCATIONS = re.compile(r"#loc\w*(?: =|\()")
 _METADATA = re.compile(r"(?:!|attributes #|declare )")
+_BLOCK = re.compile(r"\s*(?:async\s+def|def|class)\b")
 
 
 def folds(kind: str, lines: Sequence[str], function: Function | None = None) -> Mapping[int, int]:
@@ -72,19 +72,19 @@ def all_folds(
 ) -> tuple[Fold, ...]:
     """The folds of a text in order of `start`, at most one for each line; see `folds`."""
     find_folds = {"amdgcn": _assembly, "ttgir": _mlir, "llir": _llvm}.get(kind, _python)
-    all_of_kind = list(find_folds(lines))
+    unordered = list(find_folds(lines))
     if kind == "amdgcn" and function is not None:
-        all_of_kind.extend(_prologue(function))
-    return tuple(_nested(all_of_kind))
+        unordered.extend(_prologue(function))
+    return tuple(_nested(unordered))
 
 
-def _nested(folds_found: Iterable[Fold]) -> list[Fold]:
+def _nested(folds_unordered: Iterable[Fold]) -> list[Fold]:
     """Folds that nest properly, at most one for each line.
 
     Of several folds at one line the longest stays. A fold that starts inside another but ends
     after it extends the outer one.
     """
-    ordered = sorted(folds_found, key=lambda fold: (fold.start, -fold.last))
+    ordered = sorted(folds_unordered, key=lambda fold: (fold.start, -fold.last))
     nested: list[Fold] = []
     for fold in ordered:
         if not nested or nested[-1].start != fold.start:
@@ -102,55 +102,48 @@ def _nested(folds_found: Iterable[Fold]) -> list[Fold]:
 
 def _assembly(lines: Sequence[str]) -> Iterator[Fold]:
     """Yields the folds of an assembly: debug directives, descriptors, metadata, data sections."""
-    index, count = 0, len(lines)
-    while index < count:
-        line = lines[index]
-        body = line.lstrip()
-        if not body or body[0] not in ".;":
-            index += 1
-            continue
-        if body[0] == ";":
-            if _INFO.match(body):
-                last = _last_of_run(lines, index + 1, lambda text: text.startswith(";"))
-                if last > index:
-                    yield Fold(index, last, "metadata")
-                index = last
-            index += 1
-            continue
-        word = body.split(None, 1)[0]
-        opened = _OPENS.get(word)
-        if opened is not None:
-            last = _closing_line(lines, index, opened[0])
-            if last > index:
-                yield Fold(index, last, opened[1])
-            index = last + 1
-            continue
-        if _SECTION.match(line):
-            if _CODE_SECTION.match(line) is None:
-                last = _last_of_data(lines, index)
-                if last > index:
-                    yield Fold(index, last, "data")
-                index = last + 1
-                continue
-        elif _SYMBOL_FIGURES.match(line):
-            last = _last_of_run(
-                lines, index + 1, lambda text: _SYMBOL_FIGURES.match(text) is not None
-            )
-            if last > index:
-                yield Fold(index, last, "metadata")
-            index = last
-        elif _DEBUG.match(line):
-            last = _last_of_run(lines, index + 1, lambda text: _DEBUG.match(text) is not None)
-            if index:
+    index = 0
+    while index < len(lines):
+        body = lines[index].lstrip()
+        last = index
+        if body[:1] == ";" and _INFO.match(body):
+            last = _last_of_run(lines, index + 1, lambda text: text.startswith(";"))
+            yield from _fold(index, last, "metadata")
+        elif body[:1] == ".":
+            kind, last = _directives(lines, index)
+            if kind == "debug" and index:
                 # Hidden below the line above, so that not even the first directive stays visible.
-                yield Fold(index - 1, last, "debug")
-            elif last:
-                yield Fold(0, last, "debug")
-            index = last
-        index += 1
+                yield Fold(index - 1, last, kind)
+            elif kind:
+                yield from _fold(index, last, kind)
+        index = last + 1
 
 
-def _last_of_run(lines: Sequence[str], start: int, holds: Callable[[str], bool]) -> int:
+def _fold(start: int, last: int, kind: str) -> Iterator[Fold]:
+    """Yields a fold, unless it would hide nothing."""
+    if last > start:
+        yield Fold(start, last, kind)
+
+
+def _directives(lines: Sequence[str], index: int) -> tuple[str, int]:
+    """Returns the kind of the directives that start at a line, and their last line.
+
+    The kind is "" for a directive that is not folded.
+    """
+    line = lines[index]
+    block = _OPENS.get(line.split(None, 1)[0])
+    if block is not None:
+        closing, kind = block
+        return kind, _closing_line(lines, index, closing)
+    if _SECTION.match(line):
+        return ("", index) if _CODE_SECTION.match(line) else ("data", _last_of_data(lines, index))
+    for pattern, kind in ((_SYMBOL_FIGURES, "metadata"), (_DEBUG, "debug")):
+        if pattern.match(line):
+            return kind, _last_of_run(lines, index + 1, pattern.match)
+    return "", index
+
+
+def _last_of_run(lines: Sequence[str], start: int, holds: Callable[[str], object]) -> int:
     """The last of the lines from `start` on that meet a condition; `start - 1` if none does."""
     number = start
     while number < len(lines) and holds(lines[number]):
@@ -245,9 +238,6 @@ def _llvm(lines: Sequence[str]) -> Iterator[Fold]:
             index = last
         index += 1
     yield from _regions(lines)
-
-
-_BLOCK = re.compile(r"\s*(?:async\s+def|def|class)\b")
 
 
 def _python(lines: Sequence[str]) -> Iterator[Fold]:

@@ -19,8 +19,10 @@ from ...model import Finding, Function, Instruction, KernelReport, Machine, Wait
 _NO_COUNTS: Mapping[str, int | None] = MappingProxyType({})
 
 
-class Marks:
+class LineMarks:
     """Facts by line, computed when constructed, so that queries are look-ups.
+
+    They are of lines (instruction, loop, outstanding operations), of waits and of findings.
 
     Args:
         report: the kernel; None before it has been analysed.
@@ -39,7 +41,7 @@ class Marks:
         source: str | None = None,
     ) -> None:
         self._instructions: dict[int, Instruction] = {}
-        self._loops = _Loops()
+        self._loops = _LoopsByLine()
         for code in (*other_functions, *((function,) if function is not None else ())):
             for inst in code.instructions:
                 self._instructions.setdefault(inst.line - 1, inst)
@@ -62,8 +64,6 @@ class Marks:
                 self._waits[wait.line - 1] = (*self._waits.get(wait.line - 1, ()), wait)
             self._apply_verdicts(report.waits)
             self._add_findings(report.findings, source)
-
-    # ------------------------------------------------------------------ lines
 
     def instruction(self, line: int) -> Instruction | None:
         """The instruction on a line; the first of several that a macro stands for."""
@@ -102,8 +102,6 @@ class Marks:
             return _NO_COUNTS
         return self._counts[self._lines_counted[index]]
 
-    # ------------------------------------------------------------------ waits
-
     def wait(self, line: int) -> tuple[WaitOp, ...]:
         """The report's waits on a line, one for each counter, missing ones included."""
         return self._waits.get(line, ())
@@ -120,8 +118,6 @@ class Marks:
         """The lines of the waits that wait for the operation on a line."""
         return self._waiters.get(line, ())
 
-    # ------------------------------------------------------------------ findings
-
     def findings(self, line: int, kind: str = "amdgcn") -> tuple[Finding, ...]:
         """The findings that point at a line of one of the texts."""
         return self._findings.get(kind, {}).get(line, ())
@@ -129,8 +125,6 @@ class Marks:
     def finding_lines(self, kind: str = "amdgcn") -> tuple[int, ...]:
         """The lines of one of the texts that findings point at, ascending."""
         return tuple(sorted(self._findings.get(kind, {})))
-
-    # ------------------------------------------------------------------ construction
 
     @staticmethod
     def _header(function: Function, block: int) -> int:
@@ -200,7 +194,7 @@ class Marks:
                     by_line[location.line - 1] = (*former, finding)
 
 
-class _Loops:
+class _LoopsByLine:
     """The innermost loop of each stretch of lines, for look-ups by line."""
 
     def __init__(self) -> None:

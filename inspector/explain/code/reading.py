@@ -14,12 +14,13 @@ from ...errors import KinspectError
 from ...isa.asm.includes import includes_beside
 from ...isa.assembly import parse_text
 from ...model import Function, KernelReport, Machine, Program, SourceLoc
-from .links import Links, llir_positions
-from .marks import Marks
+from .links import Links
+from .llir import llir_positions
+from .marks import LineMarks
 from .texts import Texts, lines_of
 
 
-class Reading(Struct, frozen=True):
+class KernelReading(Struct, frozen=True):
     """A kernel's texts with the facts about their lines.
 
     Attributes:
@@ -32,18 +33,26 @@ class Reading(Struct, frozen=True):
 
     texts: Texts
     links: Links
-    marks: Marks
+    marks: LineMarks
     function: Function | None
     notes: tuple[str, ...] = ()
 
 
 class _ParsedTexts(Struct):
+    """What the texts of a kernel hold, as far as it was parsed.
+
+    Args:
+        functions: the functions of the assembly.
+        positions: kind of text -> line, from 0 -> its source position.
+        notes: sentences on texts that could not be read.
+    """
+
     functions: Sequence[Function] = ()
     positions: dict[str, Mapping[int, SourceLoc]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-def reading_of(report: KernelReport | None, texts: Texts) -> Reading:
+def reading_of(report: KernelReport | None, texts: Texts) -> KernelReading:
     """Parses the texts of a kernel, links their lines and collects the facts about them.
 
     This takes seconds for a large assembly. Texts that cannot be parsed are noted.
@@ -53,11 +62,11 @@ def reading_of(report: KernelReport | None, texts: Texts) -> Reading:
         texts: the kernel's texts.
     """
     parsed = _ParsedTexts()
-    program = _program(report, texts, parsed)
-    if program is not None:
+    code = _code(report, texts, parsed)
+    if code is not None:
         if "amdgcn" not in texts.lines:
-            program, texts = _with_disassembly(program, texts)
-        parsed.functions = program.program.functions
+            texts = _with_disassembly(code, texts)
+        parsed.functions = code.program.functions
         parsed.positions["amdgcn"] = {
             inst.line - 1: inst.loc
             for function in reversed(parsed.functions)
@@ -72,11 +81,11 @@ def reading_of(report: KernelReport | None, texts: Texts) -> Reading:
     links = Links(parsed.positions, source, len(texts.lines.get("source", ())))
     function = kernel_of(parsed.functions, report)
     arch = report.arch if report is not None else None
-    if arch is None and program is not None:
-        arch = program.program.arch
-    other_functions = [code for code in parsed.functions if code is not function]
-    marks = Marks(report, function, _machine(arch), other_functions, source)
-    return Reading(texts, links, marks, function, tuple(parsed.notes))
+    if arch is None and code is not None:
+        arch = code.program.arch
+    other_functions = [other for other in parsed.functions if other is not function]
+    marks = LineMarks(report, function, _machine(arch), other_functions, source)
+    return KernelReading(texts, links, marks, function, tuple(parsed.notes))
 
 
 def kernel_of(functions: Sequence[Function], report: KernelReport | None) -> Function | None:
@@ -93,25 +102,27 @@ def kernel_of(functions: Sequence[Function], report: KernelReport | None) -> Fun
     return kernels[0] if kernels else None
 
 
-class _Code(Struct, frozen=True):
+class _KernelCode(Struct, frozen=True):
+    """A kernel's code; `listing` is its disassembly, None where it was read as a text."""
+
     program: Program
     listing: str | None = None
 
 
-def _program(report: KernelReport | None, texts: Texts, parsed: _ParsedTexts) -> _Code | None:
+def _code(report: KernelReport | None, texts: Texts, parsed: _ParsedTexts) -> _KernelCode | None:
     """The parsed assembly, else the disassembled code object; None, with a note, if neither is."""
     try:
         if "amdgcn" in texts.lines:
             lines = texts.lines["amdgcn"]
             file = texts.files["amdgcn"]
-            return _Code(parse_text("\n".join(lines), file, includes_beside(Path(file))))
+            return _KernelCode(parse_text("\n".join(lines), file, includes_beside(Path(file))))
         path = _code_object(report)
         if path is not None:
             # Imported late: only code objects need the ELF reader and a disassembler.
             from ...isa.objects.load import load_images
 
             images = load_images(path.read_bytes(), str(path), report.arch if report else None)
-            return _Code(images[0].program, images[0].text) if images else None
+            return _KernelCode(images[0].program, images[0].text) if images else None
     except KinspectError as error:
         parsed.notes.append(error.message)
     except OSError as error:
@@ -120,6 +131,7 @@ def _program(report: KernelReport | None, texts: Texts, parsed: _ParsedTexts) ->
 
 
 def _code_object(report: KernelReport | None) -> Path | None:
+    """The code object of a report: an artifact, or the file that the kernel was read from."""
     if report is None:
         return None
     artifact = report.artifacts.get("hsaco")
@@ -133,13 +145,14 @@ def _code_object(report: KernelReport | None) -> Path | None:
         return None
 
 
-def _with_disassembly(code: _Code, texts: Texts) -> tuple[_Code, Texts]:
+def _with_disassembly(code: _KernelCode, texts: Texts) -> Texts:
+    """Adds the disassembly of a code object to the texts, as their assembly."""
     if code.listing is None:
-        return code, texts
+        return texts
     missing = {kind: why for kind, why in texts.missing.items() if kind != "amdgcn"}
     lines = {**texts.lines, "amdgcn": lines_of(code.listing)}
     files = {**texts.files, "amdgcn": f"{code.program.name} (disassembled)"}
-    return code, replace(texts, lines=lines, files=files, missing=MappingProxyType(missing))
+    return replace(texts, lines=lines, files=files, missing=MappingProxyType(missing))
 
 
 def _ttgir_positions(lines: Sequence[str], parsed: _ParsedTexts) -> dict[int, SourceLoc]:

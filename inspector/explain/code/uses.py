@@ -22,6 +22,7 @@ _REGISTER = re.compile(
 )
 _EXEC = (16386, 16387)
 _SCC, _M0 = 16388, 16389
+"""Numbers beyond those of `isa.waitflow.registers`, whose last are VCC's two halves."""
 _SPECIAL = re.compile(r"(?<![\w.])(exec(?:_lo|_hi)?|scc|m0)\b")
 _NUMBERS = {
     "exec": _EXEC,

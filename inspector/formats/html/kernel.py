@@ -6,13 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...explain import loop_view, occupancy_view, profile_view, view
+from ...explain import loop_view, occupancy_view, profile_view, quantities, view
 from ...explain.emulated_view import emulated_lines
 from ...isa.mnemonics import CLASSES
-from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of, value_of
+from ...model import (
+    Finding,
+    KernelReport,
+    LoopReport,
+    MemoryOp,
+    Metric,
+    WaitOp,
+    int_of,
+    number_of,
+    value_of,
+)
 from ...profile.placing.stalls import stalls
 from . import svg
-from .data import DrawnKernel
+from .page_kernels import PageKernel
 
 MOST_WAITS = 60
 MOST_CODE = 400
@@ -39,7 +49,7 @@ _ACCESSES: Sequence[tuple[str, str]] = (
 _WIDTHS = (8, 16, 32, 64, 96, 128)
 
 
-def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
+def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
     """Returns the template's values for a kernel.
 
     Args:
@@ -48,10 +58,11 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
     """
     kernel = drawn.kernel
     main = loop_view.main_loop(kernel)
+    assumed = view.assumed(kernel)
     return {
         "anchor": anchor,
         "name": kernel.name,
-        "label": profile_view.label(kernel),
+        "label": profile_view.kernel_label(kernel),
         "arch": kernel.arch or view.UNKNOWN,
         "place": view.place(kernel.source),
         "configuration": view.configuration(kernel),
@@ -60,37 +71,38 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
         "plots": [plot for plot in _plots(drawn) if plot],
         "mix": _mix(kernel, main),
         "vectors": _vectors(kernel, main),
-        "loops": [
-            {
-                "id": loop.id,
-                "title": loop_view.loop_title(loop),
-                "card": loop_view.scorecard(loop.metrics),
-            }
-            for loop in kernel.loops
-            if loop.hot
-        ],
+        "loops": [_loop(loop) for loop in kernel.loops if loop.hot],
         "waits": _waits(kernel, main),
-        "findings": [
-            {
-                "rule": finding.rule,
-                "severity": finding.severity,
-                "message": finding.message,
-                "where": view.finding_place(finding),
-                "fix": finding.advice,
-            }
-            for finding in kernel.findings
-        ],
+        "findings": [_finding(finding) for finding in kernel.findings],
         "narrow": loop_view.narrow_accesses(kernel, limit=8),
         "stalls": stalls(kernel)[:40],
         "emulated": emulated_lines(kernel),
         "code": _code(drawn, main),
-        "measured": list(profile_view.rows(kernel.metrics, kernel.metrics)),
+        "measured": list(profile_view.measured_rows(kernel.metrics, kernel.metrics)),
         "metrics": [
-            (name, profile_view.scaled(m.value), m.unit, m.origin, m.note)
+            (name, quantities.scaled(m.value), m.unit, m.origin, m.note)
             for name, m in kernel.metrics.items()
             if not name.startswith(_COUNT)
         ],
-        "notes": (*((view.assumed(kernel),) if view.assumed(kernel) else ()), *kernel.notes),
+        "notes": (*([assumed] if assumed else []), *kernel.notes),
+    }
+
+
+def _loop(loop: LoopReport) -> dict[str, Any]:
+    return {
+        "id": loop.id,
+        "title": loop_view.loop_title(loop),
+        "card": loop_view.scorecard(loop.metrics),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "message": finding.message,
+        "where": view.finding_place(finding),
+        "fix": finding.advice,
     }
 
 
@@ -119,7 +131,7 @@ def _facts(kernel: KernelReport) -> list[tuple[str, str]]:
     ]
 
 
-def _plots(drawn: DrawnKernel) -> Iterable[str]:
+def _plots(drawn: PageKernel) -> Iterable[str]:
     """Yields the plots of occupancy over VGPRs and over LDS; empty texts where unknown."""
     m = drawn.kernel.metrics
     waves = number_of(m, "occupancy.waves_per_eu")
@@ -201,8 +213,8 @@ def _waits(kernel: KernelReport, main: LoopReport | None) -> list[dict[str, str]
             "could_be": f"{wait.counter}({wait.could_be})" if wait.could_be is not None else "",
             "for": ", ".join(list(places)[:4]) + (" …" if len(places) > 4 else ""),
             "source": view.place(wait.source),
-            "stall": profile_view.scaled(stall) if stall is not None else "",
-            "samples": profile_view.scaled(samples) if samples is not None else "",
+            "stall": quantities.scaled(stall) if stall is not None else "",
+            "samples": quantities.scaled(samples) if samples is not None else "",
         }
 
     inside = [w for w in kernel.waits if main is not None and w.loop == main.id]
@@ -212,7 +224,7 @@ def _waits(kernel: KernelReport, main: LoopReport | None) -> list[dict[str, str]
     return [row(wait) for wait in (*inside, *faulty)][:MOST_WAITS]
 
 
-def _code(drawn: DrawnKernel, main: LoopReport | None) -> list[dict[str, Any]]:
+def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
     """Returns the main loop's code with findings and measured cost; none if no code was read."""
     kernel = drawn.kernel
     if not drawn.code or main is None:
@@ -241,7 +253,7 @@ def _code(drawn: DrawnKernel, main: LoopReport | None) -> list[dict[str, Any]]:
                     "number": number,
                     "text": text.replace("\t", " ").strip(),
                     "findings": sorted(set(rules_by_line.get(number, ()))),
-                    "cost": profile_view.scaled(cost) if cost is not None else "",
+                    "cost": quantities.scaled(cost) if cost is not None else "",
                     "heat": heat,
                     "source": view.place(source),
                     "python": drawn.source.get(key, "").strip() if key is not None else "",

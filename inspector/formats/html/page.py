@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ...explain import loop_view, recording_view, view
-from ...explain import profile_view as words
+from ...explain import loop_view, profile_view, quantities, recording_view, view
 from ...model import ErrorRecord, Report, int_of, value_of
 from ...profile.figures import counter_comparison
-from ...recording import Profile
+from ...recording import KernelProfile, Profile
 from ...version import VERSION
 from . import svg
-from .data import MOST_IN_FULL, DrawnKernel
 from .kernel import context
+from .page_kernels import MOST_IN_FULL, PageKernel
 
 MOST_SAMPLES = 40
 MOST_NAME = 84
 """Of a measured kernel's name: the whole one is its tooltip."""
 
 
-def write_report(report: Report, drawn_kernels: Sequence[DrawnKernel], stream: TextIO) -> None:
+def write_report(report: Report, drawn_kernels: Sequence[PageKernel], stream: TextIO) -> None:
     """Writes a static report.
 
     Args:
@@ -31,7 +30,7 @@ def write_report(report: Report, drawn_kernels: Sequence[DrawnKernel], stream: T
     _write(report.target, drawn_kernels, report.errors, report.notes, None, stream)
 
 
-def write_profile(profile: Profile, drawn_kernels: Sequence[DrawnKernel], stream: TextIO) -> None:
+def write_profile(profile: Profile, drawn_kernels: Sequence[PageKernel], stream: TextIO) -> None:
     """Writes a profile and the kernels that it was joined to."""
     errors = (*profile.recording.errors, *profile.errors)
     notes = (*profile.recording.notes, *profile.notes)
@@ -40,7 +39,7 @@ def write_profile(profile: Profile, drawn_kernels: Sequence[DrawnKernel], stream
 
 def _write(
     title: str,
-    drawn_kernels: Sequence[DrawnKernel],
+    drawn_kernels: Sequence[PageKernel],
     errors: Sequence[ErrorRecord],
     notes: Sequence[str],
     profile: Profile | None,
@@ -77,14 +76,14 @@ def _write(
     )
 
 
-def _row(drawn: DrawnKernel, anchor: str) -> dict[str, str]:
+def _row(drawn: PageKernel, anchor: str) -> dict[str, str]:
     """Returns a kernel's cells in the table at the top; `anchor` is "" if it is in no section."""
     kernel = drawn.kernel
     m = kernel.metrics
     main = loop_view.main_loop(kernel)
     return {
         "anchor": anchor,
-        "name": words.label(kernel),
+        "name": profile_view.kernel_label(kernel),
         "arch": kernel.arch or view.UNKNOWN,
         "vgprs": view.show(value_of(m, "vgpr_count")),
         "spills": view.show(value_of(m, "vgpr_spill_count")),
@@ -98,42 +97,56 @@ def _row(drawn: DrawnKernel, anchor: str) -> dict[str, str]:
 
 def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
     """Returns the template's values for a profiler's run."""
-    kernels = []
-    devices = recording_view.devices(profile)
-    for kernel in profile.kernels:
-        on = devices.get(kernel.shape.agent or "", "")
-        report = words.report_of(kernel, profile)
-        part = words.share(kernel, profile)
-        kernels.append(
-            {
-                "name": kernel.name,
-                "short": words.short_name(kernel.name, MOST_NAME),
-                "role": "tried by an autotuner" if kernel.role == "autotune" else "",
-                "share": f"{part:.1f}" if part is not None else words.UNKNOWN,
-                "width": f"{part:.1f}" if part is not None else "0",
-                "total": words.duration(words.total(kernel)),
-                "median": words.duration(words.timed(kernel, "median")),
-                "spread": words.spread(kernel.duration),
-                "dispatches": f"{words.launches(kernel):,}",
-                "launch": "  ".join(filter(None, (words.launch(kernel), on))),
-                "times": words.dispatches(kernel),
-                "matched": words.matched(kernel, profile),
-                "anchor": anchors.get(report.id, "") if report is not None else "",
-                "rows": list(words.rows(kernel.metrics, report.metrics if report else None)),
-                "counters": list(words.counters(kernel)),
-                "emulated": list(counter_comparison.rows(kernel, report)),
-                "notes": kernel.notes,
-            }
-        )
+    recording = profile.recording
+    devices = recording_view.device_names(profile)
     return {
-        "tool": recording_view.tool(profile),
-        "command": " ".join(profile.recording.command),
-        "agents": recording_view.agents(profile),
-        "parts": [recording_view.part(part) for part in profile.recording.parts],
-        "kernels": kernels,
-        "traces": [recording_view.trace(trace) for trace in profile.recording.traces],
-        "samples": recording_view.sampled(profile, MOST_SAMPLES),
+        "tool": recording_view.profiler_text(profile),
+        "command": " ".join(recording.command),
+        "agents": recording_view.gpu_texts(profile),
+        "parts": [recording_view.part_text(part) for part in recording.parts],
+        "kernels": [
+            _measured(kernel, profile, devices.get(kernel.shape.agent or "", ""), anchors)
+            for kernel in profile.kernels
+        ],
+        "traces": [recording_view.trace_text(trace) for trace in recording.traces],
+        "samples": recording_view.unplaced_samples(profile, MOST_SAMPLES),
         "roofline": _roofline(profile),
+    }
+
+
+def _measured(
+    kernel: KernelProfile, profile: Profile, device: str, anchors: dict[str, str]
+) -> dict[str, Any]:
+    """Returns the template's values for a recorded kernel.
+
+    Args:
+        kernel: the recorded kernel.
+        profile: of the run.
+        device: the name of its device; "" if there is only one.
+        anchors: id of an analysed kernel -> the id of its section.
+    """
+    report = profile_view.report_of(kernel, profile)
+    share = profile_view.share_of_time(kernel)
+    return {
+        "name": kernel.name,
+        "short": quantities.shortened(kernel.name, MOST_NAME),
+        "role": "tried by an autotuner" if kernel.role == "autotune" else "",
+        "share": f"{share:.1f}" if share is not None else quantities.UNKNOWN,
+        "width": f"{share:.1f}" if share is not None else "0",
+        "total": quantities.duration(kernel.total_ns),
+        "median": quantities.duration(profile_view.statistic(kernel, "median")),
+        "spread": profile_view.time_range(kernel.duration),
+        "dispatches": f"{profile_view.launch_count(kernel):,}",
+        "launch": "  ".join(filter(None, (profile_view.launch_text(kernel), device))),
+        "times": profile_view.dispatch_text(kernel),
+        "matched": profile_view.match_text(kernel, profile),
+        "anchor": anchors.get(report.id, "") if report is not None else "",
+        "rows": list(
+            profile_view.measured_rows(kernel.metrics, report.metrics if report else None)
+        ),
+        "counters": list(profile_view.counter_rows(kernel)),
+        "emulated": list(counter_comparison.rows(kernel, report)),
+        "notes": kernel.notes,
     }
 
 
@@ -150,9 +163,9 @@ def _roofline(profile: Profile) -> str:
             values.append(value)
         intensity, rate, peak, bandwidth = values
         if kernel.role == "main" and intensity is not None and rate is not None:
-            points.append(svg.Point(kernel.name, intensity, rate))
+            points.append(svg.RooflinePoint(kernel.name, intensity, rate))
             if peak is not None and bandwidth is not None:
-                roofs.add(svg.Roof(peak, bandwidth))
+                roofs.add(svg.RooflineRoof(peak, bandwidth))
     # Kernels of other types have other roofs: the highest holds for all of them.
     roof = max(roofs, key=lambda candidate: candidate.rate, default=None)
     return svg.roofline(points, roof)

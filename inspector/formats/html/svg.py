@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from math import ceil, floor, log10
 
@@ -10,8 +10,11 @@ from msgspec import Struct
 
 _WIDTH, _HEIGHT = 460.0, 190.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 12.0, 12.0, 34.0
+_BARS_WIDTH, _BARS_LEFT, _BAR_HEIGHT = _WIDTH + 160, 120.0, 26.0
 COLOURS = 8
 """Classes c0 … c7 of the style sheet."""
+_PREFIXES = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+"""Power of ten -> its prefix."""
 
 
 class Piece(Struct, frozen=True):
@@ -33,7 +36,7 @@ class Bar(Struct, frozen=True):
         return sum(piece.count for piece in self.pieces)
 
 
-class Point(Struct, frozen=True):
+class RooflinePoint(Struct, frozen=True):
     """A kernel under a roof: operations per byte, operations per second."""
 
     name: str
@@ -41,7 +44,7 @@ class Point(Struct, frozen=True):
     rate: float
 
 
-class Roof(Struct, frozen=True):
+class RooflineRoof(Struct, frozen=True):
     """The peak rates of a device: operations and bytes per second."""
 
     rate: float
@@ -53,6 +56,39 @@ def _open(title: str, width: float = _WIDTH, height: float = _HEIGHT) -> str:
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" class="plot">'
         f"<title>{escape(title)}</title>"
     )
+
+
+class _Area(Struct, frozen=True):
+    """A plotting area with two linear axes.
+
+    Args:
+        width: of the whole drawing.
+        height: of the whole drawing.
+        left: of the area in it; the other margins are the same in all plots.
+        xs: the first and the last value of the x axis.
+        ys: the lowest and the highest value of the y axis.
+    """
+
+    width: float
+    height: float
+    left: float
+    xs: tuple[float, float]
+    ys: tuple[float, float]
+
+    @property
+    def right(self) -> float:
+        return self.width - _RIGHT
+
+    @property
+    def bottom(self) -> float:
+        return self.height - _BOTTOM
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Returns the place of a point in the drawing; beyond the y axis, it is at its end."""
+        (first, last), (lowest, highest) = self.xs, self.ys
+        column = self.left + (self.right - self.left) * (x - first) / (last - first)
+        row = self.bottom - (self.bottom - _TOP) * (y - lowest) / (highest - lowest)
+        return column, min(max(row, _TOP), self.bottom)
 
 
 def steps(
@@ -72,50 +108,54 @@ def steps(
     top = max([waves for waves, _ in levels] + ([current[1]] if current is not None else []))
     if widest <= 0 or top <= 0:
         return ""
-
-    def point(use: float, waves: float) -> tuple[float, float]:
-        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * use / widest
-        y = _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * waves / top
-        return x, y
-
-    out = [_open(title)]
-    marks = sorted({waves for waves, _ in levels})
-    for waves in _thinned(marks):
-        y = point(0, waves)[1]
-        out.append(f'<path class="grid" d="M{_LEFT:g} {y:.1f}H{_WIDTH - _RIGHT:g}"/>')
-        out.append(f'<text x="{_LEFT - 6:g}" y="{y + 4:.1f}" class="end">{waves:g}</text>')
-    previous_use = 0.0
-    path = ""
-    for waves, use in sorted(levels, key=lambda level: level[1]):
-        x0, y = point(previous_use, waves)
-        x1, _ = point(use, waves)
-        path += f"{'L' if path else 'M'}{x0:.1f} {y:.1f}L{x1:.1f} {y:.1f}"
-        out.append(
-            f'<rect x="{x0:.1f}" y="{y:.1f}" width="{max(x1 - x0, 0):.1f}" '
-            f'height="{max(_HEIGHT - _BOTTOM - y, 0):.1f}" class="under">'
-            f"<title>up to {use:,} {escape(unit)}: {waves:g} waves/EU</title></rect>"
-        )
-        previous_use = float(use)
-    out.append(f'<path class="line" d="{path}"/>')
-    for _, use in _spaced(sorted(levels, key=lambda level: -level[1]), widest):
-        x = point(use, 0)[0]
-        anchor = "end" if x > _WIDTH - _RIGHT - 20 else "mid"
-        out.append(
-            f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 15:.1f}" class="{anchor}">{use:,}</text>'
-        )
-    out.append(
-        f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2:.1f}" y="{_HEIGHT - 3:g}" class="mid soft">'
-        f"{escape(unit)} → waves/EU</text>"
-    )
+    area = _Area(_WIDTH, _HEIGHT, _LEFT, (0.0, widest), (0.0, top))
+    parts = [_open(title), *_waves_axis(area, levels), *_staircase(area, unit, levels)]
+    parts += _use_axis(area, unit, levels)
     if current is not None:
-        x, y = point(*current)
-        out.append(
+        x, y = area.at(*current)
+        parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="now">'
             f"<title>this kernel: {current[0]:,.0f} {escape(unit)}, {current[1]:g} waves/EU</title>"
             "</circle>"
         )
-    out.append("</svg>")
-    return "".join(out)
+    return "".join([*parts, "</svg>"])
+
+
+def _waves_axis(area: _Area, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
+    """Yields the grid lines of the reachable occupancies, with their numbers."""
+    for waves in _thinned(sorted({waves for waves, _ in levels})):
+        y = area.at(0, waves)[1]
+        yield f'<path class="grid" d="M{area.left:g} {y:.1f}H{area.right:g}"/>'
+        yield f'<text x="{area.left - 6:g}" y="{y + 4:.1f}" class="end">{waves:g}</text>'
+
+
+def _staircase(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
+    """Yields the area below each level, with a tool tip, and the line along their tops."""
+    previous_use = 0.0
+    path = ""
+    for waves, use in sorted(levels, key=lambda level: level[1]):
+        x0, y = area.at(previous_use, waves)
+        x1, _ = area.at(use, waves)
+        path += f"{'L' if path else 'M'}{x0:.1f} {y:.1f}L{x1:.1f} {y:.1f}"
+        yield (
+            f'<rect x="{x0:.1f}" y="{y:.1f}" width="{max(x1 - x0, 0):.1f}" '
+            f'height="{max(area.bottom - y, 0):.1f}" class="under">'
+            f"<title>up to {use:,} {escape(unit)}: {waves:g} waves/EU</title></rect>"
+        )
+        previous_use = float(use)
+    yield f'<path class="line" d="{path}"/>'
+
+
+def _use_axis(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
+    """Yields the uses at which levels end, as far as they fit, and the axes' title."""
+    for _, use in _spaced(sorted(levels, key=lambda level: -level[1]), area.xs[1]):
+        x = area.at(use, 0)[0]
+        anchor = "end" if x > area.right - 20 else "mid"
+        yield f'<text x="{x:.1f}" y="{area.bottom + 15:.1f}" class="{anchor}">{use:,}</text>'
+    yield (
+        f'<text x="{(area.left + area.right) / 2:.1f}" y="{area.height - 3:g}" class="mid soft">'
+        f"{escape(unit)} → waves/EU</text>"
+    )
 
 
 def _thinned(marks: Sequence[float]) -> list[float]:
@@ -138,40 +178,44 @@ def bars(title: str, stacks: Sequence[Bar]) -> str:
     rows = [bar for bar in stacks if bar.total]
     if not rows:
         return ""
-    left, height = 120.0, 26.0
-    width = _WIDTH + 160
-    named = {piece.colour: piece.name for bar in rows for piece in bar.pieces}
-    out = [_open(title, width, height * len(rows) + 24)]
-    x = left
-    for colour, name in named.items():
-        y = height * len(rows) + 8
-        out.append(
-            f'<rect x="{x:.1f}" y="{y:g}" width="9" height="9" class="c{colour % COLOURS}"/>'
+    legend_y = _BAR_HEIGHT * len(rows) + 8
+    parts = [_open(title, _BARS_WIDTH, _BAR_HEIGHT * len(rows) + 24)]
+    x = _BARS_LEFT
+    names = {piece.colour: piece.name for bar in rows for piece in bar.pieces}
+    for colour, name in names.items():
+        parts.append(
+            f'<rect x="{x:.1f}" y="{legend_y:g}" width="9" height="9" class="c{colour % COLOURS}"/>'
         )
-        out.append(f'<text x="{x + 13:.1f}" y="{y + 9:g}" class="soft">{escape(name)}</text>')
+        parts.append(
+            f'<text x="{x + 13:.1f}" y="{legend_y + 9:g}" class="soft">{escape(name)}</text>'
+        )
         x += 7.3 * len(name) + 24
     for index, bar in enumerate(rows):
-        y = height * index + 2
-        label = escape(bar.label)
-        out.append(f'<text x="{left - 8:g}" y="{y + 15:g}" class="end">{label}</text>')
-        x = left
-        for piece in bar.pieces:
-            part = piece.count / bar.total
-            wide = (width - left - 4) * part
-            tooltip = f"{piece.name}: {piece.count:,} ({100 * part:.0f} %)"
-            out.append(
-                f'<rect x="{x:.1f}" y="{y:g}" width="{max(wide, 0.5):.1f}" height="{height - 6:g}" '
-                f'class="c{piece.colour % COLOURS}"><title>{escape(tooltip)}</title></rect>'
-            )
-            text = f"{piece.name} {piece.count:,}"
-            if wide > 6.3 * len(text) + 8:
-                out.append(f'<text x="{x + 5:.1f}" y="{y + 14:g}" class="in">{escape(text)}</text>')
-            x += wide
-    out.append("</svg>")
-    return "".join(out)
+        parts += _bar(bar, _BAR_HEIGHT * index + 2)
+    return "".join([*parts, "</svg>"])
 
 
-def roofline(points: Sequence[Point], roof: Roof | None) -> str:
+def _bar(bar: Bar, y: float) -> Iterator[str]:
+    """Yields a bar with its label; pieces that are wide enough have their names in them."""
+    label = escape(bar.label)
+    yield f'<text x="{_BARS_LEFT - 8:g}" y="{y + 15:g}" class="end">{label}</text>'
+    x = _BARS_LEFT
+    for piece in bar.pieces:
+        share = piece.count / bar.total
+        width = (_BARS_WIDTH - _BARS_LEFT - 4) * share
+        tooltip = f"{piece.name}: {piece.count:,} ({100 * share:.0f} %)"
+        yield (
+            f'<rect x="{x:.1f}" y="{y:g}" width="{max(width, 0.5):.1f}" '
+            f'height="{_BAR_HEIGHT - 6:g}" class="c{piece.colour % COLOURS}">'
+            f"<title>{escape(tooltip)}</title></rect>"
+        )
+        text = f"{piece.name} {piece.count:,}"
+        if width > 6.3 * len(text) + 8:
+            yield f'<text x="{x + 5:.1f}" y="{y + 14:g}" class="in">{escape(text)}</text>'
+        x += width
+
+
+def roofline(points: Sequence[RooflinePoint], roof: RooflineRoof | None) -> str:
     """Draws kernels under the roof of their device, on logarithmic axes."""
     if not points:
         return ""
@@ -180,55 +224,60 @@ def roofline(points: Sequence[Point], roof: Roof | None) -> str:
     if roof is not None:
         xs.append(log10(roof.rate / roof.bandwidth))
         ys.append(log10(roof.rate))
-    x0, x1 = floor(min(xs) - 0.1), ceil(max(xs) + 0.3)
-    y0, y1 = floor(min(ys) - 0.1), ceil(max(ys) + 0.1)
-    width, height = 620.0, 320.0
-
-    def position(intensity: float, rate: float) -> tuple[float, float]:
-        x = _LEFT + 20 + (width - _LEFT - 20 - _RIGHT) * (intensity - x0) / (x1 - x0)
-        y = height - _BOTTOM - (height - _BOTTOM - _TOP) * (rate - y0) / (y1 - y0)
-        return x, min(max(y, _TOP), height - _BOTTOM)
-
-    out = [_open("roofline: operations per second over operations per byte", width, height)]
-    for power in range(x0, x1 + 1):
-        x = position(power, y0)[0]
-        out.append(f'<path class="grid" d="M{x:.1f} {_TOP:g}V{height - _BOTTOM:g}"/>')
-        y = height - _BOTTOM + 15
-        out.append(f'<text x="{x:.1f}" y="{y:g}" class="mid">{_power(power)}</text>')
-    for power in range(y0, y1 + 1):
-        x, y = position(x0, power)
-        out.append(f'<path class="grid" d="M{x:.1f} {y:.1f}H{width - _RIGHT:g}"/>')
-        out.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" class="end">{_power(power)}</text>')
+    area = _Area(
+        620.0,
+        320.0,
+        _LEFT + 20,
+        (floor(min(xs) - 0.1), ceil(max(xs) + 0.3)),
+        (floor(min(ys) - 0.1), ceil(max(ys) + 0.1)),
+    )
+    title = "roofline: operations per second over operations per byte"
+    parts = [_open(title, area.width, area.height), *_powers(area)]
     if roof is not None:
-        ridge = log10(roof.rate / roof.bandwidth)
-        # The slope begins where it enters the picture from below or from the left.
-        start = max(float(x0), y0 - log10(roof.bandwidth))
-        a, b, c = (
-            position(start, start + log10(roof.bandwidth)),
-            position(ridge, log10(roof.rate)),
-            position(x1, log10(roof.rate)),
-        )
-        out.append(
-            f'<path class="line" d="M{a[0]:.1f} {a[1]:.1f}L{b[0]:.1f} {b[1]:.1f}L{c[0]:.1f} '
-            f'{c[1]:.1f}"><title>{roof.rate:.4g} operations/s, {roof.bandwidth:.4g} B/s</title>'
-            "</path>"
-        )
+        parts.append(_roof_line(area, roof))
     for index, point in enumerate(points):
-        x, y = position(log10(point.intensity), log10(point.rate))
+        x, y = area.at(log10(point.intensity), log10(point.rate))
         tooltip = f"{point.name}: {point.rate:.4g} operations/s at {point.intensity:.3g} per byte"
-        out.append(
+        parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="c{index % COLOURS}">'
             f"<title>{escape(tooltip)}</title></circle>"
         )
-        out.append(f'<text x="{x + 8:.1f}" y="{y + 4:.1f}">{escape(point.name[:40])}</text>')
-    out.append(
-        f'<text x="{width / 2:g}" y="{height - 3:g}" class="mid soft">operations per byte → '
-        "operations per second</text></svg>"
+        parts.append(f'<text x="{x + 8:.1f}" y="{y + 4:.1f}">{escape(point.name[:40])}</text>')
+    parts.append(
+        f'<text x="{area.width / 2:g}" y="{area.height - 3:g}" class="mid soft">operations per byte'
+        " → operations per second</text></svg>"
     )
-    return "".join(out)
+    return "".join(parts)
 
 
-_PREFIXES = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+def _powers(area: _Area) -> Iterator[str]:
+    """Yields the grid lines of both axes at the powers of ten, with their numbers."""
+    (x0, x1), (y0, y1) = area.xs, area.ys
+    for power in range(int(x0), int(x1) + 1):
+        x = area.at(power, y0)[0]
+        yield f'<path class="grid" d="M{x:.1f} {_TOP:g}V{area.bottom:g}"/>'
+        yield f'<text x="{x:.1f}" y="{area.bottom + 15:g}" class="mid">{_power(power)}</text>'
+    for power in range(int(y0), int(y1) + 1):
+        x, y = area.at(x0, power)
+        yield f'<path class="grid" d="M{x:.1f} {y:.1f}H{area.right:g}"/>'
+        yield f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" class="end">{_power(power)}</text>'
+
+
+def _roof_line(area: _Area, roof: RooflineRoof) -> str:
+    """Returns the slope of the bandwidth, and the flat part of the peak rate."""
+    bandwidth, rate = log10(roof.bandwidth), log10(roof.rate)
+    # The slope begins where it enters the picture from below or from the left.
+    start = max(area.xs[0], area.ys[0] - bandwidth)
+    corners = (
+        area.at(start, start + bandwidth),
+        area.at(log10(roof.rate / roof.bandwidth), rate),
+        area.at(area.xs[1], rate),
+    )
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in corners)
+    return (
+        f'<path class="line" d="M{path}"><title>{roof.rate:.4g} operations/s,'
+        f" {roof.bandwidth:.4g} B/s</title></path>"
+    )
 
 
 def _power(power: int) -> str:

@@ -21,7 +21,7 @@ class Verdict(str, Enum):
     ABSENT = "not here"
 
 
-class Fact(Struct, frozen=True):
+class MachineFact(Struct, frozen=True):
     """One line of the table.
 
     Args:
@@ -45,7 +45,7 @@ class Fact(Struct, frozen=True):
     settable: bool = False
 
 
-class Gpu(Struct, frozen=True):
+class InstalledGpu(Struct, frozen=True):
     """A GPU of the driver's topology: node, target and, where it is known, its card's folder."""
 
     node: int
@@ -54,12 +54,12 @@ class Gpu(Struct, frozen=True):
     card: str | None = None
 
 
-class Report(Struct, frozen=True):
+class MachineReport(Struct, frozen=True):
     """All facts, in the order of their groups."""
 
-    facts: tuple[Fact, ...]
-    gpus: tuple[Gpu, ...] = field(default=())
+    facts: tuple[MachineFact, ...]
+    gpus: tuple[InstalledGpu, ...] = field(default=())
 
     @property
-    def worth_changing(self) -> tuple[Fact, ...]:
+    def worth_changing(self) -> tuple[MachineFact, ...]:
         return tuple(f for f in self.facts if f.verdict is Verdict.CHANGE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .facts import Fact, Gpu, Verdict
+from .facts import InstalledGpu, MachineFact, Verdict
 from .host import Host
 from .knobs import source
 
@@ -22,7 +22,7 @@ _DETERMINISM_ARCHS = ("gfx942",)
 _STABLE_LEVEL_FAMILIES = ("gfx11", "gfx12")
 
 
-def gpus(host: Host) -> tuple[Gpu, ...]:
+def gpus(host: Host) -> tuple[InstalledGpu, ...]:
     """The AMD GPUs in the driver's topology, by node."""
     devices = []
     for path in host.glob(_TOPOLOGY, "*/properties"):
@@ -34,11 +34,11 @@ def gpus(host: Host) -> tuple[Gpu, ...]:
         node = int(path.split("/")[-2])
         name = host.text(path.replace("properties", "name")) or ""
         card = _device_folder(host, properties.get("drm_render_minor"))
-        devices.append(Gpu(node, arch, name, card))
+        devices.append(InstalledGpu(node, arch, name, card))
     return tuple(sorted(devices, key=lambda gpu: gpu.node))
 
 
-def clock_name(gpu: Gpu) -> str:
+def clock_name(gpu: InstalledGpu) -> str:
     """The name of a GPU's clock setting in `env set`."""
     return f"clock{gpu.node}"
 
@@ -58,31 +58,31 @@ def clock_limit(table: str) -> int | None:
     return limit
 
 
-def gpu_fact(gpu: Gpu) -> Fact:
+def gpu_fact(gpu: InstalledGpu) -> MachineFact:
     """Returns the fact that there is a GPU."""
     name = f"{gpu.arch} {gpu.name}" if gpu.name else gpu.arch
-    return Fact(GROUP, f"gpu{gpu.node}", name, Verdict.GOOD)
+    return MachineFact(GROUP, f"gpu{gpu.node}", name, Verdict.GOOD)
 
 
-def no_gpu_fact() -> Fact:
+def no_gpu_fact() -> MachineFact:
     """Returns the fact that there is no GPU, which kinspect does not need."""
     advice = "no AMD GPU: nothing in /sys/class/kfd; kinspect compiles and analyses without"
-    return Fact(GROUP, "gpus", None, Verdict.ABSENT, advice=advice)
+    return MachineFact(GROUP, "gpus", None, Verdict.ABSENT, advice=advice)
 
 
-def clock_fact(host: Host, gpu: Gpu) -> Fact:
+def clock_fact(host: Host, gpu: InstalledGpu) -> MachineFact:
     """A GPU's performance level, and whether clocks stay put at it while one measures."""
     name = clock_name(gpu)
     level = host.text(f"{gpu.card}/{PERFORMANCE_LEVEL}") if gpu.card else None
     if level is None:
         advice = "the performance level is not to be seen: a container, or another driver"
-        return Fact(GROUP, name, None, Verdict.UNKNOWN, advice=advice)
+        return MachineFact(GROUP, name, None, Verdict.UNKNOWN, advice=advice)
     if level == "perf_determinism":
         limit = clock_limit(host.text(f"{gpu.card}/{CLOCK_TABLE}") or "")
         value = level if limit is None else f"{level}, {limit} MHz"
-        return Fact(GROUP, name, value, Verdict.GOOD, settable=True)
+        return MachineFact(GROUP, name, value, Verdict.GOOD, settable=True)
     if gpu.arch in _DETERMINISM_ARCHS:
-        return Fact(
+        return MachineFact(
             GROUP,
             name,
             level,
@@ -94,7 +94,7 @@ def clock_fact(host: Host, gpu: Gpu) -> Fact:
             settable=True,
         )
     if gpu.arch.startswith(_STABLE_LEVEL_FAMILIES):
-        return Fact(
+        return MachineFact(
             GROUP,
             name,
             level,
@@ -104,7 +104,7 @@ def clock_fact(host: Host, gpu: Gpu) -> Fact:
             " count nothing",
             source=source("rocprofv3"),
         )
-    return Fact(GROUP, name, level, Verdict.GOOD if level == "auto" else Verdict.CHOICE)
+    return MachineFact(GROUP, name, level, Verdict.GOOD if level == "auto" else Verdict.CHOICE)
 
 
 def _properties(text: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ import yaml
 from msgspec import Struct
 
 from ...errors import KinspectError
-from .facts import Fact, Verdict
+from .facts import MachineFact, Verdict
 
 GROUP = "environment variables"
 _FILE = Path(__file__).parent / "knobs.yaml"
@@ -58,7 +58,7 @@ def source(name: str) -> str:
     return str(_document()["sources"][name])
 
 
-def judge(environ: Mapping[str, str], has_gpu: bool) -> Iterator[Fact]:
+def judge(environ: Mapping[str, str], has_gpu: bool) -> Iterator[MachineFact]:
     """Yields a fact per variable: how it is set in an environment, and what to do about it."""
     for knob in knobs():
         yield _JUDGES[knob.kind](knob, environ.get(knob.name), has_gpu)
@@ -104,8 +104,8 @@ def _fact(
     expected: str,
     advice: str,
     settable: bool = True,
-) -> Fact:
-    return Fact(
+) -> MachineFact:
+    return MachineFact(
         group=GROUP,
         name=knob.name,
         value=value,
@@ -117,7 +117,7 @@ def _fact(
     )
 
 
-def _judge_wanted(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
+def _judge_wanted(knob: Knob, value: str | None, has_gpu: bool) -> MachineFact:
     expected, advice = str(knob.value), knob.why
     if value == knob.value:
         verdict = Verdict.GOOD
@@ -127,7 +127,7 @@ def _judge_wanted(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
     return _fact(knob, value, verdict, expected=expected, advice=advice)
 
 
-def _judge_choice(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
+def _judge_choice(knob: Knob, value: str | None, has_gpu: bool) -> MachineFact:
     if value == knob.value:
         verdict = Verdict.GOOD
     elif has_gpu or not knob.gpu or value is not None:
@@ -137,14 +137,14 @@ def _judge_choice(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
     return _fact(knob, value, verdict, expected=f"{knob.value}, if it fits", advice=knob.why)
 
 
-def _judge_off(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
+def _judge_off(knob: Knob, value: str | None, has_gpu: bool) -> MachineFact:
     if not is_on(value):
         return _fact(knob, value, Verdict.GOOD, expected="unset", advice="")
     advice = f"unset {knob.name} to measure: {knob.why}"
     return _fact(knob, value, Verdict.CHANGE, expected="unset", advice=advice)
 
 
-def _judge_code(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
+def _judge_code(knob: Knob, value: str | None, has_gpu: bool) -> MachineFact:
     if value is None:
         return _fact(knob, value, Verdict.GOOD, expected="", advice="", settable=False)
     return _fact(knob, value, Verdict.CHOICE, expected="", advice=knob.why, settable=False)

@@ -19,16 +19,18 @@ from msgspec import Struct
 from ...documents import json_value
 from ...errors import KinspectError
 from ...writing import reason, replacing_text
-from .settings import CODECS, Change, is_known
+from .settings import CODECS, SettingChange, is_known
 
 VERSION = 1
 OVERRIDE = "KINSPECT_STATE_DIR"
+_CHANGE = ("name", "kind", "target", "before", "after")
+"""The fields of an entry that describe its change; `boot` is the other one."""
 
 
 class Saved(Struct, frozen=True):
     """One setting as it was, what it was set to, and in which boot."""
 
-    change: Change
+    change: SettingChange
     boot: str
 
 
@@ -56,23 +58,31 @@ class Ledger(Struct, frozen=True):
             raise self._damaged("its version is not known here")
         try:
             entries = tuple(
-                Saved(Change(e["name"], e["kind"], e["target"], e["before"], e["after"]), e["boot"])
-                for e in document["changes"]
+                Saved(SettingChange(**{name: entry[name] for name in _CHANGE}), entry["boot"])
+                for entry in document["changes"]
             )
         except (KeyError, TypeError) as error:
             raise self._damaged(f"an entry lacks {error}") from None
         for entry in entries:
-            change = entry.change
-            kind, previous = change.kind, change.before
-            texts = (change.name, kind, change.target, entry.boot)
-            optional = isinstance(change.after, str | None)
-            if not optional or not all(isinstance(text, str) for text in texts):
-                raise self._damaged("an entry holds what is no text")
-            if kind not in (*CODECS, "variable") or not isinstance(previous, str | None):
-                raise self._damaged(f"{entry.change.name} is of no kind that is known here")
-            if not is_known(entry.change):
-                raise self._refused(f"it names {entry.change.target}, which kinspect never changes")
+            self._check(entry)
         return entries
+
+    def _check(self, entry: Saved) -> None:
+        """Checks the types of an entry's fields, and that its target is one that kinspect changes.
+
+        Raises:
+            KinspectError: they are wrong, or it is not.
+        """
+        change = entry.change
+        texts = (change.name, change.kind, change.target, entry.boot)
+        if not all(isinstance(text, str) for text in texts):
+            raise self._damaged("an entry holds what is no text")
+        if not isinstance(change.after, str | None):
+            raise self._damaged("an entry holds what is no text")
+        if change.kind not in (*CODECS, "variable") or not isinstance(change.before, str | None):
+            raise self._damaged(f"{change.name} is of no kind that is known here")
+        if not is_known(change):
+            raise self._refused(f"it names {change.target}, which kinspect never changes")
 
     def _text(self) -> str:
         """The file's text, if nobody but the user and root can have written it.
@@ -98,7 +108,7 @@ class Ledger(Struct, frozen=True):
             return stream.read()
 
     def write(self, entries: Iterable[Saved]) -> None:
-        """Keeps these and no others, all or nothing; no entries, no file.
+        """Replaces the entries, all or nothing; without entries, no file stays.
 
         Raises:
             KinspectError: it can't be written.
@@ -111,7 +121,7 @@ class Ledger(Struct, frozen=True):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with replacing_text(self.path, private=True) as stream:
                 json.dump(
-                    {"version": VERSION, "changes": [_entry(saved) for saved in saved_changes]},
+                    {"version": VERSION, "changes": [_fields(saved) for saved in saved_changes]},
                     stream,
                 )
         except OSError as error:
@@ -150,13 +160,5 @@ def ledger(node: str, override: str | None) -> Ledger:
     return Ledger(folder / f"environment-{name}.json")
 
 
-def _entry(saved: Saved) -> dict[str, str | None]:
-    change = saved.change
-    return {
-        "name": change.name,
-        "kind": change.kind,
-        "target": change.target,
-        "before": change.before,
-        "after": change.after,
-        "boot": saved.boot,
-    }
+def _fields(saved: Saved) -> dict[str, str | None]:
+    return {**{name: getattr(saved.change, name) for name in _CHANGE}, "boot": saved.boot}

@@ -1,27 +1,46 @@
-"""Versions and settings of the operating system, and the user's permission to use the GPUs."""
+"""Versions of the system and Python packages, kernel settings, and permission to use the GPUs."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
-from .facts import Fact, Verdict
+from .facts import MachineFact, Verdict
 from .host import Host
 from .knobs import source
 
 NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
 
-_MACHINE, _PERMISSIONS = "machine", "permission to profile"
+_MACHINE, _SOFTWARE, _PERMISSIONS = "machine", "software", "permission to profile"
+"""Headings."""
 _PERF_EVENT_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 _MAX_PARANOID = 2
 _READ_WRITE = "read and write"
 _GROUPS = ("render", "video")
 _JOIN_GROUPS = "sudo usermod -aG render,video $USER, and log in again"
+PACKAGES = ("triton", "pytorch-triton-rocm", "torch", "vllm", "aiter", "rocm-sdk-core")
+_OPTIONAL = frozenset({"pytorch-triton-rocm", "vllm", "aiter", "rocm-sdk-core"})
+_PRINT_VERSIONS = """
+import json, sys
+try:
+    from importlib import metadata
+except ImportError:
+    metadata = None
+versions = {}
+for name in sys.argv[1:]:
+    try:
+        versions[name] = metadata.version(name)
+    except Exception:
+        versions[name] = None
+print(json.dumps({"python": sys.version.split()[0], "packages": versions}))
+"""
+"""A program for the interpreter in question, which may be older than ours."""
 
 
-def version_facts(host: Host) -> Iterator[Fact]:
+def version_facts(host: Host) -> Iterator[MachineFact]:
     """The versions of the kernel, the amdgpu driver and ROCm."""
-    yield Fact(_MACHINE, "kernel", host.release, Verdict.GOOD)
+    yield MachineFact(_MACHINE, "kernel", host.release, Verdict.GOOD)
     driver = host.text("/sys/module/amdgpu/version")
     if driver is None and host.exists("/sys/module/amdgpu"):
         driver = f"of kernel {host.release}"
@@ -35,18 +54,40 @@ def version_facts(host: Host) -> Iterator[Fact]:
     yield _version_fact("ROCm", rocm, f"no {path}; ROCm's wheels bring their own")
 
 
-def numa_fact(host: Host, has_gpu: bool) -> Fact:
+def software_facts(host: Host, python: str) -> Iterator[MachineFact]:
+    """The versions of an interpreter and its packages.
+
+    Args:
+        host: the machine.
+        python: the interpreter's path; it is started.
+    """
+    output = host.run([python, "-c", _PRINT_VERSIONS, *PACKAGES])
+    try:
+        reply = json.loads(output or "")
+        versions, python_version = dict(reply["packages"]), str(reply["python"])
+    except (ValueError, KeyError, TypeError):
+        advice = f"{python} does not answer; name another with --python"
+        yield MachineFact(_SOFTWARE, "python", None, Verdict.UNKNOWN, advice=advice)
+        return
+    yield MachineFact(_SOFTWARE, "python", f"{python_version} ({python})", Verdict.GOOD)
+    for name in PACKAGES:
+        version = versions.get(name)
+        if version is not None or name not in _OPTIONAL:
+            yield _package_fact(name, version)
+
+
+def numa_fact(host: Host, has_gpu: bool) -> MachineFact:
     """Returns whether the kernel moves memory pages between NUMA nodes while programs run."""
     value = host.text(NUMA_BALANCING)
     if value is None:
         advice = "the kernel has no such setting"
-        return Fact(_MACHINE, "numa_balancing", None, Verdict.ABSENT, "0", advice)
+        return MachineFact(_MACHINE, "numa_balancing", None, Verdict.ABSENT, "0", advice)
     advice = "sudo sysctl kernel.numa_balancing=0: pages that move under a kernel make times vary"
     if value == "0":
         verdict, advice = Verdict.GOOD, ""
     else:
         verdict = Verdict.CHANGE if has_gpu else Verdict.ABSENT
-    return Fact(
+    return MachineFact(
         _MACHINE,
         "numa_balancing",
         value,
@@ -58,7 +99,7 @@ def numa_fact(host: Host, has_gpu: bool) -> Fact:
     )
 
 
-def permission_facts(host: Host, has_gpu: bool) -> Iterator[Fact]:
+def permission_facts(host: Host, has_gpu: bool) -> Iterator[MachineFact]:
     """Yields whether the user may open the GPUs and count performance events."""
     for node in ("/dev/kfd", *host.glob("/dev/dri", "renderD*")):
         yield _device_fact(host, node, has_gpu)
@@ -66,26 +107,36 @@ def permission_facts(host: Host, has_gpu: bool) -> Iterator[Fact]:
     yield _perf_events_fact(host)
 
 
-def _version_fact(name: str, version: str | None, advice_if_absent: str) -> Fact:
+def _version_fact(name: str, version: str | None, advice_if_absent: str) -> MachineFact:
     if version:
-        return Fact(_MACHINE, name, version, Verdict.GOOD)
-    return Fact(_MACHINE, name, version, Verdict.ABSENT, advice=advice_if_absent)
+        return MachineFact(_MACHINE, name, version, Verdict.GOOD)
+    return MachineFact(_MACHINE, name, version, Verdict.ABSENT, advice=advice_if_absent)
 
 
-def _device_fact(host: Host, node: str, has_gpu: bool) -> Fact:
+def _package_fact(name: str, version: str | None) -> MachineFact:
+    if not version:
+        return MachineFact(_SOFTWARE, name, version, Verdict.ABSENT)
+    if name == "torch" and ("+cpu" in version or "+cu" in version):
+        # A build for the CPU or for NVIDIA runs nothing on AMD's GPUs.
+        expected, advice = "a +rocm build, to run on AMD GPUs", "compiling and analysing work"
+        return MachineFact(_SOFTWARE, name, version, Verdict.CHOICE, expected, advice)
+    return MachineFact(_SOFTWARE, name, version, Verdict.GOOD)
+
+
+def _device_fact(host: Host, node: str, has_gpu: bool) -> MachineFact:
     if not host.exists(node):
         advice = "pass --device=/dev/kfd --device=/dev/dri to the container" if has_gpu else ""
-        return Fact(_PERMISSIONS, node, None, Verdict.ABSENT, _READ_WRITE, advice)
+        return MachineFact(_PERMISSIONS, node, None, Verdict.ABSENT, _READ_WRITE, advice)
     if host.may_use(node):
-        return Fact(_PERMISSIONS, node, _READ_WRITE, Verdict.GOOD, _READ_WRITE)
-    return Fact(_PERMISSIONS, node, "not allowed", Verdict.CHANGE, _READ_WRITE, _JOIN_GROUPS)
+        return MachineFact(_PERMISSIONS, node, _READ_WRITE, Verdict.GOOD, _READ_WRITE)
+    return MachineFact(_PERMISSIONS, node, "not allowed", Verdict.CHANGE, _READ_WRITE, _JOIN_GROUPS)
 
 
-def _groups_fact(host: Host, has_gpu: bool) -> Fact:
+def _groups_fact(host: Host, has_gpu: bool) -> MachineFact:
     """Returns whether the user is in a group that may open GPUs, or needs none."""
     expected = ", ".join(_GROUPS)
     if host.user.uid == 0:
-        return Fact(_PERMISSIONS, "groups", "root", Verdict.GOOD, expected)
+        return MachineFact(_PERMISSIONS, "groups", "root", Verdict.GOOD, expected)
     memberships = ", ".join(group for group in _GROUPS if group in host.user.groups)
     advice = ""
     if memberships:
@@ -97,10 +148,10 @@ def _groups_fact(host: Host, has_gpu: bool) -> Fact:
     else:
         verdict, advice = Verdict.CHANGE, _JOIN_GROUPS
     value = memberships or "neither render nor video"
-    return Fact(_PERMISSIONS, "groups", value, verdict, expected, advice)
+    return MachineFact(_PERMISSIONS, "groups", value, verdict, expected, advice)
 
 
-def _perf_events_fact(host: Host) -> Fact:
+def _perf_events_fact(host: Host) -> MachineFact:
     """Returns whether the user may count performance events of the CPU."""
     level = host.text(_PERF_EVENT_PARANOID)
     advice = ""
@@ -111,7 +162,7 @@ def _perf_events_fact(host: Host) -> Fact:
     else:
         verdict = Verdict.CHOICE
         advice = "profilers of the CPU side (rocprof-sys) need it, counters of a GPU may"
-    return Fact(
+    return MachineFact(
         _PERMISSIONS,
         "perf_event_paranoid",
         level,

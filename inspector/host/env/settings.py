@@ -49,7 +49,7 @@ CODECS = {
 """Kind of a file -> how it is read and written: `plain` holds the value alone, `sclk` a table."""
 
 
-class Change(Struct, frozen=True):
+class SettingChange(Struct, frozen=True):
     """A new value for a file of the kernel or a variable of the shell.
 
     Args:
@@ -71,7 +71,7 @@ class Change(Struct, frozen=True):
         return self.kind == "variable"
 
 
-def is_known(change: Change) -> bool:
+def is_known(change: SettingChange) -> bool:
     """Tells whether a change is one that kinspect makes: it writes to nothing else.
 
     Its path has to be one that `_possible_changes` names, for any GPU, and its values such as those
@@ -85,7 +85,7 @@ def is_known(change: Change) -> bool:
     return is_known_file and all(v is not None and _VALUE.fullmatch(v) for v in values)
 
 
-def current(host: Host, change: Change) -> str | None:
+def current(host: Host, change: SettingChange) -> str | None:
     """Returns the present value; None if a variable is not set or a file is missing."""
     if change.is_variable:
         return host.environ.get(change.target)
@@ -103,7 +103,7 @@ def write(host: Host, kind: str, target: str, value: str) -> None:
         host.write(target, text)
 
 
-def command(change: Change, value: str | None) -> str:
+def command(change: SettingChange, value: str | None) -> str:
     """The line of a shell that sets a change's target to a value; with sudo for files."""
     if change.is_variable:
         if value is None:
@@ -114,7 +114,7 @@ def command(change: Change, value: str | None) -> str:
     return f"sudo sh -c {shlex.quote(steps)}"
 
 
-def plan(host: Host, names: Sequence[str] = ()) -> list[Change]:
+def plan(host: Host, names: Sequence[str] = ()) -> list[SettingChange]:
     """The changes to make on a machine, those that change nothing left out.
 
     Args:
@@ -124,7 +124,7 @@ def plan(host: Host, names: Sequence[str] = ()) -> list[Change]:
     Raises:
         KinspectError: a name is unknown, or cannot be set here.
     """
-    possible: dict[str, list[Change]] = {}
+    possible: dict[str, list[SettingChange]] = {}
     for change in _possible_changes(host):
         possible.setdefault(change.name, []).append(change)
     for name in names:
@@ -149,25 +149,25 @@ def _worth_changing(host: Host) -> Iterator[str]:
             yield knob.name
 
 
-def _possible_changes(host: Host) -> Iterator[Change]:
+def _possible_changes(host: Host) -> Iterator[SettingChange]:
     """Every change that can be made on this machine, whether it is worth it or not."""
     if (value := host.text(NUMA_BALANCING)) is not None:
-        yield Change("numa_balancing", "plain", NUMA_BALANCING, value, "0")
+        yield SettingChange("numa_balancing", "plain", NUMA_BALANCING, value, "0")
     for gpu in gpus(host):
         level = host.text(f"{gpu.card}/{PERFORMANCE_LEVEL}") if gpu.card else None
         limit = _read_clock(host.text(f"{gpu.card}/{CLOCK_TABLE}") or "") if gpu.card else None
         if level is not None and limit is not None:
             name = clock_name(gpu)
-            yield Change(
+            yield SettingChange(
                 name, "plain", f"{gpu.card}/{PERFORMANCE_LEVEL}", level, "perf_determinism"
             )
-            yield Change(name, "sclk", f"{gpu.card}/{CLOCK_TABLE}", limit, str(CLOCK_MHZ))
+            yield SettingChange(name, "sclk", f"{gpu.card}/{CLOCK_TABLE}", limit, str(CLOCK_MHZ))
     for knob in knobs():
         previous = host.environ.get(knob.name)
         if knob.kind in ("want", "choice"):
-            yield Change(knob.name, "variable", knob.name, previous, knob.value)
+            yield SettingChange(knob.name, "variable", knob.name, previous, knob.value)
         elif knob.kind == "off":
-            yield Change(knob.name, "variable", knob.name, previous, None)
+            yield SettingChange(knob.name, "variable", knob.name, previous, None)
 
 
 def _unknown(name: str, possible: Collection[str]) -> KinspectError:

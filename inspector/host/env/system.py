@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from .facts import Fact, Gpu, Report
+from .facts import InstalledGpu, MachineFact, MachineReport
 from .gpus import clock_fact, gpu_fact, gpus, no_gpu_fact
 from .host import Host
 from .knobs import judge
-from .machine import numa_fact, permission_facts, version_facts
-from .software import software_facts
+from .machine import numa_fact, permission_facts, software_facts, version_facts
 
 
-def check(host: Host, python: str, further_facts: Iterable[Fact] = ()) -> Report:
+def check(host: Host, python: str, further_facts: Iterable[MachineFact] = ()) -> MachineReport:
     """Looks at a machine; changes nothing and needs no special permission.
 
     Args:
@@ -27,10 +26,10 @@ def check(host: Host, python: str, further_facts: Iterable[Fact] = ()) -> Report
         *software_facts(host, python),
         *judge(host.environ, bool(amd_gpus)),
     )
-    return Report(facts, amd_gpus)
+    return MachineReport(facts, amd_gpus)
 
 
-def system_facts(host: Host, amd_gpus: Sequence[Gpu]) -> Iterator[Fact]:
+def system_facts(host: Host, amd_gpus: Sequence[InstalledGpu]) -> Iterator[MachineFact]:
     """The facts of the operating system, the GPUs and the user's permissions."""
     yield from version_facts(host)
     yield numa_fact(host, bool(amd_gpus))

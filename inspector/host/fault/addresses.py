@@ -24,6 +24,8 @@ _BASE48 = (1 << 48) - 1
 _LANE = re.compile(r"\[(\d+)\] ([0-9a-fA-F]+)")
 _PAIR = re.compile(r"^([vs])\[(\d+):(\d+)\]$")
 _SINGLE = re.compile(r"^([vs])(\d+)$")
+_RANGE = re.compile(r"^s\[\d+:\d+\]$")
+_NUMBER = re.compile(r"^(0x)?[0-9a-fA-F]+$")
 _OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9a-fA-F]+|\d+))")
 _SWIZZLED = 1 << 31  # the descriptor's second word, bit 31: swizzle enable
 
@@ -42,19 +44,19 @@ class LaneAddresses(Struct, frozen=True):
 def addresses_of(inst: Instruction, registers: Mapping[str, str]) -> LaneAddresses | None:
     """Computes the addresses of an instruction from its registers; None if they are unknown."""
     name = inst.op.name
-    words = [word.strip() for word in inst.operands.split(",")]
+    operands = [operand.strip() for operand in inst.operands.split(",")]
     match = _OFFSET.search(inst.operands)
     immediate = int(match[1], 0) if match else 0
-    read = _Registers(registers)
+    dumped = _Registers(registers)
     if name.startswith(("global_", "flat_")):
-        lanes = _global(inst, words, read)
+        lanes = _global(inst, operands, dumped)
     elif name.startswith("buffer_"):
-        lanes = _buffer(words, inst.operands, read)
+        lanes = _buffer(operands, dumped)
     else:
         return None
     if not lanes:
         return None
-    active = read.named("exec")
+    active = dumped.named("exec")
     return LaneAddresses(
         {
             lane: (address + immediate) & _MASK64
@@ -65,7 +67,10 @@ def addresses_of(inst: Instruction, registers: Mapping[str, str]) -> LaneAddress
 
 
 class _Registers:
-    """The registers in an agent's report: their names and hexadecimal texts."""
+    """The registers in an agent's report: their names and hexadecimal texts.
+
+    What the report does not hold is None for a scalar register, and {} for a vector register.
+    """
 
     def __init__(self, dumped: Mapping[str, str]) -> None:
         self._dumped = dumped
@@ -83,6 +88,7 @@ class _Registers:
         return {int(lane): int(value, 16) for lane, value in _LANE.findall(text)}
 
     def pair(self, kind: str, first: int) -> dict[int, int] | int | None:
+        """Returns the 64-bit value of two registers, `s` or `v`; of `v` for each lane."""
         if kind == "s":
             low, high = self.scalar(first), self.scalar(first + 1)
             return None if low is None or high is None else high << 32 | low
@@ -90,51 +96,64 @@ class _Registers:
         return {lane: highs[lane] << 32 | low for lane, low in lows.items() if lane in highs}
 
 
-def _global(inst: Instruction, words: list[str], read: _Registers) -> dict[int, int]:
+def _global(inst: Instruction, operands: list[str], dumped: _Registers) -> dict[int, int]:
     """Returns lane -> address of a global or flat access, without its immediate offset."""
-    address_index = _address_operand(inst, len(words))
-    if address_index >= len(words):
+    address_index = _address_operand(inst, len(operands))
+    if address_index >= len(operands):
         return {}
-    base = _PAIR.match(words[-1].split(" ")[0])
+    base = _PAIR.match(operands[-1].split(" ")[0])
     if base and base[1] == "s":
-        scalar, offset = read.pair("s", int(base[2])), _SINGLE.match(words[address_index])
+        scalar, offset = dumped.pair("s", int(base[2])), _SINGLE.match(operands[address_index])
         if not isinstance(scalar, int) or offset is None or offset[1] != "v":
             return {}
-        return {lane: scalar + off for lane, off in read.vector(int(offset[2])).items()}
-    pair = _PAIR.match(words[address_index].split(" ")[0])
-    addresses = read.pair("v", int(pair[2])) if pair and pair[1] == "v" else None
+        return {lane: scalar + off for lane, off in dumped.vector(int(offset[2])).items()}
+    pair = _PAIR.match(operands[address_index].split(" ")[0])
+    addresses = dumped.pair("v", int(pair[2])) if pair and pair[1] == "v" else None
     return addresses if isinstance(addresses, dict) else {}
 
 
-def _address_operand(inst: Instruction, operands: int) -> int:
-    """Returns the index of the address operand: 0 in a store, 1 behind a destination."""
+def _address_operand(inst: Instruction, count: int) -> int:
+    """Returns the index of the address among `count` operands: 0 in a store, 1 in a load.
+
+    An atomic that returns the old value has a destination before the address, as a load has.
+    """
     flat = inst.op.name.startswith("flat_")
     if inst.cls == "atomic":
-        return 1 if operands > (2 if flat else 3) else 0
+        return 1 if count > (2 if flat else 3) else 0
     return 1 if inst.cls == "global_load" else 0
 
 
-def _buffer(words: list[str], text: str, read: _Registers) -> dict[int, int]:
-    """Returns lane -> address of a buffer access; {} if it swizzles or has indices."""
+def _buffer(operands: list[str], dumped: _Registers) -> dict[int, int]:
+    """Returns lane -> address of a buffer access; {} if it swizzles or has indices.
+
+    The operands are data, the lane's offset, the descriptor, and the scalar offset with modifiers.
+    """
+    text = ",".join(operands)
     if "idxen" in text:
         return {}
-    descriptor = next((i for i, w in enumerate(words) if re.match(r"^s\[\d+:\d+\]$", w)), None)
+    descriptor = next((i for i, operand in enumerate(operands) if _RANGE.match(operand)), None)
     if descriptor is None or descriptor == 0:
         return {}
-    first = int(words[descriptor][2:].split(":")[0])
-    low, high = read.scalar(first), read.scalar(first + 1)
+    first = int(operands[descriptor][2:].split(":")[0])
+    low, high = dumped.scalar(first), dumped.scalar(first + 1)
     if low is None or high is None or high & _SWIZZLED:
         return {}
-    base = (high << 32 | low) & _BASE48
-    scalar_word = words[descriptor + 1].split(" ")[0] if descriptor + 1 < len(words) else "0"
-    named = _SINGLE.match(scalar_word)
-    if named and named[1] == "s":
-        scalar = read.scalar(int(named[2]))
-    else:
-        scalar = int(scalar_word, 0) if re.match(r"^(0x)?[0-9a-fA-F]+$", scalar_word) else None
-    if scalar is None:
+    scalar_offset = _scalar_offset(operands[descriptor + 1 :], dumped)
+    if scalar_offset is None:
         return {}
-    vector = _SINGLE.match(words[descriptor - 1])
-    if "offen" in text and vector and vector[1] == "v":
-        return {lane: base + scalar + off for lane, off in read.vector(int(vector[2])).items()}
-    return {0: base + scalar} if "offen" not in text else {}
+    base = ((high << 32 | low) & _BASE48) + scalar_offset
+    if "offen" not in text:
+        return {0: base}
+    vector = _SINGLE.match(operands[descriptor - 1])
+    if vector is None or vector[1] != "v":
+        return {}
+    return {lane: base + offset for lane, offset in dumped.vector(int(vector[2])).items()}
+
+
+def _scalar_offset(operands: list[str], dumped: _Registers) -> int | None:
+    """Returns the scalar offset behind a descriptor, a register or a number; 0 if there is none."""
+    operand = operands[0].split(" ")[0] if operands else "0"
+    register = _SINGLE.match(operand)
+    if register and register[1] == "s":
+        return dumped.scalar(int(register[2]))
+    return int(operand, 0) if _NUMBER.match(operand) else None

@@ -1,4 +1,4 @@
-"""Finding the ROCm debug agent, and the environment in which a program loads it.
+"""Finds the ROCm debug agent, and makes the environment in which a program loads it.
 
 Options and variables: rocr-debug-agent's user guide and agent_config.cpp. HSA_ENABLE_DEBUG=1 is
 asked for by the guide up to ROCm 7.0 and ignored since. AMD_COMGR_CACHE: amd_comgr's README. Caches
@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from ...errors import KinspectError
 
 LIBRARY = "librocm-debug-agent.so"
@@ -24,17 +22,13 @@ FAILED = 125
 _UNSAFE = re.compile(r"[\s%]")  # the agent splits its options at blanks and expands %
 
 
-class Agent(Struct, frozen=True):
-    """The library, and where it was looked for."""
-
-    path: Path
-
-
-def places(environ: Mapping[str, str], prefixes: Sequence[Path], root: Path) -> Iterator[Path]:
-    """Folders that the library may be in, most telling first.
+def library_folders(
+    environ: Mapping[str, str], prefixes: Sequence[Path], root: Path
+) -> Iterator[Path]:
+    """Yields the folders that the library may be in, the most specific first.
 
     Args:
-        environ: ROCM_PATH, HIP_PATH and LD_LIBRARY_PATH are looked at.
+        environ: an environment, for its ROCM_PATH, HIP_PATH and LD_LIBRARY_PATH.
         prefixes: Python environments, for the ROCm wheels in them.
         root: root of the file system.
     """
@@ -59,26 +53,30 @@ def _version(folder: Path) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", folder.name)))
 
 
-def find_agent(folders: Iterable[Path], own_path: Path | None = None) -> Agent:
-    """The library in the first folder that has it.
+def find_agent(folders: Iterable[Path], own_path: Path | None = None) -> Path:
+    """Finds the library.
+
+    Args:
+        folders: where to look; the first folder that has it counts.
+        own_path: the library that the user names, in place of the folders.
 
     Raises:
-        KinspectError: it is in none of them, or not where the user says.
+        KinspectError: it is in none of the folders, or not where the user says.
     """
     if own_path is not None:
         if own_path.is_file():
-            return Agent(own_path)
+            return own_path
         raise KinspectError(
             f"{own_path}: no such file", f"pass the {LIBRARY}.2 of your ROCm to --agent", FAILED
         )
-    looked = list(dict.fromkeys(folders))
-    for folder in looked:
+    searched = list(dict.fromkeys(folders))
+    for folder in searched:
         for name in _NAMES:
             if (folder / name).is_file():
-                return Agent(folder / name)
+                return folder / name
     raise KinspectError(
         f"the ROCm debug agent ({LIBRARY}.2) was not found; looked in"
-        f" {', '.join(map(str, looked))}",
+        f" {', '.join(map(str, searched))}",
         "install the package rocm-debug-agent, set ROCM_PATH or pass --agent PATH; a report made"
         " elsewhere is read by `kinspect fault import`",
         FAILED,
@@ -93,7 +91,7 @@ def options(
     precise: bool = False,
     every_object: bool = False,
 ) -> str:
-    """The value of ROCM_DEBUG_AGENT_OPTIONS.
+    """Returns the value of ROCM_DEBUG_AGENT_OPTIONS.
 
     Args:
         report: the file to write; `%p` in its name becomes the process's number in newer agents.
@@ -103,14 +101,14 @@ def options(
         every_object: all code objects, not those of the report alone; agents that don't know it
             save all anyway.
     """
-    words = [f"--output={report}", f"--save-code-objects={objects}", "--log-level=warning"]
+    arguments = [f"--output={report}", f"--save-code-objects={objects}", "--log-level=warning"]
     if every_wave:
-        words.append("--all")
+        arguments.append("--all")
     if precise:
-        words.append("--precise-memory")
+        arguments.append("--precise-memory")
     if every_object:
-        words.append("--load-all-code-objects")
-    return " ".join(words)
+        arguments.append("--load-all-code-objects")
+    return " ".join(arguments)
 
 
 def needs_no_quoting(path: Path) -> bool:
@@ -120,13 +118,13 @@ def needs_no_quoting(path: Path) -> bool:
 
 def environment(
     environ: Mapping[str, str],
-    agent: Agent,
+    agent: Path,
     agent_options: str,
     triton_cache: Path,
     *,
     memory_caches: bool = False,
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Returns the program's environment, and the user's settings that it replaces.
+) -> dict[str, str]:
+    """Returns the environment in which a program loads the agent.
 
     Args:
         environ: the user's.
@@ -136,8 +134,9 @@ def environment(
             and their code objects stay.
         memory_caches: whether device memory may be handed out in parts of larger blocks.
     """
-    changes = {
-        "HSA_TOOLS_LIB": str(agent.path),
+    run_environment = {
+        **environ,
+        "HSA_TOOLS_LIB": str(agent),
         "HSA_ENABLE_DEBUG": "1",
         "ROCM_DEBUG_AGENT_OPTIONS": agent_options,
         "TRITON_CACHE_DIR": str(triton_cache),
@@ -145,17 +144,21 @@ def environment(
         "AMD_COMGR_CACHE": "0",
     }
     if not memory_caches:
-        changes |= {"PYTORCH_NO_HIP_MEMORY_CACHING": "1", "HSA_DISABLE_FRAGMENT_ALLOCATOR": "1"}
-    run_environment = {**environ, **changes}
-    if not needs_no_quoting(agent.path):  # HSA_TOOLS_LIB is a list; the loader finds a bare name
-        run_environment["HSA_TOOLS_LIB"] = agent.path.name
+        run_environment["PYTORCH_NO_HIP_MEMORY_CACHING"] = "1"
+        run_environment["HSA_DISABLE_FRAGMENT_ALLOCATOR"] = "1"
+    if not needs_no_quoting(agent):  # HSA_TOOLS_LIB is a list; the loader finds a bare name
+        run_environment["HSA_TOOLS_LIB"] = agent.name
         earlier_path = environ.get("LD_LIBRARY_PATH")
         run_environment["LD_LIBRARY_PATH"] = (
-            f"{agent.path.parent}{os.pathsep + earlier_path if earlier_path else ''}"
+            f"{agent.parent}{os.pathsep + earlier_path if earlier_path else ''}"
         )
-    set_aside = tuple(
+    return run_environment
+
+
+def replaced_settings(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the settings of the user's tools, as NAME=VALUE, that `environment` replaces."""
+    return tuple(
         f"{name}={environ[name]}"
         for name in ("HSA_TOOLS_LIB", "ROCM_DEBUG_AGENT_OPTIONS")
         if environ.get(name)
     )
-    return run_environment, set_aside

@@ -1,4 +1,4 @@
-"""Parses the ROCm debug agent's report, line by line, and the runtime's own messages.
+"""Reads and parses the ROCm debug agent's report, line by line, and the runtime's own messages.
 
 Reports are long (65,000 lines for 250 waves) and mixed with a program's output. Lines are therefore
 recognised one by one, wherever they are, and registers are kept only for the first wave at each pc.
@@ -12,19 +12,31 @@ ROCm 6.4 the wave's line has no kernel; since 7 it has `kernel_code_entry` and `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from .values import AgentReport, Excerpt, Loaded, Message, Wave
+from ... import limits
+from ...errors import KinspectError
+from .values import AgentReport, Excerpt, LoadedCode, Message, Wave
 
 _HEX = r"0x[0-9a-fA-F]+"
+_BLANKS = " " * 64
+_MANY_BLANKS = re.compile(r"\s{65,}")
+
+# A wave, and the registers and memory after it.
 _WAVE = re.compile(rf"\bwave_(?P<id>\d+): pc=(?P<pc>{_HEX})(?P<rest>.*)")
 _STATE = re.compile(r"\((?:stopped, reason: (?P<reasons>[A-Z0-9_|]*)|(?P<running>running))\)")
 _ENTRY = re.compile(rf"\(kernel_code_entry=(?P<entry>{_HEX})(?:\s*<(?P<kernel>.*)>)?")
 _REGISTERS = re.compile(r"^\s*(?P<name>[\w -]+?) registers:\s*$")
 _REGISTER = re.compile(r"(?P<name>\w+): (?P<value>\[0\] .*|[0-9a-f]{8,})(?=\s|$)")
 _MEMORY = re.compile(r"^\s*(?:Local|Global) memory ")
+_MOST_JOINED = 12
+"""The most lines that a terminal or log may have broken the line of a wave into."""
+
+# A disassembly.
 _DISASSEMBLY = re.compile(r"\bDisassembly(?: for function (?P<name>.*))?:\s*$")
 _OBJECT = re.compile(r"^\s*code object: (?P<uri>\S.*?)\s*$")
 _LOADED = re.compile(rf"^\s*loaded at: \[(?P<first>{_HEX})[-,]\s*(?P<last>{_HEX})\]")
@@ -34,10 +46,8 @@ _CODE = re.compile(
 _SOURCE_FILE = re.compile(r"^(?P<file>\S.*):$")
 _SOURCE = re.compile(r"^(?P<number>\d+)(?P<text>\s.*)?$")
 _END = re.compile(r"\bEnd of disassembly\b")
-_BLANKS = " " * 64
-_MANY_BLANKS = re.compile(r"\s{65,}")
-_MOST_JOINED = 12  # most lines that a terminal or log may have broken the line of a wave into
 
+# Messages of the runtime.
 _FAULT = re.compile(
     r"memory access fault by GPU (?:node-)?(?P<gpu>\d+)\s*(?:\([^)]*\)\s*)?"
     rf"(?:on|at virtual) address (?P<address>{_HEX}|\(nil\))\.?\s*"
@@ -57,8 +67,59 @@ _HANG = re.compile(
     r"HW Exception by GPU (?:node-)?(?P<gpu>\d+).*?reason\s*:\s*(?P<reason>.*?)\s*$", re.IGNORECASE
 )
 _KERNEL = re.compile(r"^\s*Kernel Name:\s*(?P<name>\S.*?)\s*$")
+
+# Remarks of the agent.
 _WARNING = re.compile(r"\brocm-debug-agent: (?:warning|error): (?P<text>.*)$")
 _IMPRECISE = re.compile(r"Precise (?:memory|ALU exceptions) not supported.*")
+
+
+def report_files(path: Path) -> tuple[Path, ...]:
+    """Returns the files of a report: the file itself, or the reports and stderr in a run's folder.
+
+    Raises:
+        KinspectError: there are none.
+    """
+    if not path.exists():
+        raise KinspectError(f"{path}: no such file or folder", "name a saved report")
+    if not path.is_dir():
+        return (path,)
+    files = (*sorted(path.glob("report*.txt")), *sorted(path.glob("stderr.txt")))
+    if not files:
+        raise KinspectError(
+            f"{path}: no report*.txt or stderr.txt in it",
+            "name the file, or a folder that `kinspect fault -- command` made",
+        )
+    return files
+
+
+def read_reports(paths: Sequence[Path]) -> AgentReport:
+    """Reads saved reports as one, in order.
+
+    Raises:
+        KinspectError: a file can't be read, or no file holds a report or fault message.
+    """
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    with limits.reading(", ".join(map(str, paths)), size):
+        report = parse_report(_lines(paths))
+    if not report.waves and not report.messages and not report.excerpts:
+        names = ", ".join(map(str, paths))
+        raise KinspectError(
+            f"{names}: holds neither a report of the ROCm debug agent nor a fault message of the"
+            " runtime",
+            "pass what the program wrote to stderr, or the agent's --output file",
+        )
+    return report
+
+
+def _lines(paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        try:
+            with path.open(encoding="utf-8", errors="replace") as stream:
+                yield from stream
+        except OSError as error:
+            raise KinspectError(
+                f"{path}: cannot be read ({error.strerror})", "check the path"
+            ) from None
 
 
 def parse_report(lines: Iterable[str]) -> AgentReport:
@@ -67,11 +128,11 @@ def parse_report(lines: Iterable[str]) -> AgentReport:
     Args:
         lines: the lines, with or without line ends; other output may be between them.
     """
-    reader = _Reader()
+    parser = _ReportParser()
     for line in lines:
         # Patterns that begin with `\s*` take time quadratic in a run of blanks: shorten those.
-        reader.add(_MANY_BLANKS.sub(_BLANKS, line.rstrip("\r\n")))
-    return reader.result()
+        parser.add(_MANY_BLANKS.sub(_BLANKS, line.rstrip("\r\n")))
+    return parser.result()
 
 
 class _Disassembly(Struct):
@@ -87,7 +148,7 @@ class _Disassembly(Struct):
     source: list[tuple[str, int, str]] = field(default_factory=list)
 
 
-class _Reader:
+class _ReportParser:
     """Takes the lines of a report one by one and collects waves, code and messages."""
 
     def __init__(self) -> None:
@@ -139,8 +200,6 @@ class _Reader:
             notes=tuple(self._notes),
         )
 
-    # ------------------------------------------------------------------ waves
-
     def _wave(self, text: str) -> None:
         """Adds a wave; registers are stored for the first wave at each pc."""
         match = _WAVE.search(text)
@@ -175,8 +234,6 @@ class _Reader:
             self._registers.update((match["name"], match["value"].strip()) for match in matches)
         return True
 
-    # ------------------------------------------------------------------ code
-
     def _code(self, disassembly: _Disassembly, line: str) -> None:
         """Adds a line of a disassembly, which other output may interrupt."""
         if _END.search(line):
@@ -205,7 +262,7 @@ class _Reader:
         if disassembly is None or (disassembly.pc is None and not disassembly.uri):
             return
         loaded = (
-            Loaded(disassembly.uri, disassembly.first, disassembly.last)
+            LoadedCode(disassembly.uri, disassembly.first, disassembly.last)
             if disassembly.uri
             else None
         )
@@ -219,8 +276,6 @@ class _Reader:
         key = disassembly.pc if disassembly.pc is not None else disassembly.first
         self._excerpts.setdefault(key, excerpt)
 
-    # ------------------------------------------------------------------ messages
-
     def _message(self, line: str) -> None:
         """Adds a line outside of waves and code, if it is a message of the runtime or the agent."""
         text = line.strip()
@@ -228,20 +283,14 @@ class _Reader:
             pc = int(match["address"], 16)  # an excerpt that was copied without its header
             self._excerpts.setdefault(pc, Excerpt("", None, ((pc, match["text"]),), pc))
         elif match := _FAULT.search(text):
-            address = match["address"]
+            address = 0 if match["address"] == "(nil)" else int(match["address"], 16)
+            reason = match["reason"] or ""
             self._messages.append(
-                Message(
-                    kind="memory",
-                    text=text[match.start() :],
-                    gpu=match["gpu"],
-                    address=0 if address == "(nil)" else int(address, 16),
-                    reason=match["reason"] or "",
-                )
+                Message("memory", text[match.start() :], match["gpu"], address, reason)
             )
         elif match := _ERROR.search(text):
-            self._messages.append(
-                Message("memory", match[0], match["gpu"], int(match["address"], 16))
-            )
+            address = int(match["address"], 16)
+            self._messages.append(Message("memory", match[0], match["gpu"], address))
             if match["kernel"] and match["kernel"] != "<unknown>":
                 self._kernel = self._kernel or match["kernel"]
         elif match := _EVENT.search(text):
@@ -249,18 +298,11 @@ class _Reader:
         elif match := _PAGE.search(text):
             self._page(text, int(match["address"], 16))
         elif match := _HANG.search(text):
-            self._messages.append(
-                Message(
-                    kind="hang",
-                    text=text[match.start() :],
-                    gpu=match["gpu"],
-                    address=None,
-                    reason=match["reason"],
-                )
-            )
+            hang = Message("hang", text[match.start() :], match["gpu"], reason=match["reason"])
+            self._messages.append(hang)
         elif any(sign in text for sign in _QUEUE_SIGNS) and (match := _QUEUE.search(text)):
-            reason = match["reason"] or ""
-            self._messages.append(Message("queue", match["what"], reason=reason.strip(" .")))
+            reason = (match["reason"] or "").strip(" .")
+            self._messages.append(Message("queue", match["what"], reason=reason))
         elif match := _KERNEL.match(text):
             self._kernel = self._kernel or match["name"]
         elif match := _WARNING.search(text):
@@ -269,14 +311,9 @@ class _Reader:
             self._notes[f"the debug agent says: {match[0]}"] = None
 
     def _page(self, text: str, address: int) -> None:
+        """Adds the address of a faulting page to the message before it, or as one of its own."""
         latest = self._messages[-1] if self._messages else None
         if latest is not None and latest.kind == "memory" and latest.address is None:
-            self._messages[-1] = Message(
-                kind="memory",
-                text=latest.text,
-                gpu=latest.gpu,
-                address=address,
-                reason=latest.reason,
-            )
+            self._messages[-1] = replace(latest, address=address)
         else:
             self._messages.append(Message("memory", text, address=address))

@@ -1,4 +1,7 @@
-"""Values for a report of stopped waves, and for its explanation."""
+"""A report of stopped waves as the debug agent writes it, and its explanation.
+
+`AgentReport` holds what was read, `FaultReport` what was made of it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from ...model import SourceLoc
-
-# --------------------------------------------------------------------------- as reported
 
 
 class Message(Struct, frozen=True):
@@ -20,7 +21,7 @@ class Message(Struct, frozen=True):
         text: the line as written.
         gpu: the GPU's node as written.
         address: the accessed address, which the hardware rounds down to its page.
-        reason: the reason in the runtime's words.
+        reason: the reason as the runtime states it.
     """
 
     kind: str
@@ -30,7 +31,7 @@ class Message(Struct, frozen=True):
     reason: str = ""
 
 
-class Loaded(Struct, frozen=True):
+class LoadedCode(Struct, frozen=True):
     """A code object of the process: its URI, and its addresses from `first` to before `last`."""
 
     uri: str
@@ -50,7 +51,7 @@ class Excerpt(Struct, frozen=True):
     """
 
     function: str
-    loaded: Loaded | None
+    loaded: LoadedCode | None
     lines: tuple[tuple[int, str], ...]
     pc: int | None
     source: tuple[tuple[str, int, str], ...] = ()
@@ -83,9 +84,6 @@ class AgentReport(Struct, frozen=True):
     excerpts: Mapping[int, Excerpt] = field(default_factory=dict)
     kernel: str = ""
     notes: tuple[str, ...] = ()
-
-
-# --------------------------------------------------------------------------- as found out
 
 
 class CodeLine(Struct, frozen=True):

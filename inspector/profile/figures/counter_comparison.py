@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ...explain.profile_view import scaled
+from ...explain.quantities import scaled
 from ...model import KernelReport, number_of
 from ...recording import KernelProfile
 from .executed import rules

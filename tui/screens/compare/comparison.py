@@ -19,7 +19,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ....inspector.capture.resolving import resolve
-from ....inspector.compare.diff.reports import Options, diff_kernels, finished, text_of_artifacts
+from ....inspector.compare.diff.reports import (
+    DiffOptions,
+    diff_kernels,
+    finished,
+    text_of_artifacts,
+)
 from ....inspector.compare.diff.results import DiffReport, KernelDiff
 from ....inspector.compare.diff.tolerances import Tolerances
 from ....inspector.errors import KinspectError
@@ -57,7 +62,7 @@ def comparison_of(left: KernelReport, right: KernelReport) -> KernelComparison:
     labels = short_labels(left, right)
     pair = diff_kernels(left, right, tolerances, labels)
     report = DiffReport({}, *labels, (pair,))
-    pair = finished(report, Options(tolerances, most_isa=None), assembly_of).pairs[0]
+    pair = finished(report, DiffOptions(tolerances, most_isa=None), assembly_of).pairs[0]
     code = aligned(pair, assembly_of, source_reader())
     if code.rows:  # also of kernels that were read, whose code is not among their artifacts
         pair = replace(pair, code="seen")

@@ -8,8 +8,8 @@ from itertools import zip_longest
 
 from textual.content import Content
 
-from ....inspector.compare.diff import words as diff_words
-from ....inspector.compare.diff.results import Change, KernelDiff, Verdict, label_of
+from ....inspector.compare.diff import diff_view
+from ....inspector.compare.diff.results import FigureChange, KernelDiff, Verdict, label_of
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ...widgets.bars import Piece
@@ -79,9 +79,9 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
         code: the amount of differing code as text; "" where that is unknown.
         short: whether to leave out the lines that name the two kernels.
     """
-    summary = diff_words.in_short(pair)
+    summary = diff_view.in_short(pair)
     parts: list[Piece] = [
-        (f" {diff_words.VERDICT_WORDS[pair.verdict]} ", f"bold reverse {_COLOURS[pair.verdict]}"),
+        (f" {diff_view.VERDICT_WORDS[pair.verdict]} ", f"bold reverse {_COLOURS[pair.verdict]}"),
         (f"  {summary or 'nothing differs that is looked at'}\n", ""),
     ]
     if not short:
@@ -89,7 +89,7 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
     differences = differing(pair.left, pair.right)
     if differences:
         parts.append((", ".join(f"{n} {a} → {b}" for n, a, b in differences) + "\n", "$accent"))
-    stages = diff_words.stages(pair)
+    stages = diff_view.stages(pair)
     if stages:
         parts.append((f"{stages}\n", ""))
     if code:
@@ -130,7 +130,7 @@ def changes(pair: KernelDiff, width: int) -> Content:
     return Content.assemble(*parts).rstrip()
 
 
-def _lines(group: Sequence[Change], width: int, colour: str) -> Iterator[Piece]:
+def _lines(group: Sequence[FigureChange], width: int, colour: str) -> Iterator[Piece]:
     """Figures and reasons of changes, side by side or, where too narrow, one below the other."""
     heads = [_head(change) for change in group]
     widest = min(max(map(len, (head for head, _ in heads))), max(20, width // 2))
@@ -153,7 +153,7 @@ def _lines(group: Sequence[Change], width: int, colour: str) -> Iterator[Piece]:
             yield f"    {line}\n", _DIM
 
 
-def _head(change: Change) -> tuple[str, str]:
+def _head(change: FigureChange) -> tuple[str, str]:
     """A change's figures and reason, in the words of the text report."""
     head, reason = change.figures, change.reason
     loop = f" in {change.loop}" if change.loop is not None and change.loop not in head else ""
@@ -162,7 +162,7 @@ def _head(change: Change) -> tuple[str, str]:
     return head.strip() + loop, reason.strip()
 
 
-def _change_text(change: Change) -> str:
+def _change_text(change: FigureChange) -> str:
     return f"({view.show(change.left)} → {view.show(change.right)})"
 
 
@@ -174,9 +174,9 @@ def scorecards(pair: KernelDiff, width: int) -> Content:
     parts: list[Piece] = []
     for loops in pair.loops:
         rows = [
-            (name, _dash(left), _dash(right)) for name, left, right in diff_words.scorecards(loops)
+            (name, _dash(left), _dash(right)) for name, left, right in diff_view.scorecards(loops)
         ]
-        parts.append((f"{diff_words.loop_title(loops)}\n", "bold $accent"))
+        parts.append((f"{diff_view.loop_title(loops)}\n", "bold $accent"))
         name_width = min(max(len(name) for name, _, _ in rows), max(12, 2 * width // 5))
         room = max(6, (width - name_width - 2 * _GAP) // 2)
         heads = labels if max(map(len, labels)) <= room else ("A", "B")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from textual.content import Content
 
 from ....inspector.explain import view
-from ....inspector.explain.code import explain
+from ....inspector.explain.code import explanations
 from ....inspector.lint.rule import Rule
 from ....inspector.lint.schema import bundled_packs, load_packs
 from ....inspector.model import Finding
@@ -104,7 +104,7 @@ def _plain(fix: str) -> str:
 
 
 def _evidence(finding: Finding) -> Iterator[Piece]:
-    evidence = explain.evidence(finding, unit_of)
+    evidence = explanations.evidence(finding, unit_of)
     if not evidence:
         return
     yield _heading("Evidence")

@@ -11,7 +11,7 @@ from ...widgets.scorecard import Card, CardBlock, CardFact
 from .pane_text import SIGNS
 
 if TYPE_CHECKING:
-    from ....inspector.explain.code.reading import Reading
+    from ....inspector.explain.code.reading import KernelReading
     from .costs import Costs
 
 _MOST_LINES = 6
@@ -25,7 +25,7 @@ _VERDICTS = {
 }
 
 
-def loop_at(report: KernelReport, reading: Reading, line: int) -> LoopReport | None:
+def loop_at(report: KernelReport, reading: KernelReading, line: int) -> LoopReport | None:
     """The kernel's innermost loop at a line of its assembly."""
     function = reading.function
     if function is None or not function.line_first <= line + 1 <= function.line_last:
@@ -81,7 +81,7 @@ def _title(report: KernelReport, loop: LoopReport | None) -> str:
 
 
 def facts_of(
-    report: KernelReport, reading: Reading, kind: str, line: int, costs: Costs | None = None
+    report: KernelReport, reading: KernelReading, kind: str, line: int, costs: Costs | None = None
 ) -> CardBlock:
     """The facts about a line of one of the texts: findings, costs, instruction, accesses."""
     findings = reading.marks.findings(line, kind)
@@ -103,7 +103,7 @@ def _sentence(finding: Finding) -> str:
     return f"{finding.rule} {' '.join(finding.message.split())}"
 
 
-def _instruction(reading: Reading, line: int) -> Iterator[CardFact]:
+def _instruction(reading: KernelReading, line: int) -> Iterator[CardFact]:
     """The facts about an instruction: class, outstanding operations, waits and producers."""
     marks = reading.marks
     inst = marks.instruction(line)

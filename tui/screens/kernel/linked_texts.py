@@ -22,7 +22,7 @@ from .panes import Panes
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.links import Links
-    from ....inspector.explain.code.reading import Reading
+    from ....inspector.explain.code.reading import KernelReading
     from .costs import Costs
 
 _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
@@ -74,7 +74,7 @@ class LinkedTexts:
         self._first_position = (kernel.text, kernel.line)
         self.report: KernelReport | None = None
         self.loaded: LoadedTexts | None = None
-        self.reading: Reading | None = None
+        self.reading: KernelReading | None = None
         self.costs: Costs | None = None  # measured or counted costs of its lines
         self._load_number = 0  # of the latest load; results of earlier ones are dropped
         self._cards: dict[str | None, Card] = {}
@@ -201,7 +201,7 @@ class LinkedTexts:
             )
 
     def _take_reading(
-        self, load_number: int, result: tuple[Reading, LoadedTexts, Costs | None] | str
+        self, load_number: int, result: tuple[KernelReading, LoadedTexts, Costs | None] | str
     ) -> None:
         if load_number != self._load_number or not self._page.is_attached:
             return
@@ -220,7 +220,7 @@ class LinkedTexts:
         self.follow(self._panes.current)
 
     def _store_reading(
-        self, reading: Reading, loaded: LoadedTexts, costs: Costs | None
+        self, reading: KernelReading, loaded: LoadedTexts, costs: Costs | None
     ) -> set[str]:
         """Stores what was read; returns the kinds of texts it added, such as a disassembly."""
         former_lines = self.loaded.lines if self.loaded is not None else {}
@@ -328,7 +328,9 @@ class LinkedTexts:
         return self._cards[key]
 
 
-def _read(report: KernelReport, loaded: LoadedTexts) -> tuple[Reading, LoadedTexts, Costs | None]:
+def _read(
+    report: KernelReport, loaded: LoadedTexts
+) -> tuple[KernelReading, LoadedTexts, Costs | None]:
     """Reads what the analysis knows of the texts.
 
     Returns:

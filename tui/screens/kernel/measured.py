@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....inspector.explain import profile_view, view
+from ....inspector.explain import quantities, view
 from ....inspector.explain.code.links import Links
 from ....inspector.explain.view import HOT
 from ....inspector.model import KernelReport, LoopReport, MeasuredLine
@@ -137,16 +137,16 @@ def region_facts(report: KernelReport, loop: LoopReport | None) -> Iterator[Card
         for name, label in (("stall_cycles", "stall cycles"), ("samples", "samples")):
             metric = metrics.get(f"measured.{name}")
             if metric is not None and metric.value is not None:
-                yield CardFact("measured", f"{profile_view.scaled(metric.value)} {label}")
+                yield CardFact("measured", f"{quantities.scaled(metric.value)} {label}")
 
 
 def _amounts(cost: Stall | SourceCost) -> str:
     """A cost in stall cycles and samples, those that the recording has."""
     parts = []
     if cost.stall_cycles is not None:
-        parts.append(f"{profile_view.scaled(cost.stall_cycles)} stall cycles")
+        parts.append(f"{quantities.scaled(cost.stall_cycles)} stall cycles")
     if cost.samples is not None:
-        parts.append(f"{profile_view.scaled(cost.samples)} samples")
+        parts.append(f"{quantities.scaled(cost.samples)} samples")
     return ", ".join(parts)
 
 
@@ -162,9 +162,9 @@ def _instruction_figures(measured: MeasuredLine) -> Iterator[str]:
     )
     for number, meaning in figures:
         if number is not None:
-            yield f"  {profile_view.scaled(number):>9} {meaning}"
+            yield f"  {quantities.scaled(number):>9} {meaning}"
     total = sum(measured.reasons.values())
     for reason, count in sorted(measured.reasons.items(), key=lambda item: -item[1]):
         percent = f"{100 * count / total:.0f} %"
         name = reason.replace("_", " ")
-        yield f"  {profile_view.scaled(count):>9} samples not issued: {name} ({percent})"
+        yield f"  {quantities.scaled(count):>9} samples not issued: {name} ({percent})"

@@ -312,7 +312,7 @@ class KernelPage(Page):
     def _explanations(self, pane: Pane, line: int) -> Iterator[str]:
         """Texts on a line's costs, findings and instruction; some may be empty."""
         # Rules and instruction tables are read at their first use.
-        from ....inspector.explain.code.explain import explain_finding, explain_instruction
+        from ....inspector.explain.code.explanations import explain_finding, explain_instruction
         from ..findings.detail import rules, unit_of
 
         reading = self.texts.reading

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ....inspector.explain.code.spans import STRING, spans, style_of, within_strings
+from ....inspector.explain.code.highlighting import STRING, spans, style_of, within_strings
 from ....inspector.explain.view import HOT, WARM
 from ....inspector.model import Finding, KernelReport
 from ...widgets.code import Cell, Span, Text
 
 if TYPE_CHECKING:
-    from ....inspector.explain.code.marks import Marks
+    from ....inspector.explain.code.marks import LineMarks
     from .costs import Costs
 
 SIGNS: Mapping[str, str] = MappingProxyType({"error": "✗", "warning": "▲", "info": "•"})
@@ -64,7 +64,7 @@ def marked(
     lines: Sequence[str],
     folds: Mapping[int, int] | None,
     report: KernelReport,
-    marks: Marks | None,
+    marks: LineMarks | None,
     costs: Costs | None = None,
 ) -> tuple[Text, Gutter]:
     """A text of a reported kernel, with its gutter.
@@ -90,7 +90,9 @@ def marked(
     return Text(lines, _spans(kind, lines, isa_marks), gutter, gutter.width, folds), gutter
 
 
-def _spans(kind: str, lines: Sequence[str], marks: Marks | None) -> Callable[[int], Sequence[Span]]:
+def _spans(
+    kind: str, lines: Sequence[str], marks: LineMarks | None
+) -> Callable[[int], Sequence[Span]]:
     if kind == "source":
         within = within_strings(lines)
         return lambda line: spans(kind, lines[line], STRING if line in within else None)
@@ -117,7 +119,7 @@ class Gutter:
         marks: what is known of its lines.
     """
 
-    def __init__(self, lines: int, kind: str = "", marks: Marks | None = None) -> None:
+    def __init__(self, lines: int, kind: str = "", marks: LineMarks | None = None) -> None:
         self._digits = max(3, len(str(lines)))
         self._kind = kind
         self._marks = marks
@@ -173,7 +175,7 @@ class CodeGutter(Gutter):
         marks: what is known of its lines; while it is None, the columns are there but empty.
     """
 
-    def __init__(self, lines: int, report: KernelReport, marks: Marks | None) -> None:
+    def __init__(self, lines: int, report: KernelReport, marks: LineMarks | None) -> None:
         super().__init__(lines, "amdgcn", marks)
         waited = {wait.counter for wait in report.waits}
         self._counters = [name for name in COUNTERS if name in waited][:_MOST_COUNTERS]
@@ -216,7 +218,7 @@ class CodeGutter(Gutter):
         cells.append(("▎" if cls is not None else " ", style_of(cls or "")))
         return [*cells, (" ", "number")]
 
-    def _loops(self, marks: Marks, line: int) -> list[Cell]:
+    def _loops(self, marks: LineMarks, line: int) -> list[Cell]:
         depth = marks.depth(line)
         chain = self._chains.get(marks.loop(line) or "", ())
         cells: list[Cell] = []

@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from ....inspector.explain import profile_view, view
+from ....inspector.explain import profile_view, quantities, view
 from ....inspector.recording import KernelShape
 from ...widgets.bars import Piece, bar
 from ...widgets.table_rows import ColumnHead, TableRow
@@ -66,9 +66,7 @@ class ProfileColumn(Struct, frozen=True):
     def cell(self, row: KernelRow) -> tuple[Piece, ...]:
         """A row's figure."""
         known = self.form(row)
-        text, style = (
-            (f"{known} ", "") if known is not None else (f"{profile_view.UNKNOWN} ", "dim")
-        )
+        text, style = (f"{known} ", "") if known is not None else (f"{quantities.UNKNOWN} ", "dim")
         if not self.share:
             return ((text, style),)
         value = self.read(row)
@@ -82,24 +80,24 @@ def _time(row: KernelRow, name: str) -> float | None:
     if row.kernel is None:
         return row.number(f"measured.duration.{name}")
     if name == "total":
-        return profile_view.total(row.kernel)
-    return profile_view.timed(row.kernel, name)
+        return row.kernel.total_ns
+    return profile_view.statistic(row.kernel, name)
 
 
 def _spread(row: KernelRow) -> str | None:
     """The least and the most time of a dispatch."""
     if row.kernel is not None:
         times = row.kernel.duration
-        return profile_view.spread(times) if times is not None else None
+        return profile_view.time_range(times) if times is not None else None
     shortest, longest = _time(row, "min"), _time(row, "max")
     if shortest is None or longest is None:
         return None
-    return f"{profile_view.duration(shortest)} … {profile_view.duration(longest)}"
+    return f"{quantities.duration(shortest)} … {quantities.duration(longest)}"
 
 
 def _dispatches(row: KernelRow) -> float | None:
     if row.kernel is not None:
-        return profile_view.launches(row.kernel)
+        return profile_view.launch_count(row.kernel)
     return row.number("measured.dispatches")
 
 
@@ -119,12 +117,12 @@ def _static(name: str, row: KernelRow) -> Value:
 
 def _duration_text(name: str, row: KernelRow) -> str | None:
     time = _time(row, name)
-    return profile_view.duration(time) if time is not None else None
+    return quantities.duration(time) if time is not None else None
 
 
 def _scaled_text(read: Read, row: KernelRow) -> str | None:
     value = read(row)
-    return value if value is None or isinstance(value, str) else profile_view.scaled(value)
+    return value if value is None or isinstance(value, str) else quantities.scaled(value)
 
 
 def _percent_text(name: str, row: KernelRow) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ....inspector.explain import loop_view, occupancy_view, profile_view, view
+from ....inspector.explain import loop_view, occupancy_view, profile_view, quantities, view
 from ....inspector.model import KernelReport, LoopReport, Metric
 from ....inspector.profile.figures import counter_comparison
 from ....inspector.profile.placing.stalls import Stall, stalls
@@ -37,8 +37,8 @@ def of_kernel(
     if row.tried:
         title.append(("   tried by an autotuner, not kept", "warning"))
     yield title
-    yield from wrapped(profile_view.launch(kernel), width, "dim", "  ", "    ")
-    yield from wrapped(profile_view.dispatches(kernel), width, "", "  ", "    ")
+    yield from wrapped(profile_view.launch_text(kernel), width, "dim", "  ", "    ")
+    yield from wrapped(profile_view.dispatch_text(kernel), width, "", "  ", "    ")
     yield from _matched(kernel, profile, width)
     stall_costs = stalls(report) if report is not None else []
     if stall_costs:
@@ -65,7 +65,7 @@ def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[St
     elif match.verdict == "none":
         sentence, reasons = "; ".join(reasons[:_SUMMED_UP]), reasons[_SUMMED_UP:]
     else:
-        sentence = profile_view.matched(kernel, profile)
+        sentence = profile_view.match_text(kernel, profile)
     sign, style = SIGNS[match.verdict]
     yield BLANK
     yield from wrapped(f"{sign}analysed: {sentence or match.verdict}", width, style, "  ", "    ")
@@ -118,7 +118,7 @@ def _bar(share: float | None) -> Piece:
 
 
 def _amount(number: int | None) -> Piece:
-    return (profile_view.scaled(number) if number is not None else "", "")
+    return (quantities.scaled(number) if number is not None else "", "")
 
 
 def _metrics(
@@ -132,9 +132,9 @@ def _metrics(
             (row.value, "name"),
             (row.unit, "dim"),
             (row.static, "info"),
-            (profile_view.short(row.note), "dim"),
+            (profile_view.short_note(row.note), "dim"),
         )
-        for row in profile_view.rows(metrics, static)
+        for row in profile_view.measured_rows(metrics, static)
     ]
     if rows:
         yield BLANK
@@ -145,7 +145,7 @@ def _metrics(
 def _counters(kernel: KernelProfile, width: int) -> Iterator[StyledLine]:
     rows = [
         ((name, ""), (mean, "name"), (spread, "dim"))
-        for name, mean, spread in profile_view.counters(kernel)
+        for name, mean, spread in profile_view.counter_rows(kernel)
     ]
     if rows:
         yield BLANK
@@ -188,13 +188,13 @@ def _loop(loop: LoopReport, width: int) -> Iterator[StyledLine]:
     yield from wrapped(scorecard, width, "dim", "    ", "    ")
     metric = loop.metrics.get("measured.stall_share")
     if metric is not None:
-        text = f"measured: {profile_view.scaled(metric.value)} {metric.unit} of the kernel's stalls"
+        text = f"measured: {quantities.scaled(metric.value)} {metric.unit} of the kernel's stalls"
         yield from wrapped(text, width, "warning", "    ", "    ")
 
 
 def of_report(report: KernelReport, width: int) -> Iterator[StyledLine]:
     """Everything measured of a saved report's kernel and its loops, beside the static figures."""
-    yield ((f"{report.name}  {report.arch or profile_view.UNKNOWN}", "title"),)
+    yield ((f"{report.name}  {report.arch or quantities.UNKNOWN}", "title"),)
     yield from _figures(report.metrics, width)
     for text in occupancy_view.occupancy_lines(report):
         yield from wrapped(text, width, "dim", "  ", "    ")
@@ -218,9 +218,9 @@ def _figures(metrics: Mapping[str, Metric], width: int) -> Iterator[StyledLine]:
     rows = [
         (
             (name, ""),
-            (profile_view.scaled(m.value), "name"),
+            (quantities.scaled(m.value), "name"),
             (m.unit, "dim"),
-            (profile_view.short(m.note), "dim"),
+            (profile_view.short_note(m.note), "dim"),
         )
         for name, m in measured_metrics(metrics).items()
     ]

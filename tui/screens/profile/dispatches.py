@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ....inspector.explain import profile_view
+from ....inspector.explain import quantities
 from ....inspector.recording import NONE, KernelProfile, Recording
 from ...widgets.bars import Piece
 from ...widgets.table_rows import ColumnHead, TableRow
@@ -92,16 +92,16 @@ def row(dispatches: DispatchList, recording: Recording, index: int) -> TableRow:
     is_warmup = number in dispatches.warmups
     label = table.number[number]
     name_cell: tuple[Piece, ...] = (
-        (f" {label if label != NONE else profile_view.UNKNOWN}", "name"),
+        (f" {label if label != NONE else quantities.UNKNOWN}", "name"),
         ("  warm-up" if is_warmup else "", "warning"),
     )
     cells = (
-        f"+{profile_view.duration(start - dispatches.origin)}"
+        f"+{quantities.duration(start - dispatches.origin)}"
         if start != NONE
-        else profile_view.UNKNOWN,
-        profile_view.duration(end - start) if is_timed else profile_view.UNKNOWN,
-        profile_view.triple(shape.grid, shape.grid_size),
-        str(queue) if queue != NONE else profile_view.UNKNOWN,
+        else quantities.UNKNOWN,
+        quantities.duration(end - start) if is_timed else quantities.UNKNOWN,
+        quantities.dimensions(shape.grid, shape.grid_size),
+        str(queue) if queue != NONE else quantities.UNKNOWN,
         recording.parts[part].name if 0 <= part < len(recording.parts) else "",
     )
     return TableRow(name_cell, tuple(((text, ""),) for text in cells))

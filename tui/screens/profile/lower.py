@@ -142,7 +142,7 @@ class Lower(Vertical):
         for name, label in _TABS.items():
             if self.offers(name) and (name != DETAIL or self._shown.row is not None):
                 pieces.append((f" {label} ", "here" if name == view else "dim"))
-        autotuned = profile_view.autotuned(profile) if profile is not None else ""
+        autotuned = profile_view.autotune_text(profile) if profile is not None else ""
         if autotuned and not self._shown.tried:
             pieces.append((f"   {autotuned}: a shows them", "dim"))
         unbroken(self.query_one("#tabs", Static), [pieces])

@@ -10,7 +10,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.events import Resize
 from textual.widgets import Input, Static
 
-from ....inspector.explain import profile_view
+from ....inspector.explain import profile_view, quantities
 from ....inspector.explain.view import plural
 from ....inspector.model import KernelReport
 from ....inspector.profile.placing.stalls import stalls
@@ -122,9 +122,7 @@ class ProfilePage(Page):
             return f"{count} of {len(self.session.entries)} kernels measured" if count else ""
         kernels = plural(len(profile_view.main_kernels(self._profile)), "kernel")
         total_ns = self._profile.total_ns
-        return (
-            f"{kernels} in {profile_view.duration(total_ns)}" if total_ns is not None else kernels
-        )
+        return f"{kernels} in {quantities.duration(total_ns)}" if total_ns is not None else kernels
 
     def session_changed(self) -> None:
         """Rebuilds the table; the cursor stays on its kernel."""
@@ -292,7 +290,7 @@ class ProfilePage(Page):
             return "nothing was analysed beside this recording: kinspect tui RUN TARGET"
         if kernel.match.is_decided:
             return "the analysed kernel is not open yet"
-        return profile_view.matched(kernel, profile) or "no analysed kernel is this one"
+        return profile_view.match_text(kernel, profile) or "no analysed kernel is this one"
 
     def action_view(self, name: str) -> None:
         """Shows a view in the lower half; if it is shown already, the kernel's details."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ....inspector.explain import profile_view, recording_view, view
+from ....inspector.explain import profile_view, quantities, recording_view, view
 from ....inspector.model import ErrorRecord
 from ....inspector.recording import Part, Profile
 from ...widgets.bars import Piece
@@ -69,40 +69,42 @@ def is_incomplete(part: Part) -> bool:
 def header(profile: Profile) -> tuple[StyledLine, StyledLine]:
     """Two lines: profiler, devices, command, path; then failed parts, errors, notes, others."""
     run = profile.recording
-    recording_line: list[Piece] = [(f" {recording_view.tool(profile) or 'a recording'}", "name")]
-    recording_line += [(f"  {device}", "") for device in recording_view.agents(profile)]
+    recording_line: list[Piece] = [
+        (f" {recording_view.profiler_text(profile) or 'a recording'}", "name")
+    ]
+    recording_line += [(f"  {device}", "") for device in recording_view.gpu_texts(profile)]
     if run.command:
         recording_line.append((f"  $ {' '.join(run.command)}", "dim"))
     recording_line.append((f"  {run.path}", "dim"))
     state_line: list[Piece] = [(" ", "")]
     incomplete = [part for part in run.parts if is_incomplete(part)]
     complete = [part for part in run.parts if not is_incomplete(part)]
-    state_line += [(f"{recording_view.part(part)}  ", "warning") for part in incomplete]
+    state_line += [(f"{recording_view.part_text(part)}  ", "warning") for part in incomplete]
     errors, notes = errors_of(profile), notes_of(profile)
     if errors:
         state_line.append((f"{view.plural(len(errors), 'error')}  ", "error"))
     if notes:
         state_line.append((f"{view.plural(len(notes), 'note')}  ", "dim"))
-    state_line += [(f"{recording_view.part(part)}  ", "dim") for part in complete]
-    state_line += [(f"{recording_view.trace(trace)}  ", "dim") for trace in run.traces]
+    state_line += [(f"{recording_view.part_text(part)}  ", "dim") for part in complete]
+    state_line += [(f"{recording_view.trace_text(trace)}  ", "dim") for trace in run.traces]
     return recording_line, state_line
 
 
 def all_lines(profile: Profile, width: int) -> Iterator[StyledLine]:
     """All lines about a recording that belong to no single kernel."""
     run = profile.recording
-    yield ((recording_view.tool(profile) or "Recording", "title"),)
+    yield ((recording_view.profiler_text(profile) or "Recording", "title"),)
     yield from wrapped(run.path, width, "", "  ", "    ")
-    for device in recording_view.agents(profile):
+    for device in recording_view.gpu_texts(profile):
         yield from wrapped(device, width, "", "  ", "    ")
     if run.command:
         yield from wrapped(f"$ {' '.join(run.command)}", width, "dim", "  ", "    ")
     for part in run.parts:
         style = "warning" if is_incomplete(part) else "dim"
-        yield from wrapped(recording_view.part(part), width, style, "  ", "    ")
+        yield from wrapped(recording_view.part_text(part), width, style, "  ", "    ")
     for trace in run.traces:
-        yield from wrapped(recording_view.trace(trace), width, "dim", "  ", "    ")
-    autotuned = profile_view.autotuned(profile)
+        yield from wrapped(recording_view.trace_text(trace), width, "dim", "  ", "    ")
+    autotuned = profile_view.autotune_text(profile)
     if autotuned:
         yield from wrapped(autotuned, width, "dim", "  ", "    ")
     if errors_of(profile):
@@ -124,7 +126,7 @@ def all_lines(profile: Profile, width: int) -> Iterator[StyledLine]:
 
 def _samples(profile: Profile, width: int) -> Iterator[StyledLine]:
     """A table of samples in kernels that were not analysed, as the profiler describes them."""
-    samples = recording_view.sampled(profile, _MAX_SAMPLES)
+    samples = recording_view.unplaced_samples(profile, _MAX_SAMPLES)
     if not samples:
         return
     rows = [
@@ -151,9 +153,9 @@ def _summary(profile: Profile, width: int) -> Iterator[StyledLine]:
         return
     rows = [
         (
-            (profile_view.duration(total.total_ns), "name"),
+            (quantities.duration(total.total_ns), "name"),
             (f"{total.calls:,}", ""),
-            (profile_view.duration(total.mean_ns), ""),
+            (quantities.duration(total.mean_ns), ""),
             (total.name, ""),
         )
         for total in sorted(totals, key=lambda total: -total.total_ns)

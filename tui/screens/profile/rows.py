@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ....inspector.explain import profile_view, recording_view
+from ....inspector.explain import quantities, recording_view
 from ....inspector.model import KernelReport, Metric, MetricValue
 from ....inspector.recording import KernelProfile, Profile
 from ...session import SessionKernel
@@ -80,7 +80,7 @@ def has_measured(report: KernelReport) -> bool:
 def of_profile(profile: Profile) -> list[KernelRow]:
     """The kernels of a recording, in its order: the most time first."""
     names = Counter(kernel.name for kernel in profile.kernels)
-    devices = recording_view.devices(profile)
+    devices = recording_view.device_names(profile)
 
     def distinction(kernel: KernelProfile) -> str:
         number = kernel.id.removeprefix(kernel.name) if names[kernel.name] > 1 else ""
@@ -105,7 +105,7 @@ def of_reports(entries: Iterable[SessionKernel]) -> list[KernelRow]:
             entry.key,
             entry.report.name,
             " ".join(
-                part for part in (entry.report.arch or profile_view.UNKNOWN, entry.case) if part
+                part for part in (entry.report.arch or quantities.UNKNOWN, entry.case) if part
             ),
             measured_metrics(entry.report.metrics),
             entry=entry,

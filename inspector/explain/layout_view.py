@@ -1,4 +1,8 @@
-"""Words for pictures of layouts, the same in every format: titles, legends, labels of cells."""
+"""Texts for pictures of layouts, the same in every format.
+
+Titles and legends, labels of cells, and the tool tips of single cells: of tensors in registers
+first, then of buffers in LDS.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,14 @@ from msgspec import Struct
 
 from ..model import Layout
 from ..ttgir.holders import Holder
-from .layout_picture import Cell, LdsPicture, LdsRow, RegisterPicture, TileGrid
+from .lds_picture import BANK_BYTES, LdsPicture, LdsRow
+from .register_picture import LaneCell, RegisterPicture, TileGrid
 from .view import plural
 
 PLANES = "That is the plane of the leading coordinates 0; the others differ by:"
 UNKNOWN_LAYOUT = "a picture of this layout is not known"
+_MOST_PLANES = 8
+"""Planes of a buffer whose first byte is named."""
 
 
 def alias_of(layout: Layout) -> str:
@@ -24,13 +31,12 @@ def alias_of(layout: Layout) -> str:
 
 def described(layout: Layout) -> list[str]:
     """A layout's kind, then each of its parameters: `blocked`, `order [1,0]`."""
-    words = [layout.kind]
-    for name, value in layout.params.items():
-        words.append(f"{name} {_parameter(value)}")
+    parts = [layout.kind]
+    parts += [f"{name} {_parameter(value)}" for name, value in layout.params.items()]
     if layout.parent is not None:
         first, *others = described(layout.parent)
-        words += [f"of {first}", *others]
-    return words
+        parts += [f"of {first}", *others]
+    return parts
 
 
 def _parameter(value: Any) -> str:
@@ -55,15 +61,12 @@ def ranges(numbers: Sequence[int]) -> str:
     return ",".join(texts) if len(texts) < 3 else f"{texts[0]},{texts[1]},…"
 
 
-def times(n: int) -> str:
+def times(count: int) -> str:
     """`once`, `twice`, `8 times`."""
-    return {1: "once", 2: "twice"}.get(n, f"{n} times")
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-# --------------------------------------------------------------------------- registers
-
-
-def holding(picture: RegisterPicture) -> str:
+def holders_text(picture: RegisterPicture) -> str:
     """How many waves, lanes and elements there are, and how often each element is held."""
     text = (
         f"{plural(picture.waves, 'wave')} × {picture.lanes} lanes × "
@@ -132,7 +135,7 @@ class CellLabels(Struct, frozen=True):
         return names
 
 
-def cell_labels(cells: Iterable[Cell]) -> CellLabels:
+def cell_labels(cells: Iterable[LaneCell]) -> CellLabels:
     """The labels that tell the cells of a tile apart."""
     holders = [cell.holder for cell in cells]
     return CellLabels(
@@ -202,60 +205,6 @@ def plane_label(where: Sequence[int], holder: Holder) -> str:
     return f"[{','.join(map(str, where))}]: {', '.join(parts) or 'as drawn'}"
 
 
-# --------------------------------------------------------------------------- LDS
-
-
-def buffer_title(picture: LdsPicture) -> list[str]:
-    """Lines that say what the picture of a buffer shows."""
-    padding = picture.span - prod(picture.shape) * picture.bits // 8
-    text = f"{extent(picture.shape)} elements of {picture.bits} bits, {picture.span:,} bytes of LDS"
-    if padding:
-        text += f", of them {padding:,} of padding"
-    if picture.copies > 1:
-        text += f"; {picture.copies} copies, one after the other"
-    lines = [text]
-    bank = "" if picture.banks is None else f" of {picture.banks}"
-    number = "byte" if picture.banks is None else "bank"
-    row = "" if picture.slow is None else f"; a row is one index of dim {picture.slow}"
-    across = -(-picture.cell_bytes // 4)
-    lines.append(
-        f"A cell is {plural(picture.cell, 'element')} along dim {picture.fast}, "
-        f"{picture.cell_bytes} bytes: the {number}{bank} where it begins"
-        + (f", the first of {across}" if across > 1 and picture.banks is not None else "")
-        + row
-        + "."
-        + ("" if picture.banks is None else " Banks count from where the buffer begins.")
-    )
-    if len(picture.patterns) < len(picture.rows):
-        drawn = len(picture.patterns)
-        lines.append(f"Rows in the same banks are drawn once: {drawn} of {len(picture.rows)}.")
-    return lines
-
-
-def row_numbers(rows: Sequence[int]) -> str:
-    """`0,17,34,51`, `0,8,…,56`."""
-    if len(rows) <= 4:
-        return ",".join(map(str, rows))
-    return f"{rows[0]},{rows[1]},…,{rows[-1]}"
-
-
-def planes_of_buffer(picture: LdsPicture) -> str:
-    """The bytes at which the planes of leading dimensions begin; "" where there is only one."""
-    if len(picture.planes) < 2:
-        return ""
-    places = ", ".join(
-        f"[{','.join(map(str, where))}] {start:,}" for where, start in picture.planes[:_MOST_PLANES]
-    )
-    more = ", …" if len(picture.planes) > _MOST_PLANES else ""
-    return f"Planes of the other dimensions begin at byte: {places}{more}"
-
-
-_MOST_PLANES = 8
-
-
-# --------------------------------------------------------------------------- tool tips
-
-
 def _coordinates(first: Sequence[int], sizes: Sequence[int]) -> str:
     """Rows and columns of a block, `rows 4–7, column 3`; of a vector `elements 4–7`."""
     parts = []
@@ -265,7 +214,7 @@ def _coordinates(first: Sequence[int], sizes: Sequence[int]) -> str:
     return ", ".join(parts)
 
 
-def cell_tip(picture: RegisterPicture, cell: Cell) -> str:
+def cell_tip(picture: RegisterPicture, cell: LaneCell) -> str:
     """The wave, lane and registers that hold a cell of the first tile."""
     registers = sorted(number ^ cell.holder.register for number in picture.cell_registers)
     return (
@@ -274,12 +223,59 @@ def cell_tip(picture: RegisterPicture, cell: Cell) -> str:
     )
 
 
-def tile_tip(picture: RegisterPicture, grid: TileGrid, cell: Cell) -> str:
+def tile_tip(picture: RegisterPicture, grid: TileGrid, cell: LaneCell) -> str:
     """The wave and registers that hold a tile, or a block of tiles."""
     sizes = [size * count for size, count in zip(picture.tile, grid.tiles, strict=True)]
     registers = sorted(number ^ cell.holder.register for number in grid.registers)
     where = _coordinates(cell.first[-2:], sizes)
     return f"{where}: wave {cell.holder.warp}, r{ranges(registers)}"
+
+
+def buffer_titles(picture: LdsPicture) -> list[str]:
+    """Returns sentences on a buffer: its size, what a cell shows, and which rows are drawn."""
+    padding = picture.span - prod(picture.shape) * picture.bits // 8
+    size = f"{extent(picture.shape)} elements of {picture.bits} bits, {picture.span:,} bytes of LDS"
+    if padding:
+        size += f", of them {padding:,} of padding"
+    if picture.copies > 1:
+        size += f"; {picture.copies} copies, one after the other"
+    sentences = [size, _cell_sentence(picture)]
+    drawn = len(picture.patterns)
+    if drawn < len(picture.rows):
+        sentences.append(f"Rows in the same banks are drawn once: {drawn} of {len(picture.rows)}.")
+    return sentences
+
+
+def _cell_sentence(picture: LdsPicture) -> str:
+    """Says what a cell of a buffer is, and what the number in it counts."""
+    cell = f"{plural(picture.cell, 'element')} along dim {picture.fast}, {picture.cell_bytes} bytes"
+    row = "" if picture.slow is None else f"; a row is one index of dim {picture.slow}"
+    if picture.banks is None:
+        return f"A cell is {cell}: the byte where it begins{row}."
+    across = -(-picture.cell_bytes // BANK_BYTES)
+    first = f", the first of {across}" if across > 1 else ""
+    return (
+        f"A cell is {cell}: the bank of {picture.banks} where it begins{first}{row}. Banks count"
+        " from where the buffer begins."
+    )
+
+
+def row_numbers(rows: Sequence[int]) -> str:
+    """`0,17,34,51`, `0,8,…,56`."""
+    if len(rows) <= 4:
+        return ",".join(map(str, rows))
+    return f"{rows[0]},{rows[1]},…,{rows[-1]}"
+
+
+def buffer_planes(picture: LdsPicture) -> str:
+    """The bytes at which the planes of leading dimensions begin; "" where there is only one."""
+    if len(picture.planes) < 2:
+        return ""
+    places = ", ".join(
+        f"[{','.join(map(str, where))}] {start:,}" for where, start in picture.planes[:_MOST_PLANES]
+    )
+    more = ", …" if len(picture.planes) > _MOST_PLANES else ""
+    return f"Planes of the other dimensions begin at byte: {places}{more}"
 
 
 def byte_tip(picture: LdsPicture, row: LdsRow, cell_index: int) -> str:

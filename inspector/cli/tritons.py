@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..compare.tritons import BuildsReport, compare_builds
-from ..compile.tritons import resolve
 from ..errors import KinspectError
 from ..pipeline.jobs import Request
 from .options import result_stream
-from .progress import counting
+from .progress import counting, print_error, problem
 
 FORMATS = ("text", "json")
-
-
-def python_of(python: str | None, tritons: Sequence[str]) -> str | None:
-    """Returns the interpreter that `--python` or a single `--triton` names; None if neither does.
-
-    Raises:
-        KinspectError: an unknown label, or both options are given.
-    """
-    if not tritons:
-        return python
-    if python is not None:
-        raise KinspectError(
-            "--python and --triton name the same thing", "name the interpreters with --triton alone"
-        )
-    return resolve(tritons[0]).python
 
 
 def compare_tritons(
@@ -46,18 +29,15 @@ def compare_tritons(
         )
     with counting() as progress:
         report = compare_builds(request, tritons, progress)
-    from ..formats import compare
+    from ..formats import tritons as formats
 
     with result_stream(output) as stream:
-        (compare.write_json if form == "json" else compare.write_text)(report, stream)
+        (formats.write_json if form == "json" else formats.write_text)(report, stream)
     return _status(report)
 
 
 def _status(report: BuildsReport) -> int:
     for error in report.errors:
-        where = " ".join(part for part in (error.file, error.kernel) if part)
-        hint = f"; {error.hint}" if error.hint else ""
-        line = " ".join(f"{where}: {error.stage}: {error.message}{hint}".split())
-        sys.stderr.write(f"kinspect: error: {line}\n")
+        print_error(problem(error))
     failed = any(kernel.comparison is None for kernel in report.kernels)
     return 2 if report.errors or failed else 0

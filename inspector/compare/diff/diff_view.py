@@ -9,8 +9,8 @@ from ...explain import loop_view, view
 from ...model import LoopReport, value_of
 from .results import (
     Alone,
-    Change,
     DiffReport,
+    FigureChange,
     IsaDifference,
     KernelDiff,
     LoopPair,
@@ -89,7 +89,7 @@ def in_short(pair: KernelDiff) -> str:
     return "" if pair.verdict == "same" else "the code differs, no figure does"
 
 
-def _brief(change: Change) -> str:
+def _brief(change: FigureChange) -> str:
     if change.judgement == "unknown":
         return f"{change.name} unknown"
     return change.figures.partition(" (")[0]

@@ -12,7 +12,9 @@ from ..view import plural
 from .meanings import meaning
 
 _NO_UNITS = ("bool", "name", "mapping")
-_VERDICTS: Mapping[str, str] = {
+_TRAITS = frozenset({"transcendental", "packed", "sparse", "scaled", "dual", "transpose"})
+"""The traits of instructions that are worth a word."""
+_WAIT_VERDICTS: Mapping[str, str] = {
     "needed": "needed: a register that it waits for is used after it",
     "ordering": "for order: a barrier, a fence or a store comes after it",
     "over-strict": "stricter than it has to be",
@@ -21,7 +23,7 @@ _VERDICTS: Mapping[str, str] = {
 }
 
 
-class Reference(Protocol):
+class CitedDocument(Protocol):
     """A document that a rule rests on."""
 
     @property
@@ -30,7 +32,7 @@ class Reference(Protocol):
     def url(self) -> str: ...
 
 
-class RuleText(Protocol):
+class ExplainedRule(Protocol):
     """The parts of a rule that explain its findings."""
 
     @property
@@ -40,7 +42,7 @@ class RuleText(Protocol):
     @property
     def explain(self) -> str: ...
     @property
-    def references(self) -> Sequence[Reference]: ...
+    def references(self) -> Sequence[CitedDocument]: ...
 
 
 def explain_instruction(
@@ -76,7 +78,7 @@ def explain_instruction(
 
 def explain_finding(
     finding: Finding,
-    rules: Mapping[str, RuleText] | None = None,
+    rules: Mapping[str, ExplainedRule] | None = None,
     unit_of: Callable[[str], str] | None = None,
 ) -> str:
     """Explains a finding: its message, cause, remedy, evidence, locations and references.
@@ -142,9 +144,6 @@ def _class_lines(inst: Instruction) -> list[str]:
     return lines
 
 
-_TRAITS = frozenset({"transcendental", "packed", "sparse", "scaled", "dual", "transpose"})
-
-
 def _cycle_lines(inst: Instruction, machine: Machine | None) -> list[str]:
     """The cycles for which a matrix or vector instruction occupies its unit."""
     if machine is None:
@@ -202,7 +201,7 @@ def _kernel_lines(inst: Instruction, report: KernelReport) -> list[str]:
 
 def _wait_lines(wait: WaitOp) -> list[str]:
     """A wait's verdict, a sufficient count, the producers, and the slack before the wait."""
-    verdict = _VERDICTS.get(wait.verdict or "", "")
+    verdict = _WAIT_VERDICTS.get(wait.verdict or "", "")
     lines = [f"{wait.counter} ≤ {wait.n}: {verdict}" if verdict else f"{wait.counter} ≤ {wait.n}"]
     if wait.verdict == "over-strict":
         lines.append(

@@ -1,4 +1,4 @@
-"""Reads what an HTML page shows beside a kernel's report: occupancy levels, code, source lines."""
+"""The kernels of an HTML page: reports with their occupancy levels, code and source lines."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from ...pipeline.analysis import source_reader
 
 MOST_IN_FULL = 60
 """Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
+_MOST_BYTES = 64 << 20
+"""A larger file of assembly is not read."""
 
 
-class Level(Struct, frozen=True):
+class OccupancyLevel(Struct, frozen=True):
     """A reachable occupancy, waves/EU, and the most VGPRs and LDS bytes that still reach it.
 
     None: the resource does not limit here.
@@ -28,33 +30,30 @@ class Level(Struct, frozen=True):
     lds_bytes: int | None
 
 
-class DrawnKernel(Struct, frozen=True):
-    """A kernel with its occupancy levels, highest first, and its code.
+class PageKernel(Struct, frozen=True):
+    """A kernel as the page shows it: with its occupancy levels, highest first, and its code.
 
     `code` holds lines of the assembly by number (1-based); `source` those of the user's files by
     (file, line).
     """
 
     kernel: KernelReport
-    levels: tuple[Level, ...] = ()
+    levels: tuple[OccupancyLevel, ...] = ()
     code: Mapping[int, str] = field(default_factory=dict)
     source: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
-_MOST_BYTES = 64 << 20
-
-
-def shown(reports: Iterable[KernelReport]) -> list[DrawnKernel]:
+def page_kernels(reports: Iterable[KernelReport]) -> list[PageKernel]:
     """Adds levels and code to kernels; files that are gone from the disk are left out.
 
     Only those that the page shows in full have code: a library's file may hold thousands of them.
     """
     read = source_reader()
-    drawn_kernels = []
+    kernels = []
     files: dict[Path, Mapping[int, str]] = {}  # several kernels may be in one
     for number, report in enumerate(reports):
         if number >= MOST_IN_FULL:
-            drawn_kernels.append(DrawnKernel(report))
+            kernels.append(PageKernel(report))
             continue
         places = {
             (line.source.file, line.source.line): line.source
@@ -62,18 +61,18 @@ def shown(reports: Iterable[KernelReport]) -> list[DrawnKernel]:
             if line.source is not None
         }
         texts = {key: read(location) for key, location in places.items()}
-        drawn_kernels.append(
-            DrawnKernel(
+        kernels.append(
+            PageKernel(
                 report,
-                levels(report),
+                occupancy_levels(report),
                 _code(report, files),
                 {key: text for key, text in texts.items() if text is not None},
             )
         )
-    return drawn_kernels
+    return kernels
 
 
-def levels(report: KernelReport) -> tuple[Level, ...]:
+def occupancy_levels(report: KernelReport) -> tuple[OccupancyLevel, ...]:
     """Returns the reachable occupancies of a kernel; none if its target or launch is unknown."""
     if report.demand is None or report.arch not in machines.names():
         return ()
@@ -82,7 +81,8 @@ def levels(report: KernelReport) -> tuple[Level, ...]:
     except KinspectError:
         return ()
     return tuple(
-        Level(level.waves_per_eu, level.vgprs, level.lds_bytes) for level in reachable.levels
+        OccupancyLevel(level.waves_per_eu, level.vgprs, level.lds_bytes)
+        for level in reachable.levels
     )
 
 

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, TextIO
 
 from ..compare.passdiff import PassDifference, PassStep
-from ..compare.stages import WORK_FIGURES, Comparison, Figure
+from ..compare.side_by_side import WORK_FIGURES, FigurePair
+from ..compare.stages import Comparison
 from ..compare.tritons import Build, BuildsReport, KernelComparison
 from ..explain.table import Column, rows_of
 from ..explain.view import place, show
@@ -27,9 +28,6 @@ SUMMARY = (
     ("waves/EU", "occupancy.waves_per_eu"),
     ("code", "code_bytes"),
 )
-
-
-# --------------------------------------------------------------------------- text
 
 
 def write_text(report: BuildsReport, stream: TextIO) -> None:
@@ -177,11 +175,11 @@ def _steps(steps: Sequence[PassStep]) -> Iterator[PassStep]:
         last_counts = (step.left, step.right)
 
 
-def _is_listed(figure: Figure) -> bool:
+def _is_listed(figure: FigurePair) -> bool:
     return figure.scope == "kernel" and figure.left is not None and "count." not in figure.name
 
 
-def _change(figure: Figure, ratio: float | None) -> str:
+def _change(figure: FigurePair, ratio: float | None) -> str:
     """Returns the change of a figure; of a main loop that does more per iteration, per work."""
     left, right = figure.left, figure.right
     if not isinstance(left, int | float) or not isinstance(right, int | float):
@@ -192,16 +190,13 @@ def _change(figure: Figure, ratio: float | None) -> str:
     return f"{right - left:+g}"
 
 
-def _work_ratio(figures: Sequence[Figure]) -> float | None:
+def _work_ratio(figures: Sequence[FigurePair]) -> float | None:
     """Returns the right main loop's work per iteration over the left one's; None if unknown."""
     for figure in figures:
         left, right = figure.left, figure.right
         if figure.name in WORK_FIGURES and isinstance(left, int) and isinstance(right, int):
             return right / left if left else None
     return None
-
-
-# --------------------------------------------------------------------------- JSON
 
 
 def write_json(report: BuildsReport, stream: TextIO) -> None:

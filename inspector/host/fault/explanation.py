@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ... import limits, machines
+from ... import machines
 from ...errors import KinspectError
-from ...isa.objects.load import LoadedImage
-from ...model import Function, Instruction, Machine, SourceLoc
+from ...model import Instruction, Machine, SourceLoc
 from .addresses import addresses_of
-from .objects import CODE_LIMIT, CodeContents, Objects, find
-from .parse import parse_report
+from .code_objects import CODE_LIMIT, CodeContents, CodeObjects, CodePlace
 from .suspects import (
     ARITHMETIC,
     IMPRECISE,
@@ -41,42 +40,18 @@ _NO_LINES = (
 )
 
 
-def read_reports(paths: Sequence[Path]) -> AgentReport:
-    """Reads saved reports as one, in order.
+class _CauseSearch(Struct, frozen=True):
+    """How the cause of a stop is searched.
 
-    Raises:
-        KinspectError: a file can't be read, or no file holds a report or fault message.
+    Args:
+        page: an address in the faulting page, if the runtime named one.
+        precise: whether precise memory mode was on: then the pc is just behind the culprit.
+        for_suspects: whether the suspects of a memory violation are searched, which takes time.
     """
-    size = sum(path.stat().st_size for path in paths if path.is_file())
-    with limits.reading(", ".join(map(str, paths)), size):
-        report = parse_report(_lines(paths))
-    if not report.waves and not report.messages and not report.excerpts:
-        names = ", ".join(map(str, paths))
-        raise KinspectError(
-            f"{names}: holds neither a report of the ROCm debug agent nor a fault message of the"
-            " runtime",
-            "pass what the program wrote to stderr, or the agent's --output file",
-        )
-    return report
 
-
-def report_files(path: Path) -> tuple[Path, ...]:
-    """The files of a report: the file itself, or the reports and stderr in a run's folder.
-
-    Raises:
-        KinspectError: there are none.
-    """
-    if not path.exists():
-        raise KinspectError(f"{path}: no such file or folder", "name a saved report")
-    if not path.is_dir():
-        return (path,)
-    files = (*sorted(path.glob("report*.txt")), *sorted(path.glob("stderr.txt")))
-    if not files:
-        raise KinspectError(
-            f"{path}: no report*.txt or stderr.txt in it",
-            "name the file, or a folder that `kinspect fault -- command` made",
-        )
-    return files
+    page: int | None
+    precise: bool
+    for_suspects: bool
 
 
 def explain(
@@ -97,7 +72,7 @@ def explain(
         limit: most bytes of code of one code object that are disassembled.
     """
     loaded = tuple(excerpt.loaded for excerpt in report.excerpts.values() if excerpt.loaded)
-    code = Objects(folders, loaded, limit)
+    code = CodeObjects(folders, loaded, limit)
     page = next((message.address for message in report.messages if message.address), None)
     groups = sorted(_groups(report), key=lambda waves: (_rank(waves[0]), -len(waves)))
     stops = tuple(
@@ -105,9 +80,7 @@ def explain(
             waves,
             report.excerpts.get(waves[0].pc),
             code,
-            page=page,
-            precise=precise,
-            examined=number < _MOST_EXAMINED,
+            _CauseSearch(page, precise, for_suspects=number < _MOST_EXAMINED),
         )
         for number, waves in enumerate(groups)
     )
@@ -120,17 +93,6 @@ def explain(
 def _rank(wave: Wave) -> int:
     """Sort key of a stop: 0 for a fault, 1 for code without a wave, 2 for a wave that ran on."""
     return 2 if not wave.reasons else 1 if wave.reasons == (_UNKNOWN_REASON,) else 0
-
-
-def _lines(paths: Iterable[Path]) -> Iterator[str]:
-    for path in paths:
-        try:
-            with path.open(encoding="utf-8", errors="replace") as stream:
-                yield from stream
-        except OSError as error:
-            raise KinspectError(
-                f"{path}: cannot be read ({error.strerror})", "check the path"
-            ) from None
 
 
 def _groups(report: AgentReport) -> list[list[Wave]]:
@@ -161,32 +123,8 @@ def _missing_notes(report: AgentReport) -> Iterator[str]:
         yield "no wave was stopped by a fault: this report was asked for (SIGQUIT)"
 
 
-# --------------------------------------------------------------------------- stops
-
-
-def _line(instruction: Instruction) -> CodeLine:
-    text = f"{instruction.mnemonic} {instruction.operands}".strip()
-    return replace(
-        _code_line(instruction.address or 0, text, instruction.loc), line=instruction.line
-    )
-
-
-def _code_line(address: int, text: str, loc: SourceLoc | None) -> CodeLine:
-    source = ""
-    if loc is not None:
-        location = loc.in_user_code
-        source = linecache.getline(location.file, location.line).strip()
-    return CodeLine(address=address, line=None, text=text, loc=loc, source=source)
-
-
 def _stop(
-    waves: Sequence[Wave],
-    excerpt: Excerpt | None,
-    code: Objects,
-    *,
-    page: int | None,
-    precise: bool,
-    examined: bool,
+    waves: Sequence[Wave], excerpt: Excerpt | None, code: CodeObjects, search: _CauseSearch
 ) -> Stop:
     """Explains the stop of waves at one pc, for the same reasons.
 
@@ -194,35 +132,29 @@ def _stop(
         waves: the waves.
         excerpt: the report's disassembly around the pc, if it has one.
         code: the code objects that were loaded.
-        page: an address in the faulting page, if the runtime named one.
-        precise: see `explain`.
-        examined: whether suspects of a memory violation are searched.
+        search: how the cause is searched.
     """
     first = waves[0]
-    registers = next((wave.registers for wave in waves if wave.registers), {})
-    kernels = tuple(dict.fromkeys(wave.kernel for wave in waves if wave.kernel))
     loaded = excerpt.loaded if excerpt and excerpt.loaded else code.loaded_at(first.pc)
     stop = Stop(
         first.pc,
         first.reasons,
         tuple(wave.id for wave in waves if wave.id),
-        kernels,
+        tuple(dict.fromkeys(wave.kernel for wave in waves if wave.kernel)),
         function=excerpt.function if excerpt else "",
         uri=loaded.uri if loaded else None,
         offset=first.pc - loaded.first if loaded else None,
-        registers=registers,
+        registers=next((wave.registers for wave in waves if wave.registers), {}),
     )
     if loaded is None:
         return _from_excerpt(stop, excerpt, None, 0)
     code_object = code.contents(loaded)
     if code_object is not None and code_object.path is not None:
         stop = replace(stop, saved=str(code_object.path))
-    image = code_object.image_with(first.pc - loaded.first) if code_object else None
-    location = find(image, first.pc - loaded.first) if image else None
-    if image is None or location is None:
+    place = code_object.place_at(first.pc - loaded.first) if code_object else None
+    if place is None:
         return _from_excerpt(stop, excerpt, code_object, loaded.first)
-    function, index = location
-    return _in_code(stop, image, function, index, page=page, precise=precise, examined=examined)
+    return _in_code(stop, place, search)
 
 
 def _from_excerpt(
@@ -233,58 +165,42 @@ def _from_excerpt(
     Args:
         stop: the stop so far.
         excerpt: the report's disassembly around the pc, if it has one.
-        code_object: the code object, if it was found.
+        code_object: the code object, if it could be read.
         load_address: address that the code object was loaded at.
     """
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
     if code_object is not None and code_object.images:
-        notes = ("no instruction of the code object is at this pc: is it another build's?",)
+        notes.append("no instruction of the code object is at this pc: is it another build's?")
     if excerpt is None:
-        notes = (*notes, "the report has no disassembly for this pc")
-    lines = (
-        excerpt.lines if excerpt else ((stop.pc, ""),) if code_object and code_object.lines else ()
-    )
+        notes.append("the report has no disassembly for this pc")
+    line_map = code_object.lines if code_object is not None else None
+    lines = excerpt.lines if excerpt else ((stop.pc, ""),) if line_map else ()
     context = tuple(
         _code_line(
-            address,
-            text,
-            code_object.lines.location_at(address - load_address)
-            if code_object and code_object.lines
-            else None,
+            address, text, line_map.location_at(address - load_address) if line_map else None
         )
         for address, text in lines
     )
-    stopped_line = next((line for line in context if line.address == stop.pc), None)
-    culprit = (
-        stopped_line
-        if stopped_line and set(stop.reasons) & TRAPS and "s_trap" in stopped_line.text
-        else None
+    stopped_at = next((line for line in context if line.address == stop.pc), None)
+    is_trap = stopped_at and set(stop.reasons) & TRAPS and "s_trap" in stopped_at.text
+    return replace(
+        stop,
+        at=stopped_at,
+        culprit=stopped_at if is_trap else None,
+        context=context if excerpt else (),
+        notes=tuple(notes),
     )
-    context = context if excerpt else ()
-    return replace(stop, at=stopped_line, culprit=culprit, context=context, notes=notes)
 
 
-def _in_code(
-    stop: Stop,
-    image: LoadedImage,
-    function: Function,
-    index: int,
-    *,
-    page: int | None,
-    precise: bool,
-    examined: bool,
-) -> Stop:
+def _in_code(stop: Stop, place: CodePlace, search: _CauseSearch) -> Stop:
     """Adds the disassembled code around a stop, and its culprit or suspects.
 
     Args:
         stop: the stop so far.
-        image: the code that was loaded at its pc.
-        function: the function that holds the pc.
-        index: of the instruction at the pc, in the function.
-        page: see `_stop`.
-        precise: see `explain`.
-        examined: see `_stop`.
+        place: the instruction at its pc.
+        search: how the cause is searched.
     """
+    function, index = place.function, place.index
     neighbours = function.instructions[max(0, index - _LINES_BEFORE) : index + _LINES_AFTER + 1]
     stop = replace(
         stop,
@@ -299,41 +215,34 @@ def _in_code(
         trap = trap_at(function, index)
         return replace(stop, culprit=_line(trap) if trap else None)
     if reasons & IMPRECISE:
-        if not examined:
-            return stop
-        return _with_suspects(stop, image, function, index, page=page, precise=precise)
+        return _with_suspects(stop, place, search) if search.for_suspects else stop
     if reasons & ARITHMETIC:
         note = "an arithmetic exception is reported late: it came from an instruction before the pc"
         return replace(stop, notes=(*stop.notes, note))
     return replace(stop, culprit=stop.at if reasons and _UNKNOWN_REASON not in reasons else None)
 
 
-def _with_suspects(
-    stop: Stop,
-    image: LoadedImage,
-    function: Function,
-    index: int,
-    *,
-    page: int | None,
-    precise: bool,
-) -> Stop:
-    """A memory violation with the operations that may have caused it; see `_in_code`."""
-    preceding = previous(function, index)
-    if precise and preceding is not None and reaches_memory(preceding):
-        suspects_before = (_suspect(preceding, "before", stop.registers, page),)
-        return replace(stop, culprit=_line(preceding), suspects=suspects_before)
+def _with_suspects(stop: Stop, place: CodePlace, search: _CauseSearch) -> Stop:
+    """Adds the operations that may have caused a memory violation; see `_in_code`."""
+    preceding = previous(place.function, place.index)
+    if search.precise and preceding is not None and reaches_memory(preceding):
+        suspect = _suspect(preceding, "before", stop.registers, search.page)
+        return replace(stop, culprit=_line(preceding), suspects=(suspect,))
     notes = ["not exact: the pc of a memory violation stands after the operation that caused it"]
-    machine = _machine(image.program.arch)
-    candidates = outstanding_at(function, index, machine) if machine else ()
+    machine = _machine(place.image.program.arch)
+    candidates = outstanding_at(place.function, place.index, machine) if machine else ()
     relation = "outstanding"
     if not candidates:
-        candidates, relation = waited_before(function, index), "waited"
+        candidates, relation = waited_before(place.function, place.index), "waited"
         doubt = "its waits are over" if machine else "the target is unknown here"
         if candidates:
             notes.append(f"nothing is known to be outstanding at the pc ({doubt})")
     suspects = [
         _suspect(
-            instruction, "before" if instruction is preceding else relation, stop.registers, page
+            instruction,
+            "before" if instruction is preceding else relation,
+            stop.registers,
+            search.page,
         )
         for instruction in candidates
     ]
@@ -351,10 +260,25 @@ def _with_suspects(
 def _suspect(
     instruction: Instruction, relation: str, registers: Mapping[str, str], page: int | None
 ) -> Suspect:
+    """Makes a suspect, with the lanes whose address lies in the faulting page."""
     addresses = addresses_of(instruction, registers) if page else None
     lanes = addresses.in_page(page) if addresses and page else ()
     address = addresses.lanes[lanes[0]] if addresses and lanes else None
     return Suspect(_line(instruction), relation, lanes, address)
+
+
+def _line(instruction: Instruction) -> CodeLine:
+    text = f"{instruction.mnemonic} {instruction.operands}".strip()
+    code_line = _code_line(instruction.address or 0, text, instruction.loc)
+    return replace(code_line, line=instruction.line)
+
+
+def _code_line(address: int, text: str, loc: SourceLoc | None) -> CodeLine:
+    source = ""
+    if loc is not None:
+        location = loc.in_user_code
+        source = linecache.getline(location.file, location.line).strip()
+    return CodeLine(address=address, line=None, text=text, loc=loc, source=source)
 
 
 def _machine(arch: str | None) -> Machine | None:

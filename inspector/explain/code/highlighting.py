@@ -15,41 +15,23 @@ from types import MappingProxyType
 Span = tuple[int, int, str]
 """First column, column past the end, name of the style."""
 
-NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "mfma": "matrix",
-        "wmma": "matrix",
-        "valu": "vector",
-        "acc_move": "vector",
-        "cross_lane": "vector",
-        "salu": "scalar",
-        "global_load": "memory",
-        "global_store": "memory",
-        "atomic": "memory",
-        "smem_load": "memory",
-        "smem_store": "memory",
-        "image": "memory",
-        "bvh": "memory",
-        "gds": "memory",
-        "export": "memory",
-        "prefetch": "memory",
-        "cache": "memory",
-        "lds_read": "lds",
-        "lds_write": "lds",
-        "lds_atomic": "lds",
-        "lds_direct": "lds",
-        "lds_direct_store": "lds",
-        "scratch_load": "scratch",
-        "scratch_store": "scratch",
-        "wait": "wait",
-        "alu_wait": "wait",
-        "barrier": "wait",
-        "barrier_signal": "wait",
-        "branch": "branch",
-        "control": "branch",
-    }
+_CLASSES_OF_STYLE: Mapping[str, Sequence[str]] = {
+    "matrix": ("mfma", "wmma"),
+    "vector": ("valu", "acc_move", "cross_lane"),
+    "scalar": ("salu",),
+    "memory": (
+        *("global_load", "global_store", "atomic", "smem_load", "smem_store", "image", "bvh"),
+        *("gds", "export", "prefetch", "cache"),
+    ),
+    "lds": ("lds_read", "lds_write", "lds_atomic", "lds_direct", "lds_direct_store"),
+    "scratch": ("scratch_load", "scratch_store"),
+    "wait": ("wait", "alu_wait", "barrier", "barrier_signal"),
+    "branch": ("branch", "control"),
+}
+CLASS_STYLES: Mapping[str, str] = MappingProxyType(
+    {cls: style for style, classes in _CLASSES_OF_STYLE.items() for cls in classes}
 )
-"""Class of an instruction -> name of its style; all other classes have the style `other`."""
+"""Class of an instruction -> its style; all other classes have the style `other`."""
 
 STRING = "string"
 """The `cls` of a line of Python that begins inside a string opened on a line above."""
@@ -124,6 +106,7 @@ _PYTHON = re.compile(
     r"|\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?)"
     r"|@(?=[^\W\d])[\w.]+|(?:def|class)\s+\w+|\d[\w.]*(?:(?<=[eE])[-+]\d+)?|[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
 )
+_QUOTES = re.compile(r"#.*|\"\"\"|'''|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
 _PYTHON_KEYWORDS = frozenset(keyword.kwlist)
 _TRITON_PREFIXES = ("tl.", "triton.", "gl.", "gluon.", "ttgl.", "libdevice.")
 
@@ -158,7 +141,7 @@ def spans(kind: str, text: str, cls: str | None = None) -> list[Span]:
 
 def style_of(cls: str) -> str:
     """The style of instructions of a class."""
-    return NAMES.get(cls, "other")
+    return CLASS_STYLES.get(cls, "other")
 
 
 def _assembly(text: str, cls: str | None) -> list[Span]:
@@ -314,9 +297,6 @@ def _python_style(piece: str) -> str:
     if piece.startswith(("def ", "class ")):
         return "label"
     return "name" if piece.startswith(_TRITON_PREFIXES) else ""
-
-
-_QUOTES = re.compile(r"#.*|\"\"\"|'''|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
 
 
 def within_strings(lines: Sequence[str]) -> frozenset[int]:

@@ -1,0 +1,121 @@
+"""The code objects of a report, each read once, and disassembled unless it is too large."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ...errors import KinspectError
+from ...isa.objects.bundle import extract_code_objects
+from ...isa.objects.codeobject import read_code_object
+from ...isa.objects.linemap import LineMap, read_line_map
+from ...isa.objects.load import LoadedImage, load_images
+from ...model import Function
+from .saved_code import find_saved, read_file_uri
+from .values import LoadedCode
+
+CODE_LIMIT = 8 << 20
+"""Bytes of code that are disassembled; libraries of kernels have more, and that takes minutes."""
+
+
+class CodePlace(Struct, frozen=True):
+    """An instruction of a code object: the image, the function, and its index in the function."""
+
+    image: LoadedImage
+    function: Function
+    index: int
+
+
+class CodeContents(Struct, frozen=True):
+    """The contents of a code object.
+
+    Args:
+        images: its disassembled images; empty for one that is too large.
+        lines: the line table of one that is too large; None for all others.
+        path: the file that holds it alone; None if it was read as a part of another file.
+    """
+
+    images: tuple[LoadedImage, ...] = ()
+    lines: LineMap | None = None
+    path: Path | None = None
+
+    def place_at(self, offset: int) -> CodePlace | None:
+        """Finds the instruction at an address of the code object; None if there is none."""
+        return next(filter(None, (_place_in(image, offset) for image in self.images)), None)
+
+
+class CodeObjects(Struct):
+    """The code objects that a report names, read when they are asked for.
+
+    Args:
+        folders: folders that may hold saved code objects.
+        loaded: the code objects with the addresses that they were loaded at.
+        limit: the most bytes of code that are disassembled.
+        notes: what could not be read.
+    """
+
+    folders: Sequence[Path]
+    loaded: tuple[LoadedCode, ...]
+    limit: int = CODE_LIMIT
+    notes: list[str] = field(default_factory=list)
+    _by_uri: dict[str, CodeContents | None] = field(default_factory=dict)
+
+    def loaded_at(self, pc: int) -> LoadedCode | None:
+        """Returns the code object that holds an address of the process."""
+        return next((loaded for loaded in self.loaded if loaded.first <= pc < loaded.last), None)
+
+    def contents(self, loaded: LoadedCode) -> CodeContents | None:
+        """Returns the contents of a code object; None, noted once, if they are not available."""
+        if loaded.uri not in self._by_uri:
+            self._by_uri[loaded.uri] = self._read(loaded.uri)
+        return self._by_uri[loaded.uri]
+
+    def _read(self, uri: str) -> CodeContents | None:
+        """Reads a code object from a folder, or from the file that its URI names."""
+        saved = find_saved(uri, self.folders)
+        try:
+            data = saved.read_bytes() if saved else read_file_uri(uri)
+        except OSError as error:
+            self.notes.append(f"{saved}: cannot be read ({error.strerror})")
+            return None
+        if data is None:
+            self.notes.append(
+                f"{uri}: the code object was not saved; pass its folder with --code-objects,"
+                " or run with ROCM_DEBUG_AGENT_OPTIONS=--save-code-objects=DIR"
+            )
+            return None
+        try:
+            return replace(self._load(data, saved.name if saved else uri), path=saved)
+        except KinspectError as error:
+            self.notes.append(str(error))
+            return None
+
+    def _load(self, data: bytes, name: str) -> CodeContents:
+        """Disassembles a code object, or reads the line table alone if its code is too large."""
+        parts = extract_code_objects(data, name)
+        if len(parts) == 1:
+            elf = read_code_object(parts[0][1], name).elf
+            size = sum(section.size for section in elf.sections if section.executable)
+            if size > self.limit:
+                self.notes.append(
+                    f"{name}: has {size >> 20} MiB of code, too much to disassemble here: lines"
+                    " are named, suspects are not"
+                )
+                return CodeContents(lines=read_line_map(elf))
+        return CodeContents(load_images(data, name))
+
+
+def _place_in(image: LoadedImage, offset: int) -> CodePlace | None:
+    """Finds the instruction at an address in one image."""
+    for function in image.program.functions:
+        addresses = [i.address if i.address is not None else -1 for i in function.instructions]
+        if not addresses or not addresses[0] <= offset <= addresses[-1]:
+            continue
+        index = bisect.bisect_left(addresses, offset)
+        if addresses[index] == offset:
+            return CodePlace(image, function, index)
+    return None
