@@ -236,8 +236,8 @@ def test_the_fuzz_driver_sees_what_it_is_to_see(
 
     # Its time is processor time here: where others work besides, 12 s were over in the first hang.
     clock = SimpleNamespace(monotonic=lambda: sum(os.times()[:4]), sleep=time.sleep)
-    monkeypatch.setattr(driver, "time", clock)
     for module in (child, driver):
+        monkeypatch.setattr(module, "time", clock)
         monkeypatch.setattr(module, "MOST_SECONDS", 0.5)
     monkeypatch.setattr(child, "mutated", lambda files, rng, *rest: {"f": rng.choice(WAYS)})
     ways = (b"crash", b"hang", b"raise", b"refuse", b"read")
