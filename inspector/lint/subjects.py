@@ -7,6 +7,7 @@ are judged once, for all rules: that keeps the cost of a rule at the number of k
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from msgspec import Struct
@@ -206,6 +207,7 @@ def _access_values(access: Access) -> dict[str, MetricValue]:
         "access.bits": access.bits,
         "access.widest": access.widest,
         "access.per_thread": access.per_thread,
+        "access.elements": prod(access.shape),
         "access.contiguity": access.contiguity,
         "access.mask": access.mask,
         "access.divisibility": access.divisibility,
