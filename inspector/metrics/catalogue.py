@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ..model import Instruction, Metric, MetricSpec
 from . import (
+    atomics,
     bounds,
     demand,
     divisions,
@@ -68,6 +69,7 @@ METRICS: tuple[Family, ...] = (
     Family(lane_metrics.SPECS, region=lane_metrics.compute),
     Family(lds_races.SPECS, kernel=lds_races.compute),
     Family(redundancy.SPECS, kernel=redundancy.compute),
+    Family(atomics.SPECS, kernel=atomics.compute),
     Family(divisions.SPECS),
     Family(loop_shape.SPECS),
     Family(bounds.SPECS),
