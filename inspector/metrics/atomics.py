@@ -27,7 +27,7 @@ SPECS = (
         "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` them: "
         "`ordered`, though nothing uses their result and they are no signal, the first `at` which "
         "line; `unchanging`: in a loop that does not change their address, so that they could "
-        "follow it, the first `unchanging_at` which line",
+        "follow it, the first `unchanging_at` which line; neither in kernels that exchange values",
     ),
 )
 
@@ -49,8 +49,9 @@ def compute(subject: Subject) -> Iterator[Metric]:
         yield Metric(_ATOMICS, None, "mapping", "derived", "needs the kernel's TTGIR")
         return
     atomics = [op for op in module.ops if op.name in _RMW]
-    unneeded = [] if _has_lock(module) else list(_ordered_sums(module, atomics))
-    unchanging = list(_unchanging(module)) if atomics else []
+    locks = _has_lock(module)
+    unneeded = [] if locks else list(_ordered_sums(module, atomics))
+    unchanging = list(_unchanging(module)) if atomics and not locks else []
     value: dict[str, Scalar] = {
         "of": len(atomics),
         "ordered": len(unneeded),
