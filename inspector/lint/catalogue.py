@@ -46,6 +46,12 @@ _OP = _specs(
     ("op.depth", "levels", "derived", "How many loops it stands in"),
     ("op.hot", "bool", "derived", "Whether it stands in a hot loop"),
     ("op.spill", "bool", "derived", "Whether it stores or reloads a spilled value"),
+    (
+        "op.side_by_side",
+        "bool",
+        "derived",
+        "Whether a wave's lanes access different bytes in as few cache lines as possible",
+    ),
 )
 _ACCESS = _specs(
     "instruction",
