@@ -72,7 +72,8 @@ def test_conversions_are_written_out_where_no_instruction_does_them(
         )
         value = mapping(kernel, "convert.written_out")
         assert has_instruction == name.endswith("fp8e4b8")  # gfx942 has the fnuz formats
-        assert (value["conversions"] == 0) == has_instruction
+        is_cheap = has_instruction or name == "widen_fp8e5"  # the upper half of a float16
+        assert (value["conversions"] == 0) == is_cheap
 
 
 def test_what_is_written_out_is_what_the_targets_format_saves(

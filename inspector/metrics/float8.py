@@ -2,7 +2,8 @@
 
 gfx942 converts the fnuz formats, gfx950 and gfx12 the OCP formats (`v_cvt_*fp8`, `v_cvt_*bf8`).
 Triton writes any other conversion out in integer instructions, without a word: some 30 of them for
-an element.
+an element. One is cheap even so, and left out: e5m2 is the upper half of a float16, so that widening
+it takes a shift.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ SPECS = (
 )
 
 _FLOAT8: Final = re.compile(r"f8E\w+")
+_UPPER_HALF: Final = "f8E5M2"
 _INSTRUCTION: Final = re.compile(r"v_cvt_\w*(?:fp8|bf8)")
 
 
@@ -69,8 +71,10 @@ def compute(subject: Subject) -> Iterator[Metric]:
 
 
 def _is_of_float8(op: TtgirOp) -> bool:
-    types = (*op.operand_types[:1], *op.result_types)
-    return any(_FLOAT8.search(operand_type.text) for operand_type in types)
+    """Whether a conversion is from or to an 8-bit float, and no widening of e5m2."""
+    source, *_ = (_element(operand_type.text) for operand_type in op.operand_types)
+    results = [_element(result_type.text) for result_type in op.result_types]
+    return source != _UPPER_HALF and any(map(_FLOAT8.match, (source, *results)))
 
 
 def _is_conversion(inst: Instruction) -> bool:
