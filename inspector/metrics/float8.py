@@ -2,8 +2,8 @@
 
 gfx942 converts the fnuz formats, gfx950 and gfx12 the OCP formats (`v_cvt_*fp8`, `v_cvt_*bf8`).
 Triton writes any other conversion out in integer instructions, without a word: some 30 of them for
-an element. One is cheap even so, and left out: e5m2 is the upper half of a float16, so that widening
-it takes a shift.
+an element. One is cheap even so, and left out: e5m2 is the upper half of a float16, so that
+widening it takes a shift.
 """
 
 from __future__ import annotations
