@@ -55,8 +55,8 @@ No document of AMD states one. LLVM's schedules assume 320 for a vector memory a
 cache (SISchedule.td, `HWVMEM` of GFX10 to GFX12); published microbenchmarks of memory are above
 500 on every target.
 """
-_LAUNCH: Final = 0.25
-"""Workgroups for each CU from which on a launch is taken for one that matters."""
+_LAUNCH: Final = 1
+"""Workgroups for each CU from which on a launch is taken for one that matters, and no test."""
 _ISSUE: Final = 4  # clocks of an instruction of one wave
 _BEFORE, _PLAYED = 4, 8
 """Iterations that are played first, until loads of earlier ones are under way as in all later, and
