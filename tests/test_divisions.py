@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from emulated import KERNEL
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.divisions import expansion
 from kinspect.inspector.model import KernelReport, LoopReport
 from kinspect.inspector.pipeline.collecting import collect

@@ -45,6 +45,7 @@ def interruptible() -> None:
         ["diff", "slow.py", "other.py"],
         ["passes", "slow.py"],
         ["layout", "slow.py"],
+        ["registers", "slow.py"],
         ["sweep", "slow.py", "--set", "num_warps=1,2"],
     ],
     ids=lambda arguments: arguments[0],

@@ -210,6 +210,35 @@ def test_sorted_by_severity_then_loop() -> None:
 # --------------------------------------------------------------------------- places
 
 
+def test_within_a_severity_the_largest_savings_come_first() -> None:
+    rules = pack(
+        named("R1", saves="count.valu"),
+        named("R2"),
+        named("R3", saves="100 * count.mfma / count.valu"),
+        named("R4", saves="count.scratch_store"),
+    )
+    report = kernel(
+        loops=[
+            loop(count__scratch_load=9, count__valu=5, count__mfma=2),
+            loop("L1", count__scratch_load=9, count__valu=50, count__mfma=100),
+        ]
+    )
+    findings = evaluate(rules, report)
+    assert [(f.rule, f.saves_percent) for f in findings] == [
+        *(("R3", 100.0), ("R1", 50.0), ("R3", 40.0)),  # 200 % is all of it
+        *(("R2", None), ("R4", None), ("R2", None), ("R4", None)),
+        ("R1", 5.0),
+    ]
+    told = [f.message.partition("; its cure ")[2] for f in findings]
+    assert told[1] == "saves at most 50 % of the loop's time"
+    assert told[3] == ""
+
+
+def test_a_saving_is_a_number() -> None:
+    (fault,) = faults(f"rules:\n{named('R1', saves='count.valu > 3')}")
+    assert "this is a boolean, not a number" in fault
+
+
 def access(line: int, cls: str, bits: int | None, where: str | None, source: int) -> MemoryOp:
     call = SourceLoc("k.py", source)
     inlined = SourceLoc("/lib/triton/language/standard.py", 43, 13, inlined_at=call)
@@ -375,7 +404,7 @@ rules:
         "t.yaml:15:15: hot_only is for rules of scope loop, instruction or wait",
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
-        "when, explain, fix, references, status, hot_only, tags, tried, superseded_by, "
+        "when, explain, fix, saves, references, status, hot_only, tags, tried, superseded_by, "
         "prevents_launch goes here",
     ]
 

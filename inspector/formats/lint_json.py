@@ -69,6 +69,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "explain": text.explain,
         "fix": text.fix,
         "fix_tried": plain(text.tried),
+        "saves": text.saves,
         "superseded_by": list(text.superseded_by),
         "prevents_launch": text.prevents_launch,
         "tags": list(text.tags),

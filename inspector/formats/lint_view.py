@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..explain.view import plural
+from ..lint.ranking import saving_rank
 from ..lint.results import SEVERITIES, CheckedKernel, LintReport, Severity, Suppression
 from ..lint.rule import RuleText
 from ..model import Finding
@@ -103,7 +104,12 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Merge
         MergedFindings(key.state, key.place, tuple(occurrences), key.by)
         for key, occurrences in by_key.items()
     ]
-    return sorted(merged, key=_rank)
+    # A rule's groups stay together: its largest saving ranks them all.
+    savings: dict[str, tuple[int, float]] = {}
+    for group in merged:
+        rule, saving = group.first.rule, saving_rank(group.first.saves_percent)
+        savings[rule] = min(savings.get(rule, saving), saving)
+    return sorted(merged, key=lambda group: _rank(group, savings[group.first.rule]))
 
 
 class _Key(Struct, frozen=True):
@@ -142,11 +148,15 @@ def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppressi
         yield "suppressed", suppressed.finding, suppressed.by
 
 
-def _rank(group: MergedFindings) -> tuple[object, ...]:
-    """Sorts groups: the most severe and most certain first, then by rule and place."""
+def _rank(group: MergedFindings, saving: tuple[int, float]) -> tuple[object, ...]:
+    """Sorts groups: the most severe first, then by what the rule's cures save at most.
+
+    Equals are sorted by certainty, then by rule and place.
+    """
     first = group.first
     return (
         SEVERITIES.index(first.severity),
+        saving,
         _CONFIDENCE.index(first.confidence),
         first.rule,
         group.place.file,

@@ -241,6 +241,7 @@ def _fields(listed: Listed) -> dict[str, Any]:
         "explain": text.explain,
         "fix": text.fix,
         "fix_tried": None if text.tried is None else to_builtins(text.tried),
+        "saves": text.saves,
         "superseded_by": list(text.superseded_by),
         "prevents_launch": text.prevents_launch,
         "tags": list(text.tags),

@@ -18,9 +18,10 @@ from ..model import (
 )
 from .catalogue import HOT_LOOPS, MATCHES
 from .nodes import ANYTHING, Interval, Values, at_least
-from .rule import Pack, Rule
+from .ranking import Severity, rank
+from .rule import Pack, Rule, show
 from .subjects import LoopSubjects, Place, Subjects
-from .superseding import SEVERITY_RANK, Match, Reading, Severity, without_superseded
+from .superseding import Match, Reading, without_superseded
 
 MAX_ACCESSES = 5
 """Most memory accesses that a finding about a kernel or loop lists."""
@@ -69,8 +70,9 @@ def evaluate(
         source_text: looks up source lines, for the locations and a steadier fingerprint.
 
     Returns:
-        Findings, errors first; those of one severity in the order of the loops, those of the
-        kernel as a whole before them. One that supersedes graver ones has their severity.
+        Findings, errors first; those of one severity by what their cure saves at most, then in the
+        order of the loops, those of the kernel as a whole before them. One that supersedes graver
+        ones has their severity.
 
     Raises:
         KinspectError: a condition compares a mapping's field with a value of another kind.
@@ -79,10 +81,10 @@ def evaluate(
     matches = [match for rule in pack.rules for match in judge.matches(rule)]
     if any(match.rule.text.prevents_launch for match in matches):
         matches = [match for match in matches if _matters_without_launch(match.rule)]
-    ranked_findings: list[tuple[tuple[int, int, str], Finding]] = []
+    ranked_findings: list[tuple[tuple[float | str, ...], Finding]] = []
     for match, severity in without_superseded(matches):
         finding = judge.finding(match, severity)
-        ranked_findings.append(((SEVERITY_RANK[severity], match.ordinal, finding.rule), finding))
+        ranked_findings.append(((*rank(finding), match.ordinal, finding.rule), finding))
     ranked_findings.sort(key=lambda item: item[0])
     return tuple(finding for _, finding in ranked_findings)
 
@@ -179,17 +181,34 @@ class _Judge:
             ),
             "",
         )
+        saving = _saving(rule, values)
         return Finding(
             rule=rule.text.id,
             severity=severity,
             confidence=rule.text.confidence,
-            message=rule.message.render(values),
+            message=rule.message.render(values) + _saving_words(rule, saving),
             evidence={**count, **_evidence(rule, values)},
             locations=locations,
             fix=rule.fix.render(values),
             fingerprint=fingerprint(rule.text.id, self._kernel.id, match.ordinal, text),
             tried=rule.text.tried,
+            saves_percent=saving,
         )
+
+
+def _saving(rule: Rule, values: Values) -> float | None:
+    """Percent of the time that the cure saves at most; None where nothing bounds it."""
+    percent = rule.saves.evaluate(values) if rule.saves is not None else None
+    if not isinstance(percent, int | float) or isinstance(percent, bool):
+        return None
+    return round(min(max(percent, 0.0), 100.0), 1)
+
+
+def _saving_words(rule: Rule, percent: float | None) -> str:
+    if percent is None:
+        return ""
+    whose = "the hot loops'" if rule.text.scope == "kernel" else "the loop's"
+    return f"; its cure saves at most {show(percent)} % of {whose} time"
 
 
 def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:

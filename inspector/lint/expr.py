@@ -66,6 +66,18 @@ def compile_condition(text: str, catalogue: Catalogue, scope: Scope) -> Expressi
     return expression
 
 
+def compile_number(text: str, catalogue: Catalogue, scope: Scope) -> Expression:
+    """Compiles an arithmetic expression and checks the metrics that it names.
+
+    Raises:
+        ExpressionError: it is no valid expression, names an unknown metric, or is no number.
+    """
+    expression = compile_figure(text, catalogue, scope)
+    if expression.kind not in ("number", "any"):
+        raise ExpressionError(f"this is a {expression.kind}, not a number", 0)
+    return expression
+
+
 def compile_figure(
     text: str, catalogue: Catalogue, scope: Scope, *, shown: bool = False
 ) -> Expression:

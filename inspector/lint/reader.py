@@ -17,7 +17,7 @@ from ..model import Trials
 from . import document
 from .catalogue import Catalogue, Scope, nearest
 from .document import Fault
-from .expr import ExpressionError, compile_condition
+from .expr import ExpressionError, compile_condition, compile_number
 from .nodes import Expression
 from .rule import Override, PackText, Reference, Rule, RuleText, Template, compile_template
 
@@ -38,6 +38,7 @@ _COMPILERS: Mapping[str, Callable[[str, Catalogue, Scope], Expression | Template
             "require": compile_condition,
             "message": compile_template,
             "fix": compile_template,
+            "saves": compile_number,
         }
     )
 )
@@ -191,6 +192,7 @@ class Reader:
             require=compiled["require"],
             message=compiled["message"],
             fix=compiled.get("fix") or Template(()),
+            saves=compiled.get("saves"),
             line=node.start_mark.line + 1,
             file=self._file,
             pack=self._name,

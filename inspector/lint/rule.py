@@ -141,6 +141,9 @@ class RuleText(Struct, frozen=True, kw_only=True):
         when: the condition under which the rule applies; always without one.
         explain: why it matters, for a newcomer.
         fix: what to change; may hold figures in braces, as the message does.
+        saves: percent of an iteration's time (for scope kernel: of the hot loops', without loops of
+            the kernel's) that the cure saves at most; findings of one severity are ranked by it.
+            Left out where nothing bounds it.
         references: documents that the rule rests on.
         status: `preview` rules are not yet proved on real kernels.
         hot_only: only in the loops that do the kernel's work; not for scope kernel.
@@ -163,6 +166,7 @@ class RuleText(Struct, frozen=True, kw_only=True):
     when: str | None = None
     explain: str = ""
     fix: str = ""
+    saves: str | None = None
     references: tuple[Reference, ...] = ()
     status: Literal["preview", "stable"] = "stable"
     hot_only: bool = True
@@ -214,6 +218,7 @@ class Rule(Struct, frozen=True):
         require: the condition that must hold.
         message: what is wrong.
         fix: what to change.
+        saves: percent of the time that the cure saves at most; None where nothing bounds it.
         line: its line in the pack's file.
         file: the pack's file, as error messages name it.
         pack: the pack's name.
@@ -224,6 +229,7 @@ class Rule(Struct, frozen=True):
     require: Expression
     message: Template
     fix: Template
+    saves: Expression | None
     line: int
     file: str
     pack: str

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .nodes import Values
+from .ranking import SEVERITY_RANK, Severity
 from .rule import Rule
 from .subjects import Place
 
-Severity = Literal["error", "warning", "info"]
 # Scratch is left out: how much of it a loop uses follows from its registers, so that a requirement
 # on `scratch_load` or `scratch_store` is about the loop as a whole, whatever else it accesses.
 _CLASSES_IN_REQUIREMENTS = frozenset(
     ("global_load", "global_store", "lds_read", "lds_write", "lds_direct", "atomic")
 )
-SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType({"error": 0, "warning": 1, "info": 2})
 
 
 class Reading(Struct, frozen=True):

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from ..lint.budget import over_budget, unknown_metrics
 from ..lint.engine import SourceText, evaluate
-from ..lint.results import SEVERITIES, CheckedKernel
+from ..lint.ranking import rank
+from ..lint.results import CheckedKernel
 from ..model import Finding, KernelReport, LoopReport, SourceLoc
 from . import analysis
 from .lint_plan import LintPlan, Override
@@ -68,7 +69,7 @@ class Judge:
         findings, unknown = self._findings(report, overrides)
         severity = {r: level for override in overrides for r, level in override.severity.items()}
         ignored = {r: override.settings.label for override in overrides for r in override.ignore}
-        graded = by_severity(
+        graded = ranked(
             replace(finding, severity=severity.get(finding.rule, finding.severity))
             for finding in findings
         )
@@ -154,9 +155,9 @@ def _source_text(report: KernelReport, read: SourceText) -> SourceText:
     return line_of
 
 
-def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sorts findings, the most severe first; those of equal severity stay in order."""
-    return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sorts findings by severity, then by what their cures save; others stay in order."""
+    return tuple(sorted(findings, key=rank))
 
 
 def _places(

@@ -20,7 +20,7 @@ from . import analysis
 from .events import Captured, Compiled, Failed
 from .jobs import Request
 from .lint_comments import Comments
-from .lint_judge import Judged, by_severity
+from .lint_judge import Judged, ranked
 from .lint_plan import LintPlan
 from .reading import Transformed
 
@@ -189,6 +189,6 @@ def _after_update(report: LintReport, compared: Compared) -> LintReport:
     )
     note = f"{report.baseline}: findings: {new_count} added, {gone_count} removed{unchecked_note}"
     kernels = tuple(
-        replace(k, findings=(), known=by_severity((*k.known, *k.findings))) for k in report.kernels
+        replace(k, findings=(), known=ranked((*k.known, *k.findings))) for k in report.kernels
     )
     return replace(report, kernels=kernels, gone=(), notes=(*report.notes, note))
