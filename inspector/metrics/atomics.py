@@ -14,7 +14,7 @@ from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
 from .subject import Subject, op_line
 
 if TYPE_CHECKING:
-    from ..ttgir.axes.flow import Graph
+    from ..ttgir.axes.graph import ValueGraph
 
 _ATOMICS = "atomics"
 
@@ -89,7 +89,7 @@ def _ordered_sums(module: TtgirModule, atomics: Sequence[TtgirOp]) -> Iterator[T
 def _unchanging(module: TtgirModule) -> Iterator[TtgirOp]:
     """Atomics in a loop that does not change their address, whose result nothing uses."""
     # The analysis of axes is imported for kernels with atomics only.
-    from ..ttgir.axes.flow import functions
+    from ..ttgir.axes.graph import functions
 
     for graph in functions(module):
         used = {operand for op in graph.ops for operand in op.operands}
@@ -113,7 +113,7 @@ def _loop_around(module: TtgirModule, op: TtgirOp) -> frozenset[int]:
     return frozenset()
 
 
-def _changes(graph: Graph, name: str, loop: Set[int], module: TtgirModule) -> bool:
+def _changes(graph: ValueGraph, name: str, loop: Set[int], module: TtgirModule) -> bool:
     """Whether a value may differ from iteration to iteration of a loop."""
     visited = {name}
     work = [name]

@@ -357,10 +357,10 @@ def _depths(module: TtgirModule | None) -> set[int]:
     if module is None:
         return set()
     # Only Triton kernels need them.
-    from ..ttgir import queries
+    from ..ttgir import matrix_work, queries
 
     last_dots = (loop.dots[-1] for loop in queries.loops(module) if loop.dots)
-    tiles = map(queries.dot_tile_shapes, last_dots)
+    tiles = map(matrix_work.dot_tile_shapes, last_dots)
     return {tile.k for tile in tiles if tile is not None}
 
 
