@@ -45,6 +45,8 @@ CERTAIN = {
     "KI022": "compilers write none; removed waits are found (tests/test_waitflow_mutation.py)",
     "KI050": "what is told was carried out; left-out barriers are found (tests/test_lds_races.py)",
     "KI039": "LLVM marks its spills and counts them; these are none",
+    "KI056": "Triton states the order of each atomic, and nothing in the code uses its result",
+    "KI059": "no instruction that converts 8-bit floats stands where Triton converts one",
     "KG008": "the option is 0",
 }
 

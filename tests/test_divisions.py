@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from emulated import KERNEL
 from kept_compiles import collect_kept
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.divisions import expansion
-from kinspect.inspector.model import LoopReport
+from kinspect.inspector.model import KernelReport, LoopReport
 from kinspect.inspector.pipeline.jobs import Request
 
 pytestmark = pytest.mark.xdist_group("rule fixtures")
@@ -18,11 +19,21 @@ FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "divisions.py"
 
 
 @pytest.fixture(scope="module")
-def loops() -> dict[tuple[str, str], LoopReport]:
-    """The loop of each kernel, by its name and target."""
+def kernels() -> dict[tuple[str, str], KernelReport]:
+    """By the names of cases and targets."""
     report = collect_kept(Request((str(FIXTURE),), archs=("gfx942", "gfx1100"), passes=False))
     assert not report.errors
-    return {(kernel.name, kernel.arch): kernel.loops[0] for kernel in report.kernels}
+    return {
+        (kernel.variant.case, kernel.arch): kernel
+        for kernel in report.kernels
+        if kernel.variant is not None and kernel.variant.case and kernel.arch
+    }
+
+
+@pytest.fixture(scope="module")
+def loops(kernels: dict[tuple[str, str], KernelReport]) -> dict[tuple[str, str], LoopReport]:
+    """The first loop of each kernel that has one."""
+    return {name: kernel.loops[0] for name, kernel in kernels.items() if kernel.loops}
 
 
 def figure(loop: LoopReport, name: str) -> int:
@@ -89,3 +100,47 @@ def test_a_pair_belongs_to_a_division_by_the_half_that_does() -> None:
     assert expansion(instructions.instructions[: end.index + 1]) == {
         first, first + 2, first + 3, first + 4, first + 5,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_a_row_divided_by_its_sum_takes_what_the_reciprocal_saves(
+    kernels: dict[tuple[str, str], KernelReport], arch: str
+) -> None:
+    """Against the compiler's own count of the kernel that multiplies."""
+    divided, multiplied = (
+        kernels[name, arch] for name in ("softmax_row", "softmax_row_by_reciprocal")
+    )
+    outside = divided.metrics["division.outside"].value
+    assert isinstance(outside, Mapping)
+    assert outside["divisors"] == 1
+    assert outside["shared"] == outside["exact"] == {"gfx942": 8, "gfx1100": 16}[arch]
+    valu = [kernel.metrics["count.valu"].value for kernel in (divided, multiplied)]
+    assert isinstance(valu[0], int)
+    assert isinstance(valu[1], int)
+    assert isinstance(outside["saved"], int)
+    # Masks and moves beside the divisions go as well.
+    assert 0.85 * (valu[0] - valu[1]) <= outside["saved"] <= valu[0] - valu[1]
+    alone = multiplied.metrics["division.outside"].value
+    assert isinstance(alone, Mapping)
+    assert (alone["exact"], alone["shared"], alone["saved"]) == (1, 0, 0)
+
+
+def test_each_sigmoid_has_a_divisor_of_its_own(
+    kernels: dict[tuple[str, str], KernelReport],
+) -> None:
+    outside = kernels["gate_row", "gfx942"].metrics["division.outside"].value
+    assert isinstance(outside, Mapping)
+    assert (outside["exact"], outside["shared"]) == (8, 0)
+    assert outside["instructions"] == 11 * 8  # LLVM's legalizeFDIV32
+
+
+def test_each_division_is_in_a_hot_loop_or_outside(
+    kernels: dict[tuple[str, str], KernelReport],
+) -> None:
+    for kernel in kernels.values():
+        outside = kernel.metrics["division.outside"].value
+        assert isinstance(outside, Mapping)
+        assert isinstance(outside["exact"], int)
+        inside = sum(figure(loop, "division.exact") for loop in kernel.loops if loop.hot)
+        text = kernel.artifacts["amdgcn"].path.read_text("utf-8")
+        assert inside + outside["exact"] == text.count("v_div_fixup")

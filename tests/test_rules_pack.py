@@ -16,6 +16,7 @@ from kinspect.inspector.lint.schema import DEFAULT_PACK, Pack, Rule, load_named
 from kinspect.inspector.model import (
     Finding,
     KernelReport,
+    LaneUse,
     LoopReport,
     MemoryOp,
     Metric,
@@ -230,7 +231,8 @@ CASES = (
     fail(
         "KI009", "2 × global_load_b8: 8 bits", loads=(128, 32, 16, 8), beside=frozenset({"KI010"})
     ),
-    fail("KI009", "1 × global_load_b16", loads=(16,), loop=NO_MATRIX),
+    fail("KI009", "2 × global_load_b16", loads=(16,) * 2, loop=NO_MATRIX),
+    ok("KI009", loads=(16,), loop=NO_MATRIX),  # one of them is no loop over bytes
     ok("KI009", loads=(16, *(128,) * 8)),  # one scale beside eight wide loads
     ok("KI009", loads=(32,) * 4),
     ok("KI009", loads=(16,) * 3),  # scales of a quantised dot
@@ -337,12 +339,22 @@ def report(case: Case) -> KernelReport:
         loops=(loop,),
         main_loop=None,
         memory_ops=tuple(
-            MemoryOp(450 + at, f"global_load_b{bits}", "global_load", bits, "L0", 1, source)
+            MemoryOp(
+                *(450 + at, f"global_load_b{bits}", "global_load", bits, "L0", 1, source),
+                use=neighbours(bits),
+            )
             for at, bits in enumerate(case.loads)
         ),
         waits=(),
         findings=(),
     )
+
+
+def neighbours(bits: int) -> LaneUse:
+    """64 lanes whose elements lie side by side, in lines of 128 bytes."""
+    size = 64 * bits / 8
+    lines = max(1.0, size / 128)
+    return LaneUse(lanes=64, lines=lines, lines_ideal=lines, bytes=size, addresses=64)
 
 
 def judge(case: Case) -> dict[str, Finding]:

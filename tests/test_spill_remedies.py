@@ -143,3 +143,11 @@ def test_launch_bounds_are_offered_where_they_leave_more(
     assert changes == 1
     assert ("__launch_bounds__" in said) is bounds
     assert ("fewer values alive at once" in said) is not bounds
+
+
+def test_a_thin_tile_of_cdna_is_walked_in_smaller_steps(kernels: dict[str, KernelReport]) -> None:
+    whole, half = kernels["latent"], kernels["latent_half"]
+    changes, said = remedies(whole)
+    assert changes == 1
+    assert said.startswith("half of BLOCK_K, which the loop walks over")
+    assert scratch(whole) > 4 * scratch(half)

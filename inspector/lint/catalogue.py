@@ -46,6 +46,12 @@ _OP = _specs(
     ("op.depth", "levels", "derived", "How many loops it stands in"),
     ("op.hot", "bool", "derived", "Whether it stands in a hot loop"),
     ("op.spill", "bool", "derived", "Whether it stores or reloads a spilled value"),
+    (
+        "op.side_by_side",
+        "bool",
+        "derived",
+        "Whether a wave's lanes access different bytes in as few cache lines as possible",
+    ),
 )
 _ACCESS = _specs(
     "instruction",
@@ -58,6 +64,7 @@ _ACCESS = _specs(
     ("access.bits", "bits/lane", "compiler", "The narrowest instruction it became"),
     ("access.widest", "bits/lane", "derived", "What element type and tile allow at most"),
     ("access.per_thread", "elements", "derived", "Neighbouring elements that a thread holds"),
+    ("access.elements", "elements", "compiler", "Elements of the whole tile"),
     ("access.contiguity", "elements", "derived", "Elements known to be neighbours in memory"),
     ("access.mask", "elements", "derived", "Neighbouring elements that share a mask bit"),
     ("access.divisibility", "bytes", "derived", "Of the address, 0 for a constant 0"),

@@ -7,6 +7,7 @@ are judged once, for all rules: that keeps the cost of a rule at the number of k
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from msgspec import Struct
@@ -79,7 +80,8 @@ class Subjects:
             spill = op.line in spilled
             source = access.source if access is not None and access.source else op.source
             place = Place(op.line, op.mnemonic, source)
-            key = (op.loop, op.mnemonic, op.cls, op.bits, op.depth, spill, id(access))
+            side_by_side = _lie_side_by_side(op)
+            key = (op.loop, op.mnemonic, op.cls, op.bits, op.depth, spill, side_by_side, id(access))
             if key in by_kind:
                 by_kind[key][3].append(place)
             else:
@@ -147,6 +149,7 @@ class Subjects:
             "op.depth": op.depth,
             "op.hot": self._is_hot(op.loop),
             "op.spill": spill,
+            "op.side_by_side": _lie_side_by_side(op),
         }
         if access is None:
             return values
@@ -194,6 +197,22 @@ class Subjects:
         return self._loops[loop][1].hot if loop in self._loops else None
 
 
+def _lie_side_by_side(op: MemoryOp) -> bool | None:
+    """Whether the lanes of a wave access different bytes that fill as few cache lines as possible.
+
+    None where their addresses are not known, as where they come from memory.
+    """
+    use = op.use
+    if use is None or op.bits is None or None in (use.bytes, use.lanes, use.lines, use.lines_ideal):
+        return None
+    assert use.bytes is not None
+    assert use.lanes is not None
+    assert use.lines is not None
+    assert use.lines_ideal is not None
+    # A start within a line costs one line more.
+    return use.bytes * 8 >= use.lanes * op.bits and use.lines <= use.lines_ideal + 1
+
+
 def _access_values(access: Access) -> dict[str, MetricValue]:
     """Returns what conditions read of an access of the source (TTGIR)."""
     return {
@@ -206,6 +225,7 @@ def _access_values(access: Access) -> dict[str, MetricValue]:
         "access.bits": access.bits,
         "access.widest": access.widest,
         "access.per_thread": access.per_thread,
+        "access.elements": prod(access.shape),
         "access.contiguity": access.contiguity,
         "access.mask": access.mask,
         "access.divisibility": access.divisibility,

@@ -8,10 +8,13 @@ from msgspec import Struct
 
 from ..model import Instruction, Metric, MetricSpec
 from . import (
+    atomics,
     bounds,
     demand,
     divisions,
     emulated,
+    exposed_latency,
+    float8,
     inline_asm,
     lane_metrics,
     launch,
@@ -67,9 +70,12 @@ METRICS: tuple[Family, ...] = (
     Family(lane_metrics.SPECS, region=lane_metrics.compute),
     Family(lds_races.SPECS, kernel=lds_races.compute),
     Family(redundancy.SPECS, kernel=redundancy.compute),
+    Family(atomics.SPECS, kernel=atomics.compute),
+    Family(float8.SPECS, kernel=float8.compute),
     Family(divisions.SPECS),
     Family(loop_shape.SPECS),
     Family(bounds.SPECS),
+    Family(exposed_latency.SPECS),
     Family(launch.SPECS),
     Family(spills.SLOT_SPECS),
     Family(scratch_use.SPECS),

@@ -1,4 +1,4 @@
-"""Floating-point divisions of a loop that are exact to the last bit.
+"""Floating-point divisions that are exact to the last bit, of each loop and outside of hot ones.
 
 IEEE division has no instruction: LLVM expands one of float32 into eleven (two `v_div_scale`, an
 estimate by `v_rcp`, six multiply-adds, `v_div_fmas`, `v_div_fixup`; AMDGPULegalizerInfo,
@@ -6,17 +6,20 @@ estimate by `v_rcp`, six multiply-adds, `v_div_fmas`, `v_div_fixup`; AMDGPULegal
 `tl.fdiv` and `tl.sigmoid` on AMD's GPUs, and for a division by a constant or by a scalar argument.
 
 Where the divisor stays the same through the loop, its reciprocal can be computed before it, and
-each division is one multiplication.
+each division is one multiplication. So it is where several elements of a lane are divided by one
+value, as a row by its sum.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from ..isa.waitflow.registers import named, split_destination, unnamed_of
-from ..model import Function, Instruction, Loop, Metric, MetricSpec
-from .subject import Subject, source_line
+from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
+from .mix import VALU_CLASSES
+from .subject import Subject, innermost_loops, source_line
 
 _EXACT, _INVARIANT = "division.exact", "division.by_invariant"
 _INSTRUCTIONS, _SAVED, _AT = (
@@ -24,6 +27,7 @@ _INSTRUCTIONS, _SAVED, _AT = (
     "division.by_invariant.instructions",
     "division.at",
 )
+_OUTSIDE = "division.outside"
 
 SPECS = (
     MetricSpec(
@@ -61,6 +65,17 @@ SPECS = (
         "derived",
         "loop",
         "Source line of the first such division, by an unchanged divisor if there is one",
+    ),
+    MetricSpec(
+        _OUTSIDE,
+        "mapping",
+        "derived",
+        "kernel",
+        "Such divisions outside of hot loops: how many (`exact`), vector `instructions` that they "
+        "take of the `valu` there, `at` the line of the first; `shared`: of these, the ones whose "
+        "divisor other elements of the lane are divided by as well (`divisors` of them), the "
+        "vector instructions that one reciprocal for each divisor would save (`saved`), and "
+        "`shared_at` which line",
     ),
 )
 
@@ -117,6 +132,67 @@ def _of_loop(
     yield Metric(_SAVED, max(len(invariant_steps) - len(invariant), 0), "instructions", "derived")
     if divisions:
         yield Metric(_AT, source_line((invariant or divisions)[0].loc), "", "derived")
+
+
+def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
+    """The metric of the divisions outside of hot loops.
+
+    Args:
+        subject: the kernel.
+        hot: ids of its hot loops.
+    """
+    function = subject.function
+    if not function.instructions:
+        yield Metric(_OUTSIDE, None, "mapping", "derived", "no code was read")
+        return
+    owner = innermost_loops(function)
+    divisions: list[Instruction] = []
+    steps: set[int] = set()
+    shared: list[Instruction] = []
+    divisors = saved = valu = 0
+    for block in function.blocks:
+        loop = owner.get(block.index)
+        if loop is not None and loop.id in hot:
+            continue
+        code = function.instructions[block.start : block.stop]
+        valu += sum(inst.cls in VALU_CLASSES for inst in code)
+        for group in _by_divisor(code):
+            steps_of = [expansion(code[: inst.index - block.start + 1]) for inst in group]
+            divisions += group
+            of_group = set().union(*steps_of)
+            steps |= of_group
+            if len(group) > 1:
+                shared += group
+                divisors += 1
+                saved += max(len(of_group) - min(map(len, steps_of)) - len(group), 0)
+    first = min(divisions, key=lambda inst: inst.index, default=None)
+    first_shared = min(shared, key=lambda inst: inst.index, default=None)
+    value: dict[str, Scalar] = {
+        "exact": len(divisions),
+        "instructions": len(steps),
+        "valu": valu,
+        "at": source_line(first.loc) if first is not None else None,
+        "shared": len(shared),
+        "divisors": divisors,
+        "saved": saved,
+        "shared_at": source_line(first_shared.loc) if first_shared is not None else None,
+    }
+    yield Metric(_OUTSIDE, value, "mapping", "derived")
+
+
+def _by_divisor(code: Sequence[Instruction]) -> list[list[Instruction]]:
+    """The divisions of a block, those by one value together."""
+    if not any(inst.op.name.startswith(_LAST_STEP) for inst in code):
+        return []
+    writes: Counter[int] = Counter()
+    groups: dict[tuple[str, tuple[int, ...]], list[Instruction]] = {}
+    for inst in code:
+        if inst.op.name.startswith(_LAST_STEP):
+            _, divisor, _ = _sources(inst)
+            version = tuple(writes[register] for register in named(divisor))
+            groups.setdefault((divisor, version), []).append(inst)
+        writes.update(_written_registers(inst))
+    return list(groups.values())
 
 
 def _sources(division: Instruction) -> tuple[str, str, str]:

@@ -10,6 +10,8 @@ from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
 from . import (
     bounds,
+    divisions,
+    exposed_latency,
     lane_metrics,
     lanes,
     launch,
@@ -69,6 +71,7 @@ def kernel_report(
         scratch_use.kernel_metrics(subject),
         loop_shape.kernel_metrics(loops, subject.function),
         spills.slot_metrics(subject, slots, hot),
+        divisions.kernel_metrics(subject, hot),
     ):
         metrics.update((metric.name, metric) for metric in family)
     accesses = _accesses(subject, memory)
@@ -83,6 +86,7 @@ def kernel_report(
     )
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
     loops = bounds.with_bounds(subject, loops, metrics)
+    loops = exposed_latency.with_latency(subject, loops, metrics)
     return KernelReport(
         id=kernel_id,
         name=name,

@@ -279,7 +279,9 @@ def _of_triton(
             )
         else:
             yield "num_stages=1 (it can be worse)"
-    sizes = _sizes(subject, products)
+    sizes = _sizes(subject, {extent for product in products for extent in product})
+    depths = _depths(subject.ttgir) if cdna and room < _SPLIT else set()
+    walked = _sizes(subject, depths) if depths else []
     if room >= _SPLIT and sizes:
         first_choice = (
             "the one that the loop does not walk over where nothing is stored to scratch in it"
@@ -288,6 +290,13 @@ def _of_triton(
         )
         preference = f", first of {first_choice}" if len(sizes) > 1 else ""
         yield f"a smaller tile: half of {' or '.join(sizes[:_MOST_SIZES])}{preference}"
+    elif walked:
+        yield (
+            f"half of {' or '.join(walked[:_MOST_SIZES])}, which the loop walks over: its tiles"
+            " take registers, though each wave has no more than a matrix instruction of the product"
+            " (MLA with 16 heads and 64 tokens: 75, 125 and 20 scratch accesses on three targets"
+            " became none with 32)"
+        )
     if splits and waves is not None and repeats and not cdna:
         yield (
             f"last num_warps={waves * 2}, whose waves repeat rows of the products (5 of 12"
@@ -305,16 +314,17 @@ def _repeats(products: Sequence[tuple[int, int]], waves: int) -> bool:
     return rows is not None and rows < _MATRIX_ROWS * waves
 
 
-def _sizes(subject: Subject, products: Sequence[tuple[int, int]]) -> list[str]:
-    """The block sizes that are the products' rows and columns, by the kernel's own names.
+def _sizes(subject: Subject, extents: Set[int]) -> list[str]:
+    """The block sizes that are one of some extents, by the kernel's own names.
 
-    Without a product every block size may be one.
+    Without an extent, as without a product, every block size may be one. Half of one must still
+    fill a matrix instruction.
     """
-    extents = {extent for product in products for extent in product}
     named = [
         name
         for name, value in subject.facts.constexprs.items()
-        if (value in extents if products else isinstance(value, int) and value > 1)
+        if isinstance(value, int)
+        and (value in extents and value > _MATRIX_ROWS if extents else value > 1)
     ]
     tiles = [name for name in named if not any(word in name.upper() for word in _NO_TILE)]
     fitting = [name for name in tiles if any(word in name.upper() for word in _TILE)]
@@ -340,6 +350,18 @@ def _products(module: TtgirModule) -> list[tuple[int, int]]:
     in_loops = [dot for loop in queries.loops(module) for dot in loop.dots]
     tiles = map(matrix_work.dot_tile_shapes, in_loops or queries.dots(module))
     return [(tile.m * tile.batch, tile.n) for tile in tiles if tile is not None]
+
+
+def _depths(module: TtgirModule | None) -> set[int]:
+    """K of the last dot of each loop: of chained dots the extent that the loop walks over."""
+    if module is None:
+        return set()
+    # Only Triton kernels need them.
+    from ..ttgir import matrix_work, queries
+
+    last_dots = (loop.dots[-1] for loop in queries.loops(module) if loop.dots)
+    tiles = map(matrix_work.dot_tile_shapes, last_dots)
+    return {tile.k for tile in tiles if tile is not None}
 
 
 def _room(products: Sequence[tuple[int, int]], waves: int | None) -> float:

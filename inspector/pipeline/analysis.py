@@ -43,7 +43,7 @@ from .naming import kernel_id, matches_all
 if TYPE_CHECKING:
     from .executing import Sample
 
-ANALYSIS_VERSION = 25
+ANALYSIS_VERSION = 26
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""

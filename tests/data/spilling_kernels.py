@@ -29,6 +29,21 @@ def chained(a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: t
     tl.store(c + rows[:, None] * BLOCK_N + cols[None, :], acc)
 
 
+@triton.jit
+def latent(a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """A tile that both products read: rows of one are the columns of the other."""
+    rows, cols, ks = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    x = tl.load(a + rows[:, None] * BLOCK_N + cols[None, :])
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        y = tl.load(b + (k + ks)[:, None] * BLOCK_N + cols[None, :], mask=(k + ks)[:, None] < K)
+        weights = tl.exp2(tl.dot(x, tl.trans(y)))
+        total += tl.sum(weights, 1)
+        acc = tl.dot(weights.to(tl.float16), y, acc)
+    tl.store(c + rows[:, None] * BLOCK_N + cols[None, :], acc / total[:, None])
+
+
 def _case(name, kernel, tile, arch, **options):
     m, n, k = tile
     return {
@@ -50,4 +65,6 @@ KINSPECT_CASES = [
     _case("rows_for_four_half", "chained", (64, 256, 32), "gfx1100"),
     _case("thin", "chained", (32, 512, 32), "gfx1100", num_stages=1),
     _case("thin_pipelined", "chained", (32, 512, 32), "gfx1100"),
+    _case("latent", "latent", (16, 1024, 64), "gfx942", num_stages=1),
+    _case("latent_half", "latent", (16, 1024, 32), "gfx942", num_stages=1),
 ]

@@ -1,0 +1,146 @@
+"""Atomics of a Triton kernel: their ordering, and those that add to one place in a loop.
+
+Triton's atomics are ordered (`sem="acq_rel"`) unless the source says otherwise. LLVM then waits for
+all of the wave's accesses, writes the cache back before the atomic and invalidates it afterwards
+(AMDGPUUsage, memory model). A sum that nobody reads before the kernel has ended needs none of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from typing import TYPE_CHECKING, Final
+
+from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from .subject import Subject, op_line
+
+if TYPE_CHECKING:
+    from ..ttgir.axes.graph import ValueGraph
+
+_ATOMICS = "atomics"
+
+SPECS = (
+    MetricSpec(
+        _ATOMICS,
+        "mapping",
+        "derived",
+        "kernel",
+        "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` them: "
+        "`ordered`, though nothing uses their result and they are no signal, the first `at` which "
+        "line; `unchanging`: in a loop that does not change their address, so that they could "
+        "follow it, the first `unchanging_at` which line; neither in kernels that exchange values",
+    ),
+)
+
+_RMW: Final = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw"))
+_EXCHANGES: Final = frozenset(("tt.atomic_cas", "amdg.buffer_atomic_cas"))
+_SUMS: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))
+_OF_LOOPS: Final = frozenset(("scf.for", "scf.while"))
+_MOST_STEPS: Final = 10_000
+_PURE: Final = frozenset(
+    ("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.addptr", "tt.make_range",
+     "tt.get_program_id", "ttg.convert_layout")
+)  # fmt: skip
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The metric of `SPECS`."""
+    module = subject.ttgir
+    if module is None:
+        yield Metric(_ATOMICS, None, "mapping", "derived", "needs the kernel's TTGIR")
+        return
+    atomics = [op for op in module.ops if op.name in _RMW]
+    locks = _has_lock(module)
+    unneeded = [] if locks else list(_ordered_sums(module, atomics))
+    unchanging = list(_unchanging(module)) if atomics and not locks else []
+    value: dict[str, Scalar] = {
+        "of": len(atomics),
+        "ordered": len(unneeded),
+        "at": op_line(unneeded[0]) if unneeded else None,
+        "unchanging": len(unchanging),
+        "unchanging_at": op_line(unchanging[0]) if unchanging else None,
+    }
+    yield Metric(_ATOMICS, value, "mapping", "derived")
+
+
+def _has_lock(module: TtgirModule) -> bool:
+    """Whether the kernel exchanges values by atomics: what others order may rest on that."""
+    return any(
+        op.name in _EXCHANGES
+        or (op.name in _RMW and op.attributes.get("atomic_rmw_op") not in _SUMS)
+        for op in module.ops
+    )
+
+
+def _ordered_sums(module: TtgirModule, atomics: Sequence[TtgirOp]) -> Iterator[TtgirOp]:
+    """Ordered atomics without a use of their result, that are no signal to other workgroups.
+
+    A whole number at one address may be one: a semaphore, or a count of who has finished.
+    """
+    used = {operand for op in module.ops for operand in op.operands}
+    for op in atomics:
+        result_type = op.result_types[0] if op.result_types else None
+        if result_type is None or not used.isdisjoint(op.results):
+            continue
+        is_number = not result_type.shape and not result_type.text.startswith(("f", "bf"))
+        if op.attributes.get("sem") != "relaxed" and not is_number:
+            yield op
+
+
+def _unchanging(module: TtgirModule) -> Iterator[TtgirOp]:
+    """Atomics in a loop that does not change their address, whose result nothing uses."""
+    # The analysis of axes is imported for kernels with atomics only.
+    from ..ttgir.axes.graph import functions
+
+    for graph in functions(module):
+        used = {operand for op in graph.ops for operand in op.operands}
+        for op in graph.ops:
+            if op.name not in _RMW or not used.isdisjoint(op.results):
+                continue
+            inside = _loop_around(module, op)
+            # Pointer and offsets come first, then what is added, which may change.
+            address = op.operands[: 2 if op.name.startswith("amdg.") else 1]
+            if inside and not any(_changes(graph, name, inside, module) for name in address):
+                yield op
+
+
+def _loop_around(module: TtgirModule, op: TtgirOp) -> frozenset[int]:
+    """Index of the innermost loop around an operation, empty outside of loops."""
+    parent = op.parent
+    while parent is not None:
+        if module.ops[parent].name in _OF_LOOPS:
+            return frozenset((parent,))
+        parent = module.ops[parent].parent
+    return frozenset()
+
+
+def _changes(graph: ValueGraph, name: str, loop: Set[int], module: TtgirModule) -> bool:
+    """Whether a value may differ from iteration to iteration of a loop."""
+    visited = {name}
+    work = [name]
+    while work:
+        value = work.pop()
+        if len(visited) > _MOST_STEPS:
+            return True
+        carried = graph.carried.get(value)
+        if carried is not None:
+            if carried.owner.index in loop:
+                return True
+            continue  # an argument of the function, or of a loop further out
+        op = graph.producers.get(value)
+        if op is None or not _is_inside(module, op, loop):
+            continue
+        if op.name not in _PURE and not op.name.startswith("arith."):
+            return True
+        new = [operand for operand in op.operands if operand not in visited]
+        visited.update(new)
+        work += new
+    return False
+
+
+def _is_inside(module: TtgirModule, op: TtgirOp, loop: Set[int]) -> bool:
+    parent = op.parent
+    while parent is not None:
+        if parent in loop:
+            return True
+        parent = module.ops[parent].parent
+    return False

@@ -1,0 +1,227 @@
+"""How long a wave of a hot loop stands still for loads, beside the work that others have meanwhile.
+
+One wave's iteration is played through: an instruction takes an issue slot, a load comes back after
+a fixed latency, and a wait holds the wave until the loads that it is for are there. What the wave
+stands still is hidden if the other waves of its SIMD have as much to do: at least the time that the
+busiest unit takes for an iteration of all of them (`bounds`), or in which the device's memory
+delivers their lines. Where that is much less, memory and arithmetic idle together, and loads that
+are issued earlier, or more of them at once, shorten the loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from math import ceil, prod
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..machines import matrix_cycles
+from ..model import (
+    Instruction,
+    LoopReport,
+    Machine,
+    Metric,
+    MetricSpec,
+    Scalar,
+    int_of,
+    value_of,
+)
+from .bounds import CYCLES, MEMORY, memory_bytes_per_clk, residency
+from .demand import wave_size
+from .subject import MATRIX_CLASSES, Subject, own_instructions, source_line, wait_counts
+
+EXPOSED = "latency.exposed"
+
+SPECS = (
+    MetricSpec(
+        EXPOSED,
+        "mapping",
+        "estimated",
+        "loop",
+        "What one wave stands still for loads from memory in an iteration of a hot loop, if each "
+        "takes the `latency` assumed: `cycles`, for how many `loads`, `at` which line the one that "
+        "most of it is for; `work`: cycles for which all `waves` of the SIMD together have work in "
+        "an iteration each, or the device's memory has",
+    ),
+)
+
+LATENCY: Final = 500
+"""Clocks assumed for a load from the device's memory.
+
+No document of AMD states one. LLVM's schedules assume 320 for a vector memory access that hits a
+cache (SISchedule.td, `HWVMEM` of GFX10 to GFX12); published microbenchmarks of memory are above
+500 on every target.
+"""
+_LAUNCH: Final = 1
+"""Workgroups for each CU from which on a launch is taken for one that matters, and no test."""
+_ISSUE: Final = 4  # clocks of an instruction of one wave
+_BEFORE, _PLAYED = 4, 8
+"""Iterations that are played first, until loads of earlier ones are under way as in all later, and
+those that figures are the mean of: where loads are n iterations ahead, one in n waits for long."""
+_LOADS: Final = frozenset(("global_load", "lds_direct"))
+_STORES: Final = frozenset(("global_store", "scratch_store"))
+_COUNTERS: Final = frozenset(("vmcnt", "loadcnt"))
+_MOST_INSTRUCTIONS: Final = 10_000
+
+
+class _Waves(Struct, frozen=True):
+    """The waves that run at a time.
+
+    Args:
+        on_simd: those on the fullest SIMD.
+        on_gpu: all of them; None where the size of the GPU is not known.
+        share: of those that fit.
+    """
+
+    on_simd: int
+    on_gpu: int | None
+    share: float
+
+
+def with_latency(
+    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+) -> tuple[LoopReport, ...]:
+    """The loops, the hot ones with `latency.exposed`.
+
+    Args:
+        subject: the kernel.
+        loops: all of its loops, with their bounds.
+        metrics: the kernel's metrics, with its occupancy.
+    """
+    if not any(loop.hot for loop in loops):
+        return tuple(loops)
+    own = own_instructions(subject.function)
+    return tuple(
+        replace(
+            loop,
+            metrics={**loop.metrics, EXPOSED: _exposed(subject, loop, own[loop.id], metrics)},
+        )
+        if loop.hot
+        else loop
+        for loop in loops
+    )
+
+
+def _exposed(
+    subject: Subject, loop: LoopReport, code: Sequence[Instruction], metrics: Mapping[str, Metric]
+) -> Metric:
+    """The metric of one loop."""
+    waves = _waves(subject, metrics)
+    if subject.machine is None or waves is None:
+        note = "the waves that are resident are not known"
+        return Metric(EXPOSED, None, "mapping", "estimated", note)
+    if len(code) > _MOST_INSTRUCTIONS:
+        note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
+        return Metric(EXPOSED, None, "mapping", "estimated", note)
+    stalls = _stalls(code, subject.machine)
+    longest = max(stalls, key=lambda load: stalls[load], default=None)
+    at = source_line(subject.function.instructions[longest].loc) if longest is not None else None
+    value: dict[str, Scalar] = {
+        "cycles": round(sum(stalls.values()) / _PLAYED),
+        "loads": len(stalls),
+        "latency": LATENCY,
+        "waves": waves.on_simd,
+        "work": _work(subject, loop, waves, int_of(loop.metrics, "bytes.global_load")),
+        "at": at,
+    }
+    return Metric(EXPOSED, value, "mapping", "estimated")
+
+
+class _Pending(Struct, frozen=True):
+    """An operation that is under way: index of its instruction, and when its result is there."""
+
+    index: int
+    ready: int
+
+
+def _stalls(code: Sequence[Instruction], machine: Machine) -> Counter[int]:
+    """The clocks that one wave stands still for each load, by its index.
+
+    Operations of a counter are taken to end in order, stores at once: what they wait for is not
+    looked at.
+
+    Args:
+        code: a loop's own instructions, played for `_PLAYED` iterations.
+        machine: the target.
+    """
+    counted = _LOADS | {"scratch_load", "atomic"}
+    if not {"vscnt", "storecnt"} & machine.counters.keys():
+        counted |= _STORES
+    steps = [(inst, _allowed(inst, machine), _cycles(inst, machine)) for inst in code]
+    pending: deque[_Pending] = deque()
+    stalls: Counter[int] = Counter()
+    time = 0
+    for iteration in range(_BEFORE + _PLAYED):
+        if iteration == _BEFORE:
+            stalls.clear()
+        for inst, allowed, cycles in steps:
+            if inst.cls in counted:
+                ready = time + (LATENCY if inst.cls in _LOADS else 0)
+                pending.append(_Pending(inst.index, ready))
+            while allowed is not None and len(pending) > allowed:
+                done = pending.popleft()
+                if done.ready > time:
+                    stalls[done.index] += done.ready - time
+                    time = done.ready
+            time += cycles
+    return stalls
+
+
+def _allowed(inst: Instruction, machine: Machine) -> int | None:
+    """Loads that a wait lets be outstanding; None of what does not wait for them."""
+    if inst.cls != "wait":
+        return None
+    counts = wait_counts(inst, machine)
+    return min((n for name, n in counts.items() if name in _COUNTERS), default=None)
+
+
+def _cycles(inst: Instruction, machine: Machine) -> int:
+    """Clocks until a wave issues its next instruction: matrix instructions hold it longer."""
+    if inst.cls == "wait":
+        return 0
+    if inst.cls not in MATRIX_CLASSES:
+        return _ISSUE
+    return max(_ISSUE, matrix_cycles(machine, inst.op.name, inst.operands) or 0)
+
+
+def _waves(subject: Subject, metrics: Mapping[str, Metric]) -> _Waves | None:
+    """The waves that fit, or that the launch has; of one that is too small for the GPU the former.
+
+    Such a launch may be a test's.
+    """
+    machine, demand = subject.machine, subject.demand
+    resident = residency(machine, demand, metrics) if machine and demand else None
+    if machine is None or demand is None or resident is None or not demand.waves_per_workgroup:
+        return None
+    if machine.cus is None:
+        return _Waves(resident.on_simd, None, 1.0)
+    units = machine.cus // resident.cus
+    on_unit, on_gpu = resident.waves, resident.waves * units
+    workgroups = prod(subject.facts.grid) if subject.facts.grid else 0
+    launched = workgroups * demand.waves_per_workgroup
+    if _LAUNCH * units <= workgroups and launched < on_gpu:
+        on_unit, on_gpu = ceil(workgroups / units) * demand.waves_per_workgroup, launched
+    share = on_gpu / (resident.waves * units)
+    return _Waves(ceil(on_unit / resident.eus), on_gpu, share)
+
+
+def _work(
+    subject: Subject, loop: LoopReport, waves: _Waves, load_bytes: int | None
+) -> float | None:
+    """Clocks for which the waves of a SIMD, or the device's memory, have work in an iteration.
+
+    Accesses with unknown addresses count with the bytes of their lanes.
+    """
+    figures = [
+        figure * waves.share
+        for name in (CYCLES, MEMORY)
+        if isinstance(figure := value_of(loop.metrics, name), int | float)
+    ]
+    rate = memory_bytes_per_clk(subject.machine) if subject.machine is not None else None
+    lanes = wave_size(subject).value
+    if rate and waves.on_gpu and isinstance(lanes, int) and load_bytes:
+        figures.append(load_bytes * lanes * waves.on_gpu / rate)
+    return round(max(figures), 1) if figures else None

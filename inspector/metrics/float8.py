@@ -1,0 +1,86 @@
+"""Conversions from and to 8-bit floats that the target has no instruction for.
+
+gfx942 converts the fnuz formats, gfx950 and gfx12 the OCP formats (`v_cvt_*fp8`, `v_cvt_*bf8`).
+Triton writes any other conversion out in integer instructions, without a word: some 30 of them for
+an element. One is cheap even so, and left out: e5m2 is the upper half of a float16, so that
+widening it takes a shift.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
+from .loop_shape import position_of
+from .mix import VALU_CLASSES
+from .subject import Place, Subject, op_line
+
+_WRITTEN_OUT = "convert.written_out"
+
+SPECS = (
+    MetricSpec(
+        _WRITTEN_OUT,
+        "mapping",
+        "derived",
+        "kernel",
+        "Conversions from or to 8-bit floats in place of which stand other instructions than the "
+        "target's for such formats: how many operations of the TTGIR (`conversions`), vector "
+        "`instructions` at their positions, and of the one that has most `at` which line, `source` "
+        "and `result` type",
+    ),
+)
+
+_FLOAT8: Final = re.compile(r"f8E\w+")
+_UPPER_HALF: Final = "f8E5M2"
+_INSTRUCTION: Final = re.compile(r"v_cvt_\w*(?:fp8|bf8)")
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The metric of `SPECS`."""
+    if subject.ttgir is None:
+        yield Metric(_WRITTEN_OUT, None, "mapping", "derived", "needs the kernel's TTGIR")
+        return
+    conversions: dict[Place, TtgirOp] = {}
+    for op in subject.ttgir.ops:
+        if op.name == "tt.fp_to_fp" and op.loc is not None and _is_of_float8(op):
+            conversions.setdefault(position_of(op.loc), op)
+    instructions: Counter[Place] = Counter()
+    converted: set[Place] = set()
+    for inst in subject.function.instructions if conversions else ():
+        if inst.loc is None or inst.cls not in VALU_CLASSES:
+            continue
+        place = position_of(inst.loc)
+        if place in conversions:
+            instructions[place] += 1
+            if _is_conversion(inst):
+                converted.add(place)
+    written_out = [place for place in instructions if place not in converted]
+    largest = max(written_out, key=lambda place: instructions[place], default=None)
+    op_of_most = conversions[largest] if largest is not None else None
+    value: dict[str, Scalar] = {
+        "conversions": len(written_out),
+        "instructions": sum(instructions[place] for place in written_out),
+        "at": op_line(op_of_most),
+        "source": _element(op_of_most.operand_types[0].text) if op_of_most else None,
+        "result": _element(op_of_most.result_types[0].text) if op_of_most else None,
+    }
+    yield Metric(_WRITTEN_OUT, value, "mapping", "derived")
+
+
+def _is_of_float8(op: TtgirOp) -> bool:
+    """Whether a conversion is from or to an 8-bit float, and no widening of e5m2."""
+    source, *_ = (_element(operand_type.text) for operand_type in op.operand_types)
+    results = [_element(result_type.text) for result_type in op.result_types]
+    return source != _UPPER_HALF and any(map(_FLOAT8.match, (source, *results)))
+
+
+def _is_conversion(inst: Instruction) -> bool:
+    return _INSTRUCTION.match(inst.op.name) is not None
+
+
+def _element(text: str) -> str:
+    """The element type of a tensor type's text: `f8E4M3FN` of `tensor<2048xf8E4M3FN, #blocked>`."""
+    return text.removeprefix("tensor<").partition(",")[0].rstrip(">").rpartition("x")[2]

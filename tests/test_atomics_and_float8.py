@@ -1,0 +1,89 @@
+"""What Triton's atomics and conversions of 8-bit floats became, held against the assembly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from kept_compiles import collect_kept
+from kinspect.inspector.model import KernelReport, Scalar
+from kinspect.inspector.pipeline.jobs import Request
+
+FOLDER = Path(__file__).parent.parent / "rules" / "fixtures"
+
+
+def compiled(name: str, arch: str) -> dict[str, KernelReport]:
+    pytest.importorskip("triton")
+    report = collect_kept(Request((str(FOLDER / name),), (arch,), passes=False, jobs=2))
+    assert not report.errors
+    return {k.variant.case: k for k in report.kernels if k.variant is not None and k.variant.case}
+
+
+@pytest.fixture(scope="module")
+def atomics() -> dict[str, KernelReport]:
+    return compiled("atomics.py", "gfx942")
+
+
+@pytest.fixture(scope="module")
+def float8() -> dict[str, KernelReport]:
+    return compiled("float8.py", "gfx942")
+
+
+def mapping(kernel: KernelReport, name: str) -> Mapping[str, Scalar]:
+    value = kernel.metrics[name].value
+    assert isinstance(value, Mapping)
+    return value
+
+
+def assembly(kernel: KernelReport) -> str:
+    return kernel.artifacts["amdgcn"].path.read_text("utf-8")
+
+
+def test_ordered_sums_flush_caches_and_relaxed_ones_do_not(
+    atomics: dict[str, KernelReport],
+) -> None:
+    ordered, relaxed = (atomics[f"add_rows_{order}"] for order in ("acq_rel", "relaxed"))
+    assert mapping(ordered, "atomics")["ordered"] == 1
+    assert mapping(relaxed, "atomics")["ordered"] == 0
+    for instruction in ("buffer_wbl2", "buffer_inv"):
+        assert instruction in assembly(ordered)
+        assert instruction not in assembly(relaxed)
+
+
+@pytest.mark.parametrize("name", ["take_numbers", "add_and_unlock", "store_and_count"])
+def test_what_may_be_a_signal_keeps_its_order(atomics: dict[str, KernelReport], name: str) -> None:
+    assert mapping(atomics[f"{name}_acq_rel"], "atomics")["ordered"] == 0
+
+
+def test_only_sums_at_one_place_could_follow_the_loop(atomics: dict[str, KernelReport]) -> None:
+    unchanging = {name: mapping(k, "atomics")["unchanging"] for name, k in atomics.items()}
+    assert unchanging == {
+        name: int(name.startswith("add_columns_") and "once" not in name) for name in atomics
+    }
+
+
+def test_conversions_are_written_out_where_no_instruction_does_them(
+    float8: dict[str, KernelReport],
+) -> None:
+    for name, kernel in float8.items():
+        has_instruction = any(
+            f"v_cvt_pk_{kinds}" in assembly(kernel) for kinds in ("fp8_f32", "f32_fp8")
+        )
+        value = mapping(kernel, "convert.written_out")
+        assert has_instruction == name.endswith("fp8e4b8")  # gfx942 has the fnuz formats
+        is_cheap = has_instruction or name == "widen_fp8e5"  # the upper half of a float16
+        assert (value["conversions"] == 0) == is_cheap
+
+
+def test_what_is_written_out_is_what_the_targets_format_saves(
+    float8: dict[str, KernelReport],
+) -> None:
+    for kernel in ("widen", "narrow"):
+        foreign, own = (float8[f"{kernel}_{kind}"] for kind in ("fp8e4nv", "fp8e4b8"))
+        counts = [k.metrics["count.valu"].value for k in (foreign, own)]
+        assert isinstance(counts[0], int)
+        assert isinstance(counts[1], int)
+        written_out = mapping(foreign, "convert.written_out")["instructions"]
+        assert isinstance(written_out, int)
+        assert counts[0] - counts[1] <= written_out <= counts[0]
