@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import shorten
 
-from kinspect.inspector.capture.trace import Trace, read_trace
+from kinspect.inspector.capture.trace import LaunchTrace, read_trace
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 
 from benchmarks.fidelity_reasons import (
@@ -84,7 +84,7 @@ def main() -> None:
         REPORT.write_text(report(rows, sorted(versions), sorted(targets), str(ours)))
 
 
-def compare(trace: Trace, scripts: Path, compiler: Compiler) -> Row:
+def compare(trace: LaunchTrace, scripts: Path, compiler: Compiler) -> Row:
     """One script's trace against its capture."""
     script = located(Path(trace.head.command[-1]), scripts)
     files = [located(Path(s.kernel.file), scripts) for s in trace.specializations]

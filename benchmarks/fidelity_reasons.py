@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from kinspect.inspector import machines
-from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.capture.script import CapturePlan, Ended, Found, capture_file
+from kinspect.inspector.capture.options import CaptureOptions, CapturePlan
+from kinspect.inspector.capture.records import CapturedVariant, CaptureEnd
+from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.compile.pool import Compiler
 from kinspect.inspector.model import Variant
 
@@ -105,9 +106,9 @@ def capture(
         )
         guest = Listening(worker)
         for item in capture_file(guest, plan):
-            if isinstance(item, Found):
+            if isinstance(item, CapturedVariant):
                 found.append(item.variant)
-            elif isinstance(item, Ended):
+            elif isinstance(item, CaptureEnd):
                 notes += [*item.notes, *(e.message for e in item.errors)]
     pairs = zip(found, guest.keys, strict=True)
     return [from_capture(v, guest.launches.get(key)) for v, key in pairs], notes

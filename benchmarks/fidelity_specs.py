@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kinspect.inspector.capture.trace import Specialization
+from kinspect.inspector.capture.trace import TracedSpecialization
 from kinspect.inspector.model import Variant
 
 DEFAULT_STAGES = 2
@@ -40,7 +40,7 @@ class Launched:
     compiled: bool = True
 
 
-def from_trace(one: Specialization) -> Launched:
+def from_trace(one: TracedSpecialization) -> Launched:
     """A recorded specialisation in the form that is compared."""
     names = list(one.signature)
     asked = one.asked or {}

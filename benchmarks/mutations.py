@@ -43,7 +43,7 @@ from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.lockstep import EmulationLimitError
 from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from msgspec import Struct
 

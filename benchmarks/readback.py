@@ -22,8 +22,14 @@ import time
 from pathlib import Path
 
 from kinspect.inspector import machines
-from kinspect.inspector.capture.options import EMULATE_SECONDS, MOST_SETS, CaptureOptions
-from kinspect.inspector.capture.script import CapturePlan, Ended, capture_file, mode_of
+from kinspect.inspector.capture.options import (
+    EMULATE_SECONDS,
+    MOST_SETS,
+    CaptureOptions,
+    CapturePlan,
+)
+from kinspect.inspector.capture.records import CaptureEnd
+from kinspect.inspector.capture.script import capture_file, mode_of
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.model import Variant
 from kinspect.inspector.pipeline.capturing import device_facts
@@ -80,7 +86,7 @@ def captured(file: Path, arch: str, budget: float, runs: int) -> tuple[float, li
             )
             started = time.perf_counter()
             for item in capture_file(worker, plan):
-                if isinstance(item, Ended):
+                if isinstance(item, CaptureEnd):
                     variants = list(item.variants)
                     for error in item.errors:
                         print(f"    {file.name}: {error.message[:160]}", flush=True)

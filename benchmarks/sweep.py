@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kinspect.inspector.capture.axes import Axis, count
+from kinspect.inspector.capture.sweep_axes import Axis, count
 from kinspect.inspector.compare.sweep.running import SweepRequest, collect
 from kinspect.inspector.compare.sweep.table import Sweep
 from kinspect.inspector.pipeline.jobs import Request

@@ -87,8 +87,6 @@ def _reason(error: Exception) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-# --------------------------------------------------------------------------- YAML
-
 # A line far to the right, or many indicators in a row: with brackets, all that can nest deeply.
 _FAR_RIGHT = re.compile(rf"^[ \t]{{{MOST_NESTED}}}|(?:[-?:][ \t]+){{{MOST_NESTED}}}", re.MULTILINE)
 
@@ -119,6 +117,13 @@ def yaml_value(text: str, name: str, hint: str = _CORRECT) -> Any:
         raise KinspectError(f"{name}: not readable YAML ({problem})", hint) from None
 
 
+def own_yaml(path: Path) -> Any:
+    """Parses a YAML file that comes with kinspect."""
+    import yaml
+
+    return yaml.load(path.read_bytes(), Loader=yaml_loader())
+
+
 def check_yaml(text: str, name: str, hint: str = _CORRECT) -> None:
     """Checks a text against the bounds before a parser that recurses in C reads it.
 
@@ -131,7 +136,7 @@ def check_yaml(text: str, name: str, hint: str = _CORRECT) -> None:
     suspect = text.count("[") + text.count("{") >= MOST_NESTED or _FAR_RIGHT.search(text)
     if suspect or ("*" in text and "&" in text):
         try:
-            _follow(text, name, hint)
+            _check_expansion(text, name, hint)
         except yaml.MarkedYAMLError as error:
             # libyaml has a lower bound of its own (PyYAML 6.0.4), and looks ahead.
             if not is_nested(text, error.problem_mark, MOST_NESTED):
@@ -166,7 +171,7 @@ def _too_deep(name: str, mark: Any) -> str:
     return f"{name}{_line_suffix(mark)}: YAML nested over {MOST_NESTED} deep"
 
 
-def _follow(text: str, name: str, hint: str) -> None:
+def _check_expansion(text: str, name: str, hint: str) -> None:
     """Counts levels and nodes by the parser's events, which it gives without recursion."""
     import yaml
 
@@ -198,13 +203,6 @@ def _follow(text: str, name: str, hint: str) -> None:
         if open_sizes[-1] > MOST_YAML_NODES and anchors:
             line = _line_suffix(event.start_mark)
             raise LimitError(f"{name}{line}: YAML whose aliases repeat without end", hint)
-
-
-def own_yaml(path: Path) -> Any:
-    """Parses a YAML file that comes with kinspect."""
-    import yaml
-
-    return yaml.load(path.read_bytes(), Loader=yaml_loader())
 
 
 def _line_suffix(mark: Any) -> str:
@@ -242,19 +240,28 @@ def yaml_loader() -> Any:
         list("-+0123456789."),
     )
 
-    def number(kind: str) -> Any:
-        def construct(self: Any, node: Any) -> Any:
-            if len(str(node.value)) > MOST_DIGITS:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"a number of over {MOST_DIGITS} digits", node.start_mark
-                )
-            return getattr(self, kind)(node)
-
-        return construct
-
-    loader.add_constructor(integer, number("construct_yaml_int"))
-    loader.add_constructor(real, number("construct_yaml_float"))
+    loader.add_constructor(integer, _bounded_number("construct_yaml_int"))
+    loader.add_constructor(real, _bounded_number("construct_yaml_float"))
     return loader
+
+
+def _bounded_number(method: str) -> Any:
+    """Returns a constructor of numbers that refuses those of very many digits.
+
+    Args:
+        method: of PyYAML's loader, which constructs the number.
+    """
+
+    def construct(loader: Any, node: Any) -> Any:
+        if len(str(node.value)) > MOST_DIGITS:
+            from yaml.constructor import ConstructorError
+
+            raise ConstructorError(
+                None, None, f"a number of over {MOST_DIGITS} digits", node.start_mark
+            )
+        return getattr(loader, method)(node)
+
+    return construct
 
 
 # Parts of a dotted name; see guest/syntax.py, which the host does not import.

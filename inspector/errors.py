@@ -13,7 +13,7 @@ from typing import Any
 
 from .printable import printable
 
-_OURS = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parent.parent
 REPORT_IT = "please report it, with the file and what KINSPECT_TRACEBACK=1 adds"
 
 
@@ -42,6 +42,20 @@ class KinspectError(Exception):
         return (KinspectError, (self.message, self.hint, self.exit_code))
 
 
+class FaultsError(KinspectError):
+    """Several problems as one error, so that one run shows everything that is to be corrected.
+
+    The command line prints a line for each of them.
+    """
+
+    def __init__(self, faults: Iterable[str], hint: str) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(self.faults), hint)
+
+    def __reduce__(self) -> Any:
+        return (FaultsError, (self.faults, self.hint))
+
+
 def unforeseen(error: BaseException) -> KinspectError:
     """Wraps an unexpected exception, which is a bug of kinspect's, in a one-line error.
 
@@ -61,25 +75,16 @@ def _position(error: BaseException) -> str:
     while step is not None:
         path = Path(step.tb_frame.f_code.co_filename)
         last_position = f"{path.parent.name}/{path.name}:{step.tb_lineno}"
-        if path.is_relative_to(_OURS) and "site-packages" not in path.relative_to(_OURS).parts:
-            own_position = last_position = f"{path.relative_to(_OURS).as_posix()}:{step.tb_lineno}"
+        if (
+            path.is_relative_to(_PACKAGE)
+            and "site-packages" not in path.relative_to(_PACKAGE).parts
+        ):
+            own_position = last_position = (
+                f"{path.relative_to(_PACKAGE).as_posix()}:{step.tb_lineno}"
+            )
         step = step.tb_next
     if last_position is None:
         return "place unknown"
     if own_position in (None, last_position):
         return last_position
     return f"{own_position}, in {last_position}"
-
-
-class FaultsError(KinspectError):
-    """Several problems as one error, so that one run shows everything that is to be corrected.
-
-    The command line prints a line for each of them.
-    """
-
-    def __init__(self, faults: Iterable[str], hint: str) -> None:
-        self.faults = tuple(faults)
-        super().__init__("\n".join(self.faults), hint)
-
-    def __reduce__(self) -> Any:
-        return (FaultsError, (self.faults, self.hint))

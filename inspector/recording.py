@@ -4,6 +4,9 @@ A recording is one run folder or file, as its readers found it: nothing is corre
 tables (dispatches, counter values, samples) are columns of machine numbers: ten million rows take
 hundreds of megabytes as they are, and many gigabytes as objects.
 
+What is made of it, at the end of this file, are `KernelProfile`s: its dispatches by specialisation,
+joined to the analysed kernels.
+
 Times are nanoseconds, sizes bytes, grids work-items (not workgroups). Unknown is None; in columns
 of numbers, where None cannot stand, it is `NONE`.
 """
@@ -88,7 +91,7 @@ class CounterValues(Struct):
         return len(self.value)
 
 
-class CodeObject(Struct, frozen=True):
+class RecordedCodeObject(Struct, frozen=True):
     """A code object that a process loaded; `path` where its bytes lie, if they were saved."""
 
     id: int
@@ -99,7 +102,7 @@ class CodeObject(Struct, frozen=True):
     path: str | None = None
 
 
-class Place(Struct, frozen=True):
+class CodePlace(Struct, frozen=True):
     """Where samples or traced cycles fell: by address in a code object, or by text alone.
 
     `offset` is the address in the code object's file (its virtual address, not the loaded one).
@@ -116,7 +119,7 @@ class Place(Struct, frozen=True):
 class Samples(Struct, frozen=True):
     """PC samples at one place. `reasons` are why it was not issued, by the profiler's words."""
 
-    place: Place
+    place: CodePlace
     method: Literal["host_trap", "stochastic"]
     count: int
     issued: int | None  # None where the method cannot tell
@@ -132,7 +135,7 @@ class Traced(Struct, frozen=True):
     previous instruction ended (rocprofiler-sdk, thread trace).
     """
 
-    place: Place
+    place: CodePlace
     hits: int
     latency: int
     stall: int
@@ -206,16 +209,13 @@ class Recording(Struct, frozen=True):
     dispatches: Dispatches
     counters: tuple[str, ...]
     values: CounterValues
-    code_objects: tuple[CodeObject, ...] = ()
+    code_objects: tuple[RecordedCodeObject, ...] = ()
     samples: tuple[Samples, ...] = ()
     traces: tuple[ThreadTrace, ...] = ()
     summary: tuple[TopKernel, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[ErrorRecord, ...] = ()
     transfers: tuple[Transfer, ...] = ()  # most time first
-
-
-# --------------------------------------------------------------------------- results
 
 
 class Spread(Struct, frozen=True):
@@ -232,7 +232,7 @@ class Spread(Struct, frozen=True):
 Verdict = Literal["exact", "likely", "ambiguous", "none"]
 
 
-class Match(Struct, frozen=True):
+class KernelMatch(Struct, frozen=True):
     """Which analysed kernels a measured one may be.
 
     `exact`: its code object is known to be the same; `likely`: one kernel agrees in everything that
@@ -268,7 +268,7 @@ class KernelProfile(Struct, frozen=True):
     counters: Mapping[str, Spread]  # per dispatch, as recorded
     metrics: Mapping[str, Metric]  # origin `measured`; a derived one's note is its formula
     lines: tuple[MeasuredLine, ...]
-    match: Match
+    match: KernelMatch
     notes: tuple[str, ...] = ()
     shapes: tuple[int, ...] = ()  # its shapes among the recording's
     total_ns: float | None = None  # of all its dispatches in one run of the program, warm-up too

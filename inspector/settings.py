@@ -1,8 +1,8 @@
 """`[tool.kinspect]` of a pyproject.toml: what a run asks where the command line is silent.
 
 Strict: an unknown key or a value of another type is an error with the file and the key's path, and
-all of them are told at once. What a word means (is it a rule, a metric, a target) is checked where
-the rules are known.
+all faults are reported at once. Whether a name is that of a rule, a metric or a target is checked
+where those are known.
 """
 
 from __future__ import annotations
@@ -121,9 +121,6 @@ def _section(text: str, file: Path) -> Any:
         data = toml_value(text, str(file))
     tool = data.get("tool")
     return tool.get("kinspect") if isinstance(tool, dict) else None
-
-
-# --------------------------------------------------------------------------- checking
 
 
 def parse(data: Any, file: Path) -> Settings:

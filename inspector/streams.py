@@ -66,14 +66,14 @@ class PlainStream:
         self._log = log
         self._required = required
         self._name = name
-        self._gone = False
+        self._is_closed = False
         self._pending: list[str] = []
         self._size = 0
         # The current line without blanks, while a command could still begin; else None.
-        self._head: str | None = ""
-        self._last = ""  # the two characters before
+        self._line_start: str | None = ""
+        self._last_two = ""  # the two characters before
         # A terminal and stderr show a line as soon as it is written.
-        self._at_once = not required or _is_terminal(stream)
+        self._is_unbuffered = not required or _is_terminal(stream)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -84,7 +84,7 @@ class PlainStream:
             raise TypeError(f"text is needed, not {type(text).__name__}")
         self._pending.append(text)
         self._size += len(text)
-        if self._at_once or self._size > _MOST_PENDING:
+        if self._is_unbuffered or self._size > _MOST_PENDING:
             self._pass_on()
         return len(text)
 
@@ -100,8 +100,8 @@ class PlainStream:
             KinspectError: it cannot be written, and is required.
         """
         self._pass_on()
-        if not self._gone:
-            self._trying(self._stream.flush)
+        if not self._is_closed:
+            self._attempt(self._stream.flush)
 
     def underneath(self) -> TextIO:
         """Returns the stream itself, after passing on everything that was written."""
@@ -115,38 +115,46 @@ class PlainStream:
         text = "".join(self._pending)
         self._pending.clear()
         self._size = 0
-        if self._gone:
+        if self._is_closed:
             return
         # A carriage return may be the first half of a line's end that is still to come.
-        if text.endswith("\r") and not self._at_once:
+        if text.endswith("\r") and not self._is_unbuffered:
             self._pending.append("\r")
             text = text[:-1]
         clean = printable(text)
         if self._log:
             clean = self._without_commands(clean)
-        self._trying(lambda: self._encoded(clean))
+        self._attempt(lambda: self._write_encodable(clean))
 
     def _without_commands(self, text: str) -> str:
         """`no_commands` of a text that goes on where the last one ended."""
         if not text:
             return text
         # Where the line began otherwise, any word stands for its beginning.
-        clean = no_commands(text, f"x{self._last}" if self._head is None else self._head)
-        if "\n" in text or self._head is not None:
+        clean = no_commands(
+            text, f"x{self._last_two}" if self._line_start is None else self._line_start
+        )
+        if "\n" in text or self._line_start is not None:
             line = text.rpartition("\n")[2]
-            begun = (line if "\n" in text else f"{self._head}{line}").lstrip()
-            self._head = begun if begun in ("", ":") else None
-        self._last = (self._last + text)[-2:]
+            begun = (line if "\n" in text else f"{self._line_start}{line}").lstrip()
+            self._line_start = begun if begun in ("", ":") else None
+        self._last_two = (self._last_two + text)[-2:]
         return clean
 
-    def _encoded(self, text: str) -> None:
+    def _write_encodable(self, text: str) -> None:
+        """Writes text; what the stream's encoding lacks is escaped."""
         try:
             self._stream.write(text)
         except UnicodeEncodeError:
             encoding = self._stream.encoding or "ascii"
             self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
-    def _trying(self, write: Callable[[], object]) -> None:
+    def _attempt(self, write: Callable[[], object]) -> None:
+        """Writes, and closes the stream if that fails.
+
+        Raises:
+            KinspectError: it fails, and the text is required.
+        """
         try:
             write()
         except BrokenPipeError:
@@ -160,7 +168,7 @@ class PlainStream:
 
     def _give_up(self) -> None:
         """Drops what is still to come; Python would complain of the rest at exit."""
-        self._gone = True
+        self._is_closed = True
         try:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
@@ -191,7 +199,7 @@ def standard_streams() -> Iterator[None]:
     Raises:
         KinspectError: what was printed cannot be written. Not while another error passes.
     """
-    _fill_gaps()
+    _open_missing_descriptors()
     originals = sys.stdout, sys.stderr
     out = PlainStream(sys.stdout, name="standard output")
     sys.stdout, sys.stderr = (
@@ -208,7 +216,8 @@ def standard_streams() -> Iterator[None]:
         sys.stdout, sys.stderr = originals
 
 
-def _fill_gaps() -> None:
+def _open_missing_descriptors() -> None:
+    """Opens standard streams that the caller closed, to the null device."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

@@ -13,7 +13,7 @@ from typing import BinaryIO, TextIO
 from .errors import KinspectError
 
 _PIECE = 1 << 20
-
+"""Bytes that are hashed at a time."""
 _LONGEST = 200
 """Characters of a name that its temporary file begins with: names end at 255 bytes."""
 _REASONS = {

@@ -22,7 +22,7 @@ from kinspect.inspector.emulator.operands import EXEC, M0, VCC
 from kinspect.inspector.emulator.program import Code, prepare
 from kinspect.inspector.emulator.registry import ExecutionTarget
 from kinspect.inspector.emulator.waves import Waves
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 
 Array = np.ndarray[Any, Any]

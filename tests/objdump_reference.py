@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import networkx as nx
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import lookup
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import Function, Program
 
 OBJDUMP = shutil.which("llvm-objdump-22")

@@ -9,9 +9,9 @@ from kinspect.inspector.recording import (
     Agent,
     CounterValues,
     Dispatches,
+    KernelMatch,
     KernelProfile,
     KernelShape,
-    Match,
     Part,
     Profile,
     Recording,
@@ -44,7 +44,7 @@ ATTEND = KernelShape(
 )
 TRIED = KernelShape("attend", agent="4", process=100, kernel_id=16, vgpr=256, lds_bytes=65_536)
 COPY = KernelShape("__amd_rocclr_copyBuffer", agent="4", process=100, kernel_id=3)
-NO_MATCH = Match("none", (), ())
+NO_MATCH = KernelMatch("none", (), ())
 
 
 def spread(*values: float) -> Spread:
@@ -69,7 +69,7 @@ def kernel(
     role: str = "main",
     share: float | None = 80.0,
     metrics: tuple[Metric, ...] = (),
-    match: Match = NO_MATCH,
+    match: KernelMatch = NO_MATCH,
     number: int = 1,
 ) -> KernelProfile:
     """A kernel of a profile; its one warm-up took the mean of the others' times."""

@@ -17,8 +17,10 @@ from kinspect.inspector.metrics.reasons import Noted
 from kinspect.inspector.model import Access, Artifact, KernelReport, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.ttgir.axes.flow import analyze, functions
-from kinspect.inspector.ttgir.axes.tiles import Layouts, limits_of, needed_values, tile_of
+from kinspect.inspector.ttgir.axes.analysis import analyze
+from kinspect.inspector.ttgir.axes.graph import functions
+from kinspect.inspector.ttgir.axes.tiles import needed_values, tile_of
+from kinspect.inspector.ttgir.axes.widths import Layouts, limits_of
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 ROOT = Path(__file__).parent.parent

@@ -15,8 +15,8 @@ from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.executing import Sample
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.made_up import TILE, buffers_of
-from kinspect.inspector.profile.figures.executed import compared
-from kinspect.inspector.recording import Agent, KernelProfile, KernelShape, Match, Spread
+from kinspect.inspector.profile.figures.counter_comparison import compared
+from kinspect.inspector.recording import Agent, KernelMatch, KernelProfile, KernelShape, Spread
 from kinspect.inspector.report.json_read import read
 from kinspect.inspector.report.json_write import kernel_dict
 
@@ -198,7 +198,7 @@ def test_a_recording_is_laid_beside_the_emulated_counters(
     counters = {n: Spread(1, v, v, v, v, v) for n, v in recorded.items()}
     kernel = KernelProfile(
         "gemm_kernel", "gemm_kernel", shape, agent, 1, 1, 0, "main", 1, None, counters, {}, (),
-        Match("likely", (report.id,), ()),
+        KernelMatch("likely", (report.id,), ()),
     )  # fmt: skip
     both = {pair.counter: pair for pair in compared(kernel, report)}
     assert set(both) == set(recorded) - {"GRBM_GUI_ACTIVE"}

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.ttgir.axes.facts import UNBOUNDED, Facts, meet, of_constant
-from kinspect.inspector.ttgir.axes.flow import Axes, analyze, functions
+from kinspect.inspector.ttgir.axes.analysis import Axes, analyze
+from kinspect.inspector.ttgir.axes.facts import UNBOUNDED, AxisFacts, meet, of_constant
+from kinspect.inspector.ttgir.axes.graph import functions
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 LENGTH = 16
@@ -24,7 +25,7 @@ def axes_of(body: str, arguments: str = "", *wanted: str) -> Axes:
     return analyze(graph, wanted)
 
 
-def broken(facts: Facts, values: np.ndarray) -> str:
+def broken(facts: AxisFacts, values: np.ndarray) -> str:
     """Which claim the values break; empty if none."""
     values = np.atleast_1d(values).astype(np.int64)
     if facts.constant is not None and (values != facts.constant).any():
@@ -273,7 +274,7 @@ def test_claims_hold_of_values_that_loops_carry(data: st.DataObject) -> None:
 
 
 facts = st.builds(
-    lambda c, d, k: Facts((1 << c,), (d,), (1 << k,)),
+    lambda c, d, k: AxisFacts((1 << c,), (d,), (1 << k,)),
     st.integers(0, 4),
     st.sampled_from([1, 2, 4, 6, 8, 16, 48, UNBOUNDED]),
     st.integers(0, 4),
@@ -281,7 +282,7 @@ facts = st.builds(
 
 
 @given(facts, facts)
-def test_meeting_only_loses(a: Facts, b: Facts) -> None:
+def test_meeting_only_loses(a: AxisFacts, b: AxisFacts) -> None:
     both = meet(a, b)
     assert both == meet(b, a)
     assert meet(both, a) == both
@@ -311,7 +312,7 @@ def test_rows_of_a_matrix() -> None:
         " %stride: i32 {tt.divisibility = 16 : i32}",
         "%a",
     )
-    assert axes.of("%a", 2) == Facts((1, 16), (2, 16), (1, 1))
+    assert axes.of("%a", 2) == AxisFacts((1, 16), (2, 16), (1, 1))
     assert axes.of("%o", 2).divisibility[1] == 16
 
 
@@ -325,7 +326,7 @@ def test_hints_of_the_author_override() -> None:
         "%a: i32",
         "%w",
     )
-    assert axes.of("%w") == Facts((16,), (8,), (1,))
+    assert axes.of("%w") == AxisFacts((16,), (8,), (1,))
 
 
 def test_branches_and_while_loops_meet() -> None:

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from kinspect.inspector.bench.suite.case_files import read_tune_gemm
 from kinspect.inspector.bench.suite.published import figures_for, read_published
 from kinspect.inspector.bench.suite.results import (
-    Before,
     Bench,
-    Figure,
-    Gpu,
-    Other,
+    EarlierResult,
+    MeasuredGpu,
+    OtherOperator,
+    PublishedFigure,
     Timed,
     geometric_mean,
     ratio,
@@ -276,7 +276,7 @@ def test_published_figures_are_for_the_same_device_and_case_only() -> None:
 # --------------------------------------------------------------------------- showing
 
 
-H200 = Gpu("NVIDIA H200", "sm_90", "cuda", 132, 1 << 37)
+H200 = MeasuredGpu("NVIDIA H200", "sm_90", "cuda", 132, 1 << 37)
 FIRST = Timed(
     0,
     "1024x1024x1024",
@@ -287,9 +287,12 @@ FIRST = Timed(
     bytes=6 << 20,
     config={"BLOCK_M": 128, "num_warps": 8},
     oracle="reference",
-    others=(Other("torch", (6.0, 6.0)), Other("ck", note="aiter is not importable")),
-    before=Before(24.0, "2026-01-01T00:00:00+00:00"),
-    published=(Figure(11.0, 195.0, "somebody", "their report"),),
+    others=(
+        OtherOperator("torch", (6.0, 6.0)),
+        OtherOperator("ck", note="aiter is not importable"),
+    ),
+    before=EarlierResult(24.0, "2026-01-01T00:00:00+00:00"),
+    published=(PublishedFigure(11.0, 195.0, "somebody", "their report"),),
 )
 SECOND = Timed(
     1,

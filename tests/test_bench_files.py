@@ -11,11 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.bench.suite.case_files import (
-    Given,
-    as_gemm,
-    fitted,
-    keys_read,
-    name_of,
+    UserCase,
     read_flags,
     read_gpumode,
     read_tune_gemm,
@@ -23,6 +19,7 @@ from kinspect.inspector.bench.suite.case_files import (
     write_gpumode,
     write_tune_gemm,
 )
+from kinspect.inspector.bench.suite.case_keys import as_gemm, fit_keys, keys_read, name_of
 from kinspect.inspector.errors import KinspectError
 
 KEYS = st.text("abXYZ_", min_size=1, max_size=5)
@@ -43,7 +40,7 @@ def test_gpumode_lines() -> None:
 
 @given(st.lists(st.dictionaries(KEYS, VALUES, min_size=1), min_size=1))
 def test_gpumode_comes_back(cases: list[dict[str, Any]]) -> None:
-    text = write_gpumode([Given(case) for case in cases])
+    text = write_gpumode([UserCase(case) for case in cases])
     assert [case.values for case in read_gpumode(text, "f")] == cases
 
 
@@ -89,10 +86,10 @@ SIZES = """\
 
 def test_tune_gemm_sizes_and_results() -> None:
     plain, tuned, block = read_tune_gemm(SIZES, "gemm.yaml")
-    assert plain == Given({"M": 1024, "N": 1024, "K": 1024, "rowMajorA": "T", "rowMajorB": "N"})
+    assert plain == UserCase({"M": 1024, "N": 1024, "K": 1024, "rowMajorA": "T", "rowMajorB": "N"})
     assert tuned.config == {"BLOCK_M": 256, "GROUP_M": 4, "num_warps": 8}
     assert (tuned.us, tuned.tflops) == (637.2, 512.34)
-    assert block == Given({"M": 1, "N": 2, "K": 3}, us=4.5)
+    assert block == UserCase({"M": 1, "N": 2, "K": 3}, us=4.5)
 
 
 LETTERS = st.sampled_from("TN")
@@ -107,8 +104,8 @@ CONFIGS = st.dictionaries(
 TIMES = st.none() | st.integers(1, 10**7).map(lambda n: n / 100)
 
 
-@given(st.lists(st.builds(Given, SHAPES, CONFIGS, TIMES, TIMES), min_size=1))
-def test_tune_gemm_comes_back(cases: list[Given]) -> None:
+@given(st.lists(st.builds(UserCase, SHAPES, CONFIGS, TIMES, TIMES), min_size=1))
+def test_tune_gemm_comes_back(cases: list[UserCase]) -> None:
     found = read_tune_gemm(write_tune_gemm(cases), "f.yaml")
     for before, after in zip(cases, found, strict=True):
         assert after.values == before.values
@@ -168,7 +165,7 @@ GEMM = [{"M": 1, "N": 1, "K": 1, "name": "x"}, {"M": 2, "N": 1, "K": 1, "layout"
 
 def test_flags_of_flash_attention() -> None:
     words = "-b 4 -hq 16 -hk 8 -sq 1024 -sk 512 -d 64 -causal -layout bshd -dtype bf16 -return_time"
-    case = fitted(read_flags(words.split()), ATTENTION, "flash_attn")
+    case = fit_keys(read_flags(words.split()), ATTENTION, "flash_attn")
     assert case == {
         "B": 4,
         "HQ": 16,
@@ -214,7 +211,7 @@ def test_every_flag_of_flash_attention_fits_the_bundled_kernel() -> None:
         " -layout thd -equal_seqlens -persistent dynamic -return_time"
     )
     also = keys_read(ast.parse(path.read_text()))
-    case = fitted(read_flags(words.split()), ATTENTION, "flash_attn", also)
+    case = fit_keys(read_flags(words.split()), ATTENTION, "flash_attn", also)
     assert case == {
         "B": 2,
         "HQ": 16,
@@ -237,7 +234,7 @@ def test_keys_that_a_file_reads() -> None:
 
 
 def test_flags_of_other_kernels() -> None:
-    case = fitted(read_flags(["-m", "4", "--n", "5", "-K", "6"]), GEMM, "gemm")
+    case = fit_keys(read_flags(["-m", "4", "--n", "5", "-K", "6"]), GEMM, "gemm")
     assert case == {"M": 4, "N": 5, "K": 6}
     assert name_of(case) == "4x5x6"
     assert name_of({**case, "layout": "TN", "atomic": True}) == "4x5x6_TN_atomic"
@@ -254,17 +251,17 @@ def test_flags_refused(words: list[str]) -> None:
 
 
 def test_fitting_minds_no_capitals_and_names_what_is_near() -> None:
-    line = Given({"m": 1, "n": 2, "k": 3, "seed": 5})
-    assert fitted(line, GEMM, "gemm") == {"M": 1, "N": 2, "K": 3, "seed": 5}
+    line = UserCase({"m": 1, "n": 2, "k": 3, "seed": 5})
+    assert fit_keys(line, GEMM, "gemm") == {"M": 1, "N": 2, "K": 3, "seed": 5}
     with pytest.raises(KinspectError, match=r"no case key 'layuot'; did you mean layout\?"):
-        fitted(Given({"m": 1, "n": 2, "k": 3, "layuot": "TN"}), GEMM, "gemm")
+        fit_keys(UserCase({"m": 1, "n": 2, "k": 3, "layuot": "TN"}), GEMM, "gemm")
     with pytest.raises(KinspectError, match="needs K, N as well"):
-        fitted(Given({"m": 1}), GEMM, "gemm")
+        fit_keys(UserCase({"m": 1}), GEMM, "gemm")
 
 
 def test_fitting_knows_tune_gemms_layouts() -> None:
-    sizes = Given({"M": 1, "N": 2, "K": 3, "rowMajorA": "T", "rowMajorB": "N"})
-    assert fitted(sizes, GEMM, "gemm")["layout"] == "TN"
+    sizes = UserCase({"M": 1, "N": 2, "K": 3, "rowMajorA": "T", "rowMajorB": "N"})
+    assert fit_keys(sizes, GEMM, "gemm")["layout"] == "TN"
     # Another kernel's layouts have other names: tune_gemm's say nothing to it.
     other = [{"M": 1, "N": 1, "K": 1, "layout": "column"}, {"M": 1, "N": 1, "K": 1}]
-    assert fitted(sizes, other, "fp8") == {"M": 1, "N": 2, "K": 3}
+    assert fit_keys(sizes, other, "fp8") == {"M": 1, "N": 2, "K": 3}

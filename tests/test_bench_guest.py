@@ -559,9 +559,9 @@ def follow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any
         path.write_text("def make_inputs(case): case.get('more')")
         kernel = KernelFile("own", path, False)
         request = benching.BenchRequest(kernel, **options)
-        found = benching.gathering(request)
+        found = benching.bench_progress(request)
         for event in benching.bench(request):
-            found.saw(event)
+            found.add(event)
         return FakeWorker.requests[0], found.result()
 
     return run
@@ -593,9 +593,9 @@ def test_cases_are_chosen_by_name_and_number(follow: Callable[..., Any]) -> None
 
 
 def test_own_cases_take_the_place_of_the_files(follow: Callable[..., Any]) -> None:
-    from kinspect.inspector.bench.suite.case_files import Given
+    from kinspect.inspector.bench.suite.case_files import UserCase
 
-    given = (Given({"N": 7}, {"BLOCK": 4}), Given({"n": 7}), Given({"n": 7, "MORE": True}))
+    given = (UserCase({"N": 7}, {"BLOCK": 4}), UserCase({"n": 7}), UserCase({"n": 7, "MORE": True}))
     records = (ok("n7", 1.0), ok("n7#2", 2.0), ok("n7_more", 3.0))
     request, result = follow(DEVICE, *records, given=given)
     assert request["cases"] == [

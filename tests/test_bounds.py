@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pytest
 from emulated import KERNEL
 from kinspect.inspector.explain.loop_view import scorecard
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.bounds import OF_LANES
 from kinspect.inspector.metrics.kernel import kernel_report

@@ -10,8 +10,8 @@ import pytest
 from kinspect.inspector import machines
 from kinspect.inspector.explain.code.explain import explain_finding, explain_instruction
 from kinspect.inspector.explain.code.meanings import meaning
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.lint.schema import DEFAULT_PACK, load_named
 from kinspect.inspector.model import (
     Access,

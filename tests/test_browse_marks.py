@@ -14,9 +14,9 @@ from kinspect.inspector import machines
 from kinspect.inspector.explain.code.marks import Marks
 from kinspect.inspector.explain.code.reading import Reading, kernel_of, reading_of
 from kinspect.inspector.explain.code.texts import Texts, lines_of
-from kinspect.inspector.isa.text import parse_text
-from kinspect.inspector.isa.waitflow.counters import decode_wait
-from kinspect.inspector.isa.waitflow.pending import outstanding_counts
+from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.waitflow.counter_values import outstanding_counts
+from kinspect.inspector.isa.waitflow.waits import decode_wait
 from kinspect.inspector.model import Finding, Function, Instruction, KernelReport, Location
 from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
 from msgspec.structs import replace

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kinspect.inspector.explain.code.folds import HIDDEN_FIRST, all_folds, folded_first, folds
 from kinspect.inspector.explain.code.spans import NAMES, STRING, spans, within_strings
 from kinspect.inspector.explain.code.texts import TEXTS, lines_of
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup
-from kinspect.inspector.isa.text import parse_text
 from kinspect.tui.widgets.code import CodeView
 
 ROOT = Path(__file__).parent.parent

@@ -17,8 +17,8 @@ from kinspect.inspector.explain.code.uses import (
     registers_of,
     uses,
 )
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import classify, lookup
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import Function, Instruction
 
 DATA = Path(__file__).parent / "data" / "isa"

@@ -18,9 +18,10 @@ from kinspect.inspector.isa.objects.amdnote import read_note
 from kinspect.inspector.isa.objects.bundle import extract_code_objects
 from kinspect.inspector.isa.objects.codelisting import trim_listing
 from kinspect.inspector.isa.objects.codeobject import read_code_object
-from kinspect.inspector.isa.objects.dwarf import Budget, DwarfError, Sections, read_line_program
+from kinspect.inspector.isa.objects.dwarf import DebugSections, DwarfBudget, DwarfError
 from kinspect.inspector.isa.objects.elf import Elf, read_elf
 from kinspect.inspector.isa.objects.inlining import read_units
+from kinspect.inspector.isa.objects.line_program import read_line_program
 from kinspect.inspector.isa.objects.linemap import read_line_map
 from kinspect.inspector.isa.objects.load import resources_only
 
@@ -260,11 +261,11 @@ def test_symbols_that_share_one_long_name() -> None:
     bounded(run, mib=600)
 
 
-def line_header(formats: bytes, count: bytes) -> Sections:
+def line_header(formats: bytes, count: bytes) -> DebugSections:
     names = b"\x00\x00" + formats + count
     header = bytes([1, 1, 1, 0xFB, 14, 13]) + bytes(12) + names
     body = struct.pack("<HBBI", 5, 8, 0, len(header)) + header
-    return Sections(line=struct.pack("<I", len(body)) + body)
+    return DebugSections(line=struct.pack("<I", len(body)) + body)
 
 
 def test_file_table_without_fields_that_announces_entries() -> None:
@@ -274,7 +275,7 @@ def test_file_table_without_fields_that_announces_entries() -> None:
 
     def run() -> None:
         with pytest.raises(DwarfError):
-            read_line_program(sections, 0, "", Budget(len(sections.line)))
+            read_line_program(sections, 0, "", DwarfBudget(len(sections.line)))
 
     bounded(run, seconds=1, mib=5)
 
@@ -285,11 +286,13 @@ def test_abbreviation_with_attributes_that_take_no_bytes() -> None:
     entries = b"\x01" * 10_000
     body = struct.pack("<HBBI", 5, 1, 8, 0) + entries
     info = struct.pack("<I", len(body)) + body
-    sections = Sections(line=b"x", info=info, abbrev=abbreviation.replace(b"\x11\x00", b"\x11\x01"))
+    sections = DebugSections(
+        line=b"x", info=info, abbrev=abbreviation.replace(b"\x11\x00", b"\x11\x01")
+    )
 
     def run() -> None:
         with pytest.raises(DwarfError, match=r"without end|nested deeper"):
-            read_units(sections, Budget(len(info) + len(abbreviation)))
+            read_units(sections, DwarfBudget(len(info) + len(abbreviation)))
 
     bounded(run)
 
@@ -302,8 +305,8 @@ def test_units_that_share_one_line_table() -> None:
     abbreviation = b"\x01\x11\x00\x10\x17\x00\x00\x00"
     unit = struct.pack("<HIB", 4, 0, 8) + b"\x01" + struct.pack("<I", 0)
     info = (struct.pack("<I", len(unit)) + unit) * 2000
-    sections = Sections(line=line, info=info, abbrev=abbreviation)
-    budget = Budget(len(line) + len(info) + len(abbreviation))
+    sections = DebugSections(line=line, info=info, abbrev=abbreviation)
+    budget = DwarfBudget(len(line) + len(info) + len(abbreviation))
     units = read_units(sections, budget)
     assert len(units) == 2000
 

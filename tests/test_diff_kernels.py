@@ -22,8 +22,8 @@ from kinspect.inspector.compare.diff.isa import (
 from kinspect.inspector.compare.diff.option_sets import OptionSet, option_set
 from kinspect.inspector.compare.diff.reports import MOST_ISA
 from kinspect.inspector.compile.tritons import known_tritons
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.disasm import find_disassemblers
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline.collecting import collect, load_saved
 from kinspect.inspector.pipeline.jobs import Request

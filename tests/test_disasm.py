@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects import disasm
-from kinspect.inspector.isa.objects.codelisting import Decoded, format_listing, trim_listing
+from kinspect.inspector.isa.objects.codelisting import (
+    DecodedInstruction,
+    format_listing,
+    trim_listing,
+)
 from kinspect.inspector.isa.objects.codeobject import CodeObject, read_code_object
 from kinspect.inspector.isa.objects.crosscheck import compare
 from kinspect.inspector.isa.objects.disasm import (
@@ -23,7 +28,6 @@ from kinspect.inspector.isa.objects.disasm import (
 )
 from kinspect.inspector.isa.objects.disasm_worker import decode_section
 from kinspect.inspector.isa.objects.load import load_code_object, load_images, resources_only
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.pipeline import analysis
 
 DATA = Path(__file__).parent / "data" / "elf"
@@ -62,7 +66,7 @@ def script(path: Path, text: str) -> Disassembler:
 # ------------------------------------------------------------------- the form of the text
 
 
-def decoded_by(text: str) -> list[Decoded]:
+def decoded_by(text: str) -> list[DecodedInstruction]:
     """What llvm-objdump decoded, without what it adds: labels, addresses, symbol names."""
     found = []
     addresses = []
@@ -70,15 +74,15 @@ def decoded_by(text: str) -> list[Decoded]:
         match = re.match(r"\t(.*?) *// ([0-9A-F]{12}): ((?:[0-9A-F]{8} ?)+)", line)
         if match:
             addresses.append(int(match[2], 16))
-            found.append(Decoded(4 * len(match[3].split()), match[1]))
+            found.append(DecodedInstruction(4 * len(match[3].split()), match[1]))
         elif line == "\t\t...":
-            found.append(Decoded(0, ""))
+            found.append(DecodedInstruction(0, ""))
             addresses.append(-1)
     for i, row in enumerate(found):
         if not row.size:
             end = addresses[i + 1] if i + 1 < len(found) else None
             assert end is not None
-            found[i] = Decoded(end - addresses[i - 1] - found[i - 1].size, "")
+            found[i] = DecodedInstruction(end - addresses[i - 1] - found[i - 1].size, "")
     return found
 
 
@@ -121,7 +125,7 @@ def test_data_zeros_and_labels_are_written_as_llvm_objdump_writes(tmp_path: Path
             text = f"{text.split(' ')[0]} {struct.unpack_from('<H', raw, at)[0]}"
         if text.startswith(".long"):
             text = ""
-        rows.append(Decoded(row.size, text))
+        rows.append(DecodedInstruction(row.size, text))
         at += row.size
     assert format_listing(code, [section], [raw], [rows]) == found.text
     assert "s_branch there" in found.text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from emulated import KERNEL
 from kept_compiles import collect_kept
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.divisions import expansion
 from kinspect.inspector.model import LoopReport
 from kinspect.inspector.pipeline.jobs import Request

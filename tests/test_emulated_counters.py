@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.operations import operations
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.pipeline.emulated_code import CodeLaunch, launch_code
 from kinspect.inspector.profile.figures import counters
 from kinspect.inspector.profile.figures.executed import rules, rules_of

@@ -17,7 +17,7 @@ from kinspect.inspector.guest.emulation.process import (
     EmulatorProcess,
     SharedBuffer,
 )
-from kinspect.inspector.isa.asm.data import read_constants
+from kinspect.inspector.isa.asm.constants import read_constants
 from kinspect.inspector.limits import LimitError
 
 Tool = Callable[..., Any]

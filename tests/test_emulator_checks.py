@@ -11,7 +11,7 @@ from emulated import OUT, emulator, troubles
 from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.lockstep import EmulationLimitError
 from kinspect.inspector.emulator.memory import Buffer, buffer_of
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 
 DATA = Path(__file__).parent / "data" / "emulator"

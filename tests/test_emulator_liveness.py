@@ -3,6 +3,8 @@ register that is not live holds garbage, and against what LLVM allocated and fou
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,10 +12,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from emulated import on_some_targets
+from kinspect.inspector.emulator.definitions import START, Definitions
 from kinspect.inspector.emulator.liveness import Liveness, liveness
 from kinspect.inspector.emulator.outstanding import SCALAR_BIT
 from kinspect.inspector.emulator.undefined import rows_of, set_up
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.model import Function
 
@@ -191,6 +194,32 @@ def test_a_branch_on_exec_lets_a_write_end_the_old_value() -> None:
     .L6:
         s_endpgm""")
     assert "v3" not in names(live.before[4])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_definitions_and_uses_are_those_of_all_paths(name: str) -> None:
+    function, live = live_of(PROGRAMS[name])
+    flow = Definitions(function, live)
+    rows = set(rows_of(functools.reduce(operator.or_, (e.reads | e.writes for e in live.effects))))
+    count = len(live.effects)
+    for row in rows:
+        definitions: list[set[int]] = [set() for _ in range(count)]
+        uses: list[set[int]] = [set() for _ in range(count)]
+        ends = [bool(e.low & e.high & 1 << row) for e in live.effects]
+        for path in paths(function, 3):
+            current = {START}
+            for at, index in enumerate(path):
+                definitions[index] |= current
+                if live.effects[index].writes >> row & 1:
+                    current = {index} if ends[index] else current | {index}
+                for later in path[at:]:
+                    if live.effects[later].reads >> row & 1:
+                        uses[index].add(later)
+                    if ends[later]:
+                        break
+        for index in range(count):
+            assert flow.before(index, row) == definitions[index], (row, index)
+            assert set(flow.after(index, row)) == uses[index], (row, index)
 
 
 # ---------------------------------------------------------------------- garbage in what is dead

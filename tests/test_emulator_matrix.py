@@ -20,7 +20,7 @@ from kinspect.inspector.emulator.products import Product
 from kinspect.inspector.emulator.program import Code, prepare
 from kinspect.inspector.emulator.registry import ExecutionTarget
 from kinspect.inspector.emulator.waves import Waves
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 
 Array = np.ndarray[Any, Any]
 Place = Callable[[int, int], tuple[int, int]]

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.capture.script import CapturePlan, Ended, capture_file
+from kinspect.inspector.capture.options import CaptureOptions, CapturePlan
+from kinspect.inspector.capture.records import CaptureEnd
+from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.guest.record.contents import content_hash
@@ -293,7 +294,7 @@ def capture(
     scratch.mkdir()
     options = CaptureOptions(trust_trace=trust)
     plan = CapturePlan(path, mode, (ARCH,), {ARCH: {"arch": ARCH}}, scratch, options=options)
-    (ended,) = [item for item in capture_file(worker, plan) if isinstance(item, Ended)]
+    (ended,) = [item for item in capture_file(worker, plan) if isinstance(item, CaptureEnd)]
     return list(ended.variants), list(ended.errors)
 
 

@@ -45,6 +45,7 @@ def interruptible() -> None:
         ["diff", "slow.py", "other.py"],
         ["passes", "slow.py"],
         pytest.param(["layout", "slow.py"], marks=pytest.mark.slow),  # as passes
+        pytest.param(["registers", "slow.py"], marks=pytest.mark.slow),  # as passes
         ["sweep", "slow.py", "--set", "num_warps=1,2"],
     ],
     ids=lambda arguments: arguments[0],

@@ -28,7 +28,7 @@ from kinspect.inspector.host.fault.parse import parse_report
 from kinspect.inspector.host.fault.running import explain, read_reports, report_files
 from kinspect.inspector.host.fault.suspects import outstanding_at, trap_at
 from kinspect.inspector.host.fault.values import FaultReport
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 
 ADD = Path(__file__).parent / "data" / "elf" / "triton.gfx90a.hsaco"
 OBJDUMP = shutil.which("llvm-objdump-22")

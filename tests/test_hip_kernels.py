@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.lanes import SHAPE, WAVES
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import Context, analyze_text

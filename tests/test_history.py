@@ -21,7 +21,7 @@ from kinspect.inspector.bench.history.store import (
     data_folder,
     identity,
 )
-from kinspect.inspector.bench.suite.results import Bench, Gpu, Other, Timed
+from kinspect.inspector.bench.suite.results import Bench, MeasuredGpu, OtherOperator, Timed
 from kinspect.inspector.errors import KinspectError
 from msgspec.structs import replace
 
@@ -34,13 +34,13 @@ TIMED = Timed(
     times=(10.0, 12.0, 11.0),
     flop=2e6,
     config={"BLOCK_M": 64},
-    others=(Other("torch", (5.0, 6.0)),),
+    others=(OtherOperator("torch", (5.0, 6.0)),),
     clocks={"core_mhz": 1980},
 )
 BENCH = Bench(
     "gemm",
     "gemm.py",
-    Gpu("NVIDIA H200", "sm_90", "cuda", 132, 1 << 37),
+    MeasuredGpu("NVIDIA H200", "sm_90", "cuda", 132, 1 << 37),
     {"torch": "2.11", "triton": "3.6.0", "driver": None},
     "time",
     "2026-01-02T03:04:05+00:00",
@@ -78,7 +78,9 @@ def test_nothing_is_made_before_there_is_something_to_keep(tmp_path: Path) -> No
 def test_before_is_the_last_full_run_on_the_same_device(tmp_path: Path) -> None:
     history = History(tmp_path)
     slower = replace(TIMED, times=(20.0,))
-    other = replace(BENCH, gpu=Gpu("AMD Instinct MI300X"), cases=(replace(TIMED, times=(1.0,)),))
+    other = replace(
+        BENCH, gpu=MeasuredGpu("AMD Instinct MI300X"), cases=(replace(TIMED, times=(1.0,)),)
+    )
     for bench in (BENCH, replace(BENCH, cases=(slower,), date="2026-02"), other):
         history.add(bench)
     history.add(replace(BENCH, mode="once", cases=(replace(TIMED, times=(3.0,)),)))

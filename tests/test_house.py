@@ -65,13 +65,8 @@ ALLOWED = {
     # A unit of measurement says how its number is written.
     "inspector/explain/profile_view.py: metric.unit == 'ns'",
     "inspector/explain/profile_view.py: metric.unit == '%'",
-    "inspector/profile/figures/quirks.py: about_counter.unit == 'bytes'",
-    # Of a figure that was computed in another way, the note that it could not be is not shown.
-    "inspector/profile/figures/derived.py: note.partition(':')",
     # No share can be over 100 %.
-    "inspector/profile/profile.py: metric.unit != '%'",
-    # A title without its first word.
-    "tui/widgets/plot.py: steps.title.partition(' ')",
+    "inspector/profile/kernel_profiles.py: metric.unit != '%'",
 }
 
 

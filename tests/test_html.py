@@ -155,7 +155,7 @@ def test_measured_stalls_stand_beside_what_is_known(attend: KernelReport) -> Non
 
 
 def test_a_profiles_page_links_measured_kernels_to_analysed_ones(attend: KernelReport) -> None:
-    from kinspect.inspector.recording import Match
+    from kinspect.inspector.recording import KernelMatch
 
     busy = measured("measured.mfma_busy", 41.25, "%", "100 · a / b")
     roof = [
@@ -164,7 +164,7 @@ def test_a_profiles_page_links_measured_kernels_to_analysed_ones(attend: KernelR
         measured("roofline.peak_flops_per_s", 1.3e15, "operations/s"),
         measured("roofline.peak_bytes_per_s", 5.3e12, "bytes/s"),
     ]
-    one = kernel(metrics=(busy, *roof), match=Match("likely", (attend.id,), ("name",)))
+    one = kernel(metrics=(busy, *roof), match=KernelMatch("likely", (attend.id,), ("name",)))
     out = io.StringIO()
     run = profile(one, reports=(attend,))
     write_profile(run, shown(run.reports), out)

@@ -14,7 +14,7 @@ from kinspect.inspector.isa.asm.debugloc import LocationTable
 from kinspect.inspector.isa.asm.expr import compile_expression
 from kinspect.inspector.isa.asm.metadata import read_metadata
 from kinspect.inspector.isa.asm.symbols import SymbolTable
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.model import Function, Program
 
 DATA = Path(__file__).parent / "data" / "isa"

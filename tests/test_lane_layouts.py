@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector import machines
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.kernel import kernel_report
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.ttgir.axes.flow import functions
-from kinspect.inspector.ttgir.evaluated import Evaluated
+from kinspect.inspector.ttgir.axes.graph import functions
+from kinspect.inspector.ttgir.evaluation import Evaluation
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"
@@ -105,7 +105,7 @@ def test_a_changed_layout_differs(arch: str, change: tuple[str, str], classes: s
 def evaluated(body: str, names: list[str]) -> list[np.ndarray | None]:
     text = "module {\ntt.func @f(%n: i32, %p: !tt.ptr<f16>) {\n" + body + "\ntt.return\n}\n}"
     (graph,) = functions(parse_ttgir(text, "k"))
-    values = Evaluated(graph, {"%n": np.array([7, 7]), "%p": np.zeros(2, int)}, np.array([0, 1]))
+    values = Evaluation(graph, {"%n": np.array([7, 7]), "%p": np.zeros(2, int)}, np.array([0, 1]))
     return [values.value(name) for name in names]
 
 

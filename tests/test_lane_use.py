@@ -10,8 +10,8 @@ from emulated import KERNEL
 from kinspect.inspector.emulator.launch import Launch
 from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.emulator.unknowns import Arguments
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.load import load_code_object
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.arguments import arguments_of
 from kinspect.inspector.metrics.lanes import FROM_MEMORY, lane_uses
@@ -117,6 +117,19 @@ s_waitcnt vmcnt(0)
 ds_read_b32 v2, v1
 """
     assert use_of(code).unknown == FROM_MEMORY
+
+
+def test_halves_of_a_dual_instruction_are_apart() -> None:
+    """A move beside a sum of what was loaded stays known, the sum does not."""
+    code = """
+        v_lshlrev_b32 v3, 4, v0
+        v_mov_b32 v5, 0
+        ds_load_b32 v1, v5
+        s_waitcnt lgkmcnt(0)
+        v_dual_mov_b32 v2, v3 :: v_dual_add_nc_u32 v7, s3, v1
+        ds_store_b32 v{address}, v1"""
+    assert use_of(code.format(address=2), "gfx1100").unknown == ""
+    assert use_of(code.format(address=7), "gfx1100").unknown == FROM_MEMORY
 
 
 def test_lanes_that_exchange_their_addresses() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from kinspect.inspector import machines
 from kinspect.inspector.isa.asm.metadata import read_metadata
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.launch import adds_lds
 from kinspect.inspector.isa.objects.codeobject import read_code_object
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics import demand, registers
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import Function, Metric

@@ -25,7 +25,7 @@ from kinspect.inspector.formats import layout_svg, layout_text
 from kinspect.inspector.ttgir.holders import holders_of
 from kinspect.inspector.ttgir.layouts import to_linear
 from kinspect.inspector.ttgir.parser import parse_ttgir
-from kinspect.inspector.ttgir.shared import shared_offset
+from kinspect.inspector.ttgir.shared_layouts import shared_offset
 from test_ttgir_layout import (
     Draw,
     blocked,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from emulated import KERNEL, troubles
 from kinspect.inspector.emulator.lds_races import Race, RaceReport, races_of
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.model import Metric
 from kinspect.inspector.pipeline.analysis import Context, analyze_text

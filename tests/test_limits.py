@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,33 +92,18 @@ def test_memory_is_given_back_and_its_end_is_one_line() -> None:
 
 
 def test_bounds_grow_with_the_file() -> None:
-    small, large = limits.Reading("a", 1 << 20), limits.Reading("a", 100 << 20)
+    small, large = limits.BoundedReading("a", 1 << 20), limits.BoundedReading("a", 100 << 20)
     assert large.seconds > small.seconds + 80
     assert large.memory > 5 * small.memory
     assert large.inflated.remaining > 10 * small.inflated.remaining
 
 
-def test_one_budget_for_all_that_a_target_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "BASE_INFLATED", 12 << 20)
-    body = zlib.compress(bytes(8 << 20), 9)
-    with limits.reading("f.co", len(body)):
-        limits.inflate(body, 1 << 30, "f.co")
+def test_one_budget_for_all_that_a_target_holds() -> None:
+    with limits.reading("f.co", 100):
+        limits.budget("f.co", 100).take(100 << 20)
         with pytest.raises(LimitError, match="inflates to far more"):
-            limits.inflate(body, 1 << 30, "f.co")
-    limits.inflate(body, 1 << 30, "f.co")  # another target
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (zlib.compress(bytes(5000)), "more than the 100 bytes"),
-        (zlib.compress(bytes(50))[:-6], "cut off"),
-        (b"junk", "does not inflate"),
-    ],
-)
-def test_damaged_streams(data: bytes, message: str) -> None:
-    with pytest.raises(KinspectError, match=message):
-        limits.inflate(data, 100, "f")
+            limits.budget("f.co", 100).take(100 << 20)
+    limits.budget("f.co", 100).take(100 << 20)  # another target
 
 
 # --------------------------------------------------------------------------- documents

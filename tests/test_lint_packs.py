@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.mnemonics import CLASSES
-from kinspect.inspector.isa.waitflow.counters import COUNTERS
+from kinspect.inspector.isa.waitflow.waits import COUNTERS
 from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
 from kinspect.inspector.lint.document import MAX_BYTES, MAX_DEPTH, compose
 from kinspect.inspector.lint.packschema import pack_schema

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.mnemonics import CLASSES
-from kinspect.inspector.isa.waitflow.counters import COUNTERS
+from kinspect.inspector.isa.waitflow.waits import COUNTERS
 from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
 from kinspect.inspector.lint.engine import MAX_MATCHES, evaluate
 from kinspect.inspector.lint.nodes import Expression, Values

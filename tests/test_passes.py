@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compile.irtext import canonical, strip_locations, unified_diff
+from kinspect.inspector.compile.mlir_text import canonical, strip_locations, unified_diff
 from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.errors import KinspectError

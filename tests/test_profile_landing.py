@@ -10,15 +10,15 @@ import pytest
 from kinspect.inspector.model import Artifact, KernelReport
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.profile import landing
-from kinspect.inspector.profile.builder import Builder
-from kinspect.inspector.profile.profile import analyse
+from kinspect.inspector.profile.builder import RecordingBuilder
+from kinspect.inspector.profile.kernel_profiles import analyse
 from kinspect.inspector.recording import (
-    CodeObject,
+    CodePlace,
+    KernelMatch,
     KernelProfile,
     KernelShape,
-    Match,
     Part,
-    Place,
+    RecordedCodeObject,
     Recording,
     Samples,
     ThreadTrace,
@@ -29,9 +29,11 @@ from msgspec.structs import replace
 ASM = Path(__file__).parent / "data" / "small_gfx942.s"
 
 
-def recorded(specialisations: int, *, by_shape: bool, code: Sequence[CodeObject] = ()) -> Recording:
+def recorded(
+    specialisations: int, *, by_shape: bool, code: Sequence[RecordedCodeObject] = ()
+) -> Recording:
     """Dispatches of one name, and a traced and a sampled line that name no more than it."""
-    builder = Builder(Path("/run"))
+    builder = RecordingBuilder(Path("/run"))
     builder.begin(Part("trace", "/run", "rocprofv3 CSV"))
     for number in range(specialisations):
         size = 64 * (number + 1)
@@ -39,7 +41,7 @@ def recorded(specialisations: int, *, by_shape: bool, code: Sequence[CodeObject]
         for start in range(0, 4000, 1000):
             builder.dispatch(shape, None, start, start + 500 + size)
     named = builder.shape(KernelShape("attend", code_object=3)) if by_shape else None
-    place = Place(named, 1, 3, 0x100, "s_nop 0")
+    place = CodePlace(named, 1, 3, 0x100, "s_nop 0")
     builder.traces.append(ThreadTrace("/t", None, 42, "attend", (Traced(place, 1, 10, 5, 0),)))
     if by_shape:
         builder.samples.append(Samples(place, "stochastic", 3, 1))
@@ -50,7 +52,7 @@ def recorded(specialisations: int, *, by_shape: bool, code: Sequence[CodeObject]
 def stalls(recording: Recording, kernels: Sequence[KernelProfile]) -> list[int]:
     return [
         sum(line.stall for line in own.traced)
-        for own in landing._parts_of_kernels(recording, kernels, {})
+        for own in landing._measurements_of_kernels(recording, kernels, {})
     ]
 
 
@@ -66,7 +68,7 @@ def test_what_may_be_of_two_is_given_to_none_and_both_say_so(by_shape: bool) -> 
     recording = recorded(2, by_shape=by_shape)
     kernels = analyse(recording).kernels
     assert stalls(recording, kernels) == [0, 0]
-    found, _ = landing.landed(recording, kernels, ())
+    found, _ = landing.add_measured_lines(recording, kernels, ())
     for kernel in found:
         assert kernel.lines == ()
         assert any("thread traces of this name stand on no line" in n for n in kernel.notes)
@@ -84,7 +86,9 @@ def test_the_code_object_decides_where_it_was_saved(tmp_path: Path) -> None:
     saved = tmp_path / "code_object_id_3.out"
     saved.write_bytes(b"the second one's code")
     digest = hashlib.sha256(saved.read_bytes()).hexdigest()
-    recording = recorded(2, by_shape=True, code=[CodeObject(3, 1, None, None, None, str(saved))])
+    recording = recorded(
+        2, by_shape=True, code=[RecordedCodeObject(3, 1, None, None, None, str(saved))]
+    )
     (base,) = analyze_text(ASM.read_text(), Context(str(ASM)))
     reports: dict[str, KernelReport] = {}
     kernels = []
@@ -92,7 +96,7 @@ def test_the_code_object_decides_where_it_was_saved(tmp_path: Path) -> None:
         name = f"{base.id}#{kernel.id}"
         artifacts = {"hsaco": Artifact("hsaco", sha, 1, saved)}
         reports[name] = replace(base, id=name, artifacts=artifacts)
-        kernels.append(replace(kernel, match=Match("likely", (name,), ())))
-    first, second = landing._parts_of_kernels(recording, kernels, reports)
+        kernels.append(replace(kernel, match=KernelMatch("likely", (name,), ())))
+    first, second = landing._measurements_of_kernels(recording, kernels, reports)
     assert (len(first.traced), len(first.samples), first.shared) == (0, 0, set())
     assert (len(second.traced), len(second.samples), second.shared) == (1, 1, set())

@@ -15,10 +15,11 @@ from kinspect.inspector.explain import profile_view
 from kinspect.inspector.formats import paper, profile_diff, profile_json, profile_text, timeline
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.model import Metric
-from kinspect.inspector.profile.builder import Builder
-from kinspect.inspector.profile.profile import analyse, is_impossible
+from kinspect.inspector.profile.builder import RecordingBuilder
+from kinspect.inspector.profile.kernel_profiles import analyse, is_impossible
 from kinspect.inspector.recording import KernelShape, Part, Profile, Recording, TopKernel
-from kinspect.tui.screens.profile.lines import columns, of_profile
+from kinspect.tui.screens.profile.columns import columns
+from kinspect.tui.screens.profile.rows import of_profile
 from msgspec.structs import replace
 from profiles import ATTEND, kernel, profile, spread
 
@@ -27,7 +28,7 @@ LONG = "void scale<" + "float, " * 40 + "int>(float*)"
 
 def run_of(*passes: tuple[str | None, list[tuple[KernelShape, int, int]]]) -> Recording:
     """Passes as (the counter that each reads, rows of (shape, start, duration))."""
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     for number, (counter, rows) in enumerate(passes):
         builder.begin(Part(f"pass-{number}", "", "made up"))
         for place, (shape, start, duration) in enumerate(rows):
@@ -119,7 +120,7 @@ def test_the_total_is_of_the_dispatches_that_the_share_is_of() -> None:
 
 
 def test_a_workload_of_rocprof_compute_repeats_the_program() -> None:
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     for number in range(4):
         builder.begin(Part(f"pmc-{number}", "", "rocprof-compute workload"))
         for place in range(3):
@@ -131,7 +132,7 @@ def test_a_workload_of_rocprof_compute_repeats_the_program() -> None:
 
 
 def test_a_profilers_summary_shows_its_totals_and_means() -> None:
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     builder.summary += [TopKernel("large", 2, 5_000, 2_500.0), TopKernel("small", 3, 900)]
     rows = [line.split() for line in text(read(builder.finish())).splitlines()]
     assert ["84.7", "5", "us", "2", "-", "2.5", "us", "-", "large", "?", "?"] in rows

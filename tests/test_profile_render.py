@@ -11,7 +11,7 @@ import pytest
 from kinspect.inspector.compare.profiles import compare
 from kinspect.inspector.explain import profile_view
 from kinspect.inspector.formats import profile_diff, profile_json, profile_text, timeline
-from kinspect.inspector.recording import Match, TopKernel
+from kinspect.inspector.recording import KernelMatch, TopKernel
 from msgspec.structs import replace
 from profiles import ATTEND, COPY, MI300X, TRIED, kernel, measured, profile, spread
 
@@ -86,7 +86,7 @@ def test_a_measured_figure_stands_with_its_formula() -> None:
 
 
 def test_ambiguity_is_shown_with_its_candidates() -> None:
-    match = Match("ambiguous", ("a.py::attend@gfx942#1", "a.py::attend@gfx942#2"), ())
+    match = KernelMatch("ambiguous", ("a.py::attend@gfx942#1", "a.py::attend@gfx942#2"), ())
     shown = text(profile(kernel(match=match)))
     assert "ambiguous, none is chosen: a.py::attend@gfx942#1, a.py::attend@gfx942#2" in shown
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.profile.running import launch, manifest, returned
+from kinspect.inspector.profile.running import launch, manifest, outcome
 from kinspect.inspector.profile.running import run as profile_run
 from kinspect.inspector.profile.running.manifest import Manifest
-from kinspect.inspector.profile.running.recorded import run_recording
-from kinspect.inspector.profile.running.run import Request
+from kinspect.inspector.profile.running.run import ProfileRequest
+from kinspect.inspector.profile.running.run_reading import run_recording
 from kinspect.inspector.recording import Recording
 from msgspec.structs import replace
 
@@ -40,7 +40,7 @@ def profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiled:
         script = tmp_path / "program.py"
         script.write_text(text)
         command = (sys.executable, str(script))
-        request = Request(command, rocprof=STAND_IN, arch="gfx942", **options)
+        request = ProfileRequest(command, rocprof=STAND_IN, arch="gfx942", **options)
         folder = manifest.new_folder(None, command).absolute()
         plan = profile_run.lay_out(profile_run.prepare(request), folder)
         record = profile_run.execute(plan, said.append)
@@ -350,8 +350,11 @@ def test_what_a_pass_returned_at_a_glance(tmp_path: Path) -> None:
     path = tmp_path / "host" / "12_counter_collection.csv"
     path.parent.mkdir()
     path.write_text('"Kernel_Name","Counter_Name"\n"f(int, float)","A"\n"g","B"\n')
-    assert returned.returned(tmp_path, ("A", "B[0]", "C", "D:device=0")) == ("C", "D:device=0")
-    assert returned.returned(tmp_path, ()) == ()
+    assert outcome.missing_counters(tmp_path, ("A", "B[0]", "C", "D:device=0")) == (
+        "C",
+        "D:device=0",
+    )
+    assert outcome.missing_counters(tmp_path, ()) == ()
     path.write_text('"Kernel_Name","Counter_Name"\n')
-    assert returned.returned(tmp_path, ("A",)) == ()  # no rows at all is another failure
-    assert not returned.dispatched(tmp_path)
+    assert outcome.missing_counters(tmp_path, ("A",)) == ()  # no rows at all is another failure
+    assert not outcome.has_dispatches(tmp_path)

@@ -22,8 +22,15 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.capture.script import CapturePlan, Ended, capture_file
-from kinspect.inspector.capture.trace import Specialization, Trace, read_trace, write_trace
+from kinspect.inspector.capture.options import CapturePlan
+from kinspect.inspector.capture.records import CaptureEnd
+from kinspect.inspector.capture.script import capture_file
+from kinspect.inspector.capture.trace import (
+    LaunchTrace,
+    TracedSpecialization,
+    read_trace,
+    write_trace,
+)
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.guest.record.values import UnknownValueError, decode, encode
@@ -159,7 +166,7 @@ class Machine:
         self.write("program.py", text)
         return self.record(sys.executable, "program.py", *args, **more)
 
-    def traced(self, text: str, **more: str) -> Trace:
+    def traced(self, text: str, **more: str) -> LaunchTrace:
         status, _, err = self.run(text, **more)
         assert status == 0, err
         return read_trace(self.trace)
@@ -171,7 +178,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 @pytest.fixture(scope="module")
-def rich(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, Trace]:
+def rich(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, LaunchTrace]:
     """A trace of everything a specialisation can hold, recorded on an NVIDIA machine."""
     one = Machine(tmp_path_factory.mktemp("rich"))
     return one, one.traced(RICH)
@@ -180,7 +187,9 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, Trace]:
 # ------------------------------------------------------------------------------ what is recorded
 
 
-def test_every_specialisation_with_what_it_is_specialised_on(rich: tuple[Machine, Trace]) -> None:
+def test_every_specialisation_with_what_it_is_specialised_on(
+    rich: tuple[Machine, LaunchTrace],
+) -> None:
     machine, trace = rich
     assert not trace.notes
     assert not trace.problems
@@ -208,13 +217,13 @@ def test_every_specialisation_with_what_it_is_specialised_on(rich: tuple[Machine
     assert Path(first.call_site.file) == machine.folder / "program.py"
 
 
-def test_a_parameter_named_like_an_option_is_both(rich: tuple[Machine, Trace]) -> None:
+def test_a_parameter_named_like_an_option_is_both(rich: tuple[Machine, LaunchTrace]) -> None:
     fill = [s for s in rich[1].specializations if s.kernel.qualname == "fill"]
     assert all(s.asked is not None and s.asked["num_stages"] == 4 for s in fill)
     assert all(s.options["num_stages"] == 4 for s in fill)
 
 
-def test_launches_grids_and_those_of_the_autotuner(rich: tuple[Machine, Trace]) -> None:
+def test_launches_grids_and_those_of_the_autotuner(rich: tuple[Machine, LaunchTrace]) -> None:
     found = rich[1].specializations
     apply = [s for s in found if s.kernel.qualname == "apply"]
     # Three runs of each configuration to time it, then four of the winner, which is the first.
@@ -398,7 +407,9 @@ def first_specialization(lines: list[bytes]) -> int:
     return next(n for n, line in enumerate(lines) if line.startswith(b'{"specialization"'))
 
 
-def test_a_trace_is_read_as_it_was_written(rich: tuple[Machine, Trace], tmp_path: Path) -> None:
+def test_a_trace_is_read_as_it_was_written(
+    rich: tuple[Machine, LaunchTrace], tmp_path: Path
+) -> None:
     copy = tmp_path / "copy.kitrace"
     write_trace(rich[1], copy)
     assert copy.read_bytes() == rich[0].trace.read_bytes()
@@ -408,7 +419,9 @@ def test_a_trace_is_read_as_it_was_written(rich: tuple[Machine, Trace], tmp_path
     assert read_trace(copy) == changed
 
 
-def test_a_cut_off_trace_is_read_up_to_there(rich: tuple[Machine, Trace], tmp_path: Path) -> None:
+def test_a_cut_off_trace_is_read_up_to_there(
+    rich: tuple[Machine, LaunchTrace], tmp_path: Path
+) -> None:
     lines = lines_of(rich[0].trace)
     end = first_specialization(lines) + 1
     path = tmp_path / "cut.kitrace"
@@ -439,7 +452,7 @@ def changed(line: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     ],
 )
 def test_what_is_no_trace_is_refused(
-    rich: tuple[Machine, Trace],
+    rich: tuple[Machine, LaunchTrace],
     tmp_path: Path,
     number: int,
     change: Callable[[dict[str, Any]], None],
@@ -453,7 +466,7 @@ def test_what_is_no_trace_is_refused(
         read_trace(path)
 
 
-def test_damage_inside_names_the_line(rich: tuple[Machine, Trace], tmp_path: Path) -> None:
+def test_damage_inside_names_the_line(rich: tuple[Machine, LaunchTrace], tmp_path: Path) -> None:
     lines = lines_of(rich[0].trace)
     path = tmp_path / "bad.kitrace"
     path.write_bytes(lines[0] + lines[1][:40] + b"\n" + b"".join(lines[2:]))
@@ -514,12 +527,12 @@ def replay(
     scratch.mkdir(parents=True, exist_ok=True)
     devices = {arch: {"arch": arch} for arch in archs}
     plan = CapturePlan(trace, "trace", archs, devices, scratch, wanted)
-    (ended,) = [item for item in capture_file(worker, plan) if isinstance(item, Ended)]
+    (ended,) = [item for item in capture_file(worker, plan) if isinstance(item, CaptureEnd)]
     return list(ended.variants), list(ended.errors)
 
 
 def test_replay_compiles_what_an_amd_machine_would_have_compiled(
-    rich: tuple[Machine, Trace], worker: Worker, tmp_path: Path
+    rich: tuple[Machine, LaunchTrace], worker: Worker, tmp_path: Path
 ) -> None:
     machine, trace = rich
     variants, errors = replay(worker, machine.trace, tmp_path / "w", "gfx942", "gfx1100")
@@ -546,7 +559,7 @@ def test_replay_compiles_what_an_amd_machine_would_have_compiled(
     assert len(on_amd.specializations) == len(trace.specializations)
 
 
-def attributes(one: Specialization) -> dict[str, dict[str, Any]]:
+def attributes(one: TracedSpecialization) -> dict[str, dict[str, Any]]:
     names = list(one.signature)
     found = {}
     for (argument, *element), pairs in one.attrs:

@@ -15,9 +15,8 @@ import pytest
 from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.report import json_types, saved
 from kinspect.inspector.report import json_write as json_v1
-from kinspect.inspector.report import saved
-from kinspect.inspector.report import types as report_types
 from msgspec.structs import replace
 
 HERE = Path(__file__).parent
@@ -47,19 +46,22 @@ def test_golden(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("error", report_types.Failure),
-        ("place", report_types.Place),
-        ("metric", report_types.Metric),
-        ("variant", report_types.Variant),
-        ("kernel", report_types.Kernel),
-        ("loop", report_types.Loop),
-        ("memory_op", report_types.MemoryOp),
-        ("wait", report_types.Wait),
-        ("access", report_types.Access),
-        ("lds_buffer", report_types.LdsBuffer),
-        ("spill", report_types.Spill),
-        ("measured_line", report_types.MeasuredLine),
-        ("finding", report_types.Finding),
+        ("error", json_types.JsonFailure),
+        ("place", json_types.JsonPlace),
+        ("metric", json_types.JsonMetric),
+        ("variant", json_types.JsonVariant),
+        ("kernel", json_types.JsonKernel),
+        ("loop", json_types.JsonLoop),
+        ("memory_op", json_types.JsonMemoryOp),
+        ("wait", json_types.JsonWait),
+        ("access", json_types.JsonAccess),
+        ("lds_buffer", json_types.JsonLdsBuffer),
+        ("spill", json_types.JsonSpill),
+        ("live_value", json_types.JsonLiveValue),
+        ("live_peak", json_types.JsonLivePeak),
+        ("spilled_value", json_types.JsonSpilledValue),
+        ("measured_line", json_types.JsonMeasuredLine),
+        ("finding", json_types.JsonFinding),
     ],
 )
 def test_what_the_schema_names_is_read_back(name: str, kind: type) -> None:

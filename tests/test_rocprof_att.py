@@ -13,7 +13,7 @@ import pytest
 from att_files import OBJDUMP, Cost, Listed, Trace, listed, write_trace
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers.att_waves import occupancy
 from kinspect.inspector.profile.reading import read
 from kinspect.inspector.recording import Recording, ThreadTrace
@@ -161,7 +161,7 @@ def test_one_damaged_file_leaves_the_others(
 def test_occupancy_that_is_cut_off_keeps_whole_engines(tmp_path: Path) -> None:
     path = tmp_path / "occupancy.json"
     path.write_text('{"0": [[1, 0, 0, 0, 1, 1], [9, 0, 0, 0, 0, 1]], "1": [[2, 0, 0, 0, 1')
-    builder = Builder(path)
+    builder = RecordingBuilder(path)
     spans, peak, _ = occupancy(path, None, builder)
     assert [(s.engine, s.begin, s.end) for s in spans] == [(0, 1, 9)]
     assert peak == 1
@@ -385,7 +385,7 @@ def test_occupancy_is_what_counting_at_each_time_gives(
 ) -> None:
     path = tmp_path_factory.mktemp("occupancy") / "occupancy.json"
     path.write_text(json.dumps({"2": events, "dispatches": {"1": "k"}, "version": "3.0.0"}))
-    builder = Builder(path)
+    builder = RecordingBuilder(path)
     spans, peak, kernel = occupancy(path, None, builder)
     assert not builder.errors
     most = 0
@@ -405,7 +405,7 @@ def test_waves_that_the_trace_cut_at_either_end(tmp_path: Path) -> None:
     path = tmp_path / "occupancy.json"
     events = [[5, 0, 0, 0, 0, 1], [6, 0, 0, 1, 1, 1], [7, 0, 0, 0, 1, 1], [9, 0, 0, 0, 0, 1]]
     path.write_text(json.dumps({"0": [*events, ["x"]], "dispatches": {"1": "3 / 0x10"}}))
-    builder = Builder(path)
+    builder = RecordingBuilder(path)
     spans, peak, kernel = occupancy(path, None, builder)
     assert [(s.slot, s.begin, s.end) for s in spans] == [(1, 6, None), (0, 7, 9)]
     assert peak == 2

@@ -11,14 +11,22 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.profile.running import commands, find, passes, returned, versions
+from kinspect.inspector.profile.running import (
+    commands,
+    counter_sets,
+    installed,
+    outcome,
+    passes,
+    planners,
+    versions,
+)
 from kinspect.inspector.profile.running.commands import Att, Measurements
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
 
 
-def profiler(tool: str = "rocprofv3", version: str | None = "1.0.0") -> find.Profiler:
-    return find.Profiler(tool, Path("/rocm/bin") / tool, versions.parse(version or ""))
+def profiler(tool: str = "rocprofv3", version: str | None = "1.0.0") -> installed.Profiler:
+    return installed.Profiler(tool, Path("/rocm/bin") / tool, versions.parse(version or ""))
 
 
 def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
@@ -33,8 +41,10 @@ def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
 
 def combinations() -> list[Measurements]:
     """Every combination of options that changes a command line."""
-    lists = passes.groups(passes.parse("occupancy,memory,lds,mfma,waits,roofline"), "gfx942")
-    asked = passes.split(lists, passes.of_arch("gfx942"), passes.clock("gfx942"))
+    lists = counter_sets.groups(
+        counter_sets.parse("occupancy,memory,lds,mfma,waits,roofline"), "gfx942"
+    )
+    asked = passes.split(lists, passes.of_arch("gfx942"), counter_sets.clock("gfx942"))
     values = ((None, 3), (None, "0x1"), (None, "0xF"), (None, "0x6000000"))
     atts = [None, *(Att(Path("/decoder"), *chosen) for chosen in itertools.product(*values))]
     samplings = [
@@ -53,8 +63,8 @@ def combinations() -> list[Measurements]:
 
 
 def lines(
-    mine: find.Profiler, command: list[str], run: Path
-) -> dict[tuple[str, ...], commands.Pass]:
+    mine: installed.Profiler, command: list[str], run: Path
+) -> dict[tuple[str, ...], commands.PlannedPass]:
     """All different command lines of those combinations, by all but the folder."""
     found = {}
     for wanted in combinations():
@@ -71,7 +81,7 @@ def lines(
 def test_the_stand_in_takes_every_command_line(tmp_path: Path) -> None:
     from fake_rocprofv3 import parser
 
-    mine = find.describe(STAND_IN, "rocprofv3")
+    mine = installed.describe(STAND_IN, "rocprofv3")
     found = lines(mine, ["prog", "--flag"], tmp_path)
     assert len(found) > 60
     for item in found.values():
@@ -138,13 +148,13 @@ def test_the_profilers_before_rocprofv3() -> None:
             " -d /run/passes/01-counters-1 -o results ./prog -x",
         ),
     ):
-        made = commands.PLANNERS[tool](profiler(tool), wanted, ["./prog", "-x"], Path("/run"))
+        made = planners.PLANNERS[tool](profiler(tool), wanted, ["./prog", "-x"], Path("/run"))
         assert [item.show() for item in made] == [trace, counted]
         assert list(made[1].files.values()) == ["pmc: SQ_WAVES GRBM_COUNT\n"]
         assert "measures all kernels" in made[0].notes[0]
         with pytest.raises(KinspectError, match="neither --att"):
-            commands.PLANNERS[tool](profiler(tool), Measurements(att=Att()), ["x"], Path("/run"))
-    compute = commands.PLANNERS["rocprof-compute"]
+            planners.PLANNERS[tool](profiler(tool), Measurements(att=Att()), ["x"], Path("/run"))
+    compute = planners.PLANNERS["rocprof-compute"]
     for version, where in (
         ("3.0.0", "--path /run/passes/00-compute"),
         ("3.4.0", "--path /run/passes/00-compute --format-rocprof-output csv"),
@@ -183,23 +193,23 @@ def test_the_profilers_before_rocprofv3() -> None:
     ],
 )  # fmt: skip
 def test_a_profilers_complaint_is_translated(text: str, message: str, hint: str) -> None:
-    (found,) = returned.complaints(f"before\n{text}\nafter\n")
+    (found,) = outcome.complaints(f"before\n{text}\nafter\n")
     assert message in found.message
     assert hint in found.hint
 
 
 def test_of_several_failures_the_cause_is_named_and_no_others() -> None:
-    found = returned.complaints(
+    found = outcome.complaints(
         "Unable to open /dev/kfd read-write: Permission denied\n"
         "hsa_init failed with HSA_STATUS_ERROR_OUT_OF_RESOURCES\nNo HIP GPUs are available\n"
     )
     assert [one.message for one in found if one.fatal] == [
         "no permission to open the GPU (/dev/kfd)"
     ]
-    assert returned.complaints("E2025 Opened result file: /x/rocprofv3: error: y.csv\n") == ()
+    assert outcome.complaints("E2025 Opened result file: /x/rocprofv3: error: y.csv\n") == ()
     # A program may say so of itself.
-    assert returned.complaints("Fatal error: no such file\nmy rocprofv3: error: x\n") == ()
-    (lesser,) = returned.complaints(
+    assert outcome.complaints("Fatal error: no such file\nmy rocprofv3: error: x\n") == ()
+    (lesser,) = outcome.complaints(
         "Device 1 could not be locked for profiling due to lack of permissions (capability"
     )
     assert not lesser.fatal
@@ -217,7 +227,7 @@ def test_the_real_rocprofv3_takes_every_command_line(tmp_path: Path) -> None:
     decoder = tmp_path / "decoder"
     program(decoder / "librocprof-trace-decoder.so")
     for path in REAL:
-        mine = find.describe(path, "rocprofv3")
+        mine = installed.describe(path, "rocprofv3")
         assert mine.version is not None
         found = lines(mine, dump, tmp_path / "run")
         for item in found.values():
@@ -229,13 +239,13 @@ def test_the_real_rocprofv3_takes_every_command_line(tmp_path: Path) -> None:
                 argv, capture_output=True, text=True, env={**os.environ, **item.environment}
             )
             assert done.returncode == 0, (argv, done.stderr)
-            assert not returned.complaints(done.stderr), (argv, done.stderr)
+            assert not outcome.complaints(done.stderr), (argv, done.stderr)
             _agrees(json.loads(done.stdout.splitlines()[-1]), item)
         assert len(found) > 100 or mine.version < (1, 0)
         sys.stdout.write(f"{mine.describe()}: {len(found)} command lines\n")
 
 
-def _agrees(environment: dict[str, str], item: commands.Pass) -> None:
+def _agrees(environment: dict[str, str], item: commands.PlannedPass) -> None:
     words = dict(itertools.pairwise(item.argv))
     # With counters from a file, a folder for their pass goes between.
     assert environment["ROCPROF_OUTPUT_PATH"].startswith(str(item.folder))

@@ -19,7 +19,7 @@ from csv_files import (
     values,
     write,
 )
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers import csv_v3
 from kinspect.inspector.recording import NONE, Part
 
@@ -211,7 +211,7 @@ def test_an_index_that_may_be_meant_in_two_ways_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("twin", ["7_results.json", "7_results.db"])
 def test_what_another_format_told_already_is_not_added_again(tmp_path: Path, twin: str) -> None:
-    builder = Builder(tmp_path)
+    builder = RecordingBuilder(tmp_path)
     builder.begin(Part("7", str(tmp_path / twin), "rocprofv3 JSON"))
     write(tmp_path / "7_kernel_trace.csv", TRACE, [traced(1)])
     write(tmp_path / "8_kernel_trace.csv", TRACE, [traced(1)])

@@ -9,26 +9,27 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.profile.builder import Builder
-from kinspect.inspector.profile.readers import rows
-from kinspect.inspector.profile.readers.csv_layout import Layout
-from kinspect.inspector.profile.readers.rows import Table, instant, integer
+from kinspect.inspector.profile.builder import RecordingBuilder
+from kinspect.inspector.profile.readers import csv_table
+from kinspect.inspector.profile.readers.csv_columns import instant, integer
+from kinspect.inspector.profile.readers.csv_layout import RowLayout
+from kinspect.inspector.profile.readers.csv_table import CsvTable
 
 NAMES = ("Kernel_Name", "Dispatch_Id", "Start_Timestamp", "End_Timestamp")
 HEADER = ",".join(f'"{name}"' for name in NAMES) + "\n"
 
 
-def table_of(tmp_path: Path, content: str | bytes) -> Table:
+def table_of(tmp_path: Path, content: str | bytes) -> CsvTable:
     path = tmp_path / "x.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return Table.open(path)
+    return CsvTable.open(path)
 
 
-def all_rows(table: Table) -> list[list[str]]:
+def all_rows(table: CsvTable) -> list[list[str]]:
     return [row for block in table.blocks() for row in block.all_rows()]
 
 
-def all_lines(table: Table) -> list[int]:
+def all_lines(table: CsvTable) -> list[int]:
     return [line for block in table.blocks() for line in block.lines]
 
 
@@ -106,7 +107,7 @@ def test_a_row_cut_off_midway_is_counted_and_the_next_one_read(tmp_path: Path) -
     table = table_of(tmp_path, HEADER + '"a",1,2,3\n"b",2\n"c\n"d",4,5,6\n"e",5,6,7,8\n')
     assert [row[0] for row in all_rows(table)] == ["a", "d"]
     assert (table.good, table.bad, table.first_bad) == (2, 3, 3)
-    builder = Builder(tmp_path)
+    builder = RecordingBuilder(tmp_path)
     table.report(builder)
     (error,) = builder.errors
     assert "3 of 5 rows" in error.message
@@ -140,7 +141,7 @@ def test_bytes_that_are_no_text_are_kept_out_of_nothing_else(tmp_path: Path) -> 
 
 
 def test_a_line_without_end_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_LONGEST_LINE", 300_000)
+    monkeypatch.setattr(csv_table, "_LONGEST_LINE", 300_000)
     content = HEADER + '"a",1,2,3\n' + "x" * 900_000 + '\n"b",2,3,4\n'
     table = table_of(tmp_path, content)
     assert [row[0] for row in all_rows(table)] == ["a", "b"]
@@ -154,7 +155,7 @@ def test_a_line_without_end_is_dropped(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_file_without_rows_is_named(tmp_path: Path, content: str, said: str) -> None:
     table = table_of(tmp_path, content)
     assert all_rows(table) == []
-    builder = Builder(tmp_path)
+    builder = RecordingBuilder(tmp_path)
     table.report(builder)
     assert not builder.errors
     assert said in builder.notes[0]
@@ -162,7 +163,7 @@ def test_a_file_without_rows_is_named(tmp_path: Path, content: str, said: str) -
 
 
 def test_lines_are_numbered_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_BLOCK", 64)
+    monkeypatch.setattr(csv_table, "_BLOCK", 64)
     content = HEADER + "".join(f'"k{n}",{n},5,6\n' for n in range(3, 200))
     table = table_of(tmp_path, content)
     table.select_columns(("number",), ("name",))
@@ -200,7 +201,7 @@ def test_a_layout_takes_what_the_csv_module_reads(data: st.DataObject) -> None:
     if data.draw(st.booleans()):  # a line of another form
         lines[data.draw(st.integers(0, len(lines) - 1))] = data.draw(_CELL)
         lines = "\n".join(lines).split("\n")
-    layout = Layout.of(lines[0], width, {str(at): at for at in asked}, keys)
+    layout = RowLayout.of_row(lines[0], width, {str(at): at for at in asked}, keys)
     if layout is None:
         return
     groups = layout.groups(lines)
@@ -209,8 +210,8 @@ def test_a_layout_takes_what_the_csv_module_reads(data: st.DataObject) -> None:
     parsed = list(csv.reader(io.StringIO("\n".join(lines) + "\n", newline="")))
     assert all(len(row) == width for row in parsed), lines
     for at in asked:
-        assert list(groups[layout.singles[str(at)]]) == [row[at] for row in parsed]
-    texts = list(zip(*(groups[group] for group in layout.key), strict=True))
+        assert list(groups[layout.group_of[str(at)]]) == [row[at] for row in parsed]
+    texts = list(zip(*(groups[group] for group in layout.key_groups), strict=True))
     cells = [tuple(row[at] for at in sorted(keys)) for row in parsed]
     # Equal texts are equal cells: a shape that is looked up by its text is the right one.
     seen: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -223,14 +224,14 @@ def test_rows_of_an_ordinary_trace_fit_its_layout() -> None:
         f'"KERNEL_DISPATCH","Agent 4",1,1,7,{n},10,"f(int, int)",{n},{n * 10},{n * 10 + 5},0,0,8'
         for n in range(1, 4)
     ]
-    layout = Layout.of(
+    layout = RowLayout.of_row(
         lines[0], 14, {"number": 5, "start": 9, "end": 10}, frozenset({1, 7, 11, 13})
     )
     assert layout is not None
     groups = layout.groups(lines)
     assert groups is not None
-    assert groups[layout.singles["number"]] == ("1", "2", "3")
-    assert groups[layout.singles["end"]] == ("15", "25", "35")
-    assert {text for group in layout.key for text in groups[group]} == {
+    assert groups[layout.group_of["number"]] == ("1", "2", "3")
+    assert groups[layout.group_of["end"]] == ("15", "25", "35")
+    assert {text for group in layout.key_groups for text in groups[group]} == {
         "Agent 4", "f(int, int)", "0", "8"
     }  # fmt: skip

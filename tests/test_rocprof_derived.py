@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.metrics import measured
 from kinspect.inspector.profile import reading
-from kinspect.inspector.profile.builder import Builder
-from kinspect.inspector.profile.profile import profile
+from kinspect.inspector.profile.builder import RecordingBuilder
+from kinspect.inspector.profile.kernel_profiles import profile
 from kinspect.inspector.recording import Agent, KernelProfile, KernelShape, Part
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X", cus=304, simds_per_cu=4, xccs=8)
@@ -27,7 +27,7 @@ def measure(
     arch: str | None = None,
 ) -> KernelProfile:
     """One dispatch with these counters in each pass."""
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     if agent is not None:
         builder.agents[agent.key] = agent
     for number, values in enumerate(passes):

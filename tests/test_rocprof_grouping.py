@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.figures import readings, spreads
-from kinspect.inspector.profile.figures.grouping import group, kept_by_tuning
-from kinspect.inspector.profile.profile import analyse, profile
+from kinspect.inspector.profile.figures.autotuning import kept_by_tuning
+from kinspect.inspector.profile.figures.grouping import group
+from kinspect.inspector.profile.kernel_profiles import analyse, profile
 from kinspect.inspector.recording import (
+    CodePlace,
     KernelShape,
     Part,
-    Place,
     Recording,
     Samples,
     ThreadTrace,
@@ -35,7 +36,7 @@ def shape(**changes: object) -> KernelShape:
 
 def recorded(*passes: Sequence[tuple[KernelShape, int, int]]) -> Recording:
     """Each pass a sequence of (shape, start, duration)."""
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     for number, rows in enumerate(passes):
         builder.begin(Part(f"pass_{number + 1}", "", "made up"))
         for place, (one, start, duration) in enumerate(rows):
@@ -136,7 +137,7 @@ def test_at_least_one_dispatch_counts() -> None:
 
 
 def test_dispatches_without_times_are_counted_but_not_timed() -> None:
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     builder.begin(Part("p", "", "made up"))
     for number in (2, 1, 3):
         builder.dispatch(builder.shape(shape()), number)
@@ -147,7 +148,7 @@ def test_dispatches_without_times_are_counted_but_not_timed() -> None:
 
 
 def test_times_come_from_the_pass_without_counters_where_there_is_one() -> None:
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     builder.begin(Part("trace", "", "made up"))
     for start in (0, 100, 200):
         builder.dispatch(builder.shape(shape(process=1)), start, start + 1, start + 11)
@@ -220,7 +221,7 @@ def test_only_and_top_choose_but_shares_are_of_the_whole() -> None:
 
 
 def test_a_summary_stands_in_where_no_dispatches_are() -> None:
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     builder.summary += [TopKernel("slow", 10, 900, 90.0, 80, 100), TopKernel("fast", 1, 100)]
     found = analyse(builder.finish())
     slow, fast = found.kernels
@@ -231,8 +232,8 @@ def test_a_summary_stands_in_where_no_dispatches_are() -> None:
 
 
 def test_kernels_that_only_samples_or_traces_know_are_there() -> None:
-    builder = Builder(Path("run"))
-    place = Place(builder.shape(KernelShape("sampled")), None, None, 0, None)
+    builder = RecordingBuilder(Path("run"))
+    place = CodePlace(builder.shape(KernelShape("sampled")), None, None, 0, None)
     builder.samples.append(Samples(place, "host_trap", 5, None))
     builder.traces.append(ThreadTrace("ui", "4", 1, "traced", ()))
     builder.begin(Part("p", "", "made up"))
@@ -260,7 +261,7 @@ PASS = st.lists(
 def test_merging_passes_loses_no_dispatch_and_no_time(
     passes: list[list[tuple[str, int | None, int, int, int]]], skip: int
 ) -> None:
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     total = values = 0.0
     for process, rows in enumerate(passes):
         builder.begin(Part(str(process), "", "made up"))
@@ -286,7 +287,7 @@ def test_merging_passes_loses_no_dispatch_and_no_time(
 
 
 def test_counter_instances_of_a_dispatch_add_up_in_any_order() -> None:
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     builder.begin(Part("p", "", "made up"))
     one = builder.dispatch(builder.shape(shape()), 1, 0, 5)
     two = builder.dispatch(builder.shape(shape()), 2, 10, 5)

@@ -16,10 +16,10 @@ from kinspect.inspector.formats import profile_json
 from kinspect.inspector.pipeline import profiling
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.profile import reading
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers import rocpd
-from kinspect.inspector.profile.readers.json_bases import opened
-from kinspect.inspector.profile.row_index import RowIndex
+from kinspect.inspector.profile.readers.row_index import RowIndex
+from kinspect.inspector.profile.readers.sqlite_file import open_database
 from kinspect.inspector.recording import Recording
 from profile_bases import write_rocpd
 from profile_files import program, write_results
@@ -101,7 +101,7 @@ def test_columns_that_are_computed_are_not_asked(base: Path) -> None:
 )
 def test_nothing_but_stored_rows_can_be_had(tmp_path: Path, statement: str) -> None:
     path = write_rocpd(tmp_path / "1_results.db", program(), views=True)
-    with opened(path) as found, pytest.raises(sqlite3.DatabaseError):
+    with open_database(path) as found, pytest.raises(sqlite3.DatabaseError):
         found._connection.execute(statement).fetchone()
 
 
@@ -109,7 +109,7 @@ def test_an_index_does_not_say_which_rows_there_are(base: Path) -> None:
     name = f"rocpd_info_process{UUID}"
     changed(base, f'CREATE INDEX "by_guid" ON "{name}" (guid, id DESC)')
     statements: list[str] = []
-    with opened(base) as found:
+    with open_database(base) as found:
         found._connection.set_trace_callback(statements.append)
         assert list(found.rows(name, ("id",), {"guid": "0190-00001092"})) == [(4242,)]
     assert any("NOT INDEXED" in statement for statement in statements)
@@ -136,7 +136,7 @@ def test_time_is_bounded_by_the_size_of_the_file(
 def test_text_is_bounded_by_the_size_of_the_file(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kinspect.inspector.profile.readers.json_bases._SCANS", 0)
+    monkeypatch.setattr("kinspect.inspector.profile.readers.sqlite_file._SCANS", 0)
     assert "has more text than can be in it" in said(reading.read(base))
 
 
@@ -234,7 +234,7 @@ def test_one_file_that_cannot_be_read_leaves_the_others(
     (tmp_path / "b").mkdir()
     write_rocpd(tmp_path / "b" / "2_results.db", program(4300))
 
-    def fails(group: reading.FileGroup, builder: Builder) -> None:
+    def fails(group: reading.FileGroup, builder: RecordingBuilder) -> None:
         builder.dispatches.shape.append(0)  # ended between two columns
         raise RecursionError("deep")
 

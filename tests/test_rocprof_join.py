@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.model import Artifact, KernelReport, Metric, Variant
-from kinspect.inspector.profile.builder import Builder
-from kinspect.inspector.profile.join import bare_name, hashes, match
-from kinspect.inspector.profile.profile import joined, profile
-from kinspect.inspector.recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Part
+from kinspect.inspector.profile.builder import RecordingBuilder
+from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match
+from kinspect.inspector.profile.kernel_profiles import profile
+from kinspect.inspector.recording import (
+    Agent,
+    KernelMatch,
+    KernelProfile,
+    KernelShape,
+    Part,
+    RecordedCodeObject,
+)
 from msgspec.structs import replace
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X")
@@ -36,7 +43,7 @@ def report(
 
 def measured(agent: Agent | None = MI300X, name: str = "gemm.kd", **facts: object) -> KernelProfile:
     shape = KernelShape(name, **facts)  # type: ignore[arg-type]
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     builder.begin(Part("p", "", "made up"))
     builder.dispatch(builder.shape(shape), 1, 100, 200)
     (kernel,) = profile(builder.finish())
@@ -76,7 +83,7 @@ def test_names(recorded: str, analysed: str, same: bool) -> None:
 
 def test_no_kernel_of_that_name() -> None:
     found = match(measured(name="other.kd"), [report()])
-    assert found == Match("none", (), ("no analysed kernel is named other",))
+    assert found == KernelMatch("none", (), ("no analysed kernel is named other",))
     assert bare_name(" f.kd ") == "f"
 
 
@@ -216,23 +223,23 @@ def test_the_same_code_object_is_exact(tmp_path: Path) -> None:
     twin = report("gemm/twin", sha256="0" * 64, arch_vgpr_count=64)
     kernel = measured(vgpr=64, code_object=2, process=7)
     for one in (
-        CodeObject(2, 7, "memory://7#offset=0x1&size=4", None, None, str(file)),
-        CodeObject(2, None, f"file://{file}", None, None),
+        RecordedCodeObject(2, 7, "memory://7#offset=0x1&size=4", None, None, str(file)),
+        RecordedCodeObject(2, None, f"file://{file}", None, None),
     ):
         code = hashes([one])
         assert match(kernel, [same, twin], code).verdict == "exact"
         assert match(kernel, [same, twin], code).kernels == ("gemm/same",)
-    other = hashes([CodeObject(3, 7, None, None, None, str(file))])
+    other = hashes([RecordedCodeObject(3, 7, None, None, None, str(file))])
     assert match(kernel, [same, twin], other).verdict == "ambiguous"
-    part_of_file = CodeObject(2, 7, f"file://{file}#offset=64&size=2", None, None)
-    missing = CodeObject(2, 7, f"file://{tmp_path}/gone", None, None)
+    part_of_file = RecordedCodeObject(2, 7, f"file://{file}#offset=64&size=2", None, None)
+    missing = RecordedCodeObject(2, 7, f"file://{tmp_path}/gone", None, None)
     assert hashes([part_of_file, missing]) == {}
 
 
 def test_a_shared_code_object_needs_more_to_tell(tmp_path: Path) -> None:
     digest = hashlib.sha256(b"code").hexdigest()
     (tmp_path / "x").write_bytes(b"code")
-    code = hashes([CodeObject(2, None, None, None, None, str(tmp_path / "x"))])
+    code = hashes([RecordedCodeObject(2, None, None, None, None, str(tmp_path / "x"))])
     one = report("f/1", "f<int>", sha256=digest)
     two = report("f/2", "f<float>", sha256=digest)
     assert match(measured(name="f", code_object=2), [one, two], code).verdict == "ambiguous"
@@ -245,7 +252,7 @@ def test_a_shared_code_object_needs_more_to_tell(tmp_path: Path) -> None:
 
 def test_measured_metrics_join_the_static_ones() -> None:
     compiled = report(arch_vgpr_count=64)
-    kernels, reports = joined([measured(vgpr=64)], [compiled, report("other", "other")])
+    kernels, reports = join_kernels([measured(vgpr=64)], [compiled, report("other", "other")])
     assert kernels[0].match.verdict == "likely"
     assert reports[0].metrics["arch_vgpr_count"].value == 64
     assert reports[0].metrics["measured.duration.median"].value == 100
@@ -255,7 +262,7 @@ def test_measured_metrics_join_the_static_ones() -> None:
 
 def test_nothing_is_added_where_it_is_not_certain_which() -> None:
     one, two = report("gemm/1"), report("gemm/2")
-    kernels, reports = joined([measured()], [one, two])
+    kernels, reports = join_kernels([measured()], [one, two])
     assert kernels[0].match.verdict == "ambiguous"
     assert reports == (one, two)
 
@@ -263,7 +270,7 @@ def test_nothing_is_added_where_it_is_not_certain_which() -> None:
 def test_of_two_measured_kernels_the_first_counts_and_the_other_is_named() -> None:
     slow, fast = measured(vgpr=64), measured(vgpr=64, workgroup_size=64)
     slow, fast = replace(slow, id="gemm#1"), replace(fast, id="gemm#2", metrics={})
-    _, (found,) = joined([slow, fast], [report(arch_vgpr_count=64)])
+    _, (found,) = join_kernels([slow, fast], [report(arch_vgpr_count=64)])
     assert found.metrics["measured.dispatches"].value == 1
     assert found.notes == ("measured as gemm#1; gemm#2 may be this kernel as well",)
 
@@ -314,7 +321,7 @@ def test_share_of_the_least_time(least_us: float, grid: int, share: float | None
         "grid.workgroups": Metric("grid.workgroups", 8, "workgroups", "compiler"),
     }
     kernel = measured(grid=(grid, 1, 1), workgroup=(256, 1, 1))
-    _, (joined_report,) = joined([kernel], [replace(analysed, metrics=figures)])
+    _, (joined_report,) = join_kernels([kernel], [replace(analysed, metrics=figures)])
     metric = joined_report.metrics.get("measured.bound_share")
     assert (metric.value if metric is not None else None) == share
     assert metric is None or ("cannot be" in metric.note) is (metric.value == 250.0)

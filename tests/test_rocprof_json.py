@@ -25,9 +25,9 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.readers import results_json
 from kinspect.inspector.profile.readers.agents import agent
-from kinspect.inspector.profile.readers.json_samples import reason
+from kinspect.inspector.profile.readers.json_stream import JsonStream
 from kinspect.inspector.profile.readers.json_text import DamagedError
-from kinspect.inspector.profile.readers.streams import JsonStream
+from kinspect.inspector.profile.readers.pc_samples import reason
 from kinspect.inspector.recording import NONE, Recording
 from profile_files import (
     LOAD_BASE,

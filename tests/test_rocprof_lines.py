@@ -11,8 +11,8 @@ import pytest
 from att_files import OBJDUMP, Cost, Listed, listed, write_trace
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects import disasm
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import (
     Artifact,
     Function,
@@ -31,16 +31,12 @@ from kinspect.inspector.profile.placing.addresses import (
     disassembled,
 )
 from kinspect.inspector.profile.placing.lines import Landing, land, measured_lines
-from kinspect.inspector.profile.placing.loop_costs import (
-    beside,
-    measure_of,
-    source_costs,
-    with_lines,
-)
+from kinspect.inspector.profile.placing.loop_costs import measure_of, with_lines
 from kinspect.inspector.profile.placing.sequence import in_sequence
+from kinspect.inspector.profile.placing.static_costs import source_costs, static_lines
 from kinspect.inspector.profile.placing.sums import position
 from kinspect.inspector.profile.reading import read
-from kinspect.inspector.recording import Place, Samples, Traced
+from kinspect.inspector.recording import CodePlace, Samples, Traced
 from msgspec.structs import replace
 
 # One worker: what the fixtures compile would else be compiled by each.
@@ -89,8 +85,8 @@ def by_hand(text: str, symbol: str, code: Sequence[Listed]) -> dict[int, int]:
     return found
 
 
-def place(offset: int | None, text: str | None, comment: str | None = None) -> Place:
-    return Place(None, None, 1, offset, text, comment)
+def place(offset: int | None, text: str | None, comment: str | None = None) -> CodePlace:
+    return CodePlace(None, None, 1, offset, text, comment)
 
 
 def traced(code: Sequence[Listed], cycles: Mapping[int, int] | None = None) -> list[Traced]:
@@ -613,8 +609,8 @@ def test_stalls_stand_beside_what_rules_found(
     traced_kernel: tuple[KernelReport, dict[int, int]],
 ) -> None:
     report, put = traced_kernel
-    found = {b.line: b for b in beside(report)}
-    assert [b.line for b in beside(report)][:4] == sorted(put, key=lambda n: -put[n])
+    found = {b.line: b for b in static_lines(report)}
+    assert [b.line for b in static_lines(report)][:4] == sorted(put, key=lambda n: -put[n])
     total = sum(put.values())
     for line, stall in put.items():
         assert found[line].stall_cycles == 2 * stall
@@ -646,7 +642,7 @@ def test_a_narrow_load_shows_what_its_wait_cost(
 ) -> None:
     report, put = traced_kernel
     narrow = next(a for a in report.accesses if a.limited_by and a.cls == "global_load")
-    one = next(b for b in beside(report) if b.line == narrow.lines[0])
+    one = next(b for b in static_lines(report) if b.line == narrow.lines[0])
     assert one.access == narrow
     assert one.access.reason
     waits = [w.line for w in report.waits if one.line in (w.waits_for or ())]
@@ -730,8 +726,8 @@ def test_spills_and_lines_without_measurement() -> None:
         replace(report, spills=(slot,)),
         (line_of(30, samples=6, issued=1), line_of(wait.line, samples=5, issued=5)),
     )
-    found = {b.line: b for b in beside(report)}
-    assert beside(report)[0].line == 30
+    found = {b.line: b for b in static_lines(report)}
+    assert static_lines(report)[0].line == 30
     assert (found[20].spill, found[30].spill, found[31].spill) == ("store", "reload", "reload")
     assert (found[30].samples, found[30].share, found[30].measure) == (
         6, 100.0, "samples not issued",

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile.figures import counters
-from kinspect.inspector.profile.running import find, passes, versions
-from kinspect.inspector.profile.running.passes import CounterGroup
+from kinspect.inspector.profile.running import counter_sets, installed, passes, versions
+from kinspect.inspector.profile.running.counter_sets import CounterGroup
 
 ARCHS = (
     "gfx906",
@@ -53,14 +53,19 @@ def test_the_rocprofv3_of_the_programs_environment_comes_first(tmp_path: Path) -
     command = [str(venv / "bin" / "python"), "x.py"]
     found = []
     while places:
-        found.append(find.find(command, environment=environment, opt=tmp_path / "opt").path)
+        found.append(
+            installed.find_profiler(command, environment=environment, opt=tmp_path / "opt").path
+        )
         assert found[-1] == places.pop(0)
         found[-1].unlink()
     older = program(tmp_path / "path" / "rocprof")
-    assert find.find(command, environment=environment, opt=tmp_path / "opt").path == older
+    assert (
+        installed.find_profiler(command, environment=environment, opt=tmp_path / "opt").path
+        == older
+    )
     older.unlink()
     with pytest.raises(KinspectError, match="rocm-path") as none:
-        find.find(command, environment=environment, opt=tmp_path / "opt")
+        installed.find_profiler(command, environment=environment, opt=tmp_path / "opt")
     assert none.value.exit_code == 125
     for place in ("venv/bin", "_rocm_sdk_core/bin", "path", "opt/rocm/bin", "opt/rocm-7.9.0/bin"):
         assert place in none.value.message
@@ -70,7 +75,7 @@ def test_a_system_interpreter_is_no_environment(tmp_path: Path) -> None:
     program(tmp_path / "usr" / "bin" / "python")
     program(tmp_path / "usr" / "bin" / "rocprofv3")
     with pytest.raises(KinspectError):
-        find.find(
+        installed.find_profiler(
             [str(tmp_path / "usr" / "bin" / "python")],
             environment={"PATH": str(tmp_path)},
             opt=tmp_path / "opt",
@@ -83,35 +88,38 @@ def test_the_version_comes_from_the_text_else_from_the_release_else_it_is_asked(
     stated = program(
         tmp_path / "a/bin/rocprofv3", '#!/usr/bin/env python3\nX = {"version": "1.3.0"}\n'
     )
-    assert find.describe(stated, "rocprofv3").version == (1, 3, 0)
+    assert installed.describe(stated, "rocprofv3").version == (1, 3, 0)
     (tmp_path / "b/.info").mkdir(parents=True)
     (tmp_path / "b/.info/version").write_text("6.4.1-83\n")
     released = program(tmp_path / "b/bin/rocprofv3")
-    assert find.describe(released, "rocprofv3").version == (0, 6, 0)
+    assert installed.describe(released, "rocprofv3").version == (0, 6, 0)
     # The others count for themselves.
     compute = program(
         tmp_path / "b/bin/rocprof-compute", "#!/bin/sh\necho 'version: 3.1.0 (release)'\n"
     )
-    assert find.describe(compute, "rocprof-compute").version == (3, 1, 0)
+    assert installed.describe(compute, "rocprof-compute").version == (3, 1, 0)
     asked = program(tmp_path / "c/bin/rocprofv3", "#!/bin/sh\necho '   version: 1.1.0'\n")
-    assert find.describe(asked, "rocprofv3").version == (1, 1, 0)
+    assert installed.describe(asked, "rocprofv3").version == (1, 1, 0)
     refusing = program(tmp_path / "d/bin/rocprofv3", "#!/bin/sh\necho 9.9.9\nexit 2\n")
-    assert find.describe(refusing, "rocprofv3").version is None
-    assert find.describe(refusing, "rocprofv3").has("--att")  # taken for a new one
+    assert installed.describe(refusing, "rocprofv3").version is None
+    assert installed.describe(refusing, "rocprofv3").has("--att")  # taken for a new one
 
 
 def test_a_named_profiler_must_be_one_that_can_be_run(tmp_path: Path) -> None:
     assert (
-        find.find(["true"], named=program(tmp_path / "rocprof-compute")).tool == "rocprof-compute"
+        installed.find_profiler(["true"], named=program(tmp_path / "rocprof-compute")).tool
+        == "rocprof-compute"
     )
-    assert find.find(["true"], named=program(tmp_path / "rocprofv2")).tool == "rocprofv2"
-    assert find.find(["true"], named=program(tmp_path / "mine")).tool == "rocprofv3"
+    assert (
+        installed.find_profiler(["true"], named=program(tmp_path / "rocprofv2")).tool == "rocprofv2"
+    )
+    assert installed.find_profiler(["true"], named=program(tmp_path / "mine")).tool == "rocprofv3"
     with pytest.raises(KinspectError, match="no program that can be run"):
-        find.find(["true"], named=tmp_path / "none")
+        installed.find_profiler(["true"], named=tmp_path / "none")
 
 
 def test_the_options_of_a_readable_script_count_more_than_its_version() -> None:
-    found = find.describe(STAND_IN, "rocprofv3")
+    found = installed.describe(STAND_IN, "rocprofv3")
     assert found.version == (1, 0, 0)
     assert found.has("--pmc")
     assert not found.has("--no-such")
@@ -129,20 +137,20 @@ def test_the_sdk_of_a_rocm_release(rocm: str, sdk: tuple[int, ...] | None) -> No
 
 def test_the_decoder_is_looked_for_where_rocprofv3_looks(tmp_path: Path) -> None:
     root = tmp_path / "rocm"
-    mine = find.Profiler("rocprofv3", program(root / "bin/rocprofv3"), (1, 0, 0))
+    mine = installed.Profiler("rocprofv3", program(root / "bin/rocprofv3"), (1, 0, 0))
     environment = {"LD_LIBRARY_PATH": str(tmp_path / "ld")}
     with pytest.raises(KinspectError, match="librocprof-trace-decoder") as none:
-        find.decoder(mine, environment=environment)
+        installed.find_decoder(mine, environment=environment)
     assert str(tmp_path / "ld") in none.value.message
     assert none.value.exit_code == 125
     program(root / "lib/deep/librocprof-trace-decoder.so.0")
-    assert find.decoder(mine, environment=environment) == root / "lib/deep"
+    assert installed.find_decoder(mine, environment=environment) == root / "lib/deep"
     program(tmp_path / "ld/librocprof-trace-decoder.so")
-    assert find.decoder(mine, environment=environment) == tmp_path / "ld"
+    assert installed.find_decoder(mine, environment=environment) == tmp_path / "ld"
     stated = {**environment, "ROCPROF_ATT_LIBRARY_PATH": str(tmp_path / "stated")}
     with pytest.raises(KinspectError):
-        find.decoder(mine, environment=stated)
-    assert find.decoder(mine, tmp_path / "ld", stated) == tmp_path / "ld"
+        installed.find_decoder(mine, environment=stated)
+    assert installed.find_decoder(mine, tmp_path / "ld", stated) == tmp_path / "ld"
 
 
 def test_the_arch_is_that_of_the_drivers_topology(tmp_path: Path) -> None:
@@ -151,23 +159,23 @@ def test_the_arch_is_that_of_the_drivers_topology(tmp_path: Path) -> None:
         text = f"simd_count 4\ngfx_target_version {version}\nmax_waves_per_simd 8\n"
         (tmp_path / str(number) / "properties").write_text(text)
 
-    assert find.arch_here(topology=tmp_path) is None
+    assert installed.gpu_arch(topology=tmp_path) is None
     node(0, 0)
-    assert find.arch_here(topology=tmp_path) is None
+    assert installed.gpu_arch(topology=tmp_path) is None
     node(1, 90402)
     node(2, 90402)
-    assert find.arch_here(topology=tmp_path) == "gfx942"
+    assert installed.gpu_arch(topology=tmp_path) == "gfx942"
     node(3, 90010)
     with pytest.raises(KinspectError, match="gfx942, gfx90a"):
-        find.arch_here(topology=tmp_path)
+        installed.gpu_arch(topology=tmp_path)
 
 
 def test_the_arch_is_else_asked_of_rocms_tools(tmp_path: Path) -> None:
-    mine = find.Profiler("rocprofv3", program(tmp_path / "bin/rocprofv3"), (1, 0, 0))
+    mine = installed.Profiler("rocprofv3", program(tmp_path / "bin/rocprofv3"), (1, 0, 0))
     program(tmp_path / "bin/rocminfo", "#!/bin/sh\necho '  Name:                    gfx1151'\n")
-    assert find.arch_here(mine, tmp_path / "none") == "gfx1151"
+    assert installed.gpu_arch(mine, tmp_path / "none") == "gfx1151"
     program(tmp_path / "bin/rocm_agent_enumerator", "#!/bin/sh\necho gfx000; echo gfx950\n")
-    assert find.arch_here(mine, tmp_path / "none") == "gfx950"
+    assert installed.gpu_arch(mine, tmp_path / "none") == "gfx950"
 
 
 # --------------------------------------------------------------------------- PC sampling
@@ -206,10 +214,10 @@ def test_pc_sampling_is_asked_for_as_the_arch_takes_it(
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_set_has_something_on_every_arch_and_fits_few_passes(arch: str) -> None:
-    clock = passes.clock(arch)
+    clock = counter_sets.clock(arch)
     assert clock == "GRBM_GUI_ACTIVE"
-    for name in passes.names():
-        groups = passes.groups([name], arch)
+    for name in counter_sets.names():
+        groups = counter_sets.groups([name], arch)
         made = passes.split(groups, passes.of_arch(arch), clock)
         assert 1 <= len(made) <= 3, (name, made)
         for group in groups:
@@ -220,19 +228,19 @@ def test_every_set_has_something_on_every_arch_and_fits_few_passes(arch: str) ->
 
 def test_the_sets_of_a_gfx942_by_hand() -> None:
     hardware = passes.of_arch("gfx942")
-    lds = passes.split(passes.groups(["lds"], "gfx942"), hardware)
+    lds = passes.split(counter_sets.groups(["lds"], "gfx942"), hardware)
     assert len(lds) == 1
     assert {"SQ_LDS_BANK_CONFLICT", "SQ_LDS_IDX_ACTIVE", "GRBM_GUI_ACTIVE"} <= set(lds[0])
     # FETCH_SIZE takes three of TCC's four counters, WRITE_SIZE two, hits and misses two.
-    memory = passes.split(passes.groups(["memory"], "gfx942"), hardware)
+    memory = passes.split(counter_sets.groups(["memory"], "gfx942"), hardware)
     assert len(memory) == 2
     assert not any({"FETCH_SIZE", "WRITE_SIZE"} <= set(one) for one in memory)
 
 
 def test_sets_and_names_mix_and_nothing_is_asked_for_twice() -> None:
-    words = passes.parse("lds, SQ_WAVES SQ_WAVES,SQ_INSTS_LDS")
+    words = counter_sets.parse("lds, SQ_WAVES SQ_WAVES,SQ_INSTS_LDS")
     assert words == ("lds", "SQ_WAVES", "SQ_INSTS_LDS")
-    groups = passes.groups(words, "gfx942")
+    groups = counter_sets.groups(words, "gfx942")
     assert [group.name for group in groups] == ["lds", "SQ_WAVES"]
 
 
@@ -246,7 +254,7 @@ def test_sets_and_names_mix_and_nothing_is_asked_for_twice() -> None:
 )
 def test_an_unknown_counter_is_answered_with_the_nearest(word: str, near: str) -> None:
     with pytest.raises(KinspectError, match=word) as refused:
-        passes.groups([word], "gfx942")
+        counter_sets.groups([word], "gfx942")
     assert near in refused.value.hint
     assert refused.value.exit_code == 2
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.machines import names
 from kinspect.inspector.machines.products import all_products, find_product, shared_bandwidth
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.figures import counters, quirks
 from kinspect.inspector.profile.figures.peaks import device
-from kinspect.inspector.profile.profile import profile
+from kinspect.inspector.profile.kernel_profiles import profile
 from kinspect.inspector.recording import Agent, KernelShape, Part
 
 # --------------------------------------------------------------------------- counters
@@ -156,8 +156,8 @@ def test_clocks_are_summed_over_xccs() -> None:
     assert quirks.per_xcc(60_000, None, 29_000, 2100) == (60_000, "")
 
 
-def timed(*times: tuple[int, int]) -> Builder:
-    builder = Builder(Path("run"))
+def timed(*times: tuple[int, int]) -> RecordingBuilder:
+    builder = RecordingBuilder(Path("run"))
     builder.begin(Part("p", "", "made up"))
     for start, end in times:
         builder.dispatch(builder.shape(KernelShape("k", sgpr=128)), None, start, end)

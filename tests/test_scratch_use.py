@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import access_bits
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import KernelReport, MetricValue, Program
 from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
 

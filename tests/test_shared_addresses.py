@@ -21,7 +21,7 @@ import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.model import Access, KernelReport, Report, TtgirOp
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.ttgir.axes.flow import Graph, functions
+from kinspect.inspector.ttgir.axes.graph import ValueGraph, functions
 from kinspect.inspector.ttgir.axes.tiles import Tile, tile_of
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
@@ -59,7 +59,7 @@ class NotComputedError(Exception):
 class Machine:
     """Computes values of one function from its arguments, in one iteration of each loop."""
 
-    graph: Graph
+    graph: ValueGraph
     arguments: Mapping[str, int]
 
     def value(self, name: str, iteration: int) -> np.ndarray:
@@ -109,7 +109,7 @@ COMPUTED: Mapping[str, Callable[..., np.ndarray]] = {
 }
 
 
-def drawn(graph: Graph, draw: random.Random) -> dict[str, int]:
+def drawn(graph: ValueGraph, draw: random.Random) -> dict[str, int]:
     """Arguments: pointers begin at 0, numbers are what the signature says of them."""
     arguments: dict[str, int] = {}
     for name, argument in graph.carried.items():
@@ -121,13 +121,13 @@ def drawn(graph: Graph, draw: random.Random) -> dict[str, int]:
     return arguments
 
 
-def tiles_of(kernel: KernelReport) -> list[tuple[Graph, Tile]]:
+def tiles_of(kernel: KernelReport) -> list[tuple[ValueGraph, Tile]]:
     module = parse_ttgir(kernel.artifacts["ttgir"].path.read_text(), kernel.name)
     found = [(graph, tile_of(op)) for graph in functions(module) for op in graph.ops]
     return [(graph, tile) for graph, tile in found if tile is not None and tile.addresses]
 
 
-def addresses(graph: Graph, tile: Tile, draw: random.Random) -> np.ndarray:
+def addresses(graph: ValueGraph, tile: Tile, draw: random.Random) -> np.ndarray:
     machine = Machine(graph, drawn(graph, draw))
     return machine.value(tile.addresses or "", draw.randint(0, 3))
 

@@ -17,12 +17,14 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.crosscheck import compare
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
 from kinspect.inspector.model import KernelReport, LoopReport, Report, number_of
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.ttgir.layouts import type_to_linear
+from kinspect.inspector.ttgir.parser import parse_ttgir
 from objdump_reference import OBJDUMP, check_against_objdump
 
 ROOT = Path(__file__).parent.parent
@@ -233,3 +235,63 @@ def test_layouts_put_lanes_where_the_code_s_addresses_do(suite: Report) -> None:
     assert agreed >= 0.8 * counts.total(), counts
     for cls in ("lds_read", "lds_write", "global_load", "global_store", "lds_direct"):
         assert counts[cls, "agree"] > 20, counts
+
+
+def test_accumulators_take_the_registers_of_their_layout(suite: Report) -> None:
+    """Named by the code at the fullest instruction, counted by the layout of the dot's result."""
+    compared = exact = 0
+    for kernel in suite.kernels:
+        peak = kernel.live_peak
+        assert peak is not None, label(kernel)
+        held = sum(value.vgprs + value.agprs for value in peak.values)
+        assert held == peak.vgprs + peak.agprs
+        module = parse_ttgir(artifact(kernel.artifacts["ttgir"].path).decode(), "k.ttgir")
+        registers: dict[str, set[int]] = {}
+        for op in module.ops:
+            if op.name == "tt.dot" and (linear := type_to_linear(op.result_types[0])) is not None:
+                shaped = op.result_types[0]
+                key = "x".join((*map(str, shaped.shape), shaped.element))
+                registers.setdefault(key, set()).add(2 ** len(linear.register))
+        for value in peak.values:
+            if value.kind == "accumulator" and value.type in registers and peak.loop is not None:
+                compared += 1
+                total = value.vgprs + value.agprs + value.scratch
+                exact += total in registers[value.type]
+                # Of a result that is being used up, or made, a part is live.
+                assert total <= max(registers[value.type]), (label(kernel), value)
+    assert compared >= 60
+    assert exact >= 0.9 * compared, (exact, compared)
+
+
+def test_values_of_a_kernel_that_spills_are_named(suite: Report) -> None:
+    """As named by hand, and by a program that was fitted to it (head size 256, causal)."""
+    kernel = next(
+        k
+        for k in suite.kernels
+        if k.variant and k.variant.case == "d256_causal_128x64" and k.arch == "gfx942"
+    )
+    assert kernel.live_peak is not None
+    named = {
+        (value.name, value.kind): (value.vgprs, value.scratch)
+        for value in kernel.live_peak.values
+        if value.kind != "address"
+    }
+    assert named["acc", "accumulator"] == (96, 32)
+    assert named["qk", "accumulator"] == (32, 0)
+    assert named["q", "operand"] == (40, 60)
+    registers, parked = named["k", "operand"]
+    assert 54 <= registers <= 56  # of 56
+    assert parked == 0
+    addresses = [value for value in kernel.live_peak.values if value.kind == "address"]
+    assert {value.name for value in addresses} >= {"k", "v"}
+    assert sum(value.vgprs for value in addresses) == 14  # of 15
+    spilled = kernel.spilled_values
+    assert sum(value.hot_reloads for value in spilled if value.kind == "address") > 90
+    slots = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
+    # An instruction that moves parts of several values counts for each of them.
+    assert len(slots) <= sum(value.stores + value.reloads for value in spilled)
+    words = sum(slot.size for slot in kernel.spills) // 4
+    assert words == sum(value.dwords for value in spilled)
+    scratch = number_of(kernel.metrics, "scratch_bytes")
+    assert scratch is not None
+    assert words <= scratch // 4

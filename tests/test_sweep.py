@@ -12,9 +12,9 @@ from typing import Any
 import jsonschema
 import pytest
 from kinspect.inspector import formats as render
-from kinspect.inspector.capture.axes import BACKEND_ONLY, Axis, axes_of
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import capture_script
+from kinspect.inspector.capture.sweep_axes import BACKEND_ONLY, Axis, axes_of
 from kinspect.inspector.compare.sweep.point import run_point
 from kinspect.inspector.compare.sweep.running import SweepRequest, collect
 from kinspect.inspector.compare.sweep.table import Sweep

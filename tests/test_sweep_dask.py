@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.capture.axes import axes_of
+from kinspect.inspector.capture.sweep_axes import axes_of
 from kinspect.inspector.compare.sweep import cluster
 from kinspect.inspector.compare.sweep.running import Done, SweepRequest, collect, sweep
 from kinspect.inspector.compile.pool import Compiler, CompileSettings

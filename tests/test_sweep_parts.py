@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.capture.axes import Axis, axes_of, count
+from kinspect.inspector.capture.sweep_axes import Axis, axes_of, count
 from kinspect.inspector.compare.sweep.figures import Figures, decode, encode
 from kinspect.inspector.compare.sweep.pareto import front, objectives_of
 from kinspect.inspector.compare.sweep.table import (

@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.model import Layout
-from kinspect.inspector.ttgir.copies import copies, dot_work
 from kinspect.inspector.ttgir.layouts import (
     contig_per_thread,
     elements_per_thread,
@@ -30,7 +29,8 @@ from kinspect.inspector.ttgir.layouts import (
 )
 from kinspect.inspector.ttgir.linear import LinearLayout, rank, solve
 from kinspect.inspector.ttgir.parser import parse_ttgir
-from kinspect.inspector.ttgir.shared import shared_offset
+from kinspect.inspector.ttgir.redundant_work import copies, dot_work
+from kinspect.inspector.ttgir.shared_layouts import shared_offset
 
 DATA = Path(__file__).parent / "data" / "ttgir"
 CASES = 80
@@ -639,7 +639,7 @@ def test_repeated_products_are_the_holders_of_the_result(
         )
         body = f"%0 = tt.dot %x, %y, %z : {a} * {b} -> {c}"
         module = parse_ttgir(module_of(body, f"{a}, %y: {b}, %z: {c}", case[2], case[3]), text)
-        work = dot_work(module.ops[1], module)
+        work = dot_work(module.ops[1])
         assert work is not None, case
         registers, lanes, waves, workgroups = (
             1 << rank(bases) if i == 3 else 1 << len(bases) for i, bases in enumerate(expected)

@@ -10,7 +10,7 @@ from kinspect.inspector.ttgir.lines import LocationLine, location
 from kinspect.inspector.ttgir.locs import (
     MAX_FRAMES,
     Alias,
-    CallSite,
+    CallSiteLoc,
     FileLoc,
     Fused,
     Loc,
@@ -65,15 +65,15 @@ PLACE, OTHER = FileLoc("a.py", 1, 1), FileLoc("b.py", 2, 1)
 CIRCULAR: dict[str, dict[str, Loc]] = {
     "itself": {"#a": Alias("#a"), "#b": Fused((Alias("#a"), PLACE))},
     "calls": {
-        "#a": CallSite(Alias("#b"), PLACE),
-        "#b": CallSite(Alias("#a"), OTHER),
-        "#c": CallSite(Alias("#b"), Alias("#a")),
+        "#a": CallSiteLoc(Alias("#b"), PLACE),
+        "#b": CallSiteLoc(Alias("#a"), OTHER),
+        "#c": CallSiteLoc(Alias("#b"), Alias("#a")),
     },
     "two circles": {
         "#a": Fused((Alias("#b"), Alias("#c"), PLACE)),
         "#b": Fused((Alias("#d"), OTHER)),
-        "#c": CallSite(Alias("#d"), OTHER),
-        "#d": CallSite(Alias("#a"), PLACE),
+        "#c": CallSiteLoc(Alias("#d"), OTHER),
+        "#d": CallSiteLoc(Alias("#a"), PLACE),
     },
 }
 

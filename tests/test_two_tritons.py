@@ -23,8 +23,8 @@ from kinspect.inspector.cli.compare import compare_tritons
 from kinspect.inspector.compare.passdiff import kind_of
 from kinspect.inspector.compare.stages import Comparison, Side, compare
 from kinspect.inspector.compare.tritons import Build, BuildsReport, KernelComparison, compare_builds
-from kinspect.inspector.compile import irtext
-from kinspect.inspector.compile.ircontent import content_of
+from kinspect.inspector.compile import code_text, mlir_text
+from kinspect.inspector.compile.mlir_content import content_of
 from kinspect.inspector.compile.passes import read_passes
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.compile.tritons import VARIABLE, known_tritons, resolve
@@ -150,8 +150,8 @@ def test_the_pass_named_is_where_the_dumps_part(
     assert "matrix-instruction-size=16" in where.options[1]
     dumps = [read_passes(s.artifacts["passes"].path) for s in (one, other)]
     assert where.before is not None
-    before = [irtext.normal_mlir(d.text(i)) for d, i in zip(dumps, where.before, strict=True)]
-    after = [irtext.normal_mlir(d.text(i)) for d, i in zip(dumps, where.after, strict=True)]
+    before = [mlir_text.normal_mlir(d.text(i)) for d, i in zip(dumps, where.before, strict=True)]
+    after = [mlir_text.normal_mlir(d.text(i)) for d, i in zip(dumps, where.after, strict=True)]
     assert before[0] == before[1]
     assert after[0] != after[1]
     assert where.after == (where.before[0] + 1, where.before[1] + 1)
@@ -390,7 +390,7 @@ def test_llvm_ir_that_says_the_same(old: str, new: str) -> None:
         text = LLVM.replace("!llvm.loop", "!llvm.L").replace("llvm.loop.", "llvm.L.")
     changed = text.replace(old, new)
     assert changed != text
-    assert irtext.normal_llvm(changed) == irtext.normal_llvm(text)
+    assert code_text.normal_llvm(changed) == code_text.normal_llvm(text)
 
 
 @pytest.mark.parametrize(
@@ -406,11 +406,11 @@ def test_llvm_ir_that_says_the_same(old: str, new: str) -> None:
     ],
 )
 def test_llvm_ir_that_says_something_else(old: str, new: str) -> None:
-    assert irtext.normal_llvm(LLVM.replace(old, new, 1)) != irtext.normal_llvm(LLVM)
+    assert code_text.normal_llvm(LLVM.replace(old, new, 1)) != code_text.normal_llvm(LLVM)
 
 
 def test_assembly_is_its_code_and_stated_figures() -> None:
-    assert irtext.plain_amdgcn(ASM).splitlines() == [
+    assert code_text.plain_amdgcn(ASM).splitlines() == [
         "k:",
         ".LBB0_1:",
         "  v_add_f32_e32 v1, v1, v2",
@@ -420,20 +420,20 @@ def test_assembly_is_its_code_and_stated_figures() -> None:
         ".vgpr_count:     4",
     ]
     same = ASM.replace(".LBB0_1", ".LBB0_9").replace("; comment", "").replace("k.py", "j.py")
-    assert irtext.normal_amdgcn(same) == irtext.normal_amdgcn(ASM)
+    assert code_text.normal_amdgcn(same) == code_text.normal_amdgcn(ASM)
     for old, new in (("v2", "v3"), ("count:     4", "count:     5"), ("scc1 .LBB0_1", "scc1 .L2")):
-        assert irtext.normal_amdgcn(ASM.replace(old, new)) != irtext.normal_amdgcn(ASM)
+        assert code_text.normal_amdgcn(ASM.replace(old, new)) != code_text.normal_amdgcn(ASM)
 
 
 def test_layouts_of_mlir_are_spelled_out_and_old_spellings_known() -> None:
     one = '#a = #ttg.blocked<{order = [0]}>\nmodule {\n  %0 = "x"() : tensor<4xf32, #a>\n}'
-    assert irtext.normal_mlir(one) == irtext.normal_mlir(one.replace("#a", "#blocked7"))
-    assert irtext.normal_mlir(one) != irtext.normal_mlir(one.replace("[0]", "[1]"))
+    assert mlir_text.normal_mlir(one) == mlir_text.normal_mlir(one.replace("#a", "#blocked7"))
+    assert mlir_text.normal_mlir(one) != mlir_text.normal_mlir(one.replace("[0]", "[1]"))
     old = "#mma = #ttg.amd_mfma<{versionMajor = 3, versionMinor = 0, instrShape = [32, 32]}>"
     new = "#mma = #ttg.amd_mfma<{version = 3, instrShape = [32, 32, 8]}>"
-    assert irtext.spells_older(old)
-    assert not irtext.spells_older(new)
-    assert irtext.older_spelling(old) == irtext.older_spelling(new)
+    assert mlir_text.spells_older(old)
+    assert not mlir_text.spells_older(new)
+    assert mlir_text.older_spelling(old) == mlir_text.older_spelling(new)
 
 
 # ------------------------------------------------------------------ labels

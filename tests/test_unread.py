@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.formats import md, text
 from kinspect.inspector.isa.asm.includes import includes_beside
-from kinspect.inspector.isa.asm.kinds import is_binary
+from kinspect.inspector.isa.asm.recognition import is_binary
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.load import load_code_object
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.lint.nodes import ANYTHING, Interval, apply_to_bounds
 from kinspect.inspector.model import Function, KernelReport, Report
 from kinspect.inspector.pipeline.analysis import (

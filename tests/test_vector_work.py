@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.mix import kind_of
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector import machines
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow import ranges
-from kinspect.inspector.isa.waitflow.counters import decode_wait
 from kinspect.inspector.isa.waitflow.registers import named
-from kinspect.inspector.isa.waitflow.steps import Steps, steps_of
-from kinspect.inspector.isa.waitflow.verdicts import Judged, judge
+from kinspect.inspector.isa.waitflow.steps import CounterSteps, steps_of
+from kinspect.inspector.isa.waitflow.verdicts import JudgedWait, judge
+from kinspect.inspector.isa.waitflow.waits import decode_wait
 from kinspect.inspector.model import Function, Instruction, Metric
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
@@ -41,13 +41,13 @@ def waits_in(function: Function, arch: str) -> dict[int, dict[str, int]]:
 
 def judged(
     function: Function, arch: str, waits: Waits, maxima: Mapping[str, int] | None = None
-) -> tuple[tuple[Judged, ...], set[tuple[int, int]]]:
+) -> tuple[tuple[JudgedWait, ...], set[tuple[int, int]]]:
     maxima = machines.load(arch).counters if maxima is None else maxima
 
     def known(inst: Instruction) -> Mapping[str, int]:
         return waits.get(inst.index, {})
 
-    steps: Steps = steps_of(function, maxima, known)
+    steps: CounterSteps = steps_of(function, maxima, known)
     found = judge(steps, function, maxima)
     return found.waits, {(m.index, m.producer) for m in found.missing}
 
@@ -216,7 +216,7 @@ def test_ranges_hold_the_values_that_pass_all_comparisons(
         return
     values = dict(known).get(register, ranges.ALL)
     assert [v for v in tried if any(a <= v <= b for a, b in values)] == kept
-    moved = dict(ranges.after([ranges.Effect(1, register, plus)], known)).get(1, ranges.ALL)
+    moved = dict(ranges.after([ranges.RegisterChange(1, register, plus)], known)).get(1, ranges.ALL)
     sums = [(value + plus) % 2**32 for value in tried]
     shifted = [any(a <= one <= b for a, b in moved) for one in sums]
     assert [value for value, inside in zip(tried, shifted, strict=True) if inside] == kept
@@ -575,7 +575,7 @@ def test_a_verdict_is_what_loosening_shows(program: tuple[str, Function]) -> Non
     verdicts, _ = judged(function, arch, waits, small(arch))
     for verdict in verdicts:
 
-        def early(n: int, verdict: Judged = verdict) -> set[tuple[int, int]]:
+        def early(n: int, verdict: JudgedWait = verdict) -> set[tuple[int, int]]:
             changed = {**waits, verdict.index: {**waits[verdict.index], verdict.counter: n}}
             return counter_machine.explore(function, arch, changed, small(arch))
 

@@ -15,8 +15,8 @@ import pytest
 from counter_machine import LIMITS, Explored, TooManyStatesError, explore, generation
 from hypothesis import given, settings
 from kept_compiles import collect_kept
-from kinspect.inspector.isa.text import parse_text
-from kinspect.inspector.isa.waitflow.verdicts import Judged
+from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.waitflow.verdicts import JudgedWait
 from kinspect.inspector.model import Function, Report
 from kinspect.inspector.pipeline.jobs import Request
 from test_waitflow import judged, programs, small, waits_in
@@ -90,7 +90,7 @@ def mutate(function: Function, arch: str, label: str, tally: Tally) -> None:
 
 
 def loosen(
-    function: Function, arch: str, explored: Explored, one: Judged, label: str, tally: Tally
+    function: Function, arch: str, explored: Explored, one: JudgedWait, label: str, tally: Tally
 ) -> None:
     waits = waits_in(function, arch)
     most = LIMITS[generation(arch)][one.counter]
@@ -115,7 +115,7 @@ def loosen(
 
 
 def strengthen(
-    function: Function, arch: str, explored: Explored, one: Judged, label: str, tally: Tally
+    function: Function, arch: str, explored: Explored, one: JudgedWait, label: str, tally: Tally
 ) -> None:
     if one.verdict != "needed" or one.n == 0:
         return
@@ -141,7 +141,7 @@ def strengthen(
 
 
 def barriers(
-    function: Function, explored: Explored, verdicts: Sequence[Judged], label: str, tally: Tally
+    function: Function, explored: Explored, verdicts: Sequence[JudgedWait], label: str, tally: Tally
 ) -> None:
     """A wait before a barrier that finds LDS traffic under way is never called too strict."""
     for one in verdicts:

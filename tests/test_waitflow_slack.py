@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from kept_compiles import collect_kept
 from kinspect.inspector import machines
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow.slack import Slack, slacks
 from kinspect.inspector.isa.waitflow.steps import steps_of
-from kinspect.inspector.isa.waitflow.verdicts import Judged, judge
+from kinspect.inspector.isa.waitflow.verdicts import JudgedWait, judge
 from kinspect.inspector.machines import matrix_cycles
 from kinspect.inspector.model import Function, Instruction
 from kinspect.inspector.pipeline.jobs import Request
@@ -38,7 +38,7 @@ def cycles_on(arch: str, inst: Instruction) -> int | None:
 
 def measured(
     function: Function, arch: str, limits: Mapping[str, int]
-) -> list[tuple[Judged, Slack | None]]:
+) -> list[tuple[JudgedWait, Slack | None]]:
     waits = waits_in(function, arch)
     steps = steps_of(function, limits, lambda inst: waits.get(inst.index, {}))
     found = judge(steps, function, limits).waits
@@ -62,7 +62,7 @@ class Ways:
         self.after = counter_machine._successors(function)
         self.graphs: dict[int, nx.DiGraph] = {}
 
-    def shortest(self, one: Judged) -> tuple[int, int] | None:
+    def shortest(self, one: JudgedWait) -> tuple[int, int] | None:
         """Instructions and cycles to a wait from the nearest of what it waits for."""
         best = None
         for producer in one.waits_for:

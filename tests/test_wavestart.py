@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.load import load_or_resources
-from kinspect.inspector.isa.text import parse_text
 
 TEXT = """
 .amdgcn_target "amdgcn-amd-amdhsa--{arch}"

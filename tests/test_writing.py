@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import writing
-from kinspect.inspector.capture.trace import Trace, write_trace
+from kinspect.inspector.capture.trace import LaunchTrace, write_trace
 from kinspect.inspector.cli.options import result_stream
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint import baseline
@@ -52,7 +52,7 @@ WRITERS: dict[str, Callable[[Path, Report], None]] = {
     "-o": lambda path, report: _output(path),
     "--save": lambda path, report: saved.save(report, path),
     "baseline": lambda path, report: baseline.write(baseline.Baseline({}), path),
-    "trace": lambda path, report: write_trace(Trace({}, (), (), ()), path),
+    "trace": lambda path, report: write_trace(LaunchTrace({}, (), (), ()), path),
 }
 
 

@@ -1,9 +1,11 @@
-"""The terminal UI: screens over `Report` and the pipeline's events. It computes no figure.
+"""The terminal UI: pages over `Report` and the pipeline's events. It computes no figure.
 
-app.py        the application: pages, keys, themes, what is open
-session.py    what has been read and compiled so far, as rows
-feed.py       runs the pipeline in a process of its own and hands its events over
+app.py        the application: pages, keys, themes, what is open; robust_app.py is its base
+command.py    `kinspect tui`; terminal.py runs it and restores the terminal, web.py in a browser
+session.py    the kernels, failures and notes of a run so far
+feed.py       runs the pipeline in a child process and hands its events over
 watching.py   notices files that were saved
-widgets/      views that several screens use (code, bars, cards, plots)
-screens/      one folder a page, one file a smaller screen
+state.py      settings that last from one start to the next
+widgets/      views that several pages use (code, lists, tables, cards, plots)
+screens/      a folder for each page, a file for each dialogue of several pages
 """

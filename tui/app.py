@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
-from textual._context import active_message_pump
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
-from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.worker import WorkerFailed
 
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport
-from .harmless import HarmlessApp
 from .page_table import PAGES
 from .pages import Page, page_class
-from .palette import palette_commands
+from .robust_app import RobustApp
 from .session import Session
 from .state import State
 from .themes import THEMES
 
 if TYPE_CHECKING:
     # The pipeline's vocabulary takes longer to import than the first page takes to paint.
-    from textual.actions import ActionParseResult
-
     from ..inspector.pipeline.jobs import Request
     from .feed import Feed
     from .watching import Watcher
@@ -62,7 +55,7 @@ class Opening(Struct, frozen=True):
     text: Path | None = None
 
 
-class KinspectApp(HarmlessApp):
+class KinspectApp(RobustApp):
     """The terminal UI.
 
     Args:
@@ -73,7 +66,6 @@ class KinspectApp(HarmlessApp):
         state: the user's settings, loaded and saved across starts.
         feed: the run that is under way; None when there is none.
         watcher: watches the run's files; None without `--watch`.
-        fault: one line on the internal error that ended the application; "" when none did.
         suspended: whether an editor has the terminal.
         last_kernel: the key of the kernel that a page showed last.
     """
@@ -103,11 +95,8 @@ class KinspectApp(HarmlessApp):
         self.watcher: Watcher | None = None
         self._pending_request = opening.request
         self._next_page: str | None = None  # the page that replaces the first one when that closes
-        self.fault = ""
         self.suspended = False
         self.last_kernel: str | None = None
-
-    # ------------------------------------------------------------------ start and end
 
     def on_mount(self) -> None:
         """Shows the first page; the run starts once that has been painted."""
@@ -194,11 +183,11 @@ class KinspectApp(HarmlessApp):
 
     def _take_events(self, feed: Feed) -> None:
         """Adds the events of a run to the session; opens the profile page for a recording."""
-        from .feed import Ended
+        from .feed import RunEnded
 
         profile = self.session.profile
         for event in feed.new_events():
-            if not isinstance(event, Ended):
+            if not isinstance(event, RunEnded):
                 self.session.take(event)
                 continue
             self.feed = None
@@ -240,75 +229,22 @@ class KinspectApp(HarmlessApp):
         finally:
             self.suspended = False
 
-    # ------------------------------------------------------------------ faults
+    def first_closable_depth(self) -> int:
+        """The first page can be closed only where another one replaces it."""
+        return 1 if self._next_page else 2
 
-    # Textual ends the application with a traceback at any exception. Here an exception in a key's
-    # action or in a thread becomes a message, one in a page closes that page, and one in the first
-    # page ends the application with a one-line error. Tests and KINSPECT_TRACEBACK keep Textual's
-    # behaviour.
-
-    @property
-    def _raises_faults(self) -> bool:
-        return self.is_headless or bool(os.environ.get("KINSPECT_TRACEBACK"))
-
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """Runs a key's action; an exception in it is shown as a message."""
-        try:
-            return await super().run_action(action, default_namespace, namespaces)
-        except Exception as error:
-            if self._raises_faults:
-                raise
-            self._notify_error(error)
-            return True
-
-    def _handle_exception(self, error: Exception) -> None:
-        """Closes the page that raised an exception; ends the application where none did."""
-        if self._raises_faults:
-            super()._handle_exception(error)
-            return
-        if isinstance(error, WorkerFailed):
-            self._notify_error(error.error)
-            return
-        pump = active_message_pump.get(None)
-        screen = pump.screen if isinstance(pump, DOMNode) and pump is not self else None
-        # The first page can be closed only where another one replaces it.
-        if screen is not None and screen in self.screen_stack[1 if self._next_page else 2 :]:
-            self.call_later(self._close_failed_page, screen, error)
-        elif not self.fault:
-            self.fault = _internal_error(error)
-            self.exit(2, return_code=2)
-
-    def _close_failed_page(self, screen: Screen[object], error: Exception) -> None:
-        while screen in self.screen_stack[2:]:
-            self.pop_screen()
-        if screen in self.screen_stack:
-            self.action_back()
-        self._notify_error(error, "The page was closed")
-
-    def _notify_error(self, error: BaseException, title: str = "") -> None:
-        self.notify(
-            str(error) if isinstance(error, KinspectError) else _internal_error(error),
-            title=title,
-            severity="error",
-            timeout=15,
-            markup=False,
-        )
-
-    # ------------------------------------------------------------------ pages
+    def replace_first_page(self) -> None:
+        """Shows the page that waits for the first one to close."""
+        self.action_back()
 
     def _show(self, make: Callable[[], Page]) -> None:
         """Makes a page and shows it; an exception while it is made is shown as a message."""
         try:
             page = make()
         except Exception as error:
-            if self._raises_faults and not isinstance(error, KinspectError):
+            if self.raises_faults and not isinstance(error, KinspectError):
                 raise
-            self._notify_error(error)
+            self.notify_error(error)
         else:
             self.open_page(page)
 
@@ -367,8 +303,6 @@ class KinspectApp(HarmlessApp):
 
         self._show(lambda: ComparePage(left, right))
 
-    # ------------------------------------------------------------------ keys of every page
-
     def action_help(self) -> None:
         """Shows the page's purpose and keys."""
         from .screens.help import HelpScreen
@@ -392,9 +326,22 @@ class KinspectApp(HarmlessApp):
         self.theme = names[index % len(names)]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yields the command palette's entries."""
-        return palette_commands(self, screen)
-
-
-def _internal_error(error: BaseException) -> str:
-    return f"internal error: {type(error).__name__}: {error}"
+        """The command palette's entries: the page's keys, other pages, help, export, themes."""
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if active.node is not self and active.enabled and len(binding.description) > 1:
+                yield SystemCommand(
+                    binding.description,
+                    binding.tooltip or f"this page's key {self.get_key_display(binding)}",
+                    partial(self.run_action, binding.action, active.node),
+                )
+        for name, spec in PAGES.items():
+            if spec.key:
+                go_to = partial(self.action_page, name)
+                yield SystemCommand(f"Go to {spec.title}", spec.about, go_to)
+        yield SystemCommand("Help", "What the keys of this page do", self.action_help)
+        yield SystemCommand("Export", "The screen or the report, to a file", self.action_export)
+        for theme in THEMES:
+            choose = partial(setattr, self, "theme", theme.name)
+            yield SystemCommand(f"Theme: {theme.name}", "Colours", choose)
+        yield SystemCommand("Quit", "Leave kinspect", self.action_leave)

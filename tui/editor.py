@@ -146,7 +146,7 @@ def open_editor(app: App[object], file: str | Path, line: int | None) -> bool:
         else:
             _wait_for(app, command)
     except KinspectError as error:
-        message = f"{error.message}; {error.hint}" if error.hint else error.message
+        message = str(error)
         app.notify(message, severity="warning", markup=False)
         return False
     if not command.at_line:

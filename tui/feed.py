@@ -12,11 +12,9 @@ import contextlib
 import pickle
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, Any
 
 from msgspec import Struct
@@ -24,15 +22,13 @@ from msgspec import Struct
 from ..inspector.model import ErrorRecord
 from ..inspector.pipeline.events import Failed, Happening
 from ..inspector.pipeline.jobs import Request
+from . import child_process
 
-CHILD = Path(__file__).resolve().with_name("feeder.py")
 GRACE_SECONDS = 8.0
 """Time that a stopped run has to end its compilers before it is killed."""
-_TAIL_BYTES = 2000
-"""Bytes at the end of the process's error output in which its last line is looked for."""
 
 
-class Ended(Struct, frozen=True):
+class RunEnded(Struct, frozen=True):
     """The last event of every run."""
 
 
@@ -45,7 +41,7 @@ class Feed:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self._events: queue.SimpleQueue[Happening | Ended] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Happening | RunEnded] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -60,7 +56,7 @@ class Feed:
         """Starts the run."""
         self._thread.start()
 
-    def new_events(self, limit: int = 500) -> Iterator[Happening | Ended]:
+    def new_events(self, limit: int = 500) -> Iterator[Happening | RunEnded]:
         """Yields the events since the last call, at most `limit`; never waits."""
         for _ in range(limit):
             try:
@@ -85,8 +81,6 @@ class Feed:
         if self._thread.is_alive():
             self._thread.join(seconds)
 
-    # ------------------------------------------------------------------ the thread
-
     def _run(self) -> None:
         # The process's error output, for when it dies without reporting an error as an event.
         with tempfile.TemporaryFile() as errors:
@@ -97,7 +91,7 @@ class Feed:
             except OSError as error:
                 self._fail(f"the process that analyses cannot be started: {error.strerror}")
             finally:
-                self._events.put(Ended())
+                self._events.put(RunEnded())
 
     def _start_process(self, errors: IO[bytes]) -> subprocess.Popen[bytes] | None:
         """Starts the process and sends it the request; None when the run is stopped already."""
@@ -105,7 +99,7 @@ class Feed:
             if self._stopped.is_set():
                 return None
             process = self._process = subprocess.Popen(
-                [sys.executable, str(CHILD)],
+                child_process.command(f"{__package__}.feed_child"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -114,7 +108,6 @@ class Feed:
             )
         assert process.stdin is not None
         with contextlib.suppress(OSError, ValueError):  # stopped already
-            pickle.dump(sys.path, process.stdin)  # first: unpickling the request imports modules
             pickle.dump(self.request, process.stdin)
             process.stdin.flush()
         return process
@@ -122,7 +115,7 @@ class Feed:
     def _receive(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         """Queues the process's events until it ends; a crash becomes a failure."""
         assert process.stdout is not None
-        ended = False
+        complete = False
         with process.stdout as stream:
             while not self._stopped.is_set():
                 message: Any = None
@@ -131,7 +124,7 @@ class Feed:
                 except (EOFError, pickle.UnpicklingError, OSError):
                     break
                 if message is None:
-                    ended = True
+                    complete = True
                     break
                 self._events.put(message)
         try:
@@ -139,12 +132,8 @@ class Feed:
         except subprocess.TimeoutExpired:
             process.kill()
             status = process.wait()
-        if not ended and not self._stopped.is_set():
-            errors.seek(max(0, errors.seek(0, 2) - _TAIL_BYTES))
-            last_line = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-            ending = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
-            reason = f": {last_line[0]}" if last_line else ""
-            self._fail(f"the process that analyses {ending}{reason}")
+        if not complete and not self._stopped.is_set():
+            self._fail(f"the process that analyses {child_process.ending(status, errors)}")
 
     def _fail(self, message: str) -> None:
         hint = "free memory or use fewer --jobs; else please report it"

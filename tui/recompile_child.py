@@ -11,27 +11,20 @@ pickled: ("progress", text) and finally ("report", KernelReport) or ("error", (m
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from types import FrameType
 from typing import IO, Any
 
-from ..inspector.capture.axes import Value
+from ..inspector.capture.sweep_axes import Value
 from ..inspector.errors import KinspectError
 from ..inspector.model import KernelReport
 from ..inspector.pipeline.jobs import Request
-
-_SECONDS = 5
-"""Time that a cancelled compile has to end its compilers before SIGALRM ends the process."""
-_TAIL_BYTES = 2000
-"""Bytes at the end of the process's error output in which its last line is looked for."""
+from . import child_process
 
 
 class Recompile:
@@ -92,7 +85,7 @@ class Recompile:
         with contextlib.suppress(OSError):  # unsent input is no longer needed
             process.stdin.close()
         try:
-            process.wait(_SECONDS + 1)
+            process.wait(child_process.SECONDS_TO_END + 1)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -102,9 +95,8 @@ class Recompile:
         with self._lock:
             if self._stopped:
                 raise KinspectError("cancelled", "")
-            # Not by -m: pickles of classes in __main__ could not be read here.
             self._process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import main; main()"],
+                child_process.command(__name__),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -137,36 +129,22 @@ class Recompile:
         status = process.wait()
         if self._stopped:
             raise KinspectError("cancelled", "")
-        errors.seek(max(0, errors.seek(0, 2) - _TAIL_BYTES))
-        last_line = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-        ending = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
-        message = f"the process that compiles {ending}{': ' + last_line[0] if last_line else ''}"
+        message = f"the process that compiles {child_process.ending(status, errors)}"
         raise KinspectError(message, "free memory, then try again; else please report it")
 
 
 def main() -> None:
     """Recompiles the kernel on standard input; the body of the child process."""
-    channel = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of other code must not get between two messages
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        # Further signals are ignored; the alarm limits how long the compilers may take to end.
-        for caught in (signal.SIGTERM, signal.SIGIO):
-            signal.signal(caught, signal.SIG_IGN)
-        signal.alarm(_SECONDS)
-        raise KeyboardInterrupt
+    channel = child_process.result_channel()
 
     def send(kind: str, payload: Any) -> None:
         pickle.dump((kind, payload), channel, pickle.HIGHEST_PROTOCOL)
         channel.flush()
 
+    child_process.interrupt_on_signals()
     try:
-        signal.signal(signal.SIGTERM, interrupt)
         report, changed, request = pickle.load(sys.stdin.buffer)
-        # The kernel says when the other end is closed, even if the UI was killed.
-        signal.signal(signal.SIGIO, interrupt)
-        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+        child_process.interrupt_on_closed_input()
         _recompile(report, changed, request, send)
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
         pass

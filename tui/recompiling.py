@@ -12,7 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..inspector.capture.axes import (
+from ..inspector.capture.resolving import resolve
+from ..inspector.capture.sweep_axes import (
     BACKEND_ONLY,
     Axis,
     Value,
@@ -20,7 +21,6 @@ from ..inspector.capture.axes import (
     unresolved_names,
     values_of,
 )
-from ..inspector.capture.resolving import resolve
 from ..inspector.compile.pool import Compiler
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport, Variant
@@ -33,7 +33,7 @@ DEFAULTS: Mapping[str, Value] = {"waves_per_eu": 0, "matrix_instr_nonkdim": 0}
 """The backend's values of options that a launch does not state."""
 
 
-class Setting(Struct, frozen=True):
+class KernelSetting(Struct, frozen=True):
     """A setting of a kernel that can be changed.
 
     Attributes:
@@ -47,7 +47,7 @@ class Setting(Struct, frozen=True):
     constexpr: bool
 
 
-def settings_of_kernel(report: KernelReport) -> list[Setting]:
+def settings_of_kernel(report: KernelReport) -> list[KernelSetting]:
     """The settings of a kernel that can be changed: options of the backend, then constexprs.
 
     Raises:
@@ -57,15 +57,15 @@ def settings_of_kernel(report: KernelReport) -> list[Setting]:
     options = [name for name in OPTIONS if name not in variant.signature]
     options = [n for n in options if n != "kpack" or n in variant.options]
     settings = [
-        Setting(name, _plain(variant.options.get(name, DEFAULTS.get(name))), False)
+        KernelSetting(name, _plain(variant.options.get(name, DEFAULTS.get(name))), False)
         for name in options
     ]
     constexprs = {k: _plain(v) for k, v in variant.constexprs.items()}
-    settings += [Setting(k, v, True) for k, v in constexprs.items() if v is not None]
+    settings += [KernelSetting(k, v, True) for k, v in constexprs.items() if v is not None]
     return settings
 
 
-def changes(settings: Iterable[Setting], typed: Mapping[str, str]) -> dict[str, Value]:
+def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict[str, Value]:
     """The settings whose typed value differs from the kernel's, with the new values.
 
     Args:
@@ -111,14 +111,10 @@ def recompiled(
         KinspectError: a setting cannot have its value, or the compile failed.
     """
     old = _variant(report)
+    path = report.id.partition("::")[0]
+    _check_names(changed, old, compiler, path)
     options = {k: v for k, v in changed.items() if k not in old.signature and k in BACKEND_ONLY}
     constexprs = {k: v for k, v in changed.items() if k not in options}
-    toolchain_options = frozenset(compiler.toolchain().options)
-    axes = [Axis(name, (value,)) for name, value in changed.items()]
-    unknown = unresolved_names(axes, toolchain_options, (*old.signature, *old.constexprs))
-    path = report.id.partition("::")[0]
-    if unknown:
-        raise refused_name(unknown[0], toolchain_options, tuple(old.constexprs), path)
     base = old
     if constexprs:
         on_progress("capturing")
@@ -137,6 +133,15 @@ def recompiled(
     if not outcome.reports:
         raise KinspectError("the compile gave no kernel", "run again; the store may be damaged")
     return outcome.reports[0]
+
+
+def _check_names(changed: Mapping[str, Value], old: Variant, compiler: Compiler, path: str) -> None:
+    """Raises KinspectError if a changed setting is neither an option nor one of the kernel's."""
+    options = frozenset(compiler.toolchain().options)
+    axes = [Axis(name, (value,)) for name, value in changed.items()]
+    unknown = unresolved_names(axes, options, (*old.signature, *old.constexprs))
+    if unknown:
+        raise refused_name(unknown[0], options, tuple(old.constexprs), path)
 
 
 def compiler_for(request: Request | None) -> Compiler:
@@ -193,12 +198,7 @@ def _captured(
         variants, failures = variants_of(target, capture_request, compiler)
         captured += variants
         errors += failures
-    fitting = [
-        v
-        for v in captured
-        if v.kernel == old.kernel
-        and all(k in v.constexprs and v.constexprs[k] == value for k, value in changed.items())
-    ]
+    fitting = [v for v in captured if v.kernel == old.kernel and _has(v, changed)]
     if fitting:
         return max(fitting, key=lambda variant: _likeness(variant, old, axes))
     if errors:
@@ -208,6 +208,14 @@ def _captured(
         f"{path}: {old.kernel} cannot be launched with {names} from here",
         "constexprs of a file with KINSPECT_CASES can be changed, and those of kernels that a"
         " script launches",
+    )
+
+
+def _has(variant: Variant, constexprs: Mapping[str, Value]) -> bool:
+    """Whether a variant was compiled with these constexprs."""
+    return all(
+        name in variant.constexprs and variant.constexprs[name] == value
+        for name, value in constexprs.items()
     )
 
 

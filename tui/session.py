@@ -71,7 +71,7 @@ class SessionKernel(Struct, frozen=True):
         return sum(finding.severity == severity for finding in self.report.findings)
 
 
-class Progress(Struct):
+class RunProgress(Struct):
     """The progress of a run, in kernels.
 
     Attributes:
@@ -108,7 +108,7 @@ class Session(Struct):
     entries: dict[str, SessionKernel] = field(default_factory=dict)
     errors: list[ErrorRecord] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
     revision: int = 0
     runs: int = 0
     stale: set[str] = field(default_factory=set)
@@ -117,8 +117,6 @@ class Session(Struct):
     _previous_by_name: dict[tuple[str, str, str | None, str], SessionKernel] = field(
         default_factory=dict
     )
-
-    # ------------------------------------------------------------------ a run
 
     def begin(self, request: Request) -> None:
         """Starts a run of new targets, or of the same ones again."""
@@ -134,7 +132,7 @@ class Session(Struct):
         self.stale = set(self.entries)
         self.errors.clear()
         self.notes.clear()
-        self.progress = Progress(running=True)
+        self.progress = RunProgress(running=True)
         self.runs += 1
         self.revision += 1
 
@@ -196,8 +194,6 @@ class Session(Struct):
         self.entries[entry.key] = entry
         self.revision += 1
         return entry
-
-    # ------------------------------------------------------------------ queries
 
     def before(self, entry: SessionKernel) -> SessionKernel | None:
         """The previous run's entry of a kernel; None if there is none or the report is the same."""

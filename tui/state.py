@@ -37,7 +37,6 @@ class State:
     columns: list[str] = field(default_factory=list)
     sort: str = ""
     reverse: bool = False
-
     export: str = ""
 
     @classmethod

@@ -65,8 +65,6 @@ class Watcher:
         """The files that are watched now."""
         return frozenset(self._fingerprints)
 
-    # ------------------------------------------------------------------ the thread
-
     def _run(self) -> None:
         while True:
             self._update_watched()

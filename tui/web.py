@@ -64,6 +64,20 @@ def serve(port: int, argv: Sequence[str] | None = None) -> int:
     Raises:
         KinspectError: textual-serve is not installed, or the port cannot be bound.
     """
+    server = _loopback_server(port)
+    _check_port(port)
+    arguments = command_line(sys.argv[1:] if argv is None else argv)
+    command = shlex.join([sys.executable, "-m", "kinspect.inspector.cli", *arguments])
+    server(command, host=HOST, port=port, title="kinspect").serve()
+    return 0
+
+
+def _loopback_server(port: int) -> Callable[..., Any]:
+    """The class of the server, which is derived from a package that is not always installed.
+
+    Raises:
+        KinspectError: textual-serve is not installed.
+    """
     try:
         from aiohttp import web
         from textual_serve.server import Server
@@ -100,11 +114,7 @@ def serve(port: int, argv: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"kinspect: {self.public_url} (Ctrl-C ends it)\n")
             sys.stderr.flush()
 
-    _check_port(port)
-    arguments = command_line(sys.argv[1:] if argv is None else argv)
-    command = shlex.join([sys.executable, "-m", "kinspect.inspector.cli", *arguments])
-    Loopback(command, host=HOST, port=port, title="kinspect").serve()
-    return 0
+    return Loopback
 
 
 def _check_port(port: int) -> None:

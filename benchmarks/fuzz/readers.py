@@ -110,8 +110,8 @@ def _ttir(case: Path) -> str:
 
 def _folder(case: Path) -> str:
     """A folder as a target: what lies in it, and what was said beside it."""
-    from kinspect.inspector.capture.entries import stated_beside
     from kinspect.inspector.capture.resolving import resolve_all
+    from kinspect.inspector.capture.triton_entries import stated_beside
 
     for target in resolve_all([str(case)], ("gfx942",)):
         stated_beside(target.siblings)
@@ -184,13 +184,14 @@ def _fault(case: Path) -> str:
 
 
 def _sizes(case: Path) -> str:
-    from kinspect.inspector.bench.suite.case_files import fitted, read_gpumode, read_tune_gemm
+    from kinspect.inspector.bench.suite.case_files import read_gpumode, read_tune_gemm
+    from kinspect.inspector.bench.suite.case_keys import fit_keys
 
     (path,) = case.iterdir()
     read = read_tune_gemm if path.suffix == ".yaml" else read_gpumode
     known = [{"m": 64, "n": 64, "k": 128, "seed": 1}]
     for given in read(path.read_text("utf-8", "replace"), path.name)[:100]:
-        fitted(given, known, "gemm")
+        fit_keys(given, known, "gemm")
     return ""
 
 

@@ -170,18 +170,18 @@ def _archive() -> list[Files]:
 def _kitrace() -> list[Files]:
     from kinspect.inspector.capture import trace
 
-    kernel = trace.Kernel("__main__", "copy", "/k.py", 3, "0" * 64, False, "import triton\n")
-    one = trace.Specialization(
+    kernel = trace.TracedKernel("__main__", "copy", "/k.py", 3, "0" * 64, False, "import triton\n")
+    one = trace.TracedSpecialization(
         id="a", kernel=kernel, signature={"x": "*fp32", "n": "i32"}, constexprs=[([2], 128)],
         attrs=[([0], [("tt.divisibility", 16)])], options={"num_warps": 4}, asked={},
         target=trace.GpuTarget("hip", "gfx942", 64), triton="3.9.0", via="launch",
         storages=[([0], 400)], call_site=trace.CallSite("/k.py", 9),
-        tuning=trace.Tuning({"BLOCK": 128}, 3, ["n"]), compiled=True, launches=4,
+        tuning=trace.TracedTuning({"BLOCK": 128}, 3, ["n"]), compiled=True, launches=4,
         grids=[([4, 1, 1], 4)], small=[[[0]]],
     )  # fmt: skip
     process = trace.Process(1, 7, 1, ["p.py"], "/", "/python", "3.11", "3.9.0", None, ["/"])
-    head = trace.Head(trace.SCHEMA_VERSION, "0", ["python", "p.py"], "/", 0)
-    whole = trace.Trace(head, (process,), (one, one), (trace.Problem("x", "y", 7),))
+    head = trace.TraceHead(trace.SCHEMA_VERSION, "0", ["python", "p.py"], "/", 0)
+    whole = trace.LaunchTrace(head, (process,), (one, one), (trace.Problem("x", "y", 7),))
     return [_made(lambda folder: trace.write_trace(whole, folder / "t.kitrace"))]
 
 

@@ -21,10 +21,11 @@ from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
 from ..errors import KinspectError
 from ..version import VERSION
-from .guest import crash, end, records, tail
-from .suite.case_files import Given, fitted, keys_read, name_of
+from .guest import crash_message, how_lost, last_output, records
+from .suite.case_files import UserCase
+from .suite.case_keys import fit_keys, keys_read, name_of
 from .suite.catalogue import KernelFile
-from .suite.results import CRASHED, Bench, Figure, Gpu, Other, Timed
+from .suite.results import CRASHED, Bench, MeasuredGpu, OtherOperator, PublishedFigure, Timed
 
 TIME_LIMIT = 600.0
 """Seconds that one case, or one configuration of --tune, may take, unless told."""
@@ -50,7 +51,7 @@ class BenchRequest(Struct, frozen=True):
     kernel: KernelFile
     patterns: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
-    given: tuple[Given, ...] = ()
+    given: tuple[UserCase, ...] = ()
     mode: str = "time"
     config: Mapping[str, Any] = field(default_factory=dict)
     compare: tuple[str, ...] = ()
@@ -59,43 +60,43 @@ class BenchRequest(Struct, frozen=True):
     time_limit: float = TIME_LIMIT
 
 
-class Planned(Struct, frozen=True):
+class CasesPlanned(Struct, frozen=True):
     """The cases of the run are known: their names."""
 
     names: tuple[str, ...]
 
 
-class OnGpu(Struct, frozen=True):
+class GpuFound(Struct, frozen=True):
     """The device that the cases run on."""
 
-    gpu: Gpu
+    gpu: MeasuredGpu
     versions: Mapping[str, str | None]
 
 
-class Done(Struct, frozen=True):
+class CaseTimed(Struct, frozen=True):
     """A case has been run."""
 
     case: Timed
 
 
-Event = Planned | OnGpu | Done
+BenchEvent = CasesPlanned | GpuFound | CaseTimed
 
 
-class Gathered(Struct):
+class BenchProgress(Struct):
     """The measurements so far."""
 
     request: BenchRequest
     date: str
-    gpu: Gpu | None = None
+    gpu: MeasuredGpu | None = None
     versions: Mapping[str, str | None] = field(default_factory=dict)
     cases: list[Timed] = field(default_factory=list)
     planned: int = 0
 
-    def saw(self, event: Event) -> None:
+    def add(self, event: BenchEvent) -> None:
         """Adds an event."""
-        if isinstance(event, Planned):
+        if isinstance(event, CasesPlanned):
             self.planned = len(event.names)
-        elif isinstance(event, OnGpu):
+        elif isinstance(event, GpuFound):
             self.gpu, self.versions = event.gpu, event.versions
         else:
             self.cases.append(event.case)
@@ -114,12 +115,12 @@ class Gathered(Struct):
         )
 
 
-def gathering(request: BenchRequest) -> Gathered:
-    """Nothing measured yet."""
-    return Gathered(request, datetime.now(timezone.utc).isoformat(timespec="seconds"))
+def bench_progress(request: BenchRequest) -> BenchProgress:
+    """Returns the progress of a run in which nothing has been measured yet."""
+    return BenchProgress(request, datetime.now(timezone.utc).isoformat(timespec="seconds"))
 
 
-def bench(request: BenchRequest) -> Iterator[Event]:
+def bench(request: BenchRequest) -> Iterator[BenchEvent]:
     """Runs the cases; yields events as they come.
 
     Raises:
@@ -132,22 +133,21 @@ def bench(request: BenchRequest) -> Iterator[Event]:
         tempfile.TemporaryDirectory(prefix="kinspect-") as folder,
     ):
         plan = _plan(request, _described(worker, request, folder))
-        yield Planned(tuple(timed.name for timed, _ in plan))
+        yield CasesPlanned(tuple(timed.name for timed, _ in plan))
         yield from _run(worker, request, plan, folder)
 
 
-def with_published(case: Timed, figures: Sequence[Figure], own_case: Given | None) -> Timed:
+def with_published(
+    case: Timed, figures: Sequence[PublishedFigure], own_case: UserCase | None
+) -> Timed:
     """The case with figures of others, and with what stood beside it in the user's file."""
     published = tuple(figures)
     if own_case is not None and own_case.us is not None:
         published = (
             *published,
-            Figure(own_case.us, own_case.tflops, "in the file", "the file of cases"),
+            PublishedFigure(own_case.us, own_case.tflops, "in the file", "the file of cases"),
         )
     return replace(case, published=published)
-
-
-# --------------------------------------------------------------------------- what to run
 
 
 def _described(worker: Worker, request: BenchRequest, folder: str) -> Mapping[str, Any]:
@@ -174,7 +174,7 @@ def _plan(request: BenchRequest, facts: Mapping[str, Any]) -> list[tuple[Timed, 
         entries, further_keys = [*facts["cases"], *table], keys_read(kernel.tree)
         name_counts: Counter[str] = Counter()
         for number, own_case in enumerate(request.given):
-            case = fitted(own_case, entries, kernel.name, further_keys)
+            case = fit_keys(own_case, entries, kernel.name, further_keys)
             name = str(case.get("name") or name_of(case))
             name_counts[name] += 1
             if name_counts[name] > 1:  # results are sent by name
@@ -207,21 +207,47 @@ def _is_selected(case: Timed, request: BenchRequest) -> bool:
     )
 
 
-# --------------------------------------------------------------------------- the run
-
-
 def _run(
     worker: Worker,
     request: BenchRequest,
     plan: Sequence[tuple[Timed, Mapping[str, Any]]],
     folder: str,
-) -> Iterator[Event]:
+) -> Iterator[BenchEvent]:
     """Runs the planned cases; yields an event for each, however its process ended.
 
     Raises:
         KinspectError: the guest has no GPU, or its process was lost outside of a case.
     """
-    message = {
+    pending = {timed.name: timed for timed, _ in plan}
+    steps = len(plan) * (1 + request.tune)
+    message = _bench_message(request, plan, folder)
+    try:
+        for record in records(worker, message, request.time_limit, steps + 1):
+            if "device" in record:
+                versions = {**record["versions"], "kinspect": VERSION}
+                yield GpuFound(MeasuredGpu(**record["device"]), versions)
+            elif "problem" in record:
+                raise KinspectError(record["problem"], record["hint"])
+            elif "result" in record:
+                yield CaseTimed(_timed(pending.pop(record["result"]["case"]), record["result"]))
+            elif "lost" in record and record.get("case") in pending:
+                case = pending.pop(record["case"])
+                yield CaseTimed(replace(case, message=crash_message(record, request.time_limit)))
+            elif "lost" in record:
+                raise KinspectError(
+                    f"the process that has the GPU {how_lost(record['lost'])}{last_output(record)}",
+                    f"try: {worker.python} -c 'import torch; print(torch.zeros(1).cuda())'",
+                )
+    except WorkerLostError as error:
+        for case in pending.values():
+            yield CaseTimed(replace(case, message=error.message))
+
+
+def _bench_message(
+    request: BenchRequest, plan: Sequence[tuple[Timed, Mapping[str, Any]]], folder: str
+) -> dict[str, Any]:
+    """Returns what the guest is asked for."""
+    return {
         "op": "suite",
         "mode": "bench",
         "path": str(request.kernel.path.absolute()),
@@ -233,34 +259,12 @@ def _run(
         "imports": ["triton", "torch"],
         "folder": folder,
     }
-    pending = {timed.name: timed for timed, _ in plan}
-    steps = len(plan) * (1 + request.tune)
-    try:
-        for record in records(worker, message, request.time_limit, steps + 1):
-            if "device" in record:
-                versions = {**record["versions"], "kinspect": VERSION}
-                yield OnGpu(Gpu(**record["device"]), versions)
-            elif "problem" in record:
-                raise KinspectError(record["problem"], record["hint"])
-            elif "result" in record:
-                yield Done(_timed(pending.pop(record["result"]["case"]), record["result"]))
-            elif "lost" in record and record.get("case") in pending:
-                case = pending.pop(record["case"])
-                yield Done(replace(case, message=crash(record, request.time_limit)))
-            elif "lost" in record:
-                raise KinspectError(
-                    f"the process that has the GPU {end(record['lost'])}{tail(record)}",
-                    f"try: {worker.python} -c 'import torch; print(torch.zeros(1).cuda())'",
-                )
-    except WorkerLostError as error:
-        for case in pending.values():
-            yield Done(replace(case, message=error.message))
 
 
 def _timed(case: Timed, result: Mapping[str, Any]) -> Timed:
     """Adds the guest's result to a case."""
     other_operators = tuple(
-        Other(name, tuple(operator["times_us"]), operator["note"])
+        OtherOperator(name, tuple(operator["times_us"]), operator["note"])
         for name, operator in (result.get("compare") or {}).items()
     )
     return replace(

@@ -6,6 +6,7 @@ parallel, with one thread and one guest for each job.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import tempfile
@@ -24,9 +25,9 @@ from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
 from ..errors import KinspectError
 from ..pipeline.emulators import emulator_command
-from .guest import crash, end, records
+from .guest import crash_message, how_lost, records
 from .suite.catalogue import KernelFile
-from .suite.checks import CRASHED, CaseCheck, Description, Device, KernelCheck
+from .suite.checks import CRASHED, CaseCheck, CheckedDevice, Description, KernelCheck
 
 TIME_LIMIT = 300.0
 """Default limit on the seconds that one case may take."""
@@ -66,7 +67,7 @@ class Started(Struct, frozen=True):
     """A file is being checked, on this device."""
 
     kernel: KernelFile
-    device: Device
+    device: CheckedDevice
 
 
 class CaseDone(Struct, frozen=True):
@@ -92,10 +93,10 @@ class KernelDone(Struct, frozen=True):
     result: KernelCheck
 
 
-Event = Started | CaseDone | KernelDone
+CheckEvent = Started | CaseDone | KernelDone
 
 
-class Gathered(Struct):
+class CheckProgress(Struct):
     """The results so far.
 
     Args:
@@ -104,11 +105,11 @@ class Gathered(Struct):
         under_way: number of a file -> its result so far, of a file that is being checked.
     """
 
-    devices: dict[str, Device] = field(default_factory=dict)
+    devices: dict[str, CheckedDevice] = field(default_factory=dict)
     finished: dict[int, KernelCheck] = field(default_factory=dict)
     under_way: dict[int, KernelCheck] = field(default_factory=dict)
 
-    def saw(self, event: Event) -> None:
+    def add(self, event: CheckEvent) -> None:
         """Adds an event."""
         if isinstance(event, Started):
             self.devices.setdefault(event.device.arch, event.device)
@@ -132,7 +133,7 @@ class Gathered(Struct):
         self.under_way.clear()
         return tuple(cut_off.values())
 
-    def devices_in_order(self, archs: Sequence[str]) -> tuple[Device, ...]:
+    def devices_in_order(self, archs: Sequence[str]) -> tuple[CheckedDevice, ...]:
         """Returns the devices that kernels ran on; emulated GPUs are in the order of `archs`."""
         positions = {arch: position for position, arch in enumerate(archs)}
         return tuple(
@@ -145,7 +146,7 @@ class Gathered(Struct):
         return tuple(self.finished[index] for index in sorted(self.finished))
 
 
-def check(request: CheckRequest) -> Iterator[Event]:
+def check(request: CheckRequest) -> Iterator[CheckEvent]:
     """Checks the files and yields events as they come.
 
     A file or case that fails or crashes does not end the run.
@@ -155,31 +156,23 @@ def check(request: CheckRequest) -> Iterator[Event]:
             device.
     """
     pending = deque(
-        enumerate(
-            (arch, *kernel_and_cases)
-            for arch in request.archs or ("",)
-            for kernel_and_cases in request.kernels
+        _FileJob(index, kernel, patterns, arch)
+        for index, (arch, (kernel, patterns)) in enumerate(
+            itertools.product(request.archs or ("",), request.kernels)
         )
     )
-    events: SimpleQueue[Event | BaseException | None] = SimpleQueue()
+    events: SimpleQueue[CheckEvent | BaseException | None] = SimpleQueue()
     jobs = 1 if request.device == "cuda" else min(request.jobs, len(pending))
+    cores = max(1, (os.cpu_count() or 1) // jobs) if jobs else 1
     workers = [Worker(request.python or sys.executable, _environment(request)) for _ in range(jobs)]
     threads = [
-        threading.Thread(target=_work, args=(worker, pending, events, request, jobs), daemon=True)
+        threading.Thread(target=_work, args=(worker, pending, events, request, cores), daemon=True)
         for worker in workers
     ]
     try:
         for thread in threads:
             thread.start()
-        running = jobs
-        while running:
-            event = events.get()
-            if event is None:
-                running -= 1
-            elif isinstance(event, BaseException):
-                raise event
-            else:
-                yield event
+        yield from _until_all_end(events, jobs)
     finally:
         pending.clear()
         for worker, thread in zip(workers, threads, strict=True):
@@ -187,6 +180,24 @@ def check(request: CheckRequest) -> Iterator[Event]:
                 worker.terminate()
                 thread.join(JOIN_SECONDS)
             worker.close()
+
+
+def _until_all_end(
+    events: SimpleQueue[CheckEvent | BaseException | None], threads: int
+) -> Iterator[CheckEvent]:
+    """Yields the events of some threads, each of which puts None at its end.
+
+    Raises:
+        BaseException: what a thread ended with.
+    """
+    while threads:
+        event = events.get()
+        if event is None:
+            threads -= 1
+        elif isinstance(event, BaseException):
+            raise event
+        else:
+            yield event
 
 
 def describe(
@@ -219,84 +230,61 @@ def describe(
                     tuple(facts["compiled"]),
                 )
             elif "lost" in record and "path" in record:
-                descriptions[by_path[record["path"]]] = f"loading it {end(record['lost'])}"
+                descriptions[by_path[record["path"]]] = f"loading it {how_lost(record['lost'])}"
     for path in by_path.values():
         descriptions.setdefault(path, "it was not loaded")
     return descriptions
 
 
-# --------------------------------------------------------------------------- one thread
+class _FileJob(Struct, frozen=True):
+    """A file to check.
+
+    Args:
+        index: number of the file in the run.
+        kernel: the file.
+        patterns: the cases to check; none: all.
+        arch: the GPU to emulate; empty for other devices.
+    """
+
+    index: int
+    kernel: KernelFile
+    patterns: tuple[str, ...]
+    arch: str
 
 
 def _work(
     worker: Worker,
-    pending: deque[tuple[int, tuple[str, KernelFile, tuple[str, ...]]]],
-    events: SimpleQueue[Event | BaseException | None],
+    pending: deque[_FileJob],
+    events: SimpleQueue[CheckEvent | BaseException | None],
     request: CheckRequest,
-    jobs: int,
+    cores: int,
 ) -> None:
     """Checks pending files until there are none; puts events, an error if one ends it, and None."""
     try:
         while True:
             try:
-                index, (arch, kernel, patterns) = pending.popleft()
+                job = pending.popleft()
             except IndexError:
                 break
-            for event in _check_kernel(
-                worker,
-                index,
-                kernel,
-                arch=arch,
-                patterns=patterns,
-                request=request,
-                jobs=jobs,
-            ):
+            for event in _check_file(worker, job, request, cores):
                 events.put(event)
     except BaseException as error:
         events.put(error)
     events.put(None)
 
 
-def _check_kernel(
-    worker: Worker,
-    index: int,
-    kernel: KernelFile,
-    *,
-    arch: str,
-    patterns: tuple[str, ...],
-    request: CheckRequest,
-    jobs: int,
-) -> Iterator[Event]:
-    """Checks a file.
-
-    Args:
-        worker: the guest.
-        index: number of the file in the run.
-        kernel: the file.
-        arch: the GPU to emulate; "" for other devices.
-        patterns: the cases to check; none: all.
-        request: the whole run.
-        jobs: how many files are checked at a time; they share the CPU's cores.
-    """
+def _check_file(
+    worker: Worker, job: _FileJob, request: CheckRequest, cores: int
+) -> Iterator[CheckEvent]:
+    """Checks a file in a guest, which may use so many of the CPU's cores."""
     started = time.perf_counter()
-    so_far = KernelCheck(kernel.name, str(kernel.path), (), arch)
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    message = {
-        "op": "suite",
-        "mode": "check",
-        "path": str(kernel.path.absolute()),
-        "device": request.device,
-        "arch": arch,
-        "emulator": emulator_command(processes=threads),
-        "cases": [list(group) for group in (patterns, request.cases) if group],
-        "fast": request.fast,
-        "threads": threads,
-        "imports": ["triton", "torch"],
-    }
+    kernel = job.kernel
+    so_far = KernelCheck(kernel.name, str(kernel.path), (), job.arch)
+    message = _check_message(job, request, cores)
     with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
         for record in _until_lost(worker, {**message, "folder": folder}, request.time_limit):
             if "device" in record:
-                yield Started(kernel, Device(**record["device"]))
+                yield Started(kernel, CheckedDevice(**record["device"]))
             elif "cases" in record:
                 so_far = replace(so_far, case_names=tuple(record["cases"]))
             elif "problem" in record:
@@ -305,14 +293,30 @@ def _check_kernel(
                 so_far = replace(so_far, problem=_joined(record["problem"], record["hint"]))
             elif (result := _case_of(record, request.time_limit)) is not None:
                 so_far = replace(so_far, cases=(*so_far.cases, result))
-                yield CaseDone(index, kernel, result, so_far)
+                yield CaseDone(job.index, kernel, result, so_far)
             elif "lost" in record:
-                so_far = replace(so_far, problem=crash(record, request.time_limit))
-    if patterns and not so_far.cases and not so_far.problem:
-        listed = " or ".join(map(repr, patterns))
+                so_far = replace(so_far, problem=crash_message(record, request.time_limit))
+    if job.patterns and not so_far.cases and not so_far.problem:
+        listed = " or ".join(map(repr, job.patterns))
         no_match = f"no case matches {listed}; there is {', '.join(so_far.case_names)}"
         so_far = replace(so_far, problem=no_match)
-    yield KernelDone(index, replace(so_far, seconds=time.perf_counter() - started))
+    yield KernelDone(job.index, replace(so_far, seconds=time.perf_counter() - started))
+
+
+def _check_message(job: _FileJob, request: CheckRequest, cores: int) -> dict[str, Any]:
+    """Returns what the guest is asked for."""
+    return {
+        "op": "suite",
+        "mode": "check",
+        "path": str(job.kernel.path.absolute()),
+        "device": request.device,
+        "arch": job.arch,
+        "emulator": emulator_command(processes=cores),
+        "cases": [list(group) for group in (job.patterns, request.cases) if group],
+        "fast": request.fast,
+        "threads": cores,
+        "imports": ["triton", "torch"],
+    }
 
 
 def _case_of(record: Mapping[str, Any], time_limit: float) -> CaseCheck | None:
@@ -320,7 +324,7 @@ def _case_of(record: Mapping[str, Any], time_limit: float) -> CaseCheck | None:
     if "result" in record:
         return CaseCheck(**record["result"])
     if "lost" in record and "case" in record:
-        return CaseCheck(record["case"], CRASHED, crash(record, time_limit))
+        return CaseCheck(record["case"], CRASHED, crash_message(record, time_limit))
     return None
 
 

@@ -26,16 +26,16 @@ def records(
             raise KinspectError(reply["problem"], reply["hint"])
 
 
-def crash(record: Mapping[str, Any], time_limit: float) -> str:
+def crash_message(record: Mapping[str, Any], time_limit: float) -> str:
     """Says how a case's process ended, with which configuration, and its last line of output."""
     config = record.get("config")
     configuration = f" with {', '.join(f'{k}={v}' for k, v in config.items())}" if config else ""
     if record["lost"]["reason"] == "timeout":
         return f"it took longer than {time_limit:g} s (--time-limit){configuration}"
-    return f"its process {end(record['lost'])}{configuration}{tail(record)}"
+    return f"its process {how_lost(record['lost'])}{configuration}{last_output(record)}"
 
 
-def end(lost: Mapping[str, Any]) -> str:
+def how_lost(lost: Mapping[str, Any]) -> str:
     """Says how a process was lost, as a predicate: `was ended by SIGSEGV`."""
     if lost["reason"] == "timeout":
         return "took too long"
@@ -44,7 +44,7 @@ def end(lost: Mapping[str, Any]) -> str:
     return f"ended with status {lost['code'] or 0}"
 
 
-def tail(record: Mapping[str, Any]) -> str:
+def last_output(record: Mapping[str, Any]) -> str:
     """Returns a colon and the last line that a lost process printed; empty if there is none."""
     printed = [line.strip() for line in str(record.get("output", "")).splitlines() if line.strip()]
     return ": " + printed[-1] if printed else ""

@@ -8,11 +8,11 @@ kernel in up to three forms; see `_without_copies`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from .entries import GROUP_PREFIX, compile_target, entries_of
 from .targets import STAGES, SUFFIXES, Target, kind_of
+from .triton_entries import GROUP_PREFIX, compile_target, entries_of
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
 BESIDE_OUTPUT_CODE = re.compile(r"fx_graph_\w+\.py")
@@ -107,32 +107,50 @@ def _without_copies(targets: Sequence[Target], chosen_entries: set[str]) -> list
     }
     wrappers = {p: _kernel_sources(text) for p, text in sources.items() if "AsyncCompile()" in text}
     modules = {text.strip(): p for p, text in sources.items() if p not in wrappers}
-    module_names = {path.name for path in modules.values()}
     compiled: dict[str, list[Target]] = {}  # name of a single-kernel module -> its entries
     for target in targets:
         module = _compiled_from(target) if target.kind != "inductor" else None
         if module is not None:
             compiled.setdefault(module, []).append(target)
     amd_modules = {name for name, entries in compiled.items() if any(map(_is_amd, entries))}
+    better_modules = {path.name for path in modules.values()} - amd_modules
     dropped = {p for p in sources if p not in wrappers and p not in modules.values()}
     for name, entries in compiled.items():
-        chosen_paths = [t.path for t in entries if t.path.parent.name in chosen_entries]
-        chosen_paths = chosen_paths or [t.path for t in entries]
-        if name in module_names and name not in amd_modules:
-            chosen_paths = []
-        dropped.update(t.path for t in entries if t.path not in chosen_paths)
+        if name in better_modules:
+            dropped.update(t.path for t in entries)
+        else:
+            dropped.update(_not_chosen(entries, chosen_entries))
     dropped.update(t.path for t in targets if _is_beside_sources(t, sources) and not _is_amd(t))
+    dropped.update(_copies_of_wrapped(wrappers, modules, amd_modules))
+    dropped.update(path for path in modules.values() if path.name in amd_modules)
+    return [t for t in targets if t.path not in dropped]
+
+
+def _not_chosen(entries: Sequence[Target], chosen_entries: set[str]) -> Iterator[Path]:
+    """The entries of a kernel without those that the autotuner chose, if it chose any."""
+    chosen = {t.path for t in entries if t.path.parent.name in chosen_entries}
+    return (t.path for t in entries if chosen and t.path not in chosen)
+
+
+def _copies_of_wrapped(
+    wrappers: Mapping[Path, tuple[str, ...]], modules: Mapping[str, Path], amd_modules: set[str]
+) -> Iterator[Path]:
+    """Yields wrappers whose kernels other files have, and single-kernel modules of other wrappers.
+
+    Args:
+        wrappers: wrapper -> its kernels' sources.
+        modules: source of a kernel -> single-kernel module.
+        amd_modules: names of the modules that were compiled for an AMD target.
+    """
     wrapper_texts: set[tuple[str, ...]] = set()
     for wrapper, texts in wrappers.items():
         wrapped = [modules[text] for text in texts if text in modules]
         replaced = len(wrapped) == len(texts) and any(path.name in amd_modules for path in wrapped)
         if replaced or texts in wrapper_texts:
-            dropped.add(wrapper)
+            yield wrapper
         if not replaced:
-            dropped.update(wrapped)
+            yield from wrapped
         wrapper_texts.add(texts)
-    dropped.update(path for path in modules.values() if path.name in amd_modules)
-    return [t for t in targets if t.path not in dropped]
 
 
 def _kernel_sources(text: str) -> tuple[str, ...]:

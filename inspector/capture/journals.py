@@ -15,13 +15,13 @@ from ..version import VERSION
 from .trace import (
     SCHEMA_VERSION,
     ArgumentPath,
-    Head,
+    LaunchTrace,
     Problem,
     Process,
-    Source,
-    Specialization,
     Strict,
-    Trace,
+    TracedSource,
+    TracedSpecialization,
+    TraceHead,
     converted,
     damaged,
     numbered_records,
@@ -45,7 +45,7 @@ class _Launches(Strict, frozen=True):
     small: list[list[ArgumentPath]]
 
 
-def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
+def merge(folder: Path, command: Sequence[str], status: int | None) -> LaunchTrace:
     """Makes one trace of the journals of a command's processes.
 
     Args:
@@ -61,7 +61,7 @@ def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
     """
     journals = [_Journal(path) for path in sorted(folder.glob("*.jsonl"))]
     notes = [f"the last line of process {j.pid} was cut off" for j in journals if j.truncated]
-    merged: dict[str, Specialization] = {}
+    merged: dict[str, TracedSpecialization] = {}
     # A forked child may launch what its parent compiled, which only the parent's journal describes.
     specializations = {s.id: s for journal in journals for s in journal.specializations.values()}
     for journal in journals:
@@ -72,14 +72,14 @@ def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
                 if merged_before is not None
                 else specialization
             )
-    head = Head(
+    head = TraceHead(
         schema_version=SCHEMA_VERSION,
         kinspect=VERSION,
         command=list(command),
         cwd=str(Path.cwd()),
         status=status,
     )
-    return Trace(
+    return LaunchTrace(
         head=head,
         processes=tuple(p for journal in journals for p in journal.processes),
         specializations=tuple(merged.values()),
@@ -106,8 +106,8 @@ class _Journal:
         records, self.truncated = numbered_records(path)
         self.processes: list[Process] = []
         self.problems: list[Problem] = []
-        self.sources: list[Source] = []
-        self.specializations: dict[str, Specialization] = {}
+        self.sources: list[TracedSource] = []
+        self.specializations: dict[str, TracedSpecialization] = {}
         self._counts: dict[str, _Launches] = {}
         self._compiled: set[str] = set()
         self._complete = False
@@ -120,8 +120,8 @@ class _Journal:
         self.processes = [replace(p, complete=self._complete) for p in self.processes]
 
     def with_counts(
-        self, specializations: Mapping[str, Specialization]
-    ) -> Iterator[Specialization]:
+        self, specializations: Mapping[str, TracedSpecialization]
+    ) -> Iterator[TracedSpecialization]:
         """The specialisations of this process, with its launches.
 
         Args:
@@ -148,9 +148,9 @@ class _Journal:
         if name == "process":
             self.processes.append(converted(content, Process, path, line))
         elif name == "source":
-            self.sources.append(converted(content, Source, path, line))
+            self.sources.append(converted(content, TracedSource, path, line))
         elif name == "specialization":
-            specialization = converted(content, Specialization, path, line)
+            specialization = converted(content, TracedSpecialization, path, line)
             self.specializations[specialization.id] = specialization
         elif name == "compiled":
             self._compiled.add(converted(content, _Compiled, path, line).id)
@@ -167,8 +167,8 @@ class _Journal:
 
 
 def _with_count(
-    specialization: Specialization, count: _Launches | None, compiled: bool, complete: bool
-) -> Specialization:
+    specialization: TracedSpecialization, count: _Launches | None, compiled: bool, complete: bool
+) -> TracedSpecialization:
     """A specialisation with its launches in one process."""
     if count is None:
         launches = None if specialization.via == "compile" else 0
@@ -185,7 +185,7 @@ def _with_count(
     )
 
 
-def _sum_of(x: Specialization, y: Specialization) -> Specialization:
+def _sum_of(x: TracedSpecialization, y: TracedSpecialization) -> TracedSpecialization:
     """A specialisation with its launches in two processes (or more) added up."""
     grids = {tuple(grid): launches for grid, launches in x.grids}
     for grid, count in y.grids:

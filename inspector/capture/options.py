@@ -1,4 +1,4 @@
-"""The user's options for a capture."""
+"""What to capture: the user's options, and the plan for one file."""
 
 from __future__ import annotations
 
@@ -79,3 +79,35 @@ class CaptureOptions(Struct, frozen=True):
     explore: int = 0
     emulate_budget: float = EMULATE_SECONDS
     arguments: bool = False
+
+
+class CapturePlan(Struct, frozen=True):
+    """One capture of a file.
+
+    Args:
+        path: the file.
+        mode: `script`, `cases`, `inductor` or `trace`; see `script.mode_of`.
+        archs: gfx names of the targets.
+        devices: gfx name -> properties of the device that a script sees.
+        patterns: fnmatch patterns that the name or qualified name of a kernel must match, all of
+            them. Cases that the file states match by their name and by `kernel[case]` too.
+        folder: scratch, on this machine; the caller removes it.
+        options: the user's options.
+        triton_version: version of the guest's Triton, for the variants.
+        generated: folder for the code that torch.compile generates, whose lines reports name; None
+            for the scratch folder.
+        emulator: command of the process that executes launches.
+        not_emulated: gfx name -> why launches for it cannot be executed.
+    """
+
+    path: Path
+    mode: str
+    archs: tuple[str, ...]
+    devices: Mapping[str, Mapping[str, Any]]
+    folder: Path
+    patterns: tuple[str, ...] = ()
+    options: CaptureOptions = field(default_factory=CaptureOptions)
+    triton_version: str | None = None
+    generated: Path | None = None
+    emulator: tuple[str, ...] = ()
+    not_emulated: Mapping[str, str] = field(default_factory=dict)

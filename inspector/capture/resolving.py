@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..errors import KinspectError, unforeseen
-from . import entries
 from .targets import SUFFIXES, Target, kind_of, siblings_of
+from .triton_entries import for_archs
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _SOURCE_FOLDERS = (".", "src", "python")
@@ -51,7 +51,7 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
         suffixes = " ".join(sorted(SUFFIXES))
         raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {suffixes}")
     target = Target(path, kind, kernel or None, siblings_of(path, kind))
-    return entries.for_archs(target, archs)
+    return for_archs(target, archs)
 
 
 def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]:

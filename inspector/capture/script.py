@@ -14,18 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import ErrorRecord, Variant
-from . import stated
-from .axes import BACKEND_ONLY
-from .labels import labelled
-from .options import CaptureOptions, physical_memory
-from .refusals import Refusal, lost_child, merge_cases, refusal_of
+from .options import CaptureOptions, CapturePlan, physical_memory
+from .records import CapturedVariant, CaptureEnd, CaptureOutcome
+from .signature import parse_signature
+from .sweep_axes import BACKEND_ONLY
 from .targets import assigns_name
-from .variants import variant_of
 
 GRACE_SECONDS = 20.0
 """Seconds beyond its limits in which a guest must answer."""
@@ -53,52 +50,6 @@ class Guest(Protocol):
         ...
 
 
-class CapturePlan(Struct, frozen=True):
-    """One capture of a file.
-
-    Args:
-        path: the file.
-        mode: `script`, `cases`, `inductor` or `trace`; see `mode_of`.
-        archs: gfx names of the targets.
-        devices: gfx name -> properties of the device that a script sees.
-        patterns: fnmatch patterns that the name or qualified name of a kernel must match, all of
-            them. Cases that the file states match by their name and by `kernel[case]` too.
-        folder: scratch, on this machine; the caller removes it.
-        options: the user's options.
-        triton_version: version of the guest's Triton, for the variants.
-        generated: folder for the code that torch.compile generates, whose lines reports name; None
-            for the scratch folder.
-        emulator: command of the process that executes launches.
-        not_emulated: gfx name -> why launches for it cannot be executed.
-    """
-
-    path: Path
-    mode: str
-    archs: tuple[str, ...]
-    devices: Mapping[str, Mapping[str, Any]]
-    folder: Path
-    patterns: tuple[str, ...] = ()
-    options: CaptureOptions = field(default_factory=CaptureOptions)
-    triton_version: str | None = None
-    generated: Path | None = None
-    emulator: tuple[str, ...] = ()
-    not_emulated: Mapping[str, str] = field(default_factory=dict)
-
-
-class Found(Struct, frozen=True):
-    """One specialisation, as soon as it is captured. `Ended` has its label and launches."""
-
-    variant: Variant
-
-
-class Ended(Struct, frozen=True):
-    """The end of a capture: the variants in the order of their `Found`, errors and notes."""
-
-    variants: tuple[Variant, ...]
-    errors: tuple[ErrorRecord, ...]
-    notes: tuple[str, ...]
-
-
 def mode_of(path: Path, options: CaptureOptions) -> str:
     """The mode for a .py file: `cases` if it or the user states them, else `script`.
 
@@ -116,7 +67,7 @@ def mode_of(path: Path, options: CaptureOptions) -> str:
     return "cases" if CASES.encode() in source and assigns_name(source, CASES) else "script"
 
 
-def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[Found | Ended]:
+def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[CapturedVariant | CaptureEnd]:
     """The specialisations that a file launches, or states, for each target.
 
     Args:
@@ -124,7 +75,7 @@ def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[Found | Ended]:
         plan: what to capture.
 
     Yields:
-        A `Found` for each specialisation, then one `Ended`.
+        A `CapturedVariant` for each specialisation, then one `CaptureEnd`.
 
     Raises:
         KinspectError: the file cannot be read, or the guest process cannot be started or died.
@@ -140,7 +91,7 @@ def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[Found | Ended]:
     if plan.mode == "script":
         arch_limit = options.time_limit * (RETRY_TIME_FACTOR + options.explore) + GENERATED_SECONDS
         limit = arch_limit * len(plan.archs)
-    outcome = _Outcome(plan)
+    outcome = CaptureOutcome(plan)
     for message in _messages(worker, plan, limit + GRACE_SECONDS):
         record = message.get("record")
         if record is None:
@@ -150,71 +101,8 @@ def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[Found | Ended]:
             continue
         variant = outcome.add(record)
         if variant is not None:
-            yield Found(variant)
+            yield CapturedVariant(variant)
     yield outcome.end()
-
-
-class _Outcome:
-    """The records of one capture, collected.
-
-    Args:
-        plan: what is captured.
-
-    Attributes:
-        output: what the user's code printed.
-    """
-
-    def __init__(self, plan: CapturePlan) -> None:
-        self.output = ""
-        self._plan = plan
-        self._variants: list[Variant] = []
-        self._keys: list[str | None] = []
-        self._failures: dict[Refusal, list[str]] = {}
-        self._notes: dict[str, None] = {}
-        self._launches: dict[tuple[str, str], Mapping[str, Any]] = {}
-
-    def add(self, record: Mapping[str, Any]) -> Variant | None:
-        """Takes one of the guest's records; returns the variant, if it is one."""
-        if "variant" in record:
-            variant = variant_of(record["variant"], self._plan.triton_version)
-            self._variants.append(variant)
-            self._keys.append(record["variant"].get("key"))
-            return variant
-        if "note" in record:
-            self._notes[record["note"]] = None
-        elif "launches" in record:
-            for key, facts in record["launches"].items():
-                self._launches[record.get("arch") or "", key] = facts
-        else:
-            self._add_failure(record)
-        return None
-
-    def _add_failure(self, record: Mapping[str, Any]) -> None:
-        """Takes a record of an error, or of a child that was lost."""
-        if "error" in record:
-            failure, arch = refusal_of(record["error"]), record["error"]["arch"]
-        else:
-            plan = self._plan
-            failure = lost_child(plan.path, record, plan.mode, plan.options.time_limit)
-            arch = record.get("arch")
-        self._failures.setdefault(failure, []).extend([arch] if arch is not None else [])
-
-    def end(self) -> Ended:
-        """All variants with their launches and labels, the errors and the notes."""
-        path = self._plan.path
-        variants = [
-            _with_launches(variant, self._launches.get((variant.arch, key or "")))
-            for variant, key in zip(self._variants, self._keys, strict=True)
-        ]
-        errors = [
-            failure.as_record(path, archs, self.output if failure.stage == "capture" else "")
-            for failure, archs in merge_cases(self._failures).items()
-        ]
-        error, note = _on_assumptions(self._plan, variants)
-        errors += [error] if error is not None else []
-        notes = dict(self._notes)
-        notes.update({note: None} if note is not None else {})
-        return Ended(tuple(labelled(variants)), tuple(errors), tuple(notes))
 
 
 def _messages(worker: Guest, plan: CapturePlan, limit: float) -> Iterator[dict[str, Any]]:
@@ -305,7 +193,7 @@ def capture_script(
             triton_version=triton_version,
         )
         for item in capture_file(worker, plan):
-            if isinstance(item, Ended):
+            if isinstance(item, CaptureEnd):
                 return list(item.variants), list(item.errors)
     return [], []
 
@@ -347,7 +235,7 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "emulators": {arch: _emulation(plan, arch) for arch in plan.archs},
     }
     if options.signature is not None or options.defines:
-        request["stated"] = stated.read(options.signature, options.defines)
+        request["stated"] = parse_signature(options.signature, options.defines)
     return request
 
 
@@ -362,33 +250,3 @@ def _emulation(plan: CapturePlan, arch: str) -> dict[str, Any]:
         "detail": detail,
         "seconds": seconds,
     }
-
-
-def _on_assumptions(
-    plan: CapturePlan, variants: Sequence[Variant]
-) -> tuple[ErrorRecord | None, str | None]:
-    """The error (in strict mode) or the note on variants that depend on assumptions."""
-    assumed = [variant for variant in variants if variant.assumptions]
-    if not assumed:
-        return None, None
-    first = assumed[0].assumptions[0]
-    location = f" ({Path(first.source.file).name}:{first.source.line})" if first.source else ""
-    message = (
-        f"{len(assumed)} of {len(variants)} specialisations rest on what is not known without a"
-        f" GPU, the first on {first.what}: taken for {first.assumed}{location}"
-    )
-    if not plan.options.strict:
-        return None, f"{plan.path}: {message}"
-    hint = "have the script not ask for it, or leave --strict out"
-    return ErrorRecord(str(plan.path), None, "capture", message, hint), None
-
-
-def _with_launches(variant: Variant, facts: Mapping[str, Any] | None) -> Variant:
-    """A variant with the number and the grids of its launches; facts are None if not counted."""
-    if facts is None:
-        return variant
-    notes = variant.notes
-    if len(facts["grids"]) > 1:
-        grids = ", ".join("x".join(map(str, grid)) for grid, _ in facts["grids"])
-        notes = (*notes, f"launched with {len(facts['grids'])} grids: {grids}")
-    return replace(variant, launches=facts["count"], notes=notes)

@@ -60,7 +60,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of the records: a mistyped, missing or unknown field is an error."""
 
 
-class Head(Strict, frozen=True):
+class TraceHead(Strict, frozen=True):
     """The first line."""
 
     schema_version: int
@@ -87,7 +87,7 @@ class Process(Strict, frozen=True):
     complete: bool = False
 
 
-class Kernel(Strict, frozen=True):
+class TracedKernel(Strict, frozen=True):
     """A kernel's origin; `sha256` is over its source and that of the functions it calls."""
 
     module: str
@@ -114,7 +114,7 @@ class SourceFunction(Strict, frozen=True):
     names: dict[str, dict[str, Any]]
 
 
-class Source(Strict, frozen=True):
+class TracedSource(Strict, frozen=True):
     """A kernel's source (`guest/record/contents.py`).
 
     `id` is a hash over `functions`, the first of which is the kernel.
@@ -139,7 +139,7 @@ class CallSite(Strict, frozen=True):
     line: int
 
 
-class Tuning(Strict, frozen=True):
+class TracedTuning(Strict, frozen=True):
     """The autotuner's configuration that a specialisation belongs to."""
 
     config: dict[str, Any]
@@ -147,11 +147,11 @@ class Tuning(Strict, frozen=True):
     key: list[str]
 
 
-class Specialization(Strict, frozen=True):
+class TracedSpecialization(Strict, frozen=True):
     """One specialisation that a program asked for, with its launches in all processes."""
 
     id: str
-    kernel: Kernel
+    kernel: TracedKernel
     signature: dict[str, Any]
     constexprs: list[tuple[ArgumentPath, Any]]
     attrs: list[tuple[ArgumentPath, list[tuple[str, Any]]]]
@@ -162,7 +162,7 @@ class Specialization(Strict, frozen=True):
     via: str
     storages: list[tuple[ArgumentPath, int | None]] | None
     call_site: CallSite | None
-    tuning: Tuning | None
+    tuning: TracedTuning | None
     compiled: bool = False
     launches: int | None = None
     tuning_launches: int = 0
@@ -180,15 +180,15 @@ class Problem(Strict, frozen=True):
     pid: int | None = None
 
 
-class Trace(Strict, frozen=True):
+class LaunchTrace(Strict, frozen=True):
     """The contents of a trace; `notes` tells if parts are missing."""
 
-    head: Head
+    head: TraceHead
     processes: tuple[Process, ...]
-    specializations: tuple[Specialization, ...]
+    specializations: tuple[TracedSpecialization, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[TracedSource, ...] = ()
 
     @property
     def launches(self) -> int:
@@ -198,8 +198,16 @@ class Trace(Strict, frozen=True):
 
 S = TypeVar("S", bound=Strict)
 
+_RECORDS: Mapping[str, type[Strict]] = {
+    "process": Process,
+    "source": TracedSource,
+    "specialization": TracedSpecialization,
+    "problem": Problem,
+}
+"""Key of a line between the first and the last -> its contents."""
 
-def write_trace(trace: Trace, path: Path) -> None:
+
+def write_trace(trace: LaunchTrace, path: Path) -> None:
     """Writes a trace; the file appears only when it is complete.
 
     Raises:
@@ -225,7 +233,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         raise unwritable(path, error, "name another file with -o") from None
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path) -> LaunchTrace:
     """Reads a trace.
 
     Returns:
@@ -241,26 +249,20 @@ def read_trace(path: Path) -> Trace:
             f"{path}: cannot be read ({error.strerror})", "check the path"
         ) from None
     head = _head(records, path)
-    parts: dict[str, list[Any]] = {"process": [], "source": [], "specialization": [], "problem": []}
-    kinds: dict[str, type[Strict]] = {
-        "process": Process,
-        "source": Source,
-        "specialization": Specialization,
-        "problem": Problem,
-    }
+    parts: dict[str, list[Any]] = {name: [] for name in _RECORDS}
     complete = False
     for line, record in records[1:]:
         (name, content), *extra = record.items()
         if name == "end" and not extra:
             complete = content == {"specializations": len(parts["specialization"])}
-        elif name in kinds and not extra:
-            parts[name].append(converted(content, kinds[name], path, line))
+        elif name in _RECORDS and not extra:
+            parts[name].append(converted(content, _RECORDS[name], path, line))
         else:
             raise damaged(path, line, f"unknown record {name!r}")
     notes = ["the last line was cut off"] if truncated else []
     if not complete and not truncated:
         notes.append("the trace does not come to its end: something is missing")
-    return Trace(
+    return LaunchTrace(
         head=head,
         processes=tuple(parts["process"]),
         specializations=tuple(parts["specialization"]),
@@ -270,7 +272,7 @@ def read_trace(path: Path) -> Trace:
     )
 
 
-def _head(records: Sequence[tuple[int, Mapping[str, Any]]], path: Path) -> Head:
+def _head(records: Sequence[tuple[int, Mapping[str, Any]]], path: Path) -> TraceHead:
     """The first line of a trace.
 
     Raises:
@@ -286,7 +288,7 @@ def _head(records: Sequence[tuple[int, Mapping[str, Any]]], path: Path) -> Head:
             f"{path}: a trace of version {version!r}; this kinspect reads {versions}",
             "record it again, or read it with the kinspect that wrote it",
         )
-    return converted(header["trace"], Head, path, 1)
+    return converted(header["trace"], TraceHead, path, 1)
 
 
 def numbered_records(path: Path) -> tuple[list[tuple[int, Mapping[str, Any]]], bool]:

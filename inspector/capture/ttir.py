@@ -68,24 +68,21 @@ def variant_of(
         raise KinspectError(f"{path}: no `tt.func public` in it", "pass a TTIR file made by Triton")
     module_attributes = _ttgir_attributes(text, path)
     is_ttgir = module_attributes is not None
-    compiled_for = _target(metadata) or (module_attributes or {}).get("target")
-    backend, _, arch = (compiled_for or "").partition(":")
-    notes: tuple[str, ...] = ()
+    compiled_for = _target(metadata) or (module_attributes or {}).get("target") or ""
     if is_ttgir and compiled_for != f"hip:{machine.arch}":
         raise KinspectError(
             f"{path}: TTGIR for {compiled_for or 'a target it does not name'}, not {machine.arch}: "
             "its layouts are that target's",
             "pass the .ttir of the same kernel, or its source",
         )
-    is_nvidia = bool(backend) and backend != "hip"
+    backend, _, arch = compiled_for.partition(":")
+    is_nvidia = backend not in ("", "hip")
+    notes: tuple[str, ...] = ()
     if is_nvidia:
         _refuse_nvidia(text, path)
-        notes = (_nvidia_note(compiled_for or backend, metadata, machine),)
-    elif arch and arch != machine.arch:
-        notes = (
-            f"TTIR that was made for {arch}, compiled for {machine.arch}: what the source chooses "
-            f"by target is as for {arch}",
-        )
+        notes = (_nvidia_note(compiled_for, metadata, machine),)
+    elif arch not in ("", machine.arch):
+        notes = (_other_arch_note(arch, machine),)
     options = _options(metadata or {}, is_nvidia)
     if module_attributes is not None and "num-warps" in module_attributes:
         options["num_warps"] = int(module_attributes["num-warps"])
@@ -172,6 +169,14 @@ def _refuse_nvidia(text: str, path: str) -> None:
             line = text.count("\n", 0, match.start()) + 1
             used = description.format(" ".join(match[1].split()))
             raise KinspectError(f"{path}:{line}: TTIR made for NVIDIA that {used}", FROM_SOURCE)
+
+
+def _other_arch_note(arch: str, machine: Machine) -> str:
+    """The note on TTIR that was made for another AMD target."""
+    return (
+        f"TTIR that was made for {arch}, compiled for {machine.arch}: what the source chooses "
+        f"by target is as for {arch}"
+    )
 
 
 def _nvidia_note(compiled_for: str, metadata: Mapping[str, Any] | None, machine: Machine) -> str:

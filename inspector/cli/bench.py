@@ -13,16 +13,23 @@ from msgspec.structs import replace
 from ..bench import benching
 from ..bench.benching import (
     TIME_LIMIT,
+    BenchEvent,
     BenchRequest,
-    Done,
-    Event,
-    OnGpu,
-    Planned,
-    gathering,
+    CasesPlanned,
+    CaseTimed,
+    GpuFound,
+    bench_progress,
     with_published,
 )
 from ..bench.history.store import History
-from ..bench.suite.case_files import Given, Value, read_flags, read_gpumode, read_tune_gemm, scalar
+from ..bench.suite.case_files import (
+    UserCase,
+    Value,
+    read_flags,
+    read_gpumode,
+    read_tune_gemm,
+    scalar,
+)
 from ..bench.suite.catalogue import checkable, find
 from ..bench.suite.published import figures_for, read_published
 from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
@@ -147,13 +154,13 @@ def bench(
 
 def _run(request: BenchRequest) -> tuple[Bench, bool]:
     """Runs the benchmark; returns the result and whether Ctrl-C ended it."""
-    gathered = gathering(request)
+    gathered = bench_progress(request)
     progress = _Progress(request.kernel.name)
     interrupted = False
     end_as_interrupted()
     try:
         for event in benching.bench(request):
-            gathered.saw(event)
+            gathered.add(event)
             progress.saw(event)
     except KeyboardInterrupt:
         interrupted = True
@@ -162,7 +169,9 @@ def _run(request: BenchRequest) -> tuple[Bench, bool]:
     return gathered.result(), interrupted
 
 
-def _with_references(result: Bench, history: History | None, own_cases: Sequence[Given]) -> Bench:
+def _with_references(
+    result: Bench, history: History | None, own_cases: Sequence[UserCase]
+) -> Bench:
     """Adds earlier results on the same device, and published ones, to each case."""
     if result.gpu is None:
         return result
@@ -216,7 +225,7 @@ def _status(result: Bench, interrupted: bool) -> int:
 
 def _own_cases(
     cases_file: str | None, gemm_sizes: str | None, words: Sequence[str]
-) -> tuple[Given, ...]:
+) -> tuple[UserCase, ...]:
     """Returns the user's own cases, of a file or behind `--`; none to run the kernel's."""
     if sum((cases_file is not None, gemm_sizes is not None, bool(words))) > 1:
         raise KinspectError(
@@ -284,12 +293,12 @@ class _Progress:
         self._finished = 0
         self._device = ""
 
-    def saw(self, event: Event) -> None:
-        if isinstance(event, Planned):
+    def saw(self, event: BenchEvent) -> None:
+        if isinstance(event, CasesPlanned):
             self._names = event.names
-        elif isinstance(event, OnGpu):
+        elif isinstance(event, GpuFound):
             self._device = f" on {event.gpu.name}"
-        elif isinstance(event, Done):
+        elif isinstance(event, CaseTimed):
             self._finished += 1
         if self._finished < len(self._names):
             self._line.show(

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import click
 
-from ..bench.checking import DEVICES, TIME_LIMIT, CaseDone, CheckRequest, Gathered, KernelDone
+from ..bench.checking import DEVICES, TIME_LIMIT, CaseDone, CheckProgress, CheckRequest, KernelDone
 from ..bench.checking import check as run_checks
 from ..bench.suite import catalogue
 from ..bench.suite.catalogue import KernelFile
@@ -116,12 +116,12 @@ def _run(request: CheckRequest, form: str, stream: TextIO) -> tuple[Sequence[Ker
         The results, and whether Ctrl-C ended the run.
     """
     started = time.perf_counter()
-    gathered = Gathered()
+    gathered = CheckProgress()
     interrupted = False
     with _Progress() as progress:
         try:
             for event in run_checks(request):
-                gathered.saw(event)
+                gathered.add(event)
                 if isinstance(event, CaseDone):
                     progress.saw(event.kernel.name, event.result.case)
                 if isinstance(event, KernelDone) and form == "text" and event.result.cases:

@@ -147,17 +147,17 @@ def _ledger(host: Host) -> Ledger:
 def _profilers(python: str) -> Iterator[Fact]:
     """Yields the facts on rocprofv3 and the decoder of its thread traces."""
     from ..host.env.facts import Fact, Verdict
-    from ..profile.running import find
+    from ..profile.running import installed
 
     group = "profilers"
     try:
-        profiler = find.find([python])
+        profiler = installed.find_profiler([python])
         yield Fact(group, profiler.tool, profiler.describe(), Verdict.GOOD)
     except KinspectError as error:
-        profiler = find.Profiler("rocprofv3", Path("/opt/rocm/bin/rocprofv3"), None)
+        profiler = installed.Profiler("rocprofv3", Path("/opt/rocm/bin/rocprofv3"), None)
         yield Fact(group, "rocprofv3", None, Verdict.ABSENT, advice=error.message)
     try:
-        folder = find.decoder(profiler)
+        folder = installed.find_decoder(profiler)
         yield Fact(group, "thread trace decoder", str(folder), Verdict.GOOD)
     except KinspectError as error:
         yield Fact(group, "thread trace decoder", None, Verdict.ABSENT, advice=error.message)

@@ -41,6 +41,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "passes": ("passes", "passes", "What each compiler pass did to a kernel."),
     "profile": ("profile", "profile", "Run a program under rocprofv3, or read such a run."),
     "record": ("record", "record", "Record which kernels a program launches on a GPU."),
+    "registers": (
+        "registers",
+        "registers",
+        "What the registers hold where most of them are live.",
+    ),
     "report": ("report", "command", "A report, or a profiler's run, as one HTML page."),
     "rules": ("rules", "rules", "List and explain the rules; check packs of your own."),
     "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),

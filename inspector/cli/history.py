@@ -10,7 +10,7 @@ from typing import Any, TextIO
 import click
 
 from ..bench.history.analyses import AnalysisRun, Sighting, value_of
-from ..bench.history.store import History, Kept, Run
+from ..bench.history.store import History, Run, StoredCase
 from ..errors import KinspectError
 from ..explain.table import Column, rows_of
 from ..formats.bench import micro
@@ -221,7 +221,7 @@ def _run(run: Run | AnalysisRun) -> dict[str, Any]:
     }
 
 
-def _case(case: Kept) -> dict[str, Any]:
+def _case(case: StoredCase) -> dict[str, Any]:
     """Returns a measured case as JSON values; times in µs."""
     return {
         "name": case.name,

@@ -141,6 +141,7 @@ def lint(
         target.request(rules=Pack("", "", (), ""), emulate=emulate),
         lanes=recorder is not None or plan.asks_of_lanes,
         races=recorder is not None or plan.asks_of_races,
+        values=False,
     )
     end_as_interrupted()
     judge = Judge(plan)

@@ -11,7 +11,7 @@ import click
 
 from .. import machines
 from ..capture.resolving import resolve
-from ..compile.passes import Pass, PassDump, diff, read_passes
+from ..compile.passes import CompilerPass, PassDump, diff, read_passes
 from ..compile.pool import Compiler
 from ..errors import KinspectError
 from ..explain.table import Column, rows_of
@@ -151,7 +151,7 @@ def _point(dump: PassDump, text: str) -> int:
     raise KinspectError(f"no pass named {text!r}", hint)
 
 
-def _write_list(passes_listed: Sequence[Pass], form: str, stream: TextIO) -> None:
+def _write_list(passes_listed: Sequence[CompilerPass], form: str, stream: TextIO) -> None:
     if form == "json":
         json.dump({"passes": [_entry(p) for p in passes_listed]}, stream, indent=1)
         stream.write("\n")
@@ -160,7 +160,7 @@ def _write_list(passes_listed: Sequence[Pass], form: str, stream: TextIO) -> Non
         stream.write(line + "\n")
 
 
-def _entry(item: Pass) -> dict[str, object]:
+def _entry(item: CompilerPass) -> dict[str, object]:
     return {
         "index": item.index,
         "class": item.name,

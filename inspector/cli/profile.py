@@ -18,7 +18,7 @@ from .progress import print_message, print_problems
 
 if TYPE_CHECKING:
     from ..profile.running.manifest import Manifest
-    from ..profile.running.run import Request as RunRequest
+    from ..profile.running.run import ProfileRequest
 
 OWN_FAILURE = 125
 _RUN = "run"
@@ -152,13 +152,13 @@ def run(command: tuple[str, ...], **options: Any) -> int:
     return _reported(folder, record, options)
 
 
-def _request(command: tuple[str, ...], options: dict[str, Any]) -> RunRequest:
+def _request(command: tuple[str, ...], options: dict[str, Any]) -> ProfileRequest:
     """Returns the run that the options describe, once they are consistent."""
     from ..profile.running.commands import Att
-    from ..profile.running.run import Request
+    from ..profile.running.run import ProfileRequest
 
     _check_dependent_options(options)
-    return Request(
+    return ProfileRequest(
         command=command,
         counters=options["counters"],
         att=options["att"],

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from ..capture.journals import merge
-from ..capture.trace import SUFFIX, Trace, write_trace
+from ..capture.trace import SUFFIX, LaunchTrace, write_trace
 from ..errors import KinspectError
 from .progress import print_message
 from .signals import signals_for
@@ -94,7 +94,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
     return 128 - status if status < 0 else status
 
 
-def _summarize(trace: Trace, output: Path) -> None:
+def _summarize(trace: LaunchTrace, output: Path) -> None:
     """Writes the counts, problems and notes of a trace to stderr."""
     specializations = trace.specializations
     kernels = len({(s.kernel.module, s.kernel.qualname) for s in specializations})

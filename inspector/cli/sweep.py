@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from ..capture.axes import axes_of
+from ..capture.sweep_axes import axes_of
 from ..compare.sweep.running import (
     MOST_POINTS,
     MOST_TUNED,

@@ -14,9 +14,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..compile.ircontent import Content, changed_lines, content_of
-from ..compile.irtext import VALUE, normal_mlir, older_spelling, spells_older, unified_diff
-from ..compile.passes import Pass, PassDump
+from ..compile.mlir_content import Content, changed_lines, content_of
+from ..compile.mlir_text import VALUE, normal_mlir, older_spelling, spells_older, unified_diff
+from ..compile.passes import CompilerPass, PassDump
 
 _LAYOUT_READERS = frozenset(("symbol-dce", "convert-scf-to-cf"))
 """Passes that every version runs late in TTGIR, when layouts have been chosen."""
@@ -239,7 +239,7 @@ class Dumps:
         )
 
 
-def _different_options(left: Pass, right: Pass) -> tuple[str, str] | None:
+def _different_options(left: CompilerPass, right: CompilerPass) -> tuple[str, str] | None:
     """Returns the options of a pass on both sides; None if they are equal or not printed."""
     if left.options and right.options and left.options != right.options:
         return left.options, right.options
@@ -366,11 +366,11 @@ def _last_beginning(equal: Sequence[bool]) -> int:
     return index
 
 
-def _name(pass_: Pass) -> str:
+def _name(pass_: CompilerPass) -> str:
     return pass_.cli or pass_.name
 
 
-def _aligned(left: Sequence[Pass], right: Sequence[Pass]) -> list[tuple[int, int]]:
+def _aligned(left: Sequence[CompilerPass], right: Sequence[CompilerPass]) -> list[tuple[int, int]]:
     """Pairs the passes of the same name, stage and operation, in order."""
     keys = [
         [(pass_.stage, _name(pass_), pass_.function) for pass_ in side] for side in (left, right)
@@ -383,7 +383,9 @@ def _aligned(left: Sequence[Pass], right: Sequence[Pass]) -> list[tuple[int, int
     ]
 
 
-def _of_stage(left: Sequence[Pass], right: Sequence[Pass], stage: str) -> list[tuple[int, int]]:
+def _of_stage(
+    left: Sequence[CompilerPass], right: Sequence[CompilerPass], stage: str
+) -> list[tuple[int, int]]:
     """Returns the pairs of a stage and the next one, whose state is the stage's result."""
     pairs = _aligned(left, right)
     inside = [

@@ -12,9 +12,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..compile import irtext
-from ..compile.ircontent import content_of
-from ..compile.irtext import unified_diff
+from ..compile import code_text, mlir_text
+from ..compile.mlir_content import content_of
+from ..compile.mlir_text import unified_diff
 from ..compile.passes import PassDump, read_passes
 from ..errors import KinspectError
 from ..model import Artifact, KernelReport, Metric, MetricValue
@@ -122,15 +122,15 @@ class _Stage(Struct, frozen=True):
 
 _MLIR = frozenset(("ttir", "ttgir"))
 STAGES = (
-    _Stage("ttir", irtext.plain_mlir, irtext.normal_mlir, "Triton's front end"),
-    _Stage("ttgir", irtext.plain_mlir, irtext.normal_mlir, "Triton's passes on TTGIR"),
+    _Stage("ttir", mlir_text.plain_mlir, mlir_text.normal_mlir, "Triton's front end"),
+    _Stage("ttgir", mlir_text.plain_mlir, mlir_text.normal_mlir, "Triton's passes on TTGIR"),
     _Stage(
         "llir",
-        irtext.plain_llvm,
-        irtext.normal_llvm,
+        code_text.plain_llvm,
+        code_text.normal_llvm,
         "the translation to LLVM IR or LLVM's optimiser",
     ),
-    _Stage("amdgcn", irtext.plain_amdgcn, irtext.normal_amdgcn, "LLVM's AMDGPU backend"),
+    _Stage("amdgcn", code_text.plain_amdgcn, code_text.normal_amdgcn, "LLVM's AMDGPU backend"),
 )
 
 
@@ -277,9 +277,9 @@ def _triton_version(side: Side) -> str | None:
 def _texts(left: Side, right: Side, stage: str) -> tuple[str | None, str | None]:
     """A stage of both, in one spelling of layouts."""
     a, b = _text(left, stage), _text(right, stage)
-    if a is None or b is None or irtext.spells_older(a) == irtext.spells_older(b):
+    if a is None or b is None or mlir_text.spells_older(a) == mlir_text.spells_older(b):
         return a, b
-    return irtext.older_spelling(a), irtext.older_spelling(b)
+    return mlir_text.older_spelling(a), mlir_text.older_spelling(b)
 
 
 def _text(side: Side, stage: str) -> str | None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import KinspectError
-from .irtext import canonical, strip_locations, unified_diff
+from .mlir_text import canonical, strip_locations, unified_diff
 
 ANY_HEADER = re.compile(rb"^// -----// IR Dump [^\n]*//----- //$", re.M)
 HEADER = re.compile(
@@ -46,7 +46,7 @@ PAGE = 4096
 """By how much the noted length of a dump may fall short: its stream's buffer."""
 
 
-class Pass(Struct, frozen=True):
+class CompilerPass(Struct, frozen=True):
     """One pass of a dump.
 
     Args:
@@ -83,7 +83,7 @@ class PassDump(Struct, frozen=True):
     """A dump file and its passes. Texts are read from the file when asked for."""
 
     path: Path
-    passes: tuple[Pass, ...]
+    passes: tuple[CompilerPass, ...]
 
     def text(self, index: int) -> str:
         """The module before pass `index`, as dumped."""
@@ -107,7 +107,7 @@ def read_passes(
         stage_ends: (stage, length of the dump in bytes as that stage ended), where known: see
             `pool.StageRecord`. Otherwise stages are told by the passes they begin with.
         changes: work out which passes changed something, which is nine tenths of the time; False
-            leaves `Pass.changed` None.
+            leaves `CompilerPass.changed` None.
 
     Raises:
         KinspectError: the file cannot be read or holds no dump.
@@ -150,7 +150,7 @@ def diff(dump: PassDump, before: int, after: int) -> str:
     return unified_diff(dump.text(before), dump.text(after), labels[0], labels[1])
 
 
-def _split(content: mmap.mmap) -> Iterator[Pass]:
+def _split(content: mmap.mmap) -> Iterator[CompilerPass]:
     """Yields the passes of a dump, without stages and changes."""
     headers = [
         (m.start(), m.end(), m[0].decode(errors="replace")) for m in ANY_HEADER.finditer(content)
@@ -162,7 +162,7 @@ def _split(content: mmap.mmap) -> Iterator[Pass]:
             continue
         stop = headers[position + 1][0] if position + 1 < len(headers) else len(content)
         kernel = KERNEL.search(content, end, stop)
-        yield Pass(
+        yield CompilerPass(
             index=index,
             name=match["name"],
             cli=match["cli"] or match["older_cli"] or "",
@@ -178,7 +178,7 @@ def _split(content: mmap.mmap) -> Iterator[Pass]:
         index += 1
 
 
-def _with_stages(passes: Sequence[Pass], ends: dict[str, int]) -> Iterator[Pass]:
+def _with_stages(passes: Sequence[CompilerPass], ends: dict[str, int]) -> Iterator[CompilerPass]:
     """Adds stages and runs: by the known end of `ttgir`, or else by passes that open a stage."""
     if "ttgir" in ends:
         first = _first_of_llir(passes, ends["ttgir"])
@@ -196,7 +196,7 @@ def _with_stages(passes: Sequence[Pass], ends: dict[str, int]) -> Iterator[Pass]
         yield replace(item, stage=stage, run=run)
 
 
-def _stage_of(item: Pass, stage: str) -> str:
+def _stage_of(item: CompilerPass, stage: str) -> str:
     """The stage a pass belongs to, given that of the pass before it ("" if there is none)."""
     if item.cli in TTGIR_OPENERS:
         return "ttgir"
@@ -207,7 +207,7 @@ def _stage_of(item: Pass, stage: str) -> str:
     return stage or "ttir"
 
 
-def _first_of_llir(passes: Sequence[Pass], ttgir_end: int) -> int:
+def _first_of_llir(passes: Sequence[CompilerPass], ttgir_end: int) -> int:
     """Index of the first pass after the ttgir stage, whose end is known to within a page."""
     later = [p for p in passes if p.start >= ttgir_end]
     near = [p for p in later if p.start < ttgir_end + PAGE]
@@ -217,17 +217,17 @@ def _first_of_llir(passes: Sequence[Pass], ttgir_end: int) -> int:
     return later[0].index if later else len(passes)
 
 
-def _with_changes(content: mmap.mmap, passes: Sequence[Pass]) -> Iterator[Pass]:
+def _with_changes(content: mmap.mmap, passes: Sequence[CompilerPass]) -> Iterator[CompilerPass]:
     """Adds whether each pass changed the IR: None for the last of a run, whose result is unknown.
 
     Canonical texts are compared by hash, and only where the texts themselves differ.
     """
     digest = b""
     raw = b""
-    states: Iterable[tuple[Pass, bytes]] = (
+    states: Iterable[tuple[CompilerPass, bytes]] = (
         (p, content[p.start : p.start + p.size]) for p in passes
     )
-    previous: Pass | None = None
+    previous: CompilerPass | None = None
     for item, text in states:
         if previous is not None:
             changed: bool | None = None

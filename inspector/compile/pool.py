@@ -244,21 +244,13 @@ class Compiler:
             (folder / STDERR).touch()
         except OSError as error:
             raise self.store.unwritable(error) from error
+        limit = self.settings.time_limit + GRACE_SECONDS
         try:
             with self.worker() as worker:
-                reply = worker.request(
-                    self._request(folder, variant), self.settings.time_limit + GRACE_SECONDS
-                )
+                reply = worker.request(self._request(folder, variant), limit)
         except WorkerLostError as error:
             self._check_space(folder)
-            record = ErrorRecord(
-                file=variant.source.file if variant.source else None,
-                kernel=variant.kernel,
-                stage="compile",
-                message=error.message,
-                hint=error.hint,
-            )
-            return CompileResult(variant, error=record)
+            return CompileResult(variant, error=_lost_worker(variant, error))
         stderr = (folder / STDERR).read_text(encoding="utf-8", errors="replace")
         messages = scan(stderr)
         failure = failure_record(variant, reply, messages, self.settings.time_limit)
@@ -322,6 +314,17 @@ def compiler_of_process(settings: CompileSettings) -> Compiler:
     compiler = Compiler(settings)
     atexit.register(compiler.abort)
     return compiler
+
+
+def _lost_worker(variant: Variant, error: WorkerLostError) -> ErrorRecord:
+    """Returns the error of a variant whose compile took the guest process with it."""
+    return ErrorRecord(
+        file=variant.source.file if variant.source else None,
+        kernel=variant.kernel,
+        stage="compile",
+        message=error.message,
+        hint=error.hint,
+    )
 
 
 def _result(variant: Variant, entry: StoreEntry, from_store: bool) -> CompileResult:

@@ -23,7 +23,7 @@ STALE_SECONDS = 24 * 3600.0
 locks, or left by a version that took none. No compile runs for a day."""
 
 
-class Staging:
+class StagingFolders:
     """The temporary folders below one folder, which is made when it is first needed."""
 
     def __init__(self, root: Path) -> None:

@@ -25,7 +25,7 @@ from msgspec import Struct
 from ..errors import KinspectError
 from ..model import Artifact
 from ..writing import sha256_of, synced, unwritable
-from .staging import STAGING, Staging
+from .staging import STAGING, StagingFolders
 
 FORMAT = 1
 """Part of every key: raise it when the same inputs come to mean other files."""
@@ -102,7 +102,7 @@ class Store:
     def __init__(self, root: Path | None = None) -> None:
         self.root = (default_root() if root is None else root).absolute()
         self._entries = self.root / f"artifacts-v{FORMAT}"
-        self._staging = Staging(self.root / STAGING)
+        self._staging = StagingFolders(self.root / STAGING)
 
     def get(self, key: str) -> StoreEntry | None:
         """Returns an entry; None if there is none or it is damaged.
@@ -189,19 +189,7 @@ class Store:
         Raises:
             OSError: the store cannot be written.
         """
-        manifest = {
-            "key": key,
-            "files": {
-                kind: {
-                    "name": name,
-                    "size": (folder / name).stat().st_size,
-                    "sha256": sha256_of(folder / name),
-                }
-                for kind, name in files.items()
-            },
-            "facts": dict(facts),
-        }
-        (folder / MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
+        _write_manifest(key, folder, files, facts)
         # A rename may reach the disk before the files do.
         for name in (*files.values(), MANIFEST):
             _sync(folder / name)
@@ -306,6 +294,25 @@ class Store:
         """Removes an entry in one step for its readers, however long the deletion takes."""
         with self.stage() as bin_folder, contextlib.suppress(OSError):
             os.rename(folder, bin_folder / "removed")
+
+
+def _write_manifest(
+    key: str, folder: Path, files: Mapping[str, str], facts: Mapping[str, Any]
+) -> None:
+    """Writes the manifest of an entry into its folder; arguments as for `Store.put`."""
+    manifest = {
+        "key": key,
+        "files": {
+            kind: {
+                "name": name,
+                "size": (folder / name).stat().st_size,
+                "sha256": sha256_of(folder / name),
+            }
+            for kind, name in files.items()
+        },
+        "facts": dict(facts),
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
 
 
 def _is_undamaged(entry: StoreEntry) -> bool:

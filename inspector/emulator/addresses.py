@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from ..model import Block, Function, Instruction, Machine
 from .access import NotCoveredError
-from .effects import effect_of
-from .operands import EXEC
+from .effects import effect_of, half_effect
+from .operands import EXEC, halves_of
 from .outstanding import SCALAR_BIT, scalar_bits
 from .program import decoded_instructions, step_anywhere
 from .registry import ExecutionTarget, Step
@@ -140,6 +140,13 @@ class _Sweep:
             effect_of(inst, parts, target)
             for inst, parts in zip(function.instructions, self._decoded, strict=True)
         ]
+        self._halves = {
+            inst.index: tuple(
+                half_effect(inst, half, target) for half in halves_of(parts, target.accum_offset)
+            )
+            for inst, parts in zip(function.instructions, self._decoded, strict=True)
+            if "::" in parts.text
+        }
         chosen, self._live = needed(function, self._decoded, self._effects)
         rows = 0
         for site in chosen:
@@ -342,27 +349,41 @@ class _Sweep:
             instruction = self._function.instructions[site]
             machine.seen = []
             rests = bool(effect.reads & scattered)
+            is_uncovered = False
             self.uncovered.pop(site, None)
             try:
                 step(waves)
             except NotCoveredError as error:
-                rests = True
+                rests = is_uncovered = True
                 self.uncovered[site] = str(error)
             if instruction.cls in ACCESSES:
                 address = address_bits(instruction, self._decoded[site])
                 self._take_down(site, bool(address & scattered))
-            if _brings_values(instruction) or (
-                rests and not instruction.op.name.startswith(_UNIFORM)
-            ):
-                scattered |= effect.writes
-            else:
-                scattered &= ~(effect.low & effect.high)
+            scattered = self._scattered_behind(site, scattered, everything=is_uncovered)
             if effect.writes & _EXEC_BITS:
                 if rests or not waves.active.any():
                     waves.scalar[EXEC : EXEC + self._target.lanes // 32] = ALL
                     waves.exec_changed()
                 scattered &= ~_EXEC_BITS
         return scattered
+
+    def _scattered_behind(self, site: int, scattered: int, *, everything: bool) -> int:
+        """The registers scattered behind an instruction: results of what rests on such ones.
+
+        The halves of a dual instruction are apart: a move beside a sum of values from memory stays
+        known.
+        """
+        instruction = self._function.instructions[site]
+        behind = scattered
+        for effect in self._halves.get(site) or (self._effects[site],):
+            rests = everything or bool(effect.reads & scattered)
+            if _brings_values(instruction) or (
+                rests and not instruction.op.name.startswith(_UNIFORM)
+            ):
+                behind |= effect.writes
+            else:
+                behind &= ~(effect.low & effect.high)
+        return behind
 
     def _take_down(self, site: int, scattered: bool) -> None:
         """Keeps the accesses that the probe has seen in the step of instruction `site`."""

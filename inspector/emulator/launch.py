@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..errors import KinspectError
-from ..isa.asm.data import Constants
+from ..isa.asm.constants import Constants
 from ..model import Function, Machine, WaveStart
 from .access import NotCoveredError
 from .calls import joined

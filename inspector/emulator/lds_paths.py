@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ..isa.waitflow.counters import RAISING, Counters, decode_wait, events_of
+from ..isa.waitflow.counters import RAISING, GenerationCounters, events_of
+from ..isa.waitflow.waits import decode_wait
 from ..model import Block, Function, Loop, Machine
 from .effects import Effect
 from .lds_slices import LDS_CLASSES
@@ -24,7 +25,7 @@ def plan_of(
     function: Function, gpu: Machine, chosen: Sequence[int], effects: Sequence[Effect]
 ) -> list[list[Planned]]:
     """Returns each block's instructions that matter for LDS."""
-    counters = Counters.of(gpu.counters)
+    counters = GenerationCounters.of(gpu.counters)
     steps = frozenset(chosen)
     plan: list[list[Planned]] = []
     for block in function.blocks:

@@ -48,12 +48,14 @@ class Liveness(Struct, frozen=True):
         effects: what each instruction reads and writes.
         before: the registers that are live before each instruction.
         after: the registers that are live behind each instruction.
+        ended: the halves whose old values each instruction ends in all lanes that come there.
     """
 
     target: ExecutionTarget
     effects: Sequence[Effect]
     before: Sequence[int]
     after: Sequence[int]
+    ended: Sequence[int]
 
     def vgprs(self, index: int) -> int:
         """VGPRs that an instruction needs at once: before it, or behind it with its results."""
@@ -125,7 +127,7 @@ def liveness(function: Function, machine: Machine) -> Liveness:
             after[index] = _either(live) & after_it
             live = _above(live, effects[index], ended[index])
             before[index] = _either(live) & may_hold
-    return Liveness(target, effects, before, after)
+    return Liveness(target, effects, before, after, ended)
 
 
 def _with_call(inst: Instruction, effect: Effect) -> Effect:

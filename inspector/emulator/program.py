@@ -14,7 +14,8 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..isa.waitflow.counters import Counters, decode_wait, events_of
+from ..isa.waitflow.counters import GenerationCounters, events_of
+from ..isa.waitflow.waits import decode_wait
 from ..model import Function, Instruction
 from .access import Assignment, NotCoveredError
 from .calls import transfer_of
@@ -205,7 +206,7 @@ class _BlockBuilder:
         self._maxima = maxima
         self._fields = fields
         self._calls = calls
-        self._counters = Counters.of(maxima)
+        self._counters = GenerationCounters.of(maxima)
         self._labels = {label: block.start for block in function.blocks for label in block.labels}
         self._starts = _starts(function, decoded)
         self._block_of = {start: number for number, start in enumerate(self._starts)}

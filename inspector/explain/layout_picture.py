@@ -22,7 +22,7 @@ from ..ttgir.holders import FIRST, Holder, Holders, holders_of
 from ..ttgir.layouts import to_linear
 from ..ttgir.linear import log2
 from ..ttgir.matrix import order_of
-from ..ttgir.shared import shared_offset
+from ..ttgir.shared_layouts import shared_offset
 
 CELL_BYTES = 16
 """The widest access of LDS."""

@@ -28,11 +28,21 @@ def main_loop(kernel: KernelReport) -> LoopReport | None:
 
 def loop_title(loop: LoopReport) -> str:
     """A loop's source lines, ISA lines, unroll factor and depth."""
+    return "   ".join(loop_title_parts(loop))
+
+
+def loop_title_parts(loop: LoopReport, *, with_unknown: bool = True) -> tuple[str, ...]:
+    """The parts of a loop's title.
+
+    Args:
+        loop: the loop.
+        with_unknown: whether to include that the unroll factor of a matrix loop is not known.
+    """
     spans = ", ".join(f"{a}–{b}" for a, b in loop.lines[:3])
     if len(loop.lines) > 3:
         spans += ", …"
     parts = [source_span(loop.source), f"ISA {spans}"]
-    if loop.unroll is None and count(loop.metrics, "mfma", "wmma"):
+    if loop.unroll is None and with_unknown and count(loop.metrics, "mfma", "wmma"):
         parts.append("? source iterations per ISA iteration")
     elif loop.unroll is not None:
         parts.append(
@@ -42,7 +52,7 @@ def loop_title(loop: LoopReport) -> str:
         )
     if loop.depth > 1:
         parts.append(f"depth {loop.depth}")
-    return "   ".join(part for part in parts if part)
+    return tuple(part for part in parts if part)
 
 
 def source_span(locations: Sequence[SourceLoc]) -> str:

@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from ..bench.suite.case_files import Given, as_gemm, write_tune_gemm
+from ..bench.suite.case_files import UserCase, write_tune_gemm
+from ..bench.suite.case_keys import as_gemm
 from ..bench.suite.results import Bench, Summary, Timed, geometric_mean, ratio
 from ..errors import KinspectError
 from ..version import VERSION
@@ -186,7 +187,7 @@ def write_tune_gemm_results(bench: Bench, stream: TextIO) -> None:
                 f"{bench.kernel}'s case {case.name} has no M, N and K", "leave --style tune_gemm"
             )
         config = {k: v for k, v in case.config.items() if isinstance(v, int | float | str)}
-        results.append(Given(shape, config, summary.mean, case.tflops(summary.mean)))
+        results.append(UserCase(shape, config, summary.mean, case.tflops(summary.mean)))
     stream.write(write_tune_gemm(results))
 
 

@@ -16,7 +16,7 @@ from ..bench.suite.checks import (
     SKIPPED,
     STATUSES,
     CaseCheck,
-    Device,
+    CheckedDevice,
     KernelCheck,
 )
 from ..explain.table import Column, rows_of
@@ -47,7 +47,7 @@ def write_kernel(kernel: KernelCheck, stream: TextIO) -> None:
 
 
 def write_summary(
-    kernels: Sequence[KernelCheck], devices: Sequence[Device], seconds: float, stream: TextIO
+    kernels: Sequence[KernelCheck], devices: Sequence[CheckedDevice], seconds: float, stream: TextIO
 ) -> None:
     """Writes the last line: how many kernels were checked, where, and how long it took."""
     cases = sum(len(kernel.cases) for kernel in kernels)
@@ -60,7 +60,7 @@ def write_summary(
 
 def write_json(
     kernels: Sequence[KernelCheck],
-    devices: Sequence[Device],
+    devices: Sequence[CheckedDevice],
     seconds: float,
     tool: Mapping[str, str],
     stream: TextIO,
@@ -135,7 +135,7 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(parts) or "nothing checked"
 
 
-def _where(devices: Sequence[Device]) -> str:
+def _where(devices: Sequence[CheckedDevice]) -> str:
     names = []
     for device in devices:
         arch = f" ({device.arch})" if device.arch and device.arch not in device.name else ""

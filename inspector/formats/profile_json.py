@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from msgspec import to_builtins
 
 from ..explain import profile_view as words
-from ..profile.figures.executed import compared
+from ..profile.figures.counter_comparison import compared
 from ..recording import KernelProfile, Profile, Recording, Samples, Spread
 from ..report import json_write as json_v1
 from ..version import VERSION

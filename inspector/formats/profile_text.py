@@ -8,7 +8,7 @@ from ..explain import profile_view as words
 from ..explain import recording_view, view
 from ..explain.table import Column, rows_of
 from ..model import KernelReport
-from ..profile.figures import executed
+from ..profile.figures import counter_comparison
 from ..profile.placing.stalls import Stall, stalls
 from ..recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, wrapped
@@ -171,7 +171,7 @@ def _counters(paper: Paper, kernel: KernelProfile, limit: int | None) -> None:
 
 def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
     """Prints recorded counters beside those of the emulator."""
-    rows = list(executed.rows(kernel, report))
+    rows = list(counter_comparison.rows(kernel, report))
     if not rows:
         return
     paper.print(Line())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from ..explain import loop_view, occupancy_view, view
+from ..explain import loop_view, occupancy_view, registers_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.table import Column, rows_of
 from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
@@ -134,7 +134,9 @@ def _resources(paper: Paper, kernel: KernelReport) -> None:
     line.append(f"   scratch {view.kib(scratch)}", style="yellow" if scratch else "")
     paper.print(line)
     if live := view.live_registers(kernel):
-        paper.print(Line(f"  {'':<11} {live}", style="dim"))
+        held = registers_view.in_one_line(kernel.live_peak) if kernel.live_peak else ""
+        text = f"  {'':<11} {live}{': ' if held else ''}{held}"
+        _wrapped(paper, Line(text, style="dim"), " " * 16)
     lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
     line = _gauge("LDS", _kib_number(lds), view.kib(lds_limit), lds, lds_limit)
     if lds is None and m.get("lds_bytes") is not None:
@@ -237,6 +239,8 @@ def spill_lines(kernel: KernelReport) -> list[str]:
     ops = {op.line: op for op in kernel.memory_ops}
     labels = {loop.id: loop.header_label or loop.id for loop in kernel.loops}
     lines = [f"Spills in hot loops: {view.plural(len(slots), 'slot')}"]
+    if values := registers_view.spilled_in_hot_loops(kernel.spilled_values):
+        lines.append(f"  {values}")
     for slot in slots[:_MOST_SLOTS]:
         parts = [
             f"{verb} {_slot_places(at, ops, labels, hot)}"

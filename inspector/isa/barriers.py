@@ -78,7 +78,7 @@ def needless(
         return frozenset()
     if has_special_barriers(function):
         return None
-    code = _Code.from_function(function, completions)
+    code = _BarrierCode.from_function(function, completions)
     if single_wave:
         return frozenset(code.indices)
     if any(name.startswith(_SET_PRIORITY) for name in {i.op.name for i in function.instructions}):
@@ -133,7 +133,7 @@ def _accesses(inst: Instruction) -> int:
     return accesses
 
 
-class _Code(Struct, frozen=True):
+class _BarrierCode(Struct, frozen=True):
     """A function as accesses and barriers, by block.
 
     Args:
@@ -147,7 +147,9 @@ class _Code(Struct, frozen=True):
     indices: list[int] = field(default_factory=list)
 
     @classmethod
-    def from_function(cls, function: Function, completions: Mapping[int, Collection[int]]) -> _Code:
+    def from_function(
+        cls, function: Function, completions: Mapping[int, Collection[int]]
+    ) -> _BarrierCode:
         """Reduces a function to items; `completions` as for `needless`."""
         code = cls(function.blocks)
         instructions = function.instructions

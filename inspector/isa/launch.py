@@ -1,4 +1,4 @@
-"""What a launch passes to a kernel: the initial registers of a wave, and LDS that it adds.
+"""What a launch passes to a kernel: initial registers of a wave, arguments, LDS that it adds.
 
 The kernel descriptor has a bit for each value that a kernel requests in SGPRs; the requested values
 follow one another in a fixed order. Source: LLVM's AMDGPUUsage, "SGPR Register Set Up Order".
@@ -6,8 +6,8 @@ follow one another in a fixed order. Source: LLVM's AMDGPUUsage, "SGPR Register 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
 
 from ..model import WaveStart
 
@@ -133,13 +133,7 @@ def pointer_offsets(arguments: object) -> tuple[int, ...] | None:
     Args:
         arguments: `.args` of a kernel's metadata, as decoded; anything may stand there.
     """
-    offsets = []
-    for argument in arguments if isinstance(arguments, list) else ():
-        if isinstance(argument, dict) and argument.get(".value_kind") == POINTER_KIND:
-            offset = argument.get(".offset")
-            if type(offset) is int and 0 <= offset < MOST_KERNARG_BYTES:
-                offsets.append(offset)
-    return tuple(offsets) or None
+    return tuple(_offsets(arguments, POINTER_KIND)) or None
 
 
 def group_size_offset(arguments: object) -> int | None:
@@ -147,28 +141,41 @@ def group_size_offset(arguments: object) -> int | None:
 
     16 bits each, among the hidden arguments (code object v5 on); the last x, y and z, of workgroups
     at the edge of the grid, follow in as many bits. None where the kernel does not read them.
+
+    Args:
+        arguments: as for `pointer_offsets`.
     """
-    for argument in arguments if isinstance(arguments, list) else ():
-        if isinstance(argument, dict) and argument.get(".value_kind") == GROUP_SIZE_KIND:
-            offset = argument.get(".offset")
-            if type(offset) is int and 0 <= offset < MOST_KERNARG_BYTES:
-                return offset
-    return None
+    return next(_offsets(arguments, GROUP_SIZE_KIND), None)
 
 
 def adds_lds(arguments: object) -> Literal[True] | None:
     """Whether the launch adds LDS to what the file states.
 
     Args:
-        arguments: `.args` of a kernel's metadata, as decoded; anything may stand there.
+        arguments: as for `pointer_offsets`.
 
     Returns:
         True, or None where the arguments do not say: code objects before v5 have no hidden
         argument for it, and code without hidden arguments (Triton's) may use dynamic LDS too.
     """
+    for argument in _described(arguments):
+        value_kind = argument.get(".value_kind", argument.get("ValueKind"))
+        if isinstance(value_kind, str) and value_kind in DYNAMIC_LDS_KINDS:
+            return True
+    return None
+
+
+def _offsets(arguments: object, kind: str) -> Iterator[int]:
+    """Yields the byte offsets of the arguments of one kind, without those that make no sense."""
+    for argument in _described(arguments):
+        if argument.get(".value_kind") == kind:
+            offset = argument.get(".offset")
+            if type(offset) is int and 0 <= offset < MOST_KERNARG_BYTES:
+                yield offset
+
+
+def _described(arguments: object) -> Iterator[dict[object, Any]]:
+    """Yields the descriptions of arguments in a kernel's metadata."""
     for argument in arguments if isinstance(arguments, list) else ():
         if isinstance(argument, dict):
-            value_kind = argument.get(".value_kind", argument.get("ValueKind"))
-            if isinstance(value_kind, str) and value_kind in DYNAMIC_LDS_KINDS:
-                return True
-    return None
+            yield argument

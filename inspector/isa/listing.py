@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 
 from msgspec import Struct, field
 
 from ..model import Function, OpInfo, Program, Resources, SourceLoc
-from .asm.contents import lines_of
 from .asm.debugloc import LocationTable
+from .asm.machine_words import PRELOAD_HEADER_BYTES
 from .asm.rawcode import ADDRESS, COMMENT, FILLER, MNEMONIC, OP, OPERANDS, RawFunction
-from .asm.words import PRELOAD_HEADER_BYTES
+from .asm.units import lines_of
 from .graph.branches import (
     RETURN_REGISTERS,
     branch_destination,
-    register_jump_destination,
     resolve_addresses,
 )
 from .graph.functions import finish
+from .graph.long_branches import register_jump_destination
 from .mnemonics import FLOW_CLASSES, Flow, classify, flow_of, lookup
 
 _SYMBOL = re.compile(r"^(?:([0-9a-fA-F]{6,16}) )?<(.+)>:\s*$")
@@ -37,7 +37,7 @@ _SYMBOLIZED = re.compile(r"L\d+$")
 _ALIGNMENT = 256
 
 
-class _Contents(Struct):
+class _ListingContents(Struct):
     """The functions of a listing, and the facts that only its text states."""
 
     functions: list[RawFunction] = field(default_factory=list)
@@ -72,7 +72,7 @@ def read_listing(text: str, name: str) -> Program | None:
     )
 
 
-def _parse(text: str) -> _Contents:
+def _parse(text: str) -> _ListingContents:
     """Returns the functions of a listing, one for each symbol in its sections of code.
 
     Instructions are read in this loop itself, at the cost of no call: a listing has up to millions.
@@ -138,7 +138,7 @@ class _Headings:
     """
 
     def __init__(self) -> None:
-        self.contents = _Contents()
+        self.contents = _ListingContents()
         self.in_code = True
         self.function: RawFunction | None = None
         self.location: SourceLoc | None = None
@@ -202,25 +202,35 @@ class _Headings:
             )
 
 
-# --------------------------------------------------------------------------- labels or functions
-
-
-def _merge_labels(contents: _Contents) -> None:
+def _merge_labels(contents: _ListingContents) -> None:
     """Joins symbols that are labels within a function to the function they belong to.
 
     Hand-written code leaves its labels in the symbol table. A symbol begins a function unless the
     code before it falls through into it, or a branch crosses it.
     """
-    functions, starts = contents.functions, contents.starts
-    count = len(functions)
-    if count < 2:
+    if len(contents.functions) < 2:
         return
+    merged: list[RawFunction] = []
+    merged_starts: list[int] = []
+    joins = _joins(contents.functions, contents.starts)
+    for raw, start, is_joined in zip(contents.functions, contents.starts, joins, strict=True):
+        if is_joined and merged:
+            _append(merged[-1], raw)
+        else:
+            merged.append(raw)
+            merged_starts.append(start)
+    contents.functions, contents.starts = merged, merged_starts
+
+
+def _joins(functions: Sequence[RawFunction], starts: Sequence[int]) -> list[bool]:
+    """For each symbol's code, whether it belongs to the function of the code before it."""
+    count = len(functions)
     ascending = all(a < b for a, b in pairwise(starts))
-    joined = [0] * (count + 1)  # difference array: >0 at i joins function i to i-1
+    changes = [0] * (count + 1)  # of the number of reasons to join i to i-1, from one i to the next
     for i, raw in enumerate(functions):
         if i + 1 < count and _falls_into_next(raw, starts[i + 1]):
-            joined[i + 1] += 1
-            joined[i + 2 : i + 3] = [joined[i + 2] - 1] if i + 2 <= count else []
+            changes[i + 1] += 1
+            changes[i + 2] -= 1
         if not ascending:
             continue
         for destination in _destinations(raw):
@@ -229,26 +239,20 @@ def _merge_labels(contents: _Contents) -> None:
             # A jump to another symbol's very start from afar is a tail call.
             if k < 0 or low == high or (k != i and destination == starts[k] and high - low > count):
                 continue
-            joined[low + 1] += 1
-            joined[high + 1] -= 1
-    merged: list[RawFunction] = []
-    merged_starts: list[int] = []
-    level = 0
-    for i, raw in enumerate(functions):
-        level += joined[i]
-        if level > 0 and merged:
-            owner = merged[-1]
-            base = len(owner.rows)
-            owner.rows.extend(raw.rows)
-            owner.flow_rows.extend(base + k for k in raw.flow_rows)
-            for label, k in raw.labels.items():
-                owner.labels.setdefault(label, base + k)
-            owner.line_last = raw.line_last
-            owner.undecoded += raw.undecoded
-        else:
-            merged.append(raw)
-            merged_starts.append(starts[i])
-    contents.functions, contents.starts = merged, merged_starts
+            changes[low + 1] += 1
+            changes[high + 1] -= 1
+    return [reasons > 0 for reasons in accumulate(changes[:count])]
+
+
+def _append(owner: RawFunction, raw: RawFunction) -> None:
+    """Adds the code of a symbol that is a label to the function that it belongs to."""
+    base = len(owner.rows)
+    owner.rows.extend(raw.rows)
+    owner.flow_rows.extend(base + k for k in raw.flow_rows)
+    for label, k in raw.labels.items():
+        owner.labels.setdefault(label, base + k)
+    owner.line_last = raw.line_last
+    owner.undecoded += raw.undecoded
 
 
 def _falls_into_next(raw: RawFunction, next_start: int) -> bool:
@@ -296,12 +300,9 @@ def _destinations(raw: RawFunction) -> list[int]:
     return destinations
 
 
-# --------------------------------------------------------------------------- functions
-
-
 def _finish(
     raw: RawFunction,
-    contents: _Contents,
+    contents: _ListingContents,
     entry_points: dict[int, str],
     *,
     kernel: bool | None = None,
@@ -335,7 +336,7 @@ def _behind_preload_header(raw: RawFunction, row_at: Mapping[int, int]) -> int:
     return entry if entry and filled else 0
 
 
-def _looks_like_kernel(raw: RawFunction, contents: _Contents) -> bool:
+def _looks_like_kernel(raw: RawFunction, contents: _ListingContents) -> bool:
     """Returns whether a descriptor names a function, or it ends the program and never returns."""
     if contents.kernels:
         return raw.name in contents.kernels
@@ -358,7 +359,7 @@ def _add_target_labels(raw: RawFunction, targets: Iterable[int]) -> None:
             raw.labels[f"{raw.name}+0x{address - start:x}"] = target
 
 
-def _code_bytes(raw: RawFunction, contents: _Contents) -> int | None:
+def _code_bytes(raw: RawFunction, contents: _ListingContents) -> int | None:
     """Returns the bytes from the first to the last instruction; None without encodings."""
     if not raw.rows:
         return None

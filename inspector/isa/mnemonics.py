@@ -25,7 +25,7 @@ _RETURNS = re.compile(r"(?<![\w:])(?:glc|sc0)(?![\w:])|\bth:\w+_RETURN\b")
 _FIRST_REGISTER = re.compile(r"\s*[va](?:\[(\d+):(\d+)\]|\d+)")
 
 
-class _Pattern(Struct, frozen=True):
+class _MnemonicPattern(Struct, frozen=True):
     match: str
     cls: str
     bits: int | None
@@ -42,11 +42,11 @@ class _Refinement(Struct, frozen=True):
 
 
 class _Family(Struct, frozen=True):
-    patterns: tuple[_Pattern, ...]
+    patterns: tuple[_MnemonicPattern, ...]
     traits: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-class _Table(Struct, frozen=True):
+class _MnemonicTable(Struct, frozen=True):
     suffixes: tuple[str, ...]
     classes: Mapping[str, str]
     widths: Mapping[str, int]
@@ -68,7 +68,7 @@ def _optional(text: str | None) -> re.Pattern[str] | None:
     return None if text is None else re.compile(text)
 
 
-def _load() -> _Table:
+def _load() -> _MnemonicTable:
     """Reads the table; the patterns of a family stay raw until `_family` needs them."""
     raw: dict[str, Any] = own_yaml(Path(__file__).with_name("mnemonics.yaml"))
     refinements: dict[str, tuple[_Refinement, ...]] = {}
@@ -78,7 +78,7 @@ def _load() -> _Table:
         )
         for cls in r["when"]:
             refinements[cls] = (*refinements.get(cls, ()), refinement)
-    return _Table(
+    return _MnemonicTable(
         suffixes=tuple(sorted(raw["suffixes"], key=len, reverse=True)),
         classes=MappingProxyType({c["name"]: c["about"] for c in raw["classes"]}),
         widths=MappingProxyType(raw["widths"]),
@@ -109,7 +109,7 @@ def _family(word: str) -> _Family | None:
     if raw is None:
         return None
     patterns = tuple(
-        _Pattern(
+        _MnemonicPattern(
             match=p["match"],
             cls=p["class"],
             bits=None if p.get("bits") == "width" else p.get("bits"),

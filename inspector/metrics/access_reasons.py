@@ -11,8 +11,9 @@ from math import prod
 
 from msgspec.structs import replace
 
-from ..ttgir.axes.flow import Axes
-from ..ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
+from ..ttgir.axes.analysis import Axes
+from ..ttgir.axes.tiles import Tile
+from ..ttgir.axes.widths import WIDEST_BITS, WidthLimits, distinct_addresses
 from ..ttgir.lowered import MATRIX_LAYOUTS
 from .alignment_reasons import masked, not_aligned, with_mask
 from .contiguity_reasons import explain_contiguity
@@ -21,7 +22,7 @@ from .reasons import ALIGNED, Reason, count, is_store
 _OF_SIZES = frozenset(("contiguity", "divisibility", "mask"))
 
 
-def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
+def explain_global(tile: Tile, limits: WidthLimits, axes: Axes) -> Reason | None:
     """The reason that an access of global memory moves fewer than 128 bits; None where it could.
 
     Args:
@@ -35,7 +36,7 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
     return reason
 
 
-def _limiting_reason(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
+def _limiting_reason(tile: Tile, limits: WidthLimits, axes: Axes) -> Reason | None:
     """The reason, with a fix for kernels whose source is the user's."""
     if limits.width >= WIDEST_BITS:
         return None
@@ -84,7 +85,7 @@ def _shares_addresses(tile: Tile, axes: Axes) -> bool:
     return prod(distinct_addresses(facts, tile.tensor_type.shape)) < prod(tile.tensor_type.shape)
 
 
-def _small_tile(tile: Tile, limits: Limits) -> Reason:
+def _small_tile(tile: Tile, limits: WidthLimits) -> Reason:
     """The reason of a tile with too few elements for its lanes, or in this dimension."""
     shape, size = "×".join(map(str, tile.tensor_type.shape)), count(limits.share)
     share = f"{size} of {limits.bits} bits"
@@ -100,7 +101,7 @@ def _small_tile(tile: Tile, limits: Limits) -> Reason:
     )
 
 
-def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
+def short_run(tile: Tile, limits: WidthLimits, need: int) -> Reason:
     """The reason of addresses that allow more than a thread holds.
 
     Args:
@@ -157,7 +158,7 @@ def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
     return longest if facts.contiguity[longest] > 1 else None
 
 
-def _wrong_order(limits: Limits, fastest: int) -> Reason:
+def _wrong_order(limits: WidthLimits, fastest: int) -> Reason:
     """The reason of memory contiguous along dimension `fastest`, with elements along another."""
     dim = limits.dim
     if limits.across == fastest:

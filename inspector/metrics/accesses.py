@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from math import prod
 
 from ..model import Access, Layout, MemoryOp
+from ..ttgir.axes.analysis import Axes, analyze
 from ..ttgir.axes.facts import UNBOUNDED
-from ..ttgir.axes.flow import Axes, Graph, analyze, functions
-from ..ttgir.axes.tiles import WIDEST_BITS, Layouts, Limits, Tile, limits_of, needed_values, tile_of
+from ..ttgir.axes.graph import ValueGraph, functions
+from ..ttgir.axes.tiles import Tile, needed_values, tile_of
+from ..ttgir.axes.widths import WIDEST_BITS, Layouts, WidthLimits, limits_of
 from ..ttgir.lowered import element_bits
 from .access_reasons import explain_global
 from .lds_reasons import explain_lds
@@ -69,7 +71,7 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
     return tuple(tile_accesses)
 
 
-def _graphs(subject: Subject) -> list[Graph]:
+def _graphs(subject: Subject) -> list[ValueGraph]:
     """The kernel's function and private ones that it may call; all functions if its name is
     missing.
     """
@@ -86,7 +88,7 @@ def _graphs(subject: Subject) -> list[Graph]:
 
 
 def _access(
-    tile: Tile, limits: Limits | None, ops: Sequence[MemoryOp], axes: Axes, layouts: Layouts
+    tile: Tile, limits: WidthLimits | None, ops: Sequence[MemoryOp], axes: Axes, layouts: Layouts
 ) -> Access:
     """The report's entry of one operation."""
     widths = [op.bits for op in ops if op.bits is not None]
@@ -118,7 +120,7 @@ def _access(
 
 
 def _widest(
-    tile: Tile, limits: Limits | None, bits: int | None, reason: Reason | None
+    tile: Tile, limits: WidthLimits | None, bits: int | None, reason: Reason | None
 ) -> int | None:
     """Bits that one access could move without the limits of layout and facts; None if unknown.
 
@@ -153,7 +155,7 @@ def _tile_bits(tile: Tile) -> int | None:
 
 def _reason(
     tile: Tile,
-    limits: Limits | None,
+    limits: WidthLimits | None,
     bits: int | None,
     axes: Axes,
     layouts: Layouts,

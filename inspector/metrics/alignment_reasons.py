@@ -8,18 +8,19 @@ from math import gcd
 from msgspec.structs import replace
 
 from ..model import SourceLoc, TtgirOp
+from ..ttgir.axes.analysis import Axes, loaded_tile
 from ..ttgir.axes.blame import not_constant, not_divisible
 from ..ttgir.axes.cause import Blame, Kind
-from ..ttgir.axes.flow import Axes, loaded_tile
-from ..ttgir.axes.names import words
+from ..ttgir.axes.spelling import spelled
 from ..ttgir.axes.starts import unaligned_start
-from ..ttgir.axes.tiles import Limits, Tile
+from ..ttgir.axes.tiles import Tile
+from ..ttgir.axes.widths import WidthLimits
 from .reasons import ALIGNED, Noted, Reason, count, is_store, line_of, name_of, noted
 
 FEW = ALIGNED // 2
 
 
-def not_aligned(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+def not_aligned(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -> Reason:
     """The reason that the first of the neighbours is not known to be aligned for `need` of them."""
     size = limits.bits // 8
     alignment_text = (
@@ -63,10 +64,12 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def with_alignment(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+def with_alignment(
+    reason: Reason, tile: Tile, limits: WidthLimits, axes: Axes, need: int
+) -> Reason:
     """The reason, extended where the start of the run limits as well.
 
-    Where neighbours are not contiguous, `Limits.aligned` is about each element by itself.
+    Where neighbours are not contiguous, `WidthLimits.aligned` is about each element by itself.
     """
     size, loc = limits.bits // 8, tile.op.loc
     text = fix = ""
@@ -82,7 +85,7 @@ def with_alignment(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need:
         return reason
     if blame.kind == "argument" and _is_pointer(axes, blame):
         pointer = _pointer(axes, blame.value, "")
-        text, fix = f"{words(axes, blame.value, None)} is not known to be aligned", pointer.fix
+        text, fix = f"{spelled(axes, blame.value, None)} is not known to be aligned", pointer.fix
     else:
         text, fix = _indivisible(axes, blame, loc, need)
     return replace(
@@ -103,7 +106,7 @@ def _is_pointer(axes: Axes, blame: Blame) -> bool:
 
 def _pointer(axes: Axes, value: str, alignment_text: str) -> Reason:
     """The reason of a pointer without a known alignment."""
-    name = words(axes, value, None)
+    name = spelled(axes, value, None)
     argument = noted(axes, value)
     if argument is not None and argument.hidden_multiple:
         hidden = argument.hidden_multiple
@@ -208,7 +211,7 @@ def _rounded(name: str, divisor: int) -> str:
 _SIZE_OF_DESCRIPTOR = ".shape."  # as Triton names the arguments that it makes of one
 
 
-def with_mask(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+def with_mask(reason: Reason, tile: Tile, limits: WidthLimits, axes: Axes, need: int) -> Reason:
     """The reason, extended by the mask, which limits as well."""
     blame = not_constant(axes, tile.mask or "", limits.dim, need)
     cause, fix = _mask_cause(axes, blame, tile, need)
@@ -222,13 +225,13 @@ def with_mask(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need: int)
     )
 
 
-def masked(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+def masked(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -> Reason:
     """The reason of a mask that alone splits the accesses."""
     mask = tile.mask or ""
     shared = limits.mask or 1
     blame = not_constant(axes, mask, limits.dim, need)
     every = "from element to element" if shared == 1 else f"after every {shared} elements"
-    varying = words(axes, _varying(axes, mask, limits.dim, need), tile.op.loc)
+    varying = spelled(axes, _varying(axes, mask, limits.dim, need), tile.op.loc)
     mask_name = "the mask" if varying in ("…", "mask") else f"the mask {varying}"
     cause, fix = _mask_cause(axes, blame, tile, need)
     return Reason("mask", f"{mask_name} may change {every} along dim {limits.dim}: {cause}", fix)

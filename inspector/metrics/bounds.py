@@ -46,7 +46,7 @@ from .subject import Subject, innermost_loops
 from .unit_bounds import Bound, latency, lines, wave_bounds
 
 if TYPE_CHECKING:
-    from ..isa.graph.loops import DominatorTree
+    from ..isa.graph.dominators import DominatorTree
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 COVERED = "bound.covered"

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
+from ..ttgir.axes.analysis import Axes
 from ..ttgir.axes.blame import not_contiguous
 from ..ttgir.axes.cause import Blame, Kind
-from ..ttgir.axes.flow import Axes
 from ..ttgir.axes.starts import shift_of
-from ..ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
+from ..ttgir.axes.tiles import Tile
+from ..ttgir.axes.widths import WIDEST_BITS, WidthLimits, distinct_addresses
 from .alignment_reasons import with_alignment, with_mask
 from .reasons import ALIGNED, Noted, Reason, count, is_store, line_of, name_of, noted
 
 
-def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
+def explain_contiguity(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -> Reason:
     """The reason that fewer than `need` neighbours along the dimension are adjacent in memory."""
     blame = not_contiguous(axes, tile.addresses or "", limits.dim, need)
     if blame.kind == "factor" and blame.constant is None:
@@ -58,8 +59,8 @@ def _is_not_one(axes: Axes, value: str) -> bool:
 
 
 def _intended(
-    tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int
-) -> tuple[Limits, Blame]:
+    tile: Tile, limits: WidthLimits, axes: Axes, blame: Blame, need: int
+) -> tuple[WidthLimits, Blame]:
     """The dimension that was meant to be contiguous, where none is known to be."""
     dims = [dim for dim, size in enumerate(tile.tensor_type.shape) if size > 1]
     causes = {dim: not_contiguous(axes, tile.addresses or "", dim, need) for dim in dims}
@@ -78,12 +79,12 @@ def _intended(
     return limits, blame
 
 
-_Words = Callable[[str, Blame, Tile, Limits, int], tuple[str, str, int | None]]
+_Words = Callable[[str, Blame, Tile, WidthLimits, int], tuple[str, str, int | None]]
 """Text of a cause, its fix, and `Reason.widest`."""
 
 
 def _factor(
-    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
 ) -> tuple[str, str, int | None]:
     """A factor between neighbours."""
     dim = limits.dim
@@ -130,7 +131,7 @@ def _unknown_factor(name: str, tile: Tile, dim: int) -> tuple[str, str, int | No
     )
 
 
-def _expanded(name: str, limits: Limits) -> Reason:
+def _expanded(name: str, limits: WidthLimits) -> Reason:
     """A stride of 0: the launch passed a tensor that repeats its elements."""
     return Reason(
         "broadcast",
@@ -140,7 +141,7 @@ def _expanded(name: str, limits: Limits) -> Reason:
     )
 
 
-def _of_argument(name: str, argument: Noted, tile: Tile, limits: Limits) -> tuple[str, str]:
+def _of_argument(name: str, argument: Noted, tile: Tile, limits: WidthLimits) -> tuple[str, str]:
     """Text and fix for a factor that is an argument of a captured launch."""
     distance_text = f"neighbouring elements along dim {limits.dim} lie {name} apart"
     if not argument.hidden_one:
@@ -165,7 +166,7 @@ def _of_argument(name: str, argument: Noted, tile: Tile, limits: Limits) -> tupl
 
 
 def _known_stride(
-    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
 ) -> tuple[str, str, int | None]:
     """A factor that is known not to be 1: no hint can be right."""
     text = f"neighbouring elements along dim {limits.dim} lie {name} apart"
@@ -186,14 +187,14 @@ def _transposing_fix(tile: Tile) -> str:
 
 
 def _far_apart(
-    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
 ) -> tuple[str, str, int | None]:
     """A product of several factors: making one of them 1 would not suffice."""
     return f"neighbouring elements along dim {limits.dim} lie {name} apart", "", limits.width
 
 
 def _reversed(
-    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
 ) -> tuple[str, str, int | None]:
     """Elements that count down: turned around in registers (tl.flip), 43 instructions
     became 232.
@@ -206,7 +207,7 @@ def _reversed(
 
 
 def _loaded(
-    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
 ) -> tuple[str, str, int | None]:
     return (
         f"the addresses along dim {limits.dim} rest on values loaded from memory"
@@ -216,7 +217,7 @@ def _loaded(
     )
 
 
-def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
+def _broadcast(tile: Tile, limits: WidthLimits, axes: Axes, blame: Blame) -> Reason:
     """Neighbours that share an address: their number, and how to load each address once."""
     dim, shape = limits.dim, tile.tensor_type.shape
     size = shape[dim]
@@ -264,7 +265,7 @@ def _address_sharers(tile: Tile, axes: Axes, dim: int) -> int:
 
 
 def _wrap(
-    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
 ) -> tuple[str, str, int | None]:
     """A remainder that may wrap around between neighbours."""
     if blame.constant is not None:
@@ -286,7 +287,7 @@ def _wrap(
 
 
 def _unknown_step(
-    name: str, blame: Blame, tile: Tile, limits: Limits, need: int
+    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
 ) -> tuple[str, str, int | None]:
     text = (
         f"{name} is not known to step by one from element to element along dim {limits.dim}"

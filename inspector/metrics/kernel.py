@@ -60,6 +60,7 @@ def kernel_report(
     hot = {loop.id for loop in loops if loop.hot}
     slots = spills.spill_slots(subject.function, hot)
     buffers = lds_buffers.lds_buffers(subject)
+    peak, spilled = live_registers.named(subject, hot)
     metrics = kernel_metrics(subject)
     stages = option(subject, "num_stages")
     for family in (
@@ -98,6 +99,8 @@ def kernel_report(
         notes=notes + subject.function.notes + resources.disagreements + _lane_notes(accesses),
         spills=slots,
         lds_buffers=buffers,
+        live_peak=peak,
+        spilled_values=spilled,
         accesses=accesses,
         unread=subject.function.unread,
         demand=subject.demand,

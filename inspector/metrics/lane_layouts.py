@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from ..model import Access, Instruction, TtgirType
-from ..ttgir.axes.flow import Graph, functions
+from ..ttgir.axes.graph import ValueGraph, functions
 from ..ttgir.axes.tiles import Tile, tile_of
-from ..ttgir.evaluated import Evaluated
+from ..ttgir.evaluation import Evaluation
 from ..ttgir.layouts import to_linear
 from ..ttgir.linear import LinearLayout, is_power_of_two
 from ..ttgir.lowered import element_bits
-from ..ttgir.shared import gaps_of, unpadded_offset
+from ..ttgir.shared_layouts import gaps_of, unpadded_offset
 from .arguments import argument_offsets, known_arguments, size_of
 from .lane_comparison import Elements, Verdict, compare, compare_transposed
 from .subject import Subject
@@ -43,7 +43,7 @@ def checked(subject: Subject, accesses: Sequence[Access]) -> tuple[Access, ...]:
     """
     if not subject.places or subject.ttgir is None:
         return tuple(accesses)
-    tiles: dict[int, tuple[Graph, Tile]] = {}
+    tiles: dict[int, tuple[ValueGraph, Tile]] = {}
     for graph in functions(subject.ttgir):
         for op in graph.ops:
             tile = tile_of(op)
@@ -93,11 +93,11 @@ class _Comparison:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._tables: dict[tuple[object, ...], Elements | None] = {}
-        self._evaluated: dict[int, Evaluated] = {}
+        self._evaluated: dict[int, Evaluation] = {}
         self._verdicts: dict[tuple[object, ...], Verdict | None] = {}
 
     def verdicts(
-        self, graph: Graph, tile: Tile, instructions: Sequence[Instruction]
+        self, graph: ValueGraph, tile: Tile, instructions: Sequence[Instruction]
     ) -> dict[int, Verdict | None]:
         """The verdict on each instruction that an operation became."""
         elements = self._elements(graph, tile) if instructions else None
@@ -134,7 +134,7 @@ class _Comparison:
 
     # ----------------------------------------------------------------------- the TTGIR's side
 
-    def _elements(self, graph: Graph, tile: Tile) -> Elements | None:
+    def _elements(self, graph: ValueGraph, tile: Tile) -> Elements | None:
         """The addresses of a tile's elements by the TTGIR; None where they are unknown."""
         key: tuple[object, ...] = id(graph), tile.op.index
         start = None
@@ -154,7 +154,7 @@ class _Comparison:
         return self._tables[key]
 
     def _compute_elements(
-        self, graph: Graph, tile: Tile, start: tuple[int, ...] | None
+        self, graph: ValueGraph, tile: Tile, start: tuple[int, ...] | None
     ) -> Elements | None:
         """The addresses of a tile's elements, not cached."""
         linear = to_linear(tile.tensor_type.layout, tile.tensor_type.shape)
@@ -172,7 +172,7 @@ class _Comparison:
         return Elements(offsets[None] * size, True, size, "lds")
 
     def _in_memory(
-        self, graph: Graph, tile: Tile, linear: LinearLayout, size: int
+        self, graph: ValueGraph, tile: Tile, linear: LinearLayout, size: int
     ) -> Elements | None:
         """The addresses of the elements of an access of global memory."""
         import numpy as np
@@ -197,7 +197,7 @@ class _Comparison:
         settled = bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
         return Elements(offsets[:DRAWS], settled, size, "global")
 
-    def _values(self, graph: Graph) -> Evaluated:
+    def _values(self, graph: ValueGraph) -> Evaluation:
         import numpy as np
 
         from ..emulator.addresses import WORKGROUPS
@@ -205,10 +205,10 @@ class _Comparison:
         key = id(graph)
         if key not in self._evaluated:
             program = np.tile(np.array(WORKGROUPS, np.int64), 2)
-            self._evaluated[key] = Evaluated(graph, self._arguments(graph), program)
+            self._evaluated[key] = Evaluation(graph, self._arguments(graph), program)
         return self._evaluated[key]
 
-    def _arguments(self, graph: Graph) -> dict[str, Array]:
+    def _arguments(self, graph: ValueGraph) -> dict[str, Array]:
         """The kernel's own arguments as drawn for the code's side, twice each."""
         import numpy as np
 
@@ -250,7 +250,7 @@ def _indices(linear: LinearLayout) -> Array:
     return index
 
 
-def _start_in_allocation(graph: Graph, name: str, buffer: TtgirType) -> tuple[int, ...] | None:
+def _start_in_allocation(graph: ValueGraph, name: str, buffer: TtgirType) -> tuple[int, ...] | None:
     """Coordinates at which a buffer begins in its allocation; None where they are unknown."""
     dims = len(buffer.shape)
     if buffer.layout_shape == buffer.shape:
@@ -265,7 +265,7 @@ def _start_in_allocation(graph: Graph, name: str, buffer: TtgirType) -> tuple[in
     return offsets[-dims:] if len(offsets) >= dims else None
 
 
-def _order_in_buffer(graph: Graph, tile: Tile, linear: LinearLayout) -> Array | None:
+def _order_in_buffer(graph: ValueGraph, tile: Tile, linear: LinearLayout) -> Array | None:
     """Lanes in the order in which they write LDS, [register, wave, lane]; None if unknown.
 
     A load into LDS writes lane after lane. Where the buffer is swizzled, each lane loads the

@@ -166,12 +166,12 @@ def _matrix_us(subject: Subject, gpu: Gpu | None) -> tuple[float | None, str]:
     if importlib.util.find_spec("numpy") is None:
         return None, "needs numpy"
     from ..ttgir.executions import dot_executions
-    from ..ttgir.queries import mfma_per_dot
+    from ..ttgir.matrix_work import mfma_per_dot
 
     costs = _instruction_cycles(subject)
     total = None
     for dot, times in dot_executions(subject.ttgir, facts.values or {}, facts.grid):
-        instructions = mfma_per_dot(dot, subject.ttgir)
+        instructions = mfma_per_dot(dot)
         cost = costs.get(position_of(dot.loc)) if dot.loc is not None else None
         if instructions is not None and cost is not None:
             cycles = times * (instructions * cost)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..model import Layout
 from ..ttgir.axes.exchange import reads_of, rests_on_dot, rests_on_load, written_to
-from ..ttgir.axes.flow import Graph
-from ..ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, fastest, own_run
+from ..ttgir.axes.graph import ValueGraph
+from ..ttgir.axes.tiles import Tile
+from ..ttgir.axes.widths import WIDEST_BITS, WidthLimits, fastest, own_run
 from ..ttgir.linear import LinearLayout
 from ..ttgir.matrix import k_dim
 from .access_reasons import short_run
@@ -14,7 +15,9 @@ from .reasons import Reason, count
 _SWIZZLED = frozenset(("swizzled_shared", "amd_rotating_shared"))
 
 
-def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) -> Reason | None:
+def explain_lds(
+    tile: Tile, limits: WidthLimits, linear: LinearLayout, graph: ValueGraph
+) -> Reason | None:
     """The reason that an access of LDS moves fewer than 128 bits; None where it could.
 
     Args:
@@ -39,7 +42,7 @@ def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) 
     return _short_of_neighbours(tile, limits, own_run(linear, limits.dim))
 
 
-def _is_computed(tile: Tile, graph: Graph) -> bool:
+def _is_computed(tile: Tile, graph: ValueGraph) -> bool:
     """Whether the tile is computed from a dot's result, so that no layout in memory decides its
     own.
     """
@@ -48,14 +51,14 @@ def _is_computed(tile: Tile, graph: Graph) -> bool:
     return any(rests_on_dot(graph, value) for value in written_to(graph, tile.op.operands[0]))
 
 
-def _is_loaded(tile: Tile, graph: Graph) -> bool:
+def _is_loaded(tile: Tile, graph: ValueGraph) -> bool:
     """Whether the tile comes from global memory, whose order is then the tile's."""
     if tile.cls == "lds_write":
         return rests_on_load(graph, tile.op.operands[0])
     return any(rests_on_load(graph, value) for value in written_to(graph, tile.op.operands[0]))
 
 
-def _computed(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) -> Reason:
+def _computed(tile: Tile, limits: WidthLimits, linear: LinearLayout, graph: ValueGraph) -> Reason:
     """A tile on its way from one dot to another, or to an operation in another layout."""
     verb = "written" if tile.cls == "lds_write" else "read"
     text = (
@@ -70,7 +73,7 @@ def _computed(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) ->
     return Reason(limited_by, text, _OWN_ROWS)
 
 
-def _read_as(tile: Tile, graph: Graph) -> list[Layout]:
+def _read_as(tile: Tile, graph: ValueGraph) -> list[Layout]:
     """The layouts in which a tile is read back from LDS."""
     if tile.cls == "lds_read":
         layouts = [tile.tensor_type.layout]
@@ -88,7 +91,7 @@ _OWN_ROWS = (
 )
 
 
-def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -> Reason:
+def _operand(tile: Tile, limits: WidthLimits, layout: Layout, linear: LinearLayout) -> Reason:
     """An operand of a matrix instruction, which takes kWidth neighbours along K."""
     k = k_dim(layout, len(tile.tensor_type.shape))
     width = layout.params.get("kWidth")
@@ -114,7 +117,7 @@ def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -
     return _short_of_neighbours(tile, limits, own_run(linear, limits.dim))
 
 
-def _transposed(tile: Tile, limits: Limits, thread_dim: int, graph: Graph) -> Reason:
+def _transposed(tile: Tile, limits: WidthLimits, thread_dim: int, graph: ValueGraph) -> Reason:
     """A tile whose neighbours in a thread lie along another dimension than the buffer's fastest."""
     verb = "written" if tile.cls == "lds_write" else "read"
     return Reason(
@@ -128,7 +131,7 @@ def _transposed(tile: Tile, limits: Limits, thread_dim: int, graph: Graph) -> Re
     )
 
 
-def _short_of_neighbours(tile: Tile, limits: Limits, run: int) -> Reason:
+def _short_of_neighbours(tile: Tile, limits: WidthLimits, run: int) -> Reason:
     """A tile in the right order, of which a thread holds too few neighbours in the buffer.
 
     Args:

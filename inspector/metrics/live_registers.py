@@ -7,11 +7,13 @@ the price of its order and of tuples that must lie together.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ..errors import unforeseen
-from ..model import Instruction, Metric, MetricSpec
+from ..model import Instruction, LivePeak, Metric, MetricSpec, SpilledValue
 from .subject import NOT_ALL_READ, Subject, Tally, innermost_loops, source_line
 
 if TYPE_CHECKING:
@@ -100,6 +102,34 @@ def compute(subject: Subject, counted: Tally) -> Iterator[Metric]:
     yield Metric(_DEAD, dead, "instructions", "derived")
     if len(counted.indices) < len(instructions):
         yield from _untouched(subject, live, counted.indices)
+
+
+def named(subject: Subject, hot: Set[str]) -> tuple[LivePeak | None, tuple[SpilledValue, ...]]:
+    """The values at the kernel's fullest instruction, and the spilled ones.
+
+    None and nothing where they are not known or not asked for: what cannot be named costs these
+    tables, not the report.
+
+    Args:
+        subject: the kernel.
+        hot: ids of its hot loops.
+    """
+    live, _ = subject.live
+    instructions = subject.function.instructions
+    if live is None or not subject.facts.name_values or not instructions:
+        return None, ()
+    from .live_values import named_values
+
+    counts = tuple(
+        (inst.line, live.vgprs(inst.index), live.agprs(inst.index)) for inst in instructions
+    )
+    fullest = max(range(len(counts)), key=lambda index: sum(counts[index][1:]))
+    try:
+        peak, spilled = named_values(subject, live, fullest, hot)
+    except Exception:
+        # Operands that the emulator's tables do not know, in code that nobody foresaw.
+        return None, ()
+    return replace(peak, counts=counts), spilled
 
 
 def _place(inst: Instruction, vgprs: int, agprs: int) -> dict[str, int | str | None]:

@@ -49,7 +49,7 @@ def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> i
     """
     if ttgir is None:
         return None
-    from ..ttgir import queries  # the layout algebra, for Triton kernels alone
+    from ..ttgir import matrix_work, queries  # the layout algebra, for Triton kernels alone
 
     instructions: Counter[Place] = Counter(
         position_of(inst.loc)
@@ -63,7 +63,7 @@ def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> i
     for op in queries.dots(ttgir):
         if not _is_in_loop(op, ttgir):
             continue
-        per_dot = queries.mfma_per_dot(op, ttgir)
+        per_dot = matrix_work.mfma_per_dot(op)
         if per_dot is None or op.loc is None:
             return None
         needed[position_of(op.loc)] += per_dot

@@ -61,8 +61,8 @@ def _counts_by_loop(
     if subject.ttgir is None or len(kinds_in_kernel) <= 1:
         return {}
     # The algebra of layouts is loaded for kernels that have narrow reads of several kinds.
-    from ..ttgir.conversions import movements
     from ..ttgir.flow import flow_of
+    from ..ttgir.movements import movements
     from ..ttgir.trips import staging
     from .narrow_operands import KINDS, narrow_reads
 

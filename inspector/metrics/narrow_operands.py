@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ..model import Scalar, SourceLoc, TtgirOp
-from ..ttgir.axes.flow import Graph, analyze, functions
-from ..ttgir.axes.tiles import Layouts, Tile, limits_of, needed_values, tile_of
-from ..ttgir.flow import Flow, distinct_program_axes, program_axes, rests_on_loads
+from ..ttgir.axes.analysis import analyze
+from ..ttgir.axes.graph import ValueGraph, functions
+from ..ttgir.axes.tiles import Tile, needed_values, tile_of
+from ..ttgir.axes.widths import Layouts, limits_of
+from ..ttgir.flow import DataFlow, distinct_program_axes, program_axes, rests_on_loads
 from ..ttgir.lowered import element_bits
 from ..ttgir.queries import LOCAL_LOAD
 from ..ttgir.trips import Staging
@@ -23,7 +25,7 @@ from .mix import NARROW_BITS
 KINDS = ("loaded", "twice", "masked", "indexed", "unshared", "apart", "computed")
 
 
-def narrow_operands(flow: Flow, staged: Staging) -> dict[str, Scalar]:
+def narrow_operands(flow: DataFlow, staged: Staging) -> dict[str, Scalar]:
     """Reads of less than 32 bits per lane in the loops with dots, by their kind.
 
     Args:
@@ -39,7 +41,7 @@ def narrow_operands(flow: Flow, staged: Staging) -> dict[str, Scalar]:
     return {kind: counts[kind] for kind in KINDS}
 
 
-def narrow_reads(flow: Flow, staged: Staging) -> dict[int, str]:
+def narrow_reads(flow: DataFlow, staged: Staging) -> dict[int, str]:
     """Index of each operation that reads LDS by less than 32 bits in a loop with dots -> its kind.
 
     A tile of several `KINDS` has the last one of that list.
@@ -111,7 +113,7 @@ def _is_narrow_by_nature(op: TtgirOp, dots: Sequence[TtgirOp]) -> bool:
 class _OtherOrder:
     """The loads of tensors that were stored with K contiguous instead."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: DataFlow) -> None:
         self._flow = flow
 
     def is_masked(self, load: TtgirOp) -> bool:
@@ -149,7 +151,7 @@ class _OtherOrder:
         return program_axes(self._flow.module)
 
     @cached_property
-    def _graphs(self) -> list[Graph]:
+    def _graphs(self) -> list[ValueGraph]:
         return functions(self._flow.module)
 
     @cached_property

@@ -18,7 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import KinspectError
-from ..model import Demand, Machine, Metric, MetricSpec
+from ..machines import load, names
+from ..model import Demand, KernelReport, Machine, Metric, MetricSpec
 from .capacity import Capacity, capacity, registers_needed, registers_to_drop, round_up
 
 Resource = Literal["vgpr", "sgpr", "lds", "waves_per_eu", "vgpr_request"]
@@ -323,6 +324,16 @@ def _levels(unit: Capacity, waves: int | None) -> tuple[Level, ...]:
     for level in candidates:
         levels.setdefault((level.vgprs, level.sgprs, level.lds_bytes), level)
     return tuple(levels.values())
+
+
+def vgpr_levels(kernel: KernelReport) -> tuple[tuple[int | float, int], ...]:
+    """The occupancies that a kernel's workgroups can reach, in waves/EU, the highest first, each
+    with the most VGPRs that admit it; none where its target or what it asks of a CU is not known.
+    """
+    if kernel.demand is None or kernel.arch not in names():
+        return ()
+    levels = occupancy(load(kernel.arch), kernel.demand).levels
+    return tuple((level.waves_per_eu, level.vgprs) for level in levels)
 
 
 def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict[str, Metric]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ..model import SourceLoc
+from ..ttgir.axes.analysis import Axes
 from ..ttgir.axes.blame import is_argument
 from ..ttgir.axes.cause import Blame
-from ..ttgir.axes.flow import Axes
-from ..ttgir.axes.names import argument_name, words
+from ..ttgir.axes.spelling import argument_name, spelled
 from ..ttgir.axes.tiles import Tile
 
 ALIGNED = 16
@@ -48,7 +48,7 @@ def is_store(tile: Tile) -> bool:
 
 def name_of(axes: Axes, blame: Blame, access_loc: SourceLoc | None) -> str:
     """The value at fault, in the terms of the source."""
-    return words(axes, blame.value, access_loc)
+    return spelled(axes, blame.value, access_loc)
 
 
 class Noted(Struct, frozen=True):

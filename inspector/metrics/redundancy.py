@@ -1,7 +1,7 @@
 """Redundant work: products and vector operations that waves and lanes repeat.
 
-TTGIR's layouts give the number of computations of each element (`ttgir.copies`). Products are
-verified by the code: matrix instructions of a source position times their multiply-accumulates
+TTGIR's layouts give the number of computations of each element (`ttgir.redundant_work`). Products
+are verified by the code: matrix instructions of a source position times their multiply-accumulates
 times waves, against M·N·K of the dots there.
 """
 
@@ -17,7 +17,7 @@ from .loop_shape import position_of
 from .subject import MATRIX_CLASSES, Place, SourceWork, Subject, source_line
 
 if TYPE_CHECKING:
-    from ..ttgir.copies import Copies, DotWork
+    from ..ttgir.redundant_work import Copies, DotWork
 
 MATRIX, REPEATED = "matrix.redundancy", "matrix.repeated"
 VECTOR, COPIES = "work.redundancy", "work.repeated"
@@ -101,8 +101,8 @@ def source_work(module: TtgirModule | None) -> SourceWork | None:
     if module is None:
         return None
     # Only Triton kernels need the algebra of layouts.
-    from ..ttgir.copies import copies, dot_work
     from ..ttgir.queries import DOTS, POINTER_LOADS, POINTER_STORES
+    from ..ttgir.redundant_work import copies, dot_work
 
     dots: dict[Place | None, list[tuple[TtgirOp, DotWork | None]]] = {}
     tensors: dict[Place | None, list[tuple[TtgirOp, Copies]]] = {}
@@ -112,7 +112,7 @@ def source_work(module: TtgirModule | None) -> SourceWork | None:
     cache: dict[tuple[int, tuple[int, ...]], Copies | None] = {}  # layouts are shared by types
     for op in module.ops:
         if op.name in DOTS:
-            dots.setdefault(places.of(op), []).append((op, dot_work(op, module)))
+            dots.setdefault(places.of(op), []).append((op, dot_work(op)))
             continue
         if op.name == "arith.constant":
             continue
@@ -237,7 +237,7 @@ def _most_repeated(
 
     Too many waves count before a tile that is smaller than one instruction.
     """
-    from ..ttgir.copies import fitting_waves
+    from ..ttgir.redundant_work import fitting_waves
 
     repeated = [work for _, work in works if work.redundancy > 1]
     if not repeated:

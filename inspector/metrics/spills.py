@@ -335,10 +335,10 @@ def _waves_note(cdna: bool, products: Sequence[tuple[int, int]], waves: int) -> 
 def _products(module: TtgirModule) -> list[tuple[int, int]]:
     """(M, N) of the dots in loops, or of all where no loop has one, batches as rows."""
     # Only Triton kernels need them.
-    from ..ttgir import queries
+    from ..ttgir import matrix_work, queries
 
     in_loops = [dot for loop in queries.loops(module) for dot in loop.dots]
-    tiles = map(queries.dot_tile_shapes, in_loops or queries.dots(module))
+    tiles = map(matrix_work.dot_tile_shapes, in_loops or queries.dots(module))
     return [(tile.m * tile.batch, tile.n) for tile in tiles if tile is not None]
 
 

@@ -1,7 +1,7 @@
 """The figures of `staging.py`, computed from a TTGIR module.
 
 Facts about Triton's passes stand in `ttgir/trips.py`, `ttgir/conversions.py` and
-`ttgir/buffers.py`.
+`ttgir/plain_accesses.py`.
 """
 
 from __future__ import annotations
@@ -9,23 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model import Layout, Scalar, TtgirModule, TtgirOp, TtgirType
-from ..ttgir.buffers import PlainAccess, plain_accesses
 from ..ttgir.conversions import (
     Conversion,
-    Movements,
     before_stores,
     dots_behind,
     in_dot_loops,
     layout_name,
-    movements,
     rests_on_dot,
     tile_bytes,
 )
-from ..ttgir.flow import Flow, flow_of
+from ..ttgir.flow import DataFlow, flow_of
 from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
+from ..ttgir.movements import Movements, movements
+from ..ttgir.plain_accesses import PlainAccess, plain_accesses
 from ..ttgir.queries import DOTS
-from ..ttgir.repeated_trips import described, repeated
-from ..ttgir.trips import Staging, staging
+from ..ttgir.trips import Staging, repeated_trips, staging, way_in_words
 from ..ttgir.unpipelined import Cause, cause
 from .narrow_operands import narrow_accesses, narrow_operands
 from .options import option
@@ -78,14 +76,15 @@ def facts(subject: Subject, module: TtgirModule) -> Iterator[Fact]:
         yield None, f"Triton does not copy memory straight to LDS on {arch}"
 
 
-def _unpipelined(subject: Subject, flow: Flow, staged: Staging) -> dict[str, Scalar]:
+def _unpipelined(subject: Subject, flow: DataFlow, staged: Staging) -> dict[str, Scalar]:
     """Loads that are multiplied in the iteration that loads them."""
     # A loop may ask for no pipelining itself: tl.range(..., num_stages=1).
     loads = [op for op in staged.unpipelined if (flow.loop_stages(op) or 2) > 1]
     stages = (flow.loop_stages(loads[0]) if loads else None) or option(subject, "num_stages")
     example, load_cause = loads[0] if loads else None, None
     arch = subject.machine.arch if subject.machine is not None else ""
-    causes = ((op, cause(flow, staged, op, arch)) for op in loads)
+    dots = {op.index: [way.dot for way in staged.ways if way.load is op] for op in loads}
+    causes = ((op, cause(flow, op, dots[op.index], arch)) for op in loads)
     example, load_cause = next((pair for pair in causes if pair[1] is not None), (example, None))
     return {
         "loads": len(loads),
@@ -98,7 +97,7 @@ def _unpipelined(subject: Subject, flow: Flow, staged: Staging) -> dict[str, Sca
     }
 
 
-def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
+def _converts(flow: DataFlow, moves: Movements) -> dict[str, Scalar]:
     """Conversions in the loop whose conversions move most through LDS."""
     loops: dict[int | None, list[Conversion]] = {}
     for conversion in in_dot_loops(flow, moves):
@@ -134,7 +133,7 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     }
 
 
-def _is_between_dots(flow: Flow, conversion: Conversion) -> bool:
+def _is_between_dots(flow: DataFlow, conversion: Conversion) -> bool:
     """Whether a dot's result is converted for another dot, in a way that layouts can avoid."""
     # Code under an `if` is seldom executed: the epilogue of a persistent loop.
     return (
@@ -185,7 +184,7 @@ def _is_within_rows(conversion: Conversion) -> bool:
     return is_one_layout and waves[-1] != 1
 
 
-def _meets_another(flow: Flow, conversion: Conversion) -> bool:
+def _meets_another(flow: DataFlow, conversion: Conversion) -> bool:
     """Whether one of the two layouts is of a dot in no chain, spread over columns.
 
     Triton spreads the waves of chained dots (one's result is the first operand of the other, with
@@ -227,21 +226,21 @@ def _narrow_reads(conversion: Conversion) -> int:
     return sum(map(narrow_accesses, conversion.reads))
 
 
-def _trips(flow: Flow, staged: Staging) -> dict[str, Scalar]:
+def _trips(flow: DataFlow, staged: Staging) -> dict[str, Scalar]:
     """Values that pass through LDS more than once."""
-    ways = repeated(flow, staged)
+    ways = repeated_trips(flow, staged)
     worst = ways[0] if ways else None
     return {
         "values": len(ways),
         "most": len(worst.trips) if worst else 0,
         "at": op_line(worst.load) if worst else None,
-        "path": described(worst) if worst else None,
+        "path": way_in_words(worst) if worst else None,
         "first_at": op_line(worst.trips[0][1]) if worst else None,
         "second_at": op_line(worst.trips[1][1]) if worst else None,
     }
 
 
-def _epilogue(flow: Flow, moves: Movements) -> dict[str, Scalar]:
+def _epilogue(flow: DataFlow, moves: Movements) -> dict[str, Scalar]:
     """Conversions of a dot's result before its store."""
     through = [outgoing for outgoing in before_stores(flow) if moves[outgoing.op.index] == "lds"]
     through.sort(
@@ -257,7 +256,7 @@ def _epilogue(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     }
 
 
-def _unbuffered(flow: Flow) -> dict[str, Scalar]:
+def _unbuffered(flow: DataFlow) -> dict[str, Scalar]:
     """Accesses through 64-bit pointers that could be buffer operations."""
     accesses, tiles = plain_accesses(flow)
 

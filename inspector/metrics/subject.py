@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from ..isa.mnemonics import access_bits
-from ..isa.waitflow.counters import decode_wait
+from ..isa.waitflow.waits import decode_wait
 from ..model import (
     Demand,
     Function,
@@ -32,7 +32,7 @@ from ..model import (
 if TYPE_CHECKING:
     from ..emulator.addresses import Places
     from ..emulator.liveness import Liveness
-    from ..ttgir.copies import Copies, DotWork
+    from ..ttgir.redundant_work import Copies, DotWork
 
 Place = tuple[tuple[str, int, int | None], ...]
 """A source position with the calls that lead there, innermost first: file, line, column."""
@@ -61,6 +61,7 @@ class Facts(Struct, frozen=True):
         analyse_lanes: whether to compute the lanes' addresses, which takes time.
         time_us: the time of a launch as the user states it, microseconds.
         analyse_races: whether to search for LDS races, which takes time.
+        name_values: whether to name the values that registers hold.
     """
 
     lds_bytes: int | None = None
@@ -83,6 +84,7 @@ class Facts(Struct, frozen=True):
     analyse_lanes: bool = True
     time_us: float | None = None
     analyse_races: bool = True
+    name_values: bool = True
 
 
 class Synchronisation(Struct, frozen=True):

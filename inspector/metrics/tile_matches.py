@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..model import MemoryOp, SourceLoc
-from ..ttgir.axes.flow import Graph
-from ..ttgir.axes.tiles import Limits, Tile
+from ..ttgir.axes.graph import ValueGraph
+from ..ttgir.axes.tiles import Tile
+from ..ttgir.axes.widths import WidthLimits
 from ..ttgir.queries import LOOPS
 
 _Key = tuple[str, SourceLoc]
@@ -19,9 +20,9 @@ _Key = tuple[str, SourceLoc]
 
 
 def machine_accesses(
-    graph: Graph,
+    graph: ValueGraph,
     tiles: Sequence[Tile],
-    limits: Sequence[Limits | None],
+    limits: Sequence[WidthLimits | None],
     memory_ops: Iterable[MemoryOp],
 ) -> list[list[MemoryOp]]:
     """The machine accesses of each tile, as far as positions tell.
@@ -51,7 +52,7 @@ def machine_accesses(
     return matches
 
 
-def _loop_depths(graph: Graph) -> dict[int, int]:
+def _loop_depths(graph: ValueGraph) -> dict[int, int]:
     """The number of loops around each operation, by its index."""
     depths: dict[int, int] = {}
     for op in graph.ops:
@@ -79,7 +80,7 @@ def _at_depth(ops: list[MemoryOp], depth: int, copy_depths: Sequence[int]) -> li
 
 
 def _of_width(
-    ops: list[MemoryOp], limits: Limits | None, copy_limits: Sequence[Limits | None]
+    ops: list[MemoryOp], limits: WidthLimits | None, copy_limits: Sequence[WidthLimits | None]
 ) -> list[MemoryOp]:
     """The machine accesses of the copy's width, if copies differ in width; all of them if none has
     it.

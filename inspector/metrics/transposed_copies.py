@@ -49,8 +49,9 @@ def transposed_copies(
 def _tiles_read_both_ways(module: TtgirModule) -> tuple[list[str], int | None]:
     """Names of the tiles, and bytes of all of them; None where the size of one is unknown."""
     # The algebra of layouts is loaded for kernels that have such tiles.
-    from ..ttgir.conversions import movements, tile_bytes
+    from ..ttgir.conversions import tile_bytes
     from ..ttgir.flow import flow_of
+    from ..ttgir.movements import movements
     from ..ttgir.trips import staging
     from .narrow_operands import narrow_reads
 

@@ -211,10 +211,10 @@ def _macs_of(
         source_macs: multiply-accumulates of those in TTIR; None where it has none there.
         module: the TTGIR.
     """
-    from ..ttgir import queries
+    from ..ttgir import matrix_work, queries
 
     inside = [op for op in dots if queries.loop_above(op, module) is not None]
-    kinds = {(queries.mfma_per_dot(op, module), _macs((op,))) for op in inside}
+    kinds = {(matrix_work.mfma_per_dot(op), _macs((op,))) for op in inside}
     if len(kinds) != 1 or any(_branch_above(op, module) for op in inside):
         return None
     per_dot, macs = kinds.pop()
@@ -258,7 +258,7 @@ def _function(position: Place) -> tuple[str, Place]:
 
 
 def _macs(dots: Iterable[TtgirOp]) -> int | None:
-    from ..ttgir.queries import dot_tile_shapes
+    from ..ttgir.matrix_work import dot_tile_shapes
 
     total = 0
     for op in dots:

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from .. import machines
 from ..errors import KinspectError
 from ..isa.asm.includes import includes_beside
+from ..isa.assembly import parse_text
 from ..isa.mnemonics import CLASSES
-from ..isa.text import parse_text
-from ..isa.waitflow.counters import COUNTERS
+from ..isa.waitflow.waits import COUNTERS
 from ..lint.catalogue import Catalogue
 from ..lint.engine import evaluate
 from ..lint.schema import DEFAULT_PACK, Pack, load_named
@@ -43,7 +43,7 @@ from .naming import kernel_id, matches_all
 if TYPE_CHECKING:
     from .executing import Sample
 
-ANALYSIS_VERSION = 24
+ANALYSIS_VERSION = 25
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
@@ -65,6 +65,7 @@ class Context(Struct, frozen=True):
         sample: how much of each launch the emulator executes; None for nothing.
         lanes: whether the addresses of accesses' lanes are worked out.
         races: whether LDS races are looked for.
+        values: whether the values that registers hold are named.
     """
 
     path: str
@@ -82,6 +83,7 @@ class Context(Struct, frozen=True):
     sample: Sample | None = None
     lanes: bool = True
     races: bool = True
+    values: bool = True
 
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:
@@ -121,6 +123,8 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             facts = replace(facts, analyse_lanes=False)
         if not context.races or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, analyse_races=False)
+        if not context.values:
+            facts = replace(facts, name_values=False)
         variant = context.variant
         report = kernel_report(
             Subject(

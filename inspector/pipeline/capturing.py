@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from .. import limits, machines
-from ..capture.entries import stated_beside
-from ..capture.script import GENERATED, CapturePlan, Ended, Found, capture_file, mode_of
+from ..capture.options import CapturePlan
+from ..capture.records import CapturedVariant, CaptureEnd
+from ..capture.script import GENERATED, capture_file, mode_of
 from ..capture.targets import Kind, Target
+from ..capture.triton_entries import stated_beside
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Machine, Variant
 from .emulators import emulator_command, why_not_emulated
@@ -25,7 +27,9 @@ COMPILED: frozenset[Kind] = frozenset({"script", "ttir", "inductor", "trace"})
 """Kinds of targets that are compiled; the others are only read."""
 
 
-def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[Found | Ended]:
+def captured(
+    target: Target, request: Request, compiler: Compiler
+) -> Iterator[CapturedVariant | CaptureEnd]:
     """Yields the requested specialisations that a target would launch, as they come.
 
     Args:
@@ -34,8 +38,8 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
         compiler: lends the process that runs the user's code.
 
     Yields:
-        A `Found` for each specialisation, then one `Ended`. If the target cannot be captured at
-        all, that holds the error.
+        A `CapturedVariant` for each specialisation, then one `CaptureEnd`. If the target cannot be
+        captured at all, that holds the error.
     """
     archs = target.archs or request.archs or (DEFAULT_ARCH,)
     patterns = patterns_of(target, request)
@@ -46,8 +50,8 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
         if target.kind in ("ttir", "ttgir"):
             with _reading(target):
                 variants = _of_ttir(target, archs, patterns)
-            yield from map(Found, variants)
-            yield Ended(tuple(variants), (), ())
+            yield from map(CapturedVariant, variants)
+            yield CaptureEnd(tuple(variants), (), ())
             return
         mode = {"inductor": "inductor", "trace": "trace"}.get(target.kind)
         if mode == "trace":
@@ -72,22 +76,22 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
             )
             for item in _chosen(capture_file(worker, plan), patterns, target):
                 refusal = None
-                if isinstance(item, Ended) and item.errors:
+                if isinstance(item, CaptureEnd) and item.errors:
                     refusal = compiler.store.refusal(folder)
                 if refusal is not None:  # a script can fail on a full disk without saying so
                     raise compiler.store.unwritable(refusal)
                 yield item
     except KinspectError as error:
-        yield Ended((), (record(target, "capture", error),), ())
+        yield CaptureEnd((), (record(target, "capture", error),), ())
     except OSError as error:
         path = error.filename or target.path
         unreadable = KinspectError(
             f"{path}: {error.strerror or error}", "check permissions and space"
         )
-        yield Ended((), (record(target, "capture", unreadable),), ())
+        yield CaptureEnd((), (record(target, "capture", unreadable),), ())
     except Exception as error:
         # A bug in the capture of one target must not take the others with it.
-        yield Ended((), (record(target, "capture", unforeseen(error)),), ())
+        yield CaptureEnd((), (record(target, "capture", unforeseen(error)),), ())
 
 
 def _reading(target: Target) -> AbstractContextManager[None]:
@@ -104,19 +108,19 @@ def variants_of(
 ) -> tuple[list[Variant], list[ErrorRecord]]:
     """Returns all requested variants of a target, and the errors of its capture."""
     for item in captured(target, request, compiler):
-        if isinstance(item, Ended):
+        if isinstance(item, CaptureEnd):
             return list(item.variants), list(item.errors)
     return [], []
 
 
 def _chosen(
-    items: Iterator[Found | Ended], patterns: Sequence[str], target: Target
-) -> Iterator[Found | Ended]:
+    items: Iterator[CapturedVariant | CaptureEnd], patterns: Sequence[str], target: Target
+) -> Iterator[CapturedVariant | CaptureEnd]:
     """Yields the items that match; if a pattern names a case, only once all labels are known."""
     by_label = any("[" in pattern for pattern in patterns)
     captures: list[Variant] = []
     for item in items:
-        if isinstance(item, Found):
+        if isinstance(item, CapturedVariant):
             captures.append(item.variant)
             if not by_label:
                 yield item
@@ -138,7 +142,7 @@ def _chosen(
             message = f"no kernel matches {' and '.join(map(repr, patterns))}"
             no_match = KinspectError(message, f"there is {listed}")
             errors = (*errors, record(target, "capture", no_match))
-        yield from (Found(raw) for raw, _ in pairs)
+        yield from (CapturedVariant(raw) for raw, _ in pairs)
         yield replace(item, variants=matching, errors=errors)
 
 

@@ -20,8 +20,8 @@ from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer, buffer_of
 from ..emulator.numbers import to_bf16
 from ..errors import KinspectError
-from ..isa.asm.data import Constants, read_constants
-from ..isa.text import parse_text
+from ..isa.asm.constants import Constants, read_constants
+from ..isa.assembly import parse_text
 from ..machines.loader import load as load_machine
 from ..model import Function, Machine, Program
 from .emulating import implicit_arguments, pack_scalars, spread

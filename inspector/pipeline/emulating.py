@@ -36,8 +36,8 @@ from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..emulator.processes import NotIndependentError, available
 from ..errors import KinspectError
-from ..isa.asm.data import read_constants
-from ..isa.text import parse_text
+from ..isa.asm.constants import read_constants
+from ..isa.assembly import parse_text
 from ..machines.loader import load as load_machine
 from ..metrics.arguments import ARGUMENT_FORMATS
 from ..model import Function

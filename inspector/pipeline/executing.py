@@ -16,7 +16,7 @@ from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch, without_collections
 from ..emulator.lockstep import EmulationLimitError
 from ..errors import KinspectError, unforeseen
-from ..isa.asm.data import Constants, read_constants
+from ..isa.asm.constants import Constants, read_constants
 from ..model import (
     Emulated,
     EmulatedFault,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ..capture.options import CaptureOptions
 from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
-from ..isa.asm.kinds import is_binary
+from ..isa.asm.recognition import is_binary
 from ..limits import COMPILE_SECONDS
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
@@ -46,6 +46,7 @@ class Request(Struct, frozen=True):
     applied to each report; None: the default one. `sample` is how much of each launch is
     emulated; None: nothing. `lanes`: whether the addresses of accesses' lanes are computed;
     `races`: whether LDS races are looked for.
+    `values`: whether the values that registers hold are named.
     """
 
     targets: tuple[str, ...]
@@ -61,6 +62,7 @@ class Request(Struct, frozen=True):
     sample: Sample | None = None
     lanes: bool = True
     races: bool = True
+    values: bool = True
 
 
 class Job(Struct, frozen=True):
@@ -75,6 +77,7 @@ class Job(Struct, frozen=True):
     sample: Sample | None = None
     lanes: bool = True
     races: bool = True
+    values: bool = True
 
 
 class CompileOutcome(Struct, frozen=True):
@@ -127,6 +130,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOut
         sample=job.sample,
         lanes=job.lanes,
         races=job.races,
+        values=job.values,
         notes=(*_assumed(job), *result.notes),
     )
     try:

@@ -13,11 +13,10 @@ from .. import limits, machines
 from ..capture.resolving import resolve
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
-from ..profile import profile as profiles
-from ..profile import reading
-from ..profile.landing import landed
+from ..profile import join, kernel_profiles, reading
+from ..profile.landing import add_measured_lines
 from ..profile.running import manifest
-from ..recording import CodeObject, Profile, Recording
+from ..recording import Profile, RecordedCodeObject, Recording
 from .analysis import Context, analyze_code_object
 from .jobs import Request
 
@@ -90,7 +89,7 @@ def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording
     if path.is_file() and path.name == manifest.NAME:
         path = path.parent
     if path.is_dir() and (path / manifest.NAME).is_file():
-        from ..profile.running.recorded import run_recording
+        from ..profile.running.run_reading import run_recording
 
         return run_recording(path, progress)
     return reading.read(path, progress)
@@ -110,7 +109,7 @@ def joined(
     if options.arch is not None:
         machines.load(options.arch)
     with limits.reading(recording.path, reading.size_of(Path(recording.path))):
-        analysis = profiles.analyse(
+        analysis = kernel_profiles.analyse(
             recording,
             skip_warmup=options.skip_warmup,
             only=options.kernel,
@@ -127,8 +126,8 @@ def joined(
         progress("analysing what was launched")
     analysed, failed, target = _static(recording, options, collect)
     errors = (*_nothing_read(recording, analysis), *failed)
-    kernels, reports = profiles.joined(analysis.kernels, analysed, recording.code_objects)
-    kernels, reports = landed(recording, kernels, reports)
+    kernels, reports = join.join_kernels(analysis.kernels, analysed, recording.code_objects)
+    kernels, reports = add_measured_lines(recording, kernels, reports)
     return Profile(
         recording=recording,
         kernels=kernels,
@@ -151,18 +150,20 @@ def _finds_none(pattern: str, names: Sequence[str]) -> KinspectError:
     )
 
 
-def _is_empty(recording: Recording, analysis: profiles.Analysis) -> bool:
+def _is_empty(recording: Recording, analysis: kernel_profiles.RecordedKernels) -> bool:
     return not analysis.names and not recording.samples and not recording.traces
 
 
-def _emptiness(recording: Recording, analysis: profiles.Analysis) -> list[str]:
+def _emptiness(recording: Recording, analysis: kernel_profiles.RecordedKernels) -> list[str]:
     """A note on why nothing was recorded; not needed where damaged files are reported."""
     if not _is_empty(recording, analysis) or not recording.parts or recording.errors:
         return []
     return [f"0 dispatches were recorded: {LIKELY_EMPTY}"]
 
 
-def _nothing_read(recording: Recording, analysis: profiles.Analysis) -> tuple[ErrorRecord, ...]:
+def _nothing_read(
+    recording: Recording, analysis: kernel_profiles.RecordedKernels
+) -> tuple[ErrorRecord, ...]:
     """An error where all files are of kinds without dispatches: API calls, copies, agents."""
     if not _is_empty(recording, analysis) or recording.parts or recording.errors:
         return ()
@@ -262,7 +263,9 @@ def _triton_cache(recording: Recording) -> tuple[str, ...]:
     return (str(folder),) if folder.is_dir() and any(folder.iterdir()) else ()
 
 
-def _of_code_object(code_object: CodeObject, errors: list[ErrorRecord]) -> Sequence[KernelReport]:
+def _of_code_object(
+    code_object: RecordedCodeObject, errors: list[ErrorRecord]
+) -> Sequence[KernelReport]:
     """Reports on the kernels of a code object that the profiler saved."""
     if code_object.path is None:
         return ()

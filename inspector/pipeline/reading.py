@@ -174,6 +174,7 @@ def _context(target: Target, request: Request) -> Context:
         sample=request.sample,
         lanes=request.lanes,
         races=request.races,
+        values=request.values,
     )
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from ..capture.labels import labelled
-from ..capture.script import Found
+from ..capture.records import CapturedVariant
 from ..capture.targets import Target
 from ..compile.pool import Compiler
 from ..errors import KinspectError, unforeseen
@@ -123,7 +123,7 @@ class Compiles:
         """Captures a target and submits its compiles; yields the target's errors and labels."""
         path = str(target.path)
         for item in captured(target, self._request, self._compiler):
-            if isinstance(item, Found):
+            if isinstance(item, CapturedVariant):
                 # Compiled while the script still runs; its label is known at the end.
                 order = (index, len(self._variants))
                 self._variants[order] = item.variant
@@ -138,6 +138,7 @@ class Compiles:
                     sample=self._request.sample,
                     lanes=self._request.lanes,
                     races=self._request.races,
+                    values=self._request.values,
                 )
                 future = self._pool.submit(self._run, job)
                 self._jobs[future] = job

@@ -1,4 +1,4 @@
-"""Builds a `Recording` row by row: readers of all formats add what they read to a `Builder`.
+"""Builds a `Recording` row by row: readers of all formats add what they read to the builder.
 
 A recording may have tens of millions of rows, so its columns are arrays of machine integers, while
 numbers in files may be of any size.
@@ -6,6 +6,7 @@ numbers in files may be of any size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,11 +19,11 @@ from ..printable import printable, printable_line
 from ..recording import (
     NONE,
     Agent,
-    CodeObject,
     CounterValues,
     Dispatches,
     KernelShape,
     Part,
+    RecordedCodeObject,
     Recording,
     Samples,
     ThreadTrace,
@@ -46,12 +47,28 @@ def is_int64(value: object) -> bool:
     return isinstance(value, int) and -LARGEST <= value <= LARGEST
 
 
+def brief(error: Exception) -> str:
+    """Returns what an error says on one short line, for messages on damaged files."""
+    return " ".join(str(error).split())[:80] or type(error).__name__
+
+
+def triple(axes: Sequence[int | None]) -> tuple[int, int, int] | None:
+    """Returns the size of a workgroup or grid in x, y and z; None unless all three are known."""
+    x, y, z = axes
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def volume(size: tuple[int, int, int] | None) -> int | None:
+    """Returns the work-items of a workgroup or grid; None where its size is unknown."""
+    return None if size is None else size[0] * size[1] * size[2]
+
+
 _COPY_PREFIX = "MEMORY_COPY_"
 _MOST_COUNTERS = 2**15 - 1
 """Most counters of a recording: their numbers are kept in a column of 16 bits, signed."""
 
 
-class Builder(Struct):
+class RecordingBuilder(Struct):
     """A recording while it is read; each shape and counter name is stored once.
 
     `begin` opens a part; dispatches, counters and shapes added after it belong to that part.
@@ -62,7 +79,7 @@ class Builder(Struct):
     command: tuple[str, ...] = ()
     agents: dict[str, Agent] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-    code_objects: list[CodeObject] = field(default_factory=list)
+    code_objects: list[RecordedCodeObject] = field(default_factory=list)
     samples: list[Samples] = field(default_factory=list)
     traces: list[ThreadTrace] = field(default_factory=list)
     summary: list[TopKernel] = field(default_factory=list)

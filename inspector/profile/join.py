@@ -1,4 +1,4 @@
-"""Matches measured kernels with analysed ones, by code object, name, target and launch.
+"""Joins measured kernels with analysed ones, by code object, name, target and launch.
 
 Nothing is guessed. Triton gives all configurations of an autotuner one name, so that only
 registers, LDS, workgroup and grid tell them apart. Where these do not suffice, the match names all
@@ -11,40 +11,25 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from ..machines import load, names
-from ..machines.loader import base_arch
-from ..model import KernelReport, Machine, int_of
-from ..recording import CodeObject, KernelProfile, Match
-from .figures import quirks
+from ..model import KernelReport, Metric, int_of, number_of
+from ..recording import KernelMatch, KernelProfile, RecordedCodeObject
+from .agreement import FigureCheck, agreement, compare, with_same_grid
 
 _KD = re.compile(r"\s*(?:\(\.kd\)|\[clone \.kd\]|\.kd)$")
 _FILE_URI = re.compile(r"^file://([^#?]+)$")
 _RESULT = re.compile(r"^(?:void|__global__ void)\s+")
 _MOST_CODE = 1 << 28
 """Bytes of the largest code object that is hashed."""
-_ROUND_VGPRS = (4, 8)
-"""Granules in which profilers record VGPRs."""
-_ROUND_LDS = (512, 1024)
-"""Granules in bytes in which profilers record LDS."""
-
 Hashes = Mapping[tuple[int | None, int], str]
 """(process, id of a code object) -> SHA-256 of its bytes."""
 
 
-class _Check(Struct, frozen=True):
-    """The comparison of one figure. `agrees` is None where it is unknown."""
-
-    figure: str
-    agrees: bool | None
-    text: str = ""
-
-
-def hashes(code_objects: Sequence[CodeObject]) -> Hashes:
+def hashes(code_objects: Sequence[RecordedCodeObject]) -> Hashes:
     """SHA-256 of the code objects whose bytes can be read, by process and id."""
     digests = {}
     for code_object in code_objects:
@@ -69,7 +54,7 @@ def _sha256(path: str) -> str | None:
 
 def match(
     kernel: KernelProfile, reports: Sequence[KernelReport], code: Hashes | None = None
-) -> Match:
+) -> KernelMatch:
     """Matches a measured kernel with the analysed ones.
 
     Args:
@@ -83,45 +68,41 @@ def match(
     """
     candidates = [report for report in reports if _same_name(kernel.name, report)]
     if not candidates:
-        return Match("none", (), (f"no analysed kernel is named {bare_name(kernel.name)}",))
+        return KernelMatch("none", (), (f"no analysed kernel is named {bare_name(kernel.name)}",))
     same_code = _same_code(kernel, candidates, code or {})
     if len(same_code) == 1:
-        return Match("exact", (same_code[0].id,), ("code object: the same bytes",))
-    agreeing: list[tuple[KernelReport, list[_Check]]] = []
+        return KernelMatch("exact", (same_code[0].id,), ("code object: the same bytes",))
+    return _by_figures(kernel, same_code or candidates)
+
+
+def _by_figures(kernel: KernelProfile, candidates: Sequence[KernelReport]) -> KernelMatch:
+    """Matches a kernel with those candidates whose figures agree with all recorded ones."""
+    agreeing: list[tuple[KernelReport, list[FigureCheck]]] = []
     reasons = []
-    for report in same_code or candidates:
-        checks = _checks(kernel, report)
+    for report in candidates:
+        checks = compare(kernel, report)
         disagreements = [check.text for check in checks if check.agrees is False]
         if disagreements:
             reasons.append(f"{report.id}: {'; '.join(disagreements)}")
         else:
             agreeing.append((report, checks))
     if not agreeing:
-        return Match("none", (), tuple(reasons))
+        return KernelMatch("none", (), tuple(reasons))
     if len(agreeing) > 1:
-        agreeing = _by_grid(kernel, agreeing)
+        agreeing = with_same_grid(kernel, agreeing)
+    report, checks = agreeing[0]
     if len(agreeing) == 1:
-        open_questions = [
-            check.text for check in agreeing[0][1] if check.agrees is None and check.text
-        ]
-        return Match("likely", (agreeing[0][0].id,), (_agreement(agreeing[0][1]), *open_questions))
-    ids = tuple(report.id for report, _ in agreeing)
-    return Match(
-        "ambiguous", ids, (f"{len(agreeing)} kernels: {_agreement(agreeing[0][1])}", *reasons)
+        open_questions = [check.text for check in checks if check.agrees is None and check.text]
+        return KernelMatch("likely", (report.id,), (agreement(checks), *open_questions))
+    ids = tuple(candidate.id for candidate, _ in agreeing)
+    return KernelMatch(
+        "ambiguous", ids, (f"{len(agreeing)} kernels: {agreement(checks)}", *reasons)
     )
 
 
 def bare_name(name: str) -> str:
     """Removes the suffix of a kernel's descriptor: `f.kd` and `f(int) (.kd)` are `f`."""
     return _KD.sub("", name.strip())
-
-
-def _agreement(checks: Sequence[_Check]) -> str:
-    """Lists the figures that agree, in words."""
-    agreed = [check.text for check in checks if check.agrees]
-    if not agreed:
-        return "the name alone: nothing else was recorded to compare"
-    return f"name and {', '.join(agreed)} agree"
 
 
 def _same_name(name: str, report: KernelReport) -> bool:
@@ -184,178 +165,61 @@ def _same_code(
     ]
 
 
-def _checks(kernel: KernelProfile, report: KernelReport) -> list[_Check]:
-    """Compares a measured kernel with an analysed one, figure by figure."""
-    arch = kernel.agent.arch if kernel.agent else None
-    target = base_arch(report.arch) if report.arch else None
-    machine = load(target) if target in names() else None
-    return [
-        _target(arch, target),
-        _vgprs(kernel, report, machine),
-        _agprs(kernel, report, machine),
-        _lds(kernel, report, machine),
-        _scratch(kernel, report),
-        _workgroup(kernel, report),
-        _equal("wave size", kernel.shape.wave_size, int_of(report.metrics, "wave_size")),
-    ]
+def join_kernels(
+    kernels: Sequence[KernelProfile],
+    reports: Sequence[KernelReport],
+    code_objects: Sequence[RecordedCodeObject] = (),
+) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
+    """Matches measured kernels with analysed ones, and adds the measured metrics to the reports.
 
+    Args:
+        kernels: the measured kernels.
+        reports: the reports of the analysed kernels.
+        code_objects: the code objects in the recording.
 
-def _equal(label: str, recorded: int | None, compiled: int | None) -> _Check:
-    if recorded is None or compiled is None:
-        return _Check(label, None)
-    return _among(label, recorded, compiled, {compiled})
-
-
-def _among(label: str, recorded: int, compiled: int, possible: set[int]) -> _Check:
-    if recorded in possible:
-        return _Check(label, True, f"{label} {recorded}")
-    text = f"{label}: recorded {recorded}, compiled {compiled}"
-    if possible != {compiled}:
-        text += f" → {' or '.join(map(str, sorted(possible)))}"
-    return _Check(label, False, text)
-
-
-def _target(recorded: str | None, compiled: str | None) -> _Check:
-    if recorded is None or compiled is None:
-        return _Check("target", None)
-    if base_arch(recorded) == compiled:
-        return _Check("target", True, f"target {compiled}")
-    return _Check("target", False, f"target: recorded {base_arch(recorded)}, compiled {compiled}")
-
-
-def _rounded_up(value: int, granule: int) -> int:
-    return -(-max(value, 1) // granule) * granule
-
-
-def _arch_of(kernel: KernelProfile, report: KernelReport) -> str | None:
-    return kernel.agent.arch if kernel.agent and kernel.agent.arch else report.arch
-
-
-def _vgprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
-    """Compares VGPRs, which are recorded in granules and, in unified files, without AGPRs."""
-    registers = quirks.registers(kernel.shape, _arch_of(kernel, report))
-    arch_vgprs, all_vgprs = (
-        int_of(report.metrics, "arch_vgpr_count"),
-        int_of(report.metrics, "vgpr_count"),
-    )
-    compiled = arch_vgprs if arch_vgprs is not None else all_vgprs
-    if not registers.vgpr or compiled is None:
-        return _Check("vgpr", None)
-    if registers.is_offset and arch_vgprs is None:
-        return _Check("vgpr", None)
-    granules = set(_ROUND_VGPRS)
-    if machine is not None and not registers.is_offset:
-        wave = int_of(report.metrics, "wave_size") or machine.wave_sizes[0]
-        granules |= {
-            encoding_granule
-            for encoding_granule in (machine.vgpr_encoding_granule.get(wave),)
-            if encoding_granule
-        }
-    possible = {_rounded_up(compiled, granule) for granule in granules}
-    if not registers.is_offset:
-        possible.add(compiled)
-    if machine is not None and machine.agpr == "separate" and all_vgprs is not None:
-        possible |= {
-            _rounded_up(all_vgprs, granule) for granule in granules
-        }  # of both files, the larger one
-    if not registers.exact and all_vgprs is not None:
-        possible |= {_rounded_up(all_vgprs, 8), _rounded_up(all_vgprs, 8) // 2}
-    return _among("vgpr", registers.vgpr, compiled, possible)
-
-
-def _agprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
-    """Compares AGPRs, which are recorded as the allocation above the VGPRs, padding included."""
-    registers = quirks.registers(kernel.shape, _arch_of(kernel, report))
-    arch_vgprs, compiled = (
-        int_of(report.metrics, "arch_vgpr_count"),
-        int_of(report.metrics, "agpr_count"),
-    )
-    if registers.accum is None or compiled is None or arch_vgprs is None:
-        return _Check("agpr", None)
-    if machine is None or not registers.is_offset:  # elsewhere it repeats the VGPRs, or is 0
-        return _Check("agpr", None)
-    possible = {_rounded_up(compiled, granule) if compiled else 0 for granule in _ROUND_VGPRS}
-    offset = _rounded_up(arch_vgprs, 4)
-    possible |= {
-        _rounded_up(offset + compiled, 8) - offset,
-        _rounded_up(offset + compiled, 8) - _rounded_up(arch_vgprs, 8),
-    }
-    return _among("agpr", registers.accum, compiled, possible)
-
-
-def _lds(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
-    """Compares LDS, which is recorded exactly or in granules."""
-    recorded, compiled = kernel.shape.lds_bytes, int_of(report.metrics, "lds_bytes")
-    if recorded is None or compiled is None:
-        return _Check("LDS", None)
-    if recorded == 0 and compiled:
-        # Only static LDS is recorded, and all of Triton's LDS is dynamic.
-        text = f"LDS: recorded 0, compiled {compiled}: rocprofv3's CSV leaves dynamic LDS out"
-        return _Check("LDS", None, text)
-    granules = set(_ROUND_LDS)
-    if machine is not None:
-        granules |= set(machine.lds_granule.values())
-    rounded = {_rounded_up(compiled, granule) for granule in granules} if compiled else set()
-    return _among("LDS", recorded, compiled, {compiled, *rounded})
-
-
-def _scratch(kernel: KernelProfile, report: KernelReport) -> _Check:
-    recorded, compiled = kernel.shape.scratch_bytes, int_of(report.metrics, "scratch_bytes")
-    if recorded is None or compiled is None:
-        return _Check("scratch", None)
-    # A runtime may ask for more than the kernel states, in steps of 16 bytes or of a wave's 1 KiB.
-    rounded = {_rounded_up(compiled, granule) for granule in (4, 16)} if compiled else set()
-    return _among("scratch", recorded, compiled, {compiled, *rounded})
-
-
-def _workgroup(kernel: KernelProfile, report: KernelReport) -> _Check:
-    recorded = _workgroup_size(kernel)
-    metric = report.metrics.get("workgroup_size")
-    compiled = int_of(report.metrics, "workgroup_size")
-    if recorded is None or compiled is None or metric is None:
-        return _Check("workgroup", None)
-    if metric.origin == "estimated":
-        if recorded <= compiled:
-            return _Check("workgroup", None)
-        text = f"workgroup: recorded {recorded}, at most {compiled} allowed"
-        return _Check("workgroup", False, text)
-    return _equal("workgroup", recorded, compiled)
-
-
-def _workgroup_size(kernel: KernelProfile) -> int | None:
-    shape = kernel.shape
-    return shape.workgroup_size if shape.workgroup is None else math.prod(shape.workgroup)
-
-
-def _by_grid(
-    kernel: KernelProfile, candidates: list[tuple[KernelReport, list[_Check]]]
-) -> list[tuple[KernelReport, list[_Check]]]:
-    """Returns the candidates whose captured launch had the recorded grid; all if none had.
-
-    A different grid does not exclude a kernel: it may have been launched with several grids.
+    Returns:
+        The kernels with their match, and the reports with the measured metrics; where several
+        measured kernels match one report (two devices), the one that took most time counts.
     """
-    if kernel.grids != 1:
-        return candidates
-    agreeing = []
-    for report, checks in candidates:
-        check = _grid(kernel, report)
-        if check.agrees:
-            agreeing.append((report, [*checks, check]))
-    return agreeing or candidates
+    code = hashes(code_objects)
+    matched = tuple(replace(kernel, match=match(kernel, reports, code)) for kernel in kernels)
+    measured: dict[str, list[KernelProfile]] = {}
+    for kernel in matched:
+        if kernel.match.is_decided:
+            measured.setdefault(kernel.match.kernels[0], []).append(kernel)
+    return matched, tuple(_measured(report, measured.get(report.id, [])) for report in reports)
 
 
-def _grid(kernel: KernelProfile, report: KernelReport) -> _Check:
-    """Compares grids, in work-items."""
-    group = _workgroup_size(kernel)
-    grid = report.variant.grid if report.variant else None
-    if not grid or group is None:
-        return _Check("grid", None)
-    x, y, z = (*grid, 1, 1)[:3]
-    compiled = (x * group, y, z)
-    if kernel.shape.grid is not None:
-        agrees = kernel.shape.grid == compiled
-    elif kernel.shape.grid_size is not None:
-        agrees = kernel.shape.grid_size == compiled[0] * y * z
-    else:
-        return _Check("grid", None)
-    return _Check("grid", agrees, f"grid {x}×{y}×{z} workgroups")
+def _measured(report: KernelReport, kernels: Sequence[KernelProfile]) -> KernelReport:
+    if not kernels:
+        return report
+    notes = report.notes
+    if len(kernels) > 1:
+        other_ids = ", ".join(kernel.id for kernel in kernels[1:])
+        notes = (*notes, f"measured as {kernels[0].id}; {other_ids} may be this kernel as well")
+    share = {metric.name: metric for metric in _bound_share(report, kernels[0])}
+    return replace(report, metrics={**report.metrics, **kernels[0].metrics, **share}, notes=notes)
+
+
+def _bound_share(report: KernelReport, kernel: KernelProfile) -> Iterator[Metric]:
+    """Yields the lower bound on the analysed launch's time as a share of the fastest dispatch's, %.
+
+    A dispatch with as many workgroups is taken for the same launch; its sizes may still differ.
+    """
+    bound_us = number_of(report.metrics, "launch.matrix_us")
+    workgroups, shape = int_of(report.metrics, "grid.workgroups"), kernel.shape
+    if bound_us is None or kernel.duration is None or not kernel.duration.least:
+        return
+    if shape.grid is None or shape.workgroup is None or not all(shape.workgroup):
+        return
+    recorded_workgroups = math.prod(
+        -(-items // group_items)
+        for items, group_items in zip(shape.grid, shape.workgroup, strict=True)
+    )
+    if recorded_workgroups != workgroups:
+        return
+    share = round(100 * bound_us * 1e3 / kernel.duration.least, 1)
+    note = f"{bound_us:g} µs of the fastest dispatch's {kernel.duration.least / 1e3:.4g} µs"
+    if share > 100:
+        note = f"over 100 %, cannot be if the arguments were the captured ones: {note}"
+    yield Metric(name="measured.bound_share", value=share, unit="%", origin="measured", note=note)

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import KernelReport
-from ..recording import KernelProfile, Place, Recording, Samples, Traced
+from ..recording import CodePlace, KernelProfile, Recording, Samples, Traced
 from . import join
 from .placing import lines, loop_costs
 
@@ -20,15 +20,18 @@ _SHARED = (
 )
 
 
-class _KernelParts(Struct):
-    """The samples and traces of a kernel; `shared` names those that may be of another one too."""
+class _Measurements(Struct):
+    """The samples and traces of a kernel.
+
+    `shared` holds the kinds of measurement, in words, that may be of another kernel too.
+    """
 
     samples: list[Samples] = field(default_factory=list)
     traced: list[Traced] = field(default_factory=list)
     shared: set[str] = field(default_factory=set)
 
 
-def landed(
+def add_measured_lines(
     recording: Recording, kernels: Sequence[KernelProfile], reports: Sequence[KernelReport]
 ) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
     """Adds measured lines to the kernels, and to the reports that they are joined with.
@@ -38,17 +41,18 @@ def landed(
     if not recording.samples and not recording.traces:
         return tuple(kernels), tuple(reports)
     by_id = {report.id: report for report in reports}
+    measurements = _measurements_of_kernels(recording, kernels, by_id)
     joined = []
-    for kernel, parts in zip(kernels, _parts_of_kernels(recording, kernels, by_id), strict=True):
-        notes = [*kernel.notes, *(_SHARED.format(words) for words in sorted(parts.shared))]
+    for kernel, own in zip(kernels, measurements, strict=True):
+        notes = [*kernel.notes, *(_SHARED.format(kind) for kind in sorted(own.shared))]
         measured = kernel.lines
-        if parts.samples or parts.traced:
+        if own.samples or own.traced:
             report = _matched(kernel, by_id)
             if report is None:
-                notes.append(_UNMATCHED.format("samples" if parts.samples else "a thread trace"))
+                notes.append(_UNMATCHED.format("samples" if own.samples else "a thread trace"))
             else:
-                code_objects = _saved(recording, parts)
-                landing = lines.measured_lines(report, parts.samples, parts.traced, code_objects)
+                code_objects = _saved(recording, own)
+                landing = lines.measured_lines(report, own.samples, own.traced, code_objects)
                 notes += landing.notes
                 measured = landing.lines
                 if not report.measured_lines:
@@ -62,29 +66,29 @@ def _matched(kernel: KernelProfile, reports: Mapping[str, KernelReport]) -> Kern
     return reports[kernel.match.kernels[0]] if sure else None
 
 
-def _parts_of_kernels(
+def _measurements_of_kernels(
     recording: Recording, kernels: Sequence[KernelProfile], reports: Mapping[str, KernelReport]
-) -> list[_KernelParts]:
+) -> list[_Measurements]:
     """Returns the samples and traced lines of each kernel."""
     owners = _Owners(recording, kernels, reports)
-    parts = [_KernelParts() for _ in kernels]
+    of_kernels = [_Measurements() for _ in kernels]
 
-    def parts_at(place: Place, name: str | None, words: str) -> _KernelParts | None:
+    def measured_at(place: CodePlace, name: str | None, kind: str) -> _Measurements | None:
         numbers, is_sure = owners.candidates(place, name)
         if is_sure:
-            return parts[numbers[0]]
+            return of_kernels[numbers[0]]
         for number in numbers:
-            parts[number].shared.add(words)
+            of_kernels[number].shared.add(kind)
         return None
 
     for sample in recording.samples:
-        if (owner := parts_at(sample.place, None, "samples")) is not None:
+        if (owner := measured_at(sample.place, None, "samples")) is not None:
             owner.samples.append(sample)
     for trace in recording.traces:
         for line in trace.lines:
-            if (owner := parts_at(line.place, trace.kernel, "thread traces")) is not None:
+            if (owner := measured_at(line.place, trace.kernel, "thread traces")) is not None:
                 owner.traced.append(line)
-    return parts
+    return of_kernels
 
 
 class _Owners:
@@ -115,7 +119,7 @@ class _Owners:
             self._shapes[shape].name for shape in self._dispatched if shape not in self._by_shape
         }
 
-    def candidates(self, place: Place, name: str | None) -> tuple[Sequence[int], bool]:
+    def candidates(self, place: CodePlace, name: str | None) -> tuple[Sequence[int], bool]:
         """Returns the indices of the kernels, and whether the only one is certain."""
         if place.shape is not None:
             if place.shape in self._by_shape:
@@ -132,10 +136,10 @@ class _Owners:
         return (same_code, True) if len(same_code) == 1 else (numbers, False)
 
 
-def _saved(recording: Recording, parts: _KernelParts) -> tuple[Path, ...]:
+def _saved(recording: Recording, measured: _Measurements) -> tuple[Path, ...]:
     """Returns the code objects that the profiler saved of these places."""
-    places = [recorded.place for recorded in parts.samples] + [
-        recorded.place for recorded in parts.traced
+    places = [recorded.place for recorded in measured.samples] + [
+        recorded.place for recorded in measured.traced
     ]
     objects = {(p.process, p.code_object) for p in places if p.code_object is not None}
     return tuple(

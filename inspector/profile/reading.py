@@ -13,7 +13,7 @@ from msgspec import Struct
 from .. import limits
 from ..errors import KinspectError, unforeseen
 from ..recording import Recording
-from .builder import Builder
+from .builder import RecordingBuilder
 
 _MOST_FILES = 20_000
 """A folder with more was not meant."""
@@ -39,8 +39,13 @@ class FileGroup(Struct, frozen=True):
     name: str  # of the part that it becomes, such as "pass_1/1234"
     files: tuple[Path, ...]
 
+    @classmethod
+    def of_file(cls, file: Path) -> FileGroup:
+        """Returns the group of a file that is read by itself, named with its folder."""
+        return cls("/".join(filter(None, (file.parent.name, file.name))), (file,))
 
-class Reader(Protocol):
+
+class RecordingReader(Protocol):
     """The interface of the modules in `readers`."""
 
     FORMAT: str
@@ -49,7 +54,7 @@ class Reader(Protocol):
         """Returns the files that it reads, by their names and first bytes; opens few of them."""
         ...
 
-    def read(self, group: FileGroup, builder: Builder) -> None:
+    def read(self, group: FileGroup, builder: RecordingBuilder) -> None:
         """Reads files into the builder: `begin`s a part, then adds rows.
 
         Damage is reported by `builder.fail` (what, where, what to do); what is sound is read.
@@ -72,7 +77,7 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
         KinspectError: it does not exist, or nothing in it is of a known format.
     """
     files = _files(path)
-    builder = Builder(path)
+    builder = RecordingBuilder(path)
     claimed: set[Path] = set()
     recognised = False
     for name in names:
@@ -95,7 +100,7 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
 def knows(path: Path, names: Sequence[str] = READERS) -> bool:
     """Tells whether any reader would take a file there; reads first bytes alone."""
     files = _files(path)
-    return any(_groups(_reader(name), files, Builder(path)) for name in names)
+    return any(_groups(_reader(name), files, RecordingBuilder(path)) for name in names)
 
 
 def size_of(path: Path) -> int:
@@ -103,7 +108,9 @@ def size_of(path: Path) -> int:
     return sum(map(_size, _files(path))) if path.exists() else 0
 
 
-def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence[FileGroup]:
+def _groups(
+    reader: RecordingReader, files: Sequence[Path], builder: RecordingBuilder
+) -> Sequence[FileGroup]:
     """Returns the files that a reader takes; one that cannot be opened is an error and left out."""
     sizes = {file: _size(file) for file in files}
     try:
@@ -129,7 +136,7 @@ def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence
         return []
 
 
-def _read(reader: Reader, group: FileGroup, builder: Builder) -> None:
+def _read(reader: RecordingReader, group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads a group within its limits; a failure ends this group alone."""
     try:
         with limits.reading(group.name, sum(map(_size, group.files))):
@@ -141,7 +148,7 @@ def _read(reader: Reader, group: FileGroup, builder: Builder) -> None:
         _fail(group.files[0] if group.files else builder.path, error, builder)
 
 
-def _fail(file: Path, error: Exception, builder: Builder) -> None:
+def _fail(file: Path, error: Exception, builder: RecordingBuilder) -> None:
     failure = error if isinstance(error, KinspectError) else unforeseen(error)
     builder.fail(file, failure.message, failure.hint)
 
@@ -157,8 +164,8 @@ def _size(file: Path) -> int:
         return 0
 
 
-def _reader(name: str) -> Reader:
-    reader: Reader = import_module(f"{__package__}.readers.{name}")
+def _reader(name: str) -> RecordingReader:
+    reader: RecordingReader = import_module(f"{__package__}.readers.{name}")
     return reader
 
 

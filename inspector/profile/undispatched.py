@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ..model import Metric
-from ..recording import KernelProfile, KernelShape, Match, Recording, TopKernel
+from ..recording import KernelMatch, KernelProfile, KernelShape, Recording, TopKernel
 
-UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
+UNMATCHED = KernelMatch("none", (), ("not compared with analysed kernels",))
 """The match of a kernel before it is compared with analysed ones."""
 
 
-def summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
+def kernels_of_summary(summary: Sequence[TopKernel]) -> list[KernelProfile]:
     """Returns the kernels of a profiler's own summary, for a recording without dispatches."""
     total = sum(entry.total_ns for entry in summary)
     kernels = []

@@ -23,19 +23,21 @@ from ..model import (
     Finding,
     KernelReport,
     LdsBuffer,
+    LivePeak,
     LoopReport,
     MeasuredLine,
     MemoryOp,
     Metric,
     Report,
     SourceLoc,
+    SpilledValue,
     SpillSlot,
     Unread,
     Variant,
     WaitOp,
 )
 from ..printable import printable
-from .types import Failure, Kernel, Tool
+from .json_types import JsonFailure, JsonKernel, Tool
 
 SCHEMA_VERSION = 1
 
@@ -96,7 +98,7 @@ class SavedReport(Struct, frozen=True):
         try:
             entries = tuple(convert(data.pop("kernels"), list[Any]))  # each is read when asked for
             data = _clean(data)
-            errors = tuple(_read_error(e) for e in convert(data["errors"], list[Failure]))
+            errors = tuple(_read_error(e) for e in convert(data["errors"], list[JsonFailure]))
             notes = tuple(convert(data.get("notes", []), list[str]))
             target, tool = convert(data["target"], str), convert(data["tool"], Tool)
             return cls(
@@ -159,13 +161,13 @@ def _digest(text: str) -> str:
 
 
 def _kernel(entry: Any) -> Any:
-    """A kernel's values, of the types that the schema states, with all texts harmless."""
+    """Returns a kernel's values, of the types that the schema states, with all texts harmless."""
     from msgspec import Raw, json
 
     if not isinstance(entry, Raw):
-        return _clean(convert(entry, Kernel))
+        return _clean(convert(entry, JsonKernel))
     data = bytes(entry)
-    value = json.decode(data, type=Kernel)
+    value = json.decode(data, type=JsonKernel)
     # Only what is spelled out or is not ASCII can steer: most texts need no second look.
     return value if data.isascii() and b"\\" not in data and b"\x7f" not in data else _clean(value)
 
@@ -206,35 +208,42 @@ def _damaged(name: str, error: Exception) -> KinspectError:
     )
 
 
-def _read_error(e: Failure) -> ErrorRecord:
+def _read_error(error: JsonFailure) -> ErrorRecord:
     return ErrorRecord(
-        e["file"], e["kernel"], e["stage"], e["message"], e["hint"], e.get("output", "")
+        file=error["file"],
+        kernel=error["kernel"],
+        stage=error["stage"],
+        message=error["message"],
+        hint=error["hint"],
+        output=error.get("output", ""),
     )
 
 
-def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> KernelReport:
+def _read_kernel(kernel: dict[str, Any], artifacts: Mapping[str, Artifact]) -> KernelReport:
     """Converts a kernel; keys that older versions did not write have defaults."""
     return KernelReport(
-        id=k["id"],
-        name=k["name"],
-        arch=k["arch"],
-        source=convert(k["source"], SourceLoc | None),
-        variant=_read_variant(k["variant"], k["name"], k["arch"]),
+        id=kernel["id"],
+        name=kernel["name"],
+        arch=kernel["arch"],
+        source=convert(kernel["source"], SourceLoc | None),
+        variant=_read_variant(kernel["variant"], kernel["name"], kernel["arch"]),
         artifacts=artifacts,
-        metrics=_read_metrics(k["metrics"]),
-        loops=tuple(_read_loop(loop) for loop in k["loops"]),
-        main_loop=k["main_loop"],
-        memory_ops=convert(k["memory_ops"], tuple[MemoryOp, ...]),
-        waits=convert(k["waits"], tuple[WaitOp, ...]),
-        findings=convert(k["findings"], tuple[Finding, ...]),
-        notes=tuple(k["notes"]),
-        accesses=convert(k.get("accesses", ()), tuple[Access, ...]),
-        spills=convert(k.get("spills", ()), tuple[SpillSlot, ...]),
-        lds_buffers=convert(k.get("lds_buffers", ()), tuple[LdsBuffer, ...]),
-        measured_lines=convert(k.get("measured_lines", ()), tuple[MeasuredLine, ...]),
-        unread=convert(k.get("unread", ()), tuple[Unread, ...]),
-        demand=convert(k.get("demand"), Demand | None),
-        emulated=convert(k.get("emulated"), Emulated | None),
+        metrics=_read_metrics(kernel["metrics"]),
+        loops=tuple(_read_loop(loop) for loop in kernel["loops"]),
+        main_loop=kernel["main_loop"],
+        memory_ops=convert(kernel["memory_ops"], tuple[MemoryOp, ...]),
+        waits=convert(kernel["waits"], tuple[WaitOp, ...]),
+        findings=convert(kernel["findings"], tuple[Finding, ...]),
+        notes=tuple(kernel["notes"]),
+        accesses=convert(kernel.get("accesses", ()), tuple[Access, ...]),
+        live_peak=convert(kernel.get("live_peak"), LivePeak | None),
+        spilled_values=convert(kernel.get("spilled_values", ()), tuple[SpilledValue, ...]),
+        spills=convert(kernel.get("spills", ()), tuple[SpillSlot, ...]),
+        lds_buffers=convert(kernel.get("lds_buffers", ()), tuple[LdsBuffer, ...]),
+        measured_lines=convert(kernel.get("measured_lines", ()), tuple[MeasuredLine, ...]),
+        unread=convert(kernel.get("unread", ()), tuple[Unread, ...]),
+        demand=convert(kernel.get("demand"), Demand | None),
+        emulated=convert(kernel.get("emulated"), Emulated | None),
     )
 
 
@@ -262,8 +271,8 @@ def _read_loop(loop: dict[str, Any]) -> LoopReport:
     )
 
 
-def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Variant | None:
-    if v is None:
+def _read_variant(variant: dict[str, Any] | None, kernel: str, arch: str | None) -> Variant | None:
+    if variant is None:
         return None
     # The TTIR is an artifact of its own, not part of the report.
-    return convert({**v, "kernel": kernel, "arch": arch or "", "ttir": ""}, Variant)
+    return convert({**variant, "kernel": kernel, "arch": arch or "", "ttir": ""}, Variant)

@@ -13,7 +13,17 @@ from typing import Any, TextIO
 
 from msgspec import to_builtins
 
-from ..model import ErrorRecord, Finding, KernelReport, LoopReport, Metric, Report, Variant, WaitOp
+from ..model import (
+    ErrorRecord,
+    Finding,
+    KernelReport,
+    LivePeak,
+    LoopReport,
+    Metric,
+    Report,
+    Variant,
+    WaitOp,
+)
 from .json_read import SCHEMA_VERSION, read
 
 __all__ = (
@@ -87,34 +97,36 @@ def error_fields(error: ErrorRecord) -> dict[str, Any]:
     }
 
 
-def kernel_dict(k: KernelReport) -> dict[str, Any]:
+def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
     """Returns a kernel as JSON values."""
     return {
-        "id": k.id,
-        "name": k.name,
-        "arch": k.arch,
-        "source": plain(k.source),
-        "variant": _variant(k.variant),
+        "id": kernel.id,
+        "name": kernel.name,
+        "arch": kernel.arch,
+        "source": plain(kernel.source),
+        "variant": _variant(kernel.variant),
         "artifacts": {
-            kind: {"sha256": a.sha256, "bytes": a.size} for kind, a in k.artifacts.items()
+            kind: {"sha256": a.sha256, "bytes": a.size} for kind, a in kernel.artifacts.items()
         },
-        "metrics": metrics_dict(k.metrics),
-        "loops": [_loop(loop) for loop in k.loops],
-        "main_loop": k.main_loop,
-        "memory_ops": plain(k.memory_ops),
-        "waits": [_wait(w) for w in k.waits],
-        "accesses": plain(k.accesses),
-        "lds_buffers": plain(k.lds_buffers),
-        "spills": plain(k.spills),
+        "metrics": metrics_dict(kernel.metrics),
+        "loops": [_loop(loop) for loop in kernel.loops],
+        "main_loop": kernel.main_loop,
+        "memory_ops": plain(kernel.memory_ops),
+        "waits": [_wait(w) for w in kernel.waits],
+        "accesses": plain(kernel.accesses),
+        "lds_buffers": plain(kernel.lds_buffers),
+        "spills": plain(kernel.spills),
+        **({"spilled_values": plain(kernel.spilled_values)} if kernel.spilled_values else {}),
+        **({"live_peak": live_peak_dict(kernel.live_peak)} if kernel.live_peak is not None else {}),
         # Only a report that was joined with a profiler's recording has them.
-        **({"measured_lines": plain(k.measured_lines)} if k.measured_lines else {}),
+        **({"measured_lines": plain(kernel.measured_lines)} if kernel.measured_lines else {}),
         # Only where something was not read or followed.
-        **({"unread": plain(k.unread)} if k.unread else {}),
-        "demand": plain(k.demand),
+        **({"unread": plain(kernel.unread)} if kernel.unread else {}),
+        "demand": plain(kernel.demand),
         # Only where a few of its workgroups were executed.
-        **({"emulated": plain(k.emulated)} if k.emulated is not None else {}),
-        "findings": [finding_fields(f) for f in k.findings],
-        "notes": list(k.notes),
+        **({"emulated": plain(kernel.emulated)} if kernel.emulated is not None else {}),
+        "findings": [finding_fields(f) for f in kernel.findings],
+        "notes": list(kernel.notes),
     }
 
 
@@ -129,6 +141,13 @@ def metrics_dict(metrics: Mapping[str, Metric]) -> dict[str, Any]:
         }
         for name, m in metrics.items()
     }
+
+
+def live_peak_dict(peak: LivePeak) -> dict[str, Any]:
+    """Returns what the registers hold where most are live, without the counts elsewhere."""
+    fields: dict[str, Any] = plain(peak)
+    del fields["counts"]
+    return fields
 
 
 def finding_fields(finding: Finding) -> dict[str, Any]:
@@ -146,8 +165,8 @@ def _wait(wait: WaitOp) -> dict[str, Any]:
     return fields | {"source": fields.pop("source")}
 
 
-def _variant(v: Variant | None) -> dict[str, Any] | None:
-    fields = plain(v)
+def _variant(variant: Variant | None) -> dict[str, Any] | None:
+    fields = plain(variant)
     return None if fields is None else {name: fields[name] for name in _VARIANT}
 
 

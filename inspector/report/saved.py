@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from .. import limits
@@ -20,6 +22,8 @@ from .json_read import SavedReport
 _REPORT = "report.json"
 _ARTIFACTS = "artifacts/"
 _AGAIN = "make it again with --save"
+_COPY_AGAIN = "make or copy the file again"
+_PIECE = 1 << 20
 
 
 def save(report: Report, path: Path) -> None:
@@ -77,7 +81,7 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            text = limits.zip_member(archive, archive.getinfo(_REPORT), str(path))
+            text = _zip_member(archive, archive.getinfo(_REPORT), str(path))
             report = SavedReport.open(text, str(path), cache, kinds)
             unpacked: set[str] = set()
             needed = report.digests()
@@ -108,13 +112,13 @@ def _unpack(
     info: zipfile.ZipInfo,
     cache: Path,
     path: Path,
-    budget: limits.Budget,
+    budget: limits.InflationBudget,
 ) -> None:
     """Unpacks an artifact to `cache`, unless it is there; checks its digest in either case."""
     digest = info.filename.removeprefix(_ARTIFACTS)
     file = cache / digest
     hasher = hashlib.sha256()
-    pieces = limits.zip_pieces(archive, info, str(path), budget)
+    pieces = _zip_pieces(archive, info, str(path), budget)
     try:
         if file.is_file() and sha256_of(file) == digest:
             for piece in pieces:
@@ -138,3 +142,56 @@ def _unpack(
 def _check(actual: str, digest: str, path: Path) -> None:
     if actual != digest:
         raise KinspectError(f"{path}: artifact {digest[:12]} is damaged", _AGAIN)
+
+
+def _zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> bytes:
+    """Reads one file of a zip against the budget of the target that is being read.
+
+    Args:
+        archive: the zip.
+        member: which file; stored or deflated, as kinspect writes it.
+        name: what errors call the archive.
+
+    Raises:
+        KinspectError: it is damaged, encrypted, compressed otherwise, or larger than it may be.
+    """
+    return b"".join(_zip_pieces(archive, member, name, limits.budget(name, member.compress_size)))
+
+
+def _zip_pieces(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, counted: limits.InflationBudget
+) -> Iterator[bytes]:
+    """Reads one file of a zip in pieces, which need not be held together.
+
+    Args:
+        archive: the zip.
+        member: which file.
+        name: what errors call the archive.
+        counted: what it may inflate to.
+
+    Raises:
+        KinspectError: as `_zip_member`.
+    """
+    if member.flag_bits & 1:
+        raise KinspectError(f"{name}: {_short(member.filename)} is encrypted", _COPY_AGAIN)
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # The others' modules inflate what they are given at one go, however much it is.
+        method = f"method {member.compress_type}"
+        raise KinspectError(
+            f"{name}: {_short(member.filename)} is compressed by {method}, not deflated",
+            _COPY_AGAIN,
+        )
+    try:
+        with archive.open(member) as stream:
+            while piece := stream.read(_PIECE):
+                counted.take(len(piece))
+                yield piece
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise KinspectError(
+            f"{name}: {_short(member.filename)} is damaged ({error or type(error).__name__})",
+            _COPY_AGAIN,
+        ) from None
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..model import Layout, TtgirType
 from .lexer import MAX_DEPTH, Cursor
-from .lines import Form
+from .lines import StatementForm
 from .values import Dense, Word, float_bits, number, plain, undense, unquote
 
 _OLD_KINDS: Mapping[str, str] = {
@@ -57,7 +57,7 @@ def starts_type(token: str) -> bool:
     )
 
 
-class Context:
+class FileContext:
     """The aliases, types and statement forms of one file; each is parsed once."""
 
     __slots__ = ("forms", "inline", "layouts", "missing", "name", "type_aliases", "types")
@@ -68,7 +68,7 @@ class Context:
         self.inline: dict[str, Layout] = {}  # layouts as types spell them
         self.type_aliases: dict[str, TtgirType] = {}
         self.types: dict[str, TtgirType] = {}
-        self.forms: dict[str, Form] = {}
+        self.forms: dict[str, StatementForm] = {}
         self.missing: dict[str, None] = {}
 
     def shaped(self, text: str, line: int) -> TtgirType:
@@ -115,7 +115,7 @@ class Context:
         return layout
 
 
-def parse_attribute(cursor: Cursor, context: Context, depth: int, *, typed: bool = True) -> Any:
+def parse_attribute(cursor: Cursor, context: FileContext, depth: int, *, typed: bool = True) -> Any:
     """Parse one attribute value.
 
     Args:
@@ -138,7 +138,7 @@ def parse_attribute(cursor: Cursor, context: Context, depth: int, *, typed: bool
     return undense(value)
 
 
-def parse_dict(cursor: Cursor, context: Context, depth: int) -> dict[str, Any]:
+def parse_dict(cursor: Cursor, context: FileContext, depth: int) -> dict[str, Any]:
     """Parse `{name = value, unit, ...}`; a name without a value is a unit attribute: True."""
     cursor.expect("{")
     result: dict[str, Any] = {}
@@ -158,7 +158,7 @@ def parse_dict(cursor: Cursor, context: Context, depth: int) -> dict[str, Any]:
     return result
 
 
-def parse_type(cursor: Cursor, context: Context, depth: int) -> TtgirType:
+def parse_type(cursor: Cursor, context: FileContext, depth: int) -> TtgirType:
     """Parses one type; arguments and errors as for `parse_attribute`."""
     if depth > MAX_DEPTH:
         cursor.fail(f"brackets nest deeper than {MAX_DEPTH}")
@@ -184,7 +184,7 @@ def parse_type(cursor: Cursor, context: Context, depth: int) -> TtgirType:
     return cursor.fail(f"`{token[:40]}` is not a type")
 
 
-def _function_type(cursor: Cursor, context: Context, depth: int, start: int) -> TtgirType:
+def _function_type(cursor: Cursor, context: FileContext, depth: int, start: int) -> TtgirType:
     """Parses `(A, B) -> C` from token `start` on."""
     cursor.i = start
     for _ in range(2):
@@ -220,7 +220,7 @@ def _from_body(name: str, body: _Body, text: str) -> TtgirType:
     return TtgirType(text, kind, element, shape, layout, body.params.get("allocShape", ()))
 
 
-def _body(cursor: Cursor, context: Context, depth: int) -> _Body:
+def _body(cursor: Cursor, context: FileContext, depth: int) -> _Body:
     """Parses `<...>` of a type or attribute; unknown syntax is skipped up to the
     closing bracket.
     """
@@ -240,7 +240,7 @@ def _body(cursor: Cursor, context: Context, depth: int) -> _Body:
     return body
 
 
-def _body_item(cursor: Cursor, context: Context, depth: int, body: _Body) -> None:
+def _body_item(cursor: Cursor, context: FileContext, depth: int, body: _Body) -> None:
     """Parses one item of a body: a dictionary, a shape with its element, a parameter or a value."""
     token = cursor.peek()
     if token == "{":
@@ -266,7 +266,7 @@ def _body_item(cursor: Cursor, context: Context, depth: int, body: _Body) -> Non
     body.items.append(parse_attribute(cursor, context, depth))
 
 
-def _value(cursor: Cursor, context: Context, depth: int) -> Any:
+def _value(cursor: Cursor, context: FileContext, depth: int) -> Any:
     """Parses a value without its type."""
     if depth > MAX_DEPTH:
         cursor.fail(f"brackets nest deeper than {MAX_DEPTH}")
@@ -301,7 +301,7 @@ def _value(cursor: Cursor, context: Context, depth: int) -> Any:
     return cursor.fail(f"`{token[:40]}` is not an attribute value")
 
 
-def _array(cursor: Cursor, context: Context, depth: int) -> tuple[Any, ...]:
+def _array(cursor: Cursor, context: FileContext, depth: int) -> tuple[Any, ...]:
     values: list[Any] = []
     while not cursor.accept("]"):
         value = plain(parse_attribute(cursor, context, depth + 1))
@@ -314,7 +314,7 @@ def _array(cursor: Cursor, context: Context, depth: int) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _keyword(cursor: Cursor, context: Context, depth: int, start: int) -> Any:
+def _keyword(cursor: Cursor, context: FileContext, depth: int, start: int) -> Any:
     """Parses the value that the keyword at token `start` begins: `true`, `dense<...>`, ..."""
     token = cursor.tokens[start]
     if token in ("true", "false"):
@@ -343,7 +343,7 @@ def _keyword(cursor: Cursor, context: Context, depth: int, start: int) -> Any:
     return cursor.spelling(start, cursor.i)
 
 
-def _dialect_attribute(cursor: Cursor, context: Context, depth: int, start: int) -> Any:
+def _dialect_attribute(cursor: Cursor, context: FileContext, depth: int, start: int) -> Any:
     """Parses `#alias` or `#dialect.kind<...>` at token `start`."""
     token = cursor.tokens[start]
     if token in context.layouts:

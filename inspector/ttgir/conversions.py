@@ -1,95 +1,25 @@
-"""The movement of data by a `convert_layout`: between registers, between lanes, or through LDS.
+"""The tiles that change their layout in loops with dots, and on their way from a dot to a store.
 
-Source: Triton 3.9, lib/Analysis/Utility.cpp (`minimalCvtLayout`, `cvtReordersRegisters`,
-`cvtNeedsWarpShuffle`, `cvtNeedsSharedMemory`), which the AMD backend's allocation of LDS uses. A
-conversion uses shuffles if it stays within the wave and exchanges at most one register bit for a
-lane bit. The tests compare the outcome with the LDS that Triton allocates.
+Most changes are `convert_layout` operations; of dots' operands Triton makes a `local_alloc` and a
+`local_load`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from msgspec import Struct
 
 from ..model import Layout, TtgirOp, TtgirType
-from .flow import Flow
-from .layouts import type_to_linear
-from .linear import Basis, LinearLayout, rank, solve
+from .flow import DataFlow
 from .lowered import element_bits
+from .movements import CONVERSIONS, Movement, Movements
 from .queries import DOTS, LOADS, LOCAL_ALLOCATIONS, LOOPS, STORES
 
-Movement = Literal["registers", "lanes", "lds"]
-Movements = Mapping[int, Movement | None]
-"""Index of each `convert_layout` -> the movement of its data."""
-CONVERSIONS = frozenset(("ttg.convert_layout", "triton_gpu.convert_layout"))
-_MOST_EXCHANGES = 1
 _ATOMICS = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw", "amdgpu.buffer_atomic_rmw"))
 _LOCAL_LOADS = frozenset(("ttg.local_load", "triton_gpu.local_load"))
 _SHAPES = frozenset(("tt.expand_dims", "tt.reshape", "tt.trans"))
 _CASTS = frozenset(("arith.extf", "arith.sitofp", "arith.truncf", "arith.uitofp", "tt.fp_to_fp"))
-
-
-def movements(flow: Flow) -> dict[int, Movement | None]:
-    """The movement of each `convert_layout` of a module."""
-    return {op.index: movement(op) for op in flow.module.ops if op.name in CONVERSIONS}
-
-
-def movement(op: TtgirOp) -> Movement | None:
-    """The movement of a `convert_layout`; None where a layout is not understood."""
-    source, target = op.operand_types[0], op.result_types[0]
-    if source.layout == target.layout:
-        return "registers"
-    source_layout, target_layout = type_to_linear(source), type_to_linear(target)
-    if source_layout is None or target_layout is None:
-        return None
-    return movement_between(source_layout, target_layout)
-
-
-def movement_between(source: LinearLayout, target: LinearLayout) -> Movement:
-    """The movement of data from one layout to another.
-
-    Each index bit of the target layout adds a step to the element's coordinates; the registers and
-    lanes of the source layout that add the same step hold the data. A bit whose step no registers
-    and lanes of the same wave add needs LDS.
-    """
-    bases = (*source.register, *source.lane)
-    registers = (1 << len(source.register)) - 1
-    wave_sources = [solve(v, bases) for v in _differences(source.warp, target.warp)]
-    block_sources = [solve(v, bases) for v in _differences(source.block, target.block)]
-    register_sources = [solve(v, bases) for v in target.register]
-    if source.lane == target.lane:
-        lane_sources: list[int | None] = [(registers + 1) << bit for bit in range(len(target.lane))]
-    else:
-        lane_sources = [solve(v, bases) for v in target.lane]
-    if None in (*wave_sources, *block_sources, *register_sources, *lane_sources):
-        return "lds"
-    lane_parts = [index & ~registers for index in register_sources if index is not None]
-    register_parts = [index & registers for index in lane_sources if index is not None]
-    if any(index & registers for index in (*wave_sources, *block_sources) if index is not None):
-        return "lds"  # each wave would have to send another register
-    lanes_stay = all(index == (registers + 1) << bit for bit, index in enumerate(lane_sources))
-    if lanes_stay and not any(lane_parts) and not any((*wave_sources, *block_sources)):
-        return "registers"
-    exchanged = max(_rank(lane_parts), _rank(register_parts))
-    return "lanes" if exchanged <= _MOST_EXCHANGES else "lds"
-
-
-def _rank(indices: Sequence[int]) -> int:
-    return rank([(index & 0xFFFFFFFF,) for index in indices])
-
-
-def _differences(source_bases: Sequence[Basis], target_bases: Sequence[Basis]) -> tuple[Basis, ...]:
-    """The exclusive or of the two layouts' basis vectors, bit by bit; missing ones are zero."""
-    longest = max(len(source_bases), len(target_bases))
-    zero = (0,) * len((*source_bases, *target_bases)[0]) if longest else ()
-    left_bases = (*source_bases, *(zero,) * (longest - len(source_bases)))
-    right_bases = (*target_bases, *(zero,) * (longest - len(target_bases)))
-    return tuple(
-        tuple(a ^ b for a, b in zip(left_basis, right_basis, strict=True))
-        for left_basis, right_basis in zip(left_bases, right_bases, strict=True)
-    )
 
 
 class Conversion(Struct, frozen=True):
@@ -110,7 +40,7 @@ class Conversion(Struct, frozen=True):
     reads: tuple[TtgirOp, ...] = ()
 
 
-def in_dot_loops(flow: Flow, moves: Movements) -> tuple[Conversion, ...]:
+def in_dot_loops(flow: DataFlow, moves: Movements) -> tuple[Conversion, ...]:
     """The changes of layout in the innermost loops of dots, in file order.
 
     They are `convert_layout` operations, and the `local_alloc` and `local_load` by which Triton
@@ -125,7 +55,7 @@ def in_dot_loops(flow: Flow, moves: Movements) -> tuple[Conversion, ...]:
     )
 
 
-def _exchanged(flow: Flow) -> list[Conversion]:
+def _exchanged(flow: DataFlow) -> list[Conversion]:
     """Tiles computed from a dot that reach another dot of the same loop through an LDS buffer."""
     readers: dict[int, list[TtgirOp]] = {}
     for op in flow.module.ops:
@@ -142,13 +72,12 @@ def _exchanged(flow: Flow) -> list[Conversion]:
     return exchanged
 
 
-def _in_dot_loops(flow: Flow) -> tuple[TtgirOp, ...]:
+def _in_dot_loops(flow: DataFlow) -> tuple[TtgirOp, ...]:
     """The `convert_layout` operations whose innermost loop is that of a dot.
 
     Those that bring a loaded tile to its dot are left out: every operand needs one exchange,
-        written as
-    a conversion or as a store to LDS and a load. So are those of a tile that is stored in the loop:
-    `before_stores` has them.
+    written as a conversion or as a store to LDS and a load. So are those of a tile that is stored
+    in the loop: `before_stores` has them.
     """
     users: dict[int, list[TtgirOp]] = {}
     for op in flow.module.ops:
@@ -162,7 +91,7 @@ def _in_dot_loops(flow: Flow) -> tuple[TtgirOp, ...]:
     )
 
 
-def _stages_operand(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
+def _stages_operand(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
     """Whether a conversion's result is only multiplied, reshaped or cast, and is no product."""
     ahead = [flow.results[op.index][0]]
     while ahead:
@@ -176,7 +105,7 @@ def _stages_operand(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: Ttgi
     return not rests_on_dot(flow, flow.operands[op.index])
 
 
-def _is_stored(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
+def _is_stored(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
     """Whether a conversion's result is only reshaped, cast and written to memory."""
     ahead, is_written = [flow.results[op.index][0]], False
     while ahead:
@@ -190,7 +119,7 @@ def _is_stored(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) 
     return is_written
 
 
-def rests_on_dot(flow: Flow, values: Sequence[int]) -> bool:
+def rests_on_dot(flow: DataFlow, values: Sequence[int]) -> bool:
     """Whether values are computed from the result of a dot, in one iteration of its loop.
 
     Values that come out of an `if` are not followed, as Triton does not follow them where it looks
@@ -199,13 +128,13 @@ def rests_on_dot(flow: Flow, values: Sequence[int]) -> bool:
     return bool(_dots_behind(flow, values, {}))
 
 
-def dots_behind(flow: Flow, values: Sequence[int]) -> tuple[TtgirOp, ...]:
+def dots_behind(flow: DataFlow, values: Sequence[int]) -> tuple[TtgirOp, ...]:
     """The nearest dots whose results values are computed from, through `if`s as well."""
     return _dots_behind(flow, values, flow.carried)
 
 
 def _dots_behind(
-    flow: Flow, values: Sequence[int], carried: Mapping[int, Sequence[int]]
+    flow: DataFlow, values: Sequence[int], carried: Mapping[int, Sequence[int]]
 ) -> tuple[TtgirOp, ...]:
     """The nearest dots behind values; `carried` has the values of control flow to follow."""
     ahead, visited = list(values), set[int]()
@@ -242,7 +171,7 @@ class Outgoing(Struct, frozen=True):
         return moved_bits is not None and stored_bits is not None and moved_bits > stored_bits
 
 
-def before_stores(flow: Flow) -> tuple[Outgoing, ...]:
+def before_stores(flow: DataFlow) -> tuple[Outgoing, ...]:
     """Conversions of dots' results on their way to a store, outside of the dots' own loops.
 
     Only of tiles: rows' sums and maxima are small beside an accumulator.
@@ -268,7 +197,7 @@ def _stored(store: TtgirOp) -> int | None:
     return position
 
 
-def _back(flow: Flow, value: int) -> tuple[list[TtgirOp], bool]:
+def _back(flow: DataFlow, value: int) -> tuple[list[TtgirOp], bool]:
     """The conversions on the way back from a value, and whether a dot or its loop is reached."""
     conversions: list[TtgirOp] = []
     arrives = False

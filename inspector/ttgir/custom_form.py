@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..model import TtgirType
-from .attrs import Context, parse_attribute, parse_dict, parse_type, starts_type
+from .attrs import FileContext, parse_attribute, parse_dict, parse_type, starts_type
 from .drafts import OpDraft
 from .lexer import Cursor
 from .locs import parse_loc
@@ -24,7 +24,7 @@ class CustomFormReader:
     __slots__ = ("_context", "_cursor", "_read_region")
 
     def __init__(
-        self, cursor: Cursor, context: Context, read_region: Callable[[OpDraft, int], None]
+        self, cursor: Cursor, context: FileContext, read_region: Callable[[OpDraft, int], None]
     ) -> None:
         """Prepares a file.
 
@@ -45,22 +45,15 @@ class CustomFormReader:
             index: number of the operation, for its regions.
         """
         cursor = self._cursor
-        tokens, lines = cursor.tokens, cursor.lines
+        tokens = cursor.tokens
         brackets: list[str] = []
         successor = False
-        while True:
+        while brackets or not self._is_end():
             i = cursor.i
             token = tokens[i]
             if not token:
-                if brackets:
-                    cursor.fail("unexpected end of the text")
-                return
+                cursor.fail("unexpected end of the text")
             head = token[0]
-            if not brackets:
-                if head == "}":
-                    return
-                if lines[i] != lines[i - 1] and self._starts_statement(i):
-                    return
             if head == "%":
                 cursor.i = i + 1
                 self._value_name(draft, token, brackets, successor)
@@ -69,36 +62,52 @@ class CustomFormReader:
                 if not brackets:
                     draft.loc = loc
                     return
-            elif head == "{":
-                if self._is_dict(i):
-                    draft.attributes.update(parse_dict(cursor, self._context, 0))
-                else:
-                    self._read_region(draft, index)
-            elif head == "<" and tokens[i + 1] == "{":
-                read_properties(cursor, self._context, draft)
-            elif head == ":":
-                cursor.i = i + 1
-                if tokens[i + 1][:1] != "%":
-                    read_types(cursor, self._context, draft, draft.printed)
-            elif token == "->":
-                cursor.i = i + 1
-                draft.arrow = []
-                read_types(cursor, self._context, draft, draft.arrow)
             elif head == "(" or head == "[":
                 cursor.i = i + 1
                 brackets.append(token)
                 successor = tokens[i - 1][0] == "^"
             elif head == ")" or head == "]":
-                cursor.i = i + 1
                 if not brackets:
-                    cursor.i = i
                     cursor.fail(f"`{token}` without its opening bracket")
+                cursor.i = i + 1
                 brackets.pop()
                 successor = False
             elif head == "^" or head == ",":
                 cursor.i = i + 1
             else:
-                self._inline(draft, token)
+                self._part(draft, index, token)
+
+    def _is_end(self) -> bool:
+        """Whether an operation ends before the next token: at `}`, a new statement or the end."""
+        cursor = self._cursor
+        i = cursor.i
+        token = cursor.tokens[i]
+        if not token or token[0] == "}":
+            return True
+        return cursor.lines[i] != cursor.lines[i - 1] and self._starts_statement(i)
+
+    def _part(self, draft: OpDraft, index: int, token: str) -> None:
+        """Reads attributes, types, a region or a keyword at the next token, `token`."""
+        cursor = self._cursor
+        i = cursor.i
+        following = cursor.tokens[i + 1]
+        if token[0] == "{":
+            if self._is_dict(i):
+                draft.attributes.update(parse_dict(cursor, self._context, 0))
+            else:
+                self._read_region(draft, index)
+        elif token[0] == "<" and following == "{":
+            read_properties(cursor, self._context, draft)
+        elif token[0] == ":":
+            cursor.i = i + 1
+            if following[:1] != "%":
+                read_types(cursor, self._context, draft, draft.printed)
+        elif token == "->":
+            cursor.i = i + 1
+            draft.arrow = []
+            read_types(cursor, self._context, draft, draft.arrow)
+        else:
+            self._inline(draft, token)
 
     def _value_name(self, draft: OpDraft, token: str, brackets: list[str], successor: bool) -> None:
         """Adds an SSA name that the cursor has passed: an operand, or an argument of a region.
@@ -190,7 +199,9 @@ class CustomFormReader:
         return head == "^" or (head.isalpha() and "." in token) or token == "module"
 
 
-def read_types(cursor: Cursor, context: Context, draft: OpDraft, types: list[TtgirType]) -> None:
+def read_types(
+    cursor: Cursor, context: FileContext, draft: OpDraft, types: list[TtgirType]
+) -> None:
     """Reads a list of types in any punctuation.
 
     Args:
@@ -227,7 +238,7 @@ def read_types(cursor: Cursor, context: Context, draft: OpDraft, types: list[Ttg
             return
 
 
-def read_properties(cursor: Cursor, context: Context, draft: OpDraft) -> None:
+def read_properties(cursor: Cursor, context: FileContext, draft: OpDraft) -> None:
     """Reads `<{...}>` into the attributes of an operation."""
     cursor.expect("<")
     draft.attributes.update(parse_dict(cursor, context, 0))

@@ -7,7 +7,7 @@ with such bounds: they count as not executed, so that sums over dots are lower b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +25,7 @@ _SAME: Final = frozenset(
 )
 _LIMIT: Final = 1 << 31
 """Larger values would wrap around in 32 bits, or differ under an unsigned operation."""
+_ONCE: Final = np.ones(1, np.int64)
 
 
 def _divide(dividend: Numbers, divisor: Numbers) -> Numbers | None:
@@ -71,32 +72,27 @@ def dot_executions(
         arguments: name -> value of the known arguments.
         grid: workgroups along each dimension.
     """
-    extents = (*grid, 1, 1, 1)[:3]
-    count = extents[0] * extents[1] * extents[2]
+    columns, rows, layers = (*grid, 1, 1, 1)[:3]
+    count = columns * rows * layers
     if len(module.functions) != 1 or not 0 < count <= MOST_WORKGROUPS:
         return
-    ids = np.arange(count, dtype=np.int64)
-    ids_along = (ids % extents[0], ids // extents[0] % extents[1], ids // extents[0] // extents[1])
-    values: dict[str, Numbers] = {
-        f"%{name}": np.full(1, value, np.int64)
-        for name, value in arguments.items()
-        if -_LIMIT <= value < _LIMIT
-    }
+    scalars = _Scalars(arguments, (columns, rows, layers))
     # Operation with a region -> times that the region is entered; the second region of an `if`
     # begins after the `yield` of the first.
     entered: dict[int, Numbers | None] = {}
     for op in module.ops:
-        if op.name.startswith(
-            "cf."
-        ):  # an early return: the workgroups that pass it are not tracked
+        if op.name.startswith("cf."):  # an early return: who passes it is not tracked
             return
-        times = np.ones(1, np.int64) if op.parent is None else entered.get(op.parent)
-        if op.name == "tt.func":
-            entered[op.index] = np.ones(1, np.int64)
+        times = _ONCE if op.parent is None else entered.get(op.parent)
+        if op.name in DOTS:
+            if times is not None:
+                yield op, np.broadcast_to(times, count)
+        elif op.name == "tt.func":
+            entered[op.index] = _ONCE
         elif op.name == "scf.for":
-            entered[op.index] = _iterations(op, times, values)
+            entered[op.index] = scalars.iterations(op, times)
         elif op.name == "scf.if":
-            condition = values.get(op.operands[0]) if op.operands else None
+            condition = scalars.values.get(op.operands[0]) if op.operands else None
             if times is None or condition is None:
                 entered[op.index] = None
             else:
@@ -104,62 +100,75 @@ def dot_executions(
         elif op.name == "scf.yield" and op.parent is not None:
             if module.ops[op.parent].name == "scf.if":
                 entered[op.parent] = None
-        elif op.name in DOTS:
-            if times is not None:
-                yield op, np.broadcast_to(times, count)
         elif len(op.results) == 1 and op.result_types and op.result_types[0].kind == "scalar":
-            result = _value(op, values, ids_along, extents)
-            if result is not None and bool((np.abs(result) < _LIMIT).all()):
-                values[op.results[0]] = result
+            scalars.add(op)
 
 
-def _iterations(
-    op: TtgirOp, times: Numbers | None, values: Mapping[str, Numbers]
-) -> Numbers | None:
-    """The times that a loop's body is entered, where the loop itself is entered `times` times."""
-    if times is None or len(op.operands) < 3:
-        return None
-    start, stop, step = (values.get(name) for name in op.operands[:3])
-    if start is None or stop is None or step is None or not bool((step > 0).all()):
-        return None
-    trips: Numbers = np.maximum(-((start - stop) // step), 0)
-    return times * trips
+class _Scalars:
+    """The scalars of a function that are known, for all workgroups of a launch at once.
 
+    Attributes:
+        values: name -> a number for each workgroup, or one number for all of them.
+    """
 
-def _value(
-    op: TtgirOp,
-    values: Mapping[str, Numbers],
-    ids: tuple[Numbers, Numbers, Numbers],
-    extents: tuple[int, ...],
-) -> Numbers | None:
-    """A scalar's value in each workgroup, or one for all of them; None where it is unknown."""
-    if op.name == "arith.constant":
-        value = op.attributes.get("value")
-        if isinstance(value, int) and abs(value) < _LIMIT:
-            return np.full(1, int(value), np.int64)
-        return None
-    if op.name in ("tt.get_program_id", "tt.get_num_programs"):
-        axis = op.attributes.get("axis", 0)
-        axis = _AXES.get(axis, axis)
-        if not isinstance(axis, int) or not 0 <= axis < 3:
+    def __init__(self, arguments: Mapping[str, int], extents: tuple[int, int, int]) -> None:
+        ids = np.arange(extents[0] * extents[1] * extents[2], dtype=np.int64)
+        in_row = extents[0]
+        self._extents = extents
+        self._ids = (ids % in_row, ids // in_row % extents[1], ids // in_row // extents[1])
+        self.values: dict[str, Numbers] = {
+            f"%{name}": np.full(1, value, np.int64)
+            for name, value in arguments.items()
+            if -_LIMIT <= value < _LIMIT
+        }
+
+    def add(self, op: TtgirOp) -> None:
+        """Takes the result of an operation, if it is known."""
+        result = self._result(op)
+        if result is not None and bool((np.abs(result) < _LIMIT).all()):
+            self.values[op.results[0]] = result
+
+    def iterations(self, op: TtgirOp, times: Numbers | None) -> Numbers | None:
+        """The times that a loop's body is entered, the loop itself being entered `times` times."""
+        if times is None or len(op.operands) < 3:
             return None
-        return ids[axis] if op.name == "tt.get_program_id" else np.full(1, extents[axis], np.int64)
-    operands = [values.get(name) for name in op.operands]
-    operand_values = [operand for operand in operands if operand is not None]
-    if not operand_values or len(operand_values) < len(operands):
-        return None
+        start, stop, step = (self.values.get(name) for name in op.operands[:3])
+        if start is None or stop is None or step is None or not bool((step > 0).all()):
+            return None
+        trips: Numbers = np.maximum(-((start - stop) // step), 0)
+        return times * trips
+
+    def _result(self, op: TtgirOp) -> Numbers | None:
+        """The result of an operation in each workgroup; None where it is unknown."""
+        if op.name == "arith.constant":
+            value = op.attributes.get("value")
+            if isinstance(value, int) and abs(value) < _LIMIT:
+                return np.full(1, int(value), np.int64)
+            return None
+        if op.name in ("tt.get_program_id", "tt.get_num_programs"):
+            axis = op.attributes.get("axis", 0)
+            axis = _AXES.get(axis, axis)
+            if not isinstance(axis, int) or not 0 <= axis < 3:
+                return None
+            is_id = op.name == "tt.get_program_id"
+            return self._ids[axis] if is_id else np.full(1, self._extents[axis], np.int64)
+        operands = [self.values.get(name) for name in op.operands]
+        known = [operand for operand in operands if operand is not None]
+        return _computed(op, known) if known and len(known) == len(operands) else None
+
+
+def _computed(op: TtgirOp, operands: Sequence[Numbers]) -> Numbers | None:
+    """The result of an operation with known operands; None for an unknown operation."""
     if op.name in _SAME:
-        return operand_values[0]
-    if op.name in _BINARY and len(operand_values) == 2:
-        result: Numbers | None = _BINARY[op.name](operand_values[0], operand_values[1])
+        return operands[0]
+    if op.name in _BINARY and len(operands) == 2:
+        result: Numbers | None = _BINARY[op.name](operands[0], operands[1])
         return result
-    if op.name == "arith.select" and len(operand_values) == 3:
-        return np.where(operand_values[0] != 0, operand_values[1], operand_values[2])
-    if op.name == "arith.cmpi" and len(operand_values) == 2:
+    if op.name == "arith.select" and len(operands) == 3:
+        return np.where(operands[0] != 0, operands[1], operands[2])
+    if op.name == "arith.cmpi" and len(operands) == 2:
         compare = _COMPARED.get(str(op.attributes.get("predicate")))
-        return (
-            None
-            if compare is None
-            else compare(operand_values[0], operand_values[1]).astype(np.int64)
-        )
+        if compare is not None:
+            outcome: Numbers = compare(operands[0], operands[1]).astype(np.int64)
+            return outcome
     return None

@@ -37,7 +37,7 @@ _KEEPS_DISTINCT = frozenset(
 )
 
 
-class Flow(Struct, frozen=True):
+class DataFlow(Struct, frozen=True):
     """The values of a module, numbered, and their connections.
 
     Attributes:
@@ -80,7 +80,7 @@ class Flow(Struct, frozen=True):
         return stages if isinstance(stages, int) else None
 
 
-def rests_on_loads(flow: Flow, op: TtgirOp) -> bool:
+def rests_on_loads(flow: DataFlow, op: TtgirOp) -> bool:
     """Whether the operands of an operation are computed from loaded values."""
     ahead, visited = list(flow.operands[op.index]), set[int]()
     while ahead:
@@ -102,7 +102,7 @@ def program_axes(module: TtgirModule) -> frozenset[str]:
     return frozenset(axis for op in module.ops if (axis := _program_axis(op)) is not None)
 
 
-def distinct_program_axes(flow: Flow, values: Sequence[int]) -> frozenset[str]:
+def distinct_program_axes(flow: DataFlow, values: Sequence[int]) -> frozenset[str]:
     """Axes of the grid along which all programs have different values.
 
     Sums and products keep programs distinct; a quotient, a remainder, a comparison or anything else
@@ -135,12 +135,12 @@ def _program_axis(op: TtgirOp) -> str | None:
     return str(op.attributes.get("axis")) if op.name == "tt.get_program_id" else None
 
 
-def flow_of(module: TtgirModule) -> Flow:
+def flow_of(module: TtgirModule) -> DataFlow:
     """Numbers the values of a module in one pass over its operations."""
     builder = _Builder(module)
     for op in module.ops:
         builder.add(op)
-    return Flow(
+    return DataFlow(
         module,
         builder.operands,
         builder.results,
@@ -153,7 +153,7 @@ def flow_of(module: TtgirModule) -> Flow:
 
 
 def _dot_loops(module: TtgirModule, loop: Sequence[int | None]) -> frozenset[int]:
-    """The loops that are the innermost one of a dot; see `Flow.dot_loops`."""
+    """The loops that are the innermost one of a dot; see `DataFlow.dot_loops`."""
     inside: dict[int, set[SourceLoc | None]] = {}  # loop -> positions of its dots
     for op in module.ops:
         enclosing = loop[op.index]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ..model import Layout, TtgirType
-from .linear import IN_DIMS, Basis, Builder, LinearLayout, is_power_of_two
+from .linear import IN_DIMS, Basis, LayoutBuilder, LinearLayout, is_power_of_two
 from .matrix import (
     cluster_bases,
     k_dim,
@@ -111,7 +111,7 @@ def _blocked(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
     """The linear layout of `blocked`: registers, lanes, waves, then the tile repeated."""
     dims = len(shape)
     order = order_of(layout, dims)
-    builder = Builder(dims)
+    builder = LayoutBuilder(dims)
     for name, param in (
         ("register", "sizePerThread"),
         ("lane", "threadsPerWarp"),
@@ -124,7 +124,7 @@ def _blocked(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
 
 
 def _linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
-    builder = Builder(len(shape))
+    builder = LayoutBuilder(len(shape))
     for name in IN_DIMS:
         for basis in layout.params[name]:
             if len(basis) != len(shape):
@@ -136,7 +136,7 @@ def _linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
     return builder.fit(shape, _order_of_bases(builder))
 
 
-def _order_of_bases(builder: Builder) -> tuple[int, ...]:
+def _order_of_bases(builder: LayoutBuilder) -> tuple[int, ...]:
     """The dimensions in the order in which the register bases step along them."""
     order: dict[int, None] = {}
     for basis in builder.bases["register"]:
@@ -184,7 +184,7 @@ def _blocked_operand(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | N
     dims = len(shape)
     k = k_dim(layout, dims)
     order = order_of(parent, dims)
-    builder = Builder(dims)
+    builder = LayoutBuilder(dims)
     sizes = sizes_of(parent, "sizePerThread", dims)
     for dim in order:
         builder.extend("register", dim, shape[k] if dim == k else sizes[dim])

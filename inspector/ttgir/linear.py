@@ -149,7 +149,7 @@ def solve(basis: Sequence[int], bases: Sequence[Sequence[int]]) -> int | None:
     return None if vector else result
 
 
-class Builder:
+class LayoutBuilder:
     """Builds a layout outwards from its innermost tile: each step covers what the tile does not
     yet.
 

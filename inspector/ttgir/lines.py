@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -69,7 +70,7 @@ class Statement(Struct):
     loc: str
 
 
-class Form(Struct):
+class StatementForm(Struct):
     """The common parts of all statements of one form.
 
     Attributes:
@@ -86,6 +87,13 @@ class Form(Struct):
     attributes: dict[str, object]
     printed: list[TtgirType | int]
     arrow: list[TtgirType | int] | None
+
+    def types(self, shaped: Sequence[TtgirType]) -> tuple[list[TtgirType], list[TtgirType] | None]:
+        """The types after `:` and after `->` of a statement with these shaped types."""
+        printed = [shaped[t] if isinstance(t, int) else t for t in self.printed]
+        if self.arrow is None:
+            return printed, None
+        return printed, [shaped[t] if isinstance(t, int) else t for t in self.arrow]
 
 
 LocationLine = tuple[str | None, ...]
@@ -113,7 +121,7 @@ def statement(line: str) -> Statement | None:
 
 @functools.lru_cache(8192)  # variants of a kernel share most of their statements
 def _parts(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
-    """Form, names and types of a statement."""
+    """StatementForm, names and types of a statement."""
     pieces = _NAME_OR_TYPE_RE.split(text)
     names, types = [], []
     for k in range(1, len(pieces), 2):

@@ -27,7 +27,7 @@ class FileLoc(Struct, frozen=True):
     column: int
 
 
-class CallSite(Struct, frozen=True):
+class CallSiteLoc(Struct, frozen=True):
     """`loc(callsite(callee at caller))`."""
 
     callee: Loc
@@ -46,7 +46,7 @@ class Alias(Struct, frozen=True):
     name: str
 
 
-Loc = FileLoc | CallSite | Fused | Alias | None
+Loc = FileLoc | CallSiteLoc | Fused | Alias | None
 """A parsed location; a named one (`loc("x"(#loc3))`) is its child, an unknown one None."""
 
 
@@ -89,7 +89,7 @@ def _inner(cursor: Cursor, depth: int) -> Loc:
         cursor.expect("at")
         caller = _inner(cursor, depth + 1)
         cursor.expect(")")
-        return CallSite(callee, caller)
+        return CallSiteLoc(callee, caller)
     if token == "fused":
         if cursor.peek() == "<":
             cursor.skip_balanced("<", ">")
@@ -235,7 +235,7 @@ class LocTable:
             return self._resolved[loc.name]
         if isinstance(loc, FileLoc):
             return _position(loc.file, loc.line, loc.column)
-        if isinstance(loc, CallSite):
+        if isinstance(loc, CallSiteLoc):
             return _inline(self._position(loc.callee), self._position(loc.caller))
         if isinstance(loc, Fused):
             for part in loc.parts:
@@ -249,7 +249,7 @@ def _alias_names(loc: Loc) -> Iterator[str]:
     """The aliases in a location."""
     if isinstance(loc, Alias):
         yield loc.name
-    elif isinstance(loc, CallSite):
+    elif isinstance(loc, CallSiteLoc):
         yield from _alias_names(loc.callee)
         yield from _alias_names(loc.caller)
     elif isinstance(loc, Fused):

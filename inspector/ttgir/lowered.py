@@ -49,11 +49,9 @@ class DotFate(Struct, frozen=True):
     @property
     def widened(self) -> bool:
         """Whether the operands are multiplied in a wider type than the source's."""
-        source_bits, computed_bits = (
-            element_bits(self.source_element),
-            element_bits(self.computed_element),
-        )
-        return source_bits is not None and computed_bits is not None and computed_bits > source_bits
+        source = element_bits(self.source_element)
+        computed = element_bits(self.computed_element)
+        return source is not None and computed is not None and computed > source
 
     @property
     def source_is_small(self) -> bool:
@@ -65,8 +63,7 @@ def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
     """The dots of TTIR and their fates in TTGIR, one entry for each position in the source.
 
     A dot that cannot be matched for certain is left out: without positions, or with several kinds
-        of
-    dot at one position, unless all dots of the source are of one kind.
+    of dot at one position, unless all dots of the source are of one kind.
 
     Args:
         source: the TTIR.

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..model import Layout
-from .linear import Basis, Builder, LinearLayout, is_power_of_two, log2
+from .linear import Basis, LayoutBuilder, LinearLayout, is_power_of_two, log2
 
 MFMA_WAVE = 64
 """Lanes of a wave that executes MFMA: CDNA has wave64 only."""
@@ -113,7 +113,9 @@ def _tiles_per_wave(layout: Layout, dims: int) -> tuple[int, ...]:
     return sizes_of(layout, "tilesPerWarp", dims)
 
 
-def _tile_over_waves(builder: Builder, layout: Layout, shape: Sequence[int], k: int | None) -> None:
+def _tile_over_waves(
+    builder: LayoutBuilder, layout: Layout, shape: Sequence[int], k: int | None
+) -> None:
     """Repeats a wave's tile over its registers, then the waves, then registers up to the shape.
 
     Each dimension in turn; waves do not split K.
@@ -151,7 +153,7 @@ def mfma_to_linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | Non
     row, column = (n, m) if transposed else (m, n)
     rows, columns = (instruction[1], instruction[0]) if transposed else instruction[:2]
     group = 1 if _fp64(layout) else 4
-    builder = Builder(dims)
+    builder = LayoutBuilder(dims)
     builder.extend("register", row, group)
     builder.extend("lane", column, columns)
     builder.extend("lane", row, MFMA_WAVE // columns)
@@ -176,7 +178,7 @@ def mfma_operand_to_linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayo
     k = k_dim(layout, dims)
     other_dim = dims - 2 if k == dims - 1 else dims - 1
     lanes = instruction[0] if layout.params["opIdx"] == 0 else instruction[1]
-    builder = Builder(dims)
+    builder = LayoutBuilder(dims)
     builder.extend("register", k, width)
     builder.extend("lane", other_dim, lanes)
     builder.extend("lane", k, MFMA_WAVE // lanes)
@@ -200,7 +202,9 @@ def _wmma_instruction(layout: Layout) -> tuple[int, int, int] | None:
     return instruction[0], instruction[1], instruction[2]
 
 
-def _wmma_over_waves(builder: Builder, layout: Layout, tile: Sequence[int], k: int | None) -> None:
+def _wmma_over_waves(
+    builder: LayoutBuilder, layout: Layout, tile: Sequence[int], k: int | None
+) -> None:
     """Append `ctaLayout`: register and wave steps in units of instruction tiles."""
     dims = len(tile)
     if "ctaLayout" not in layout.params:  # Triton before 3.5
@@ -240,7 +244,7 @@ def wmma_to_linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | Non
     rows, columns = instruction[0], instruction[1]
     if columns != _WMMA_LANES:
         return None
-    builder = Builder(dims)
+    builder = LayoutBuilder(dims)
     builder.extend("lane", column, _WMMA_LANES)
     if layout.params.get("version", 1) == 1:
         builder.extend("lane", row, 2)
@@ -273,7 +277,7 @@ def wmma_operand_to_linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayo
     # `instrShape` names rows and columns of the instruction: transposed, its rows are N.
     has_rows = (layout.params["opIdx"] == 0) != transposed
     extent = instruction[0] if has_rows else instruction[1]
-    builder = Builder(dims)
+    builder = LayoutBuilder(dims)
     builder.extend("register", k, width)
     builder.extend("lane", other_dim, _WMMA_LANES)
     if parent.params.get("version", 1) == 1:

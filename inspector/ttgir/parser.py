@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import KinspectError
 from ..model import Layout, TtgirModule, TtgirOp
-from .attrs import Context, make_layout, parse_attribute, parse_type, with_alias
+from .attrs import FileContext, make_layout, parse_attribute, parse_type, with_alias
 from .drafts import OpRead
 from .lexer import Cursor
 from .locs import Loc, LocTable, parse_loc
@@ -50,7 +50,7 @@ def parse_ttgir(text: str, name: str) -> TtgirModule:
 
 def _parse(cursor: Cursor, name: str) -> TtgirModule:
     """Parses the tokens of a file."""
-    context = Context(name)
+    context = FileContext(name)
     loc_aliases: dict[str, Loc] = {}
     statements = StatementParser(cursor, context)
     attributes: dict[str, Any] = {}
@@ -92,7 +92,7 @@ def _parse(cursor: Cursor, name: str) -> TtgirModule:
     )
 
 
-def _alias(cursor: Cursor, context: Context, loc_aliases: dict[str, Loc]) -> None:
+def _alias(cursor: Cursor, context: FileContext, loc_aliases: dict[str, Loc]) -> None:
     """Parses `#alias = ...`: a location or an attribute."""
     alias = cursor.take()
     cursor.i += 1

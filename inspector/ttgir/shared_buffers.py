@@ -15,15 +15,16 @@ from typing import Literal
 from msgspec import Struct
 
 from ..model import TtgirOp, TtgirType
-from .conversions import movements, tile_bytes
-from .flow import Flow
+from .conversions import tile_bytes
+from .flow import DataFlow
+from .movements import movements
 from .queries import LOCAL_ALLOCATIONS
 
 _FREES = frozenset(("ttg.local_dealloc", "triton_gpu.local_dealloc"))
 Kind = Literal["pipelined", "operand", "exchange"]
 
 
-class SharedBuffer(Struct, frozen=True):
+class LdsAllocation(Struct, frozen=True):
     """A buffer in LDS.
 
     Args:
@@ -50,7 +51,7 @@ class SharedBuffer(Struct, frozen=True):
     in_loop: bool
 
 
-def shared_buffers(flow: Flow) -> tuple[SharedBuffer, ...]:
+def shared_buffers(flow: DataFlow) -> tuple[LdsAllocation, ...]:
     """Every buffer of a module, in file order."""
     users = _users(flow)
     last_in_loop = _last_in_loop(flow)
@@ -69,7 +70,7 @@ def shared_buffers(flow: Flow) -> tuple[SharedBuffer, ...]:
                 kind = "pipelined"
                 copies, tile = _copies(result_type)
         buffers.append(
-            SharedBuffer(
+            LdsAllocation(
                 op=op,
                 kind=kind,
                 copies=copies,
@@ -84,7 +85,7 @@ def shared_buffers(flow: Flow) -> tuple[SharedBuffer, ...]:
     return tuple(buffers)
 
 
-def at_the_peak(buffers: Sequence[SharedBuffer], total: int | None) -> tuple[SharedBuffer, ...]:
+def at_the_peak(buffers: Sequence[LdsAllocation], total: int | None) -> tuple[LdsAllocation, ...]:
     """The buffers alive at the point where most bytes are, the largest first.
 
     A tile that is exchanged may pass in parts, so that its size is only a bound. Where buffers
@@ -108,7 +109,7 @@ def at_the_peak(buffers: Sequence[SharedBuffer], total: int | None) -> tuple[Sha
     return tuple(sorted(peak, key=lambda buffer: (-(buffer.size or 0), buffer.first)))
 
 
-def _bytes(buffers: Iterable[SharedBuffer]) -> int:
+def _bytes(buffers: Iterable[LdsAllocation]) -> int:
     return sum(buffer.size or 0 for buffer in buffers)
 
 
@@ -120,7 +121,7 @@ def _copies(memdesc: TtgirType) -> tuple[int, tuple[int, ...]]:
     return (memdesc.shape[0], memdesc.shape[1:]) if len(memdesc.shape) > 2 else (1, memdesc.shape)
 
 
-def _users(flow: Flow) -> dict[int, list[int]]:
+def _users(flow: DataFlow) -> dict[int, list[int]]:
     """Value -> indices of the operations that use it."""
     users: dict[int, list[int]] = {}
     for op in flow.module.ops:
@@ -129,7 +130,7 @@ def _users(flow: Flow) -> dict[int, list[int]]:
     return users
 
 
-def _last_in_loop(flow: Flow) -> dict[int, int]:
+def _last_in_loop(flow: DataFlow) -> dict[int, int]:
     """Loop -> index of the last operation in it."""
     last: dict[int, int] = {}
     for op in flow.module.ops:
@@ -141,7 +142,7 @@ def _last_in_loop(flow: Flow) -> dict[int, int]:
 
 
 def _last_use(
-    flow: Flow,
+    flow: DataFlow,
     allocation: TtgirOp,
     users: Mapping[int, Sequence[int]],
     last_in_loop: Mapping[int, int],
@@ -155,7 +156,7 @@ def _last_use(
     return last
 
 
-def _uses(flow: Flow, buffer: int, users: Mapping[int, Sequence[int]]) -> Iterator[int]:
+def _uses(flow: DataFlow, buffer: int, users: Mapping[int, Sequence[int]]) -> Iterator[int]:
     """Yields the operations that use a buffer, or a view of it."""
     receivers: dict[int, list[int]] = {}
     for receiver, sources in flow.carried.items():
@@ -175,7 +176,7 @@ def _uses(flow: Flow, buffer: int, users: Mapping[int, Sequence[int]]) -> Iterat
             work += [result for result, result_type in views if result_type.kind == "memdesc"]
 
 
-def _end(flow: Flow, allocation: TtgirOp, index: int, last_in_loop: Mapping[int, int]) -> int:
+def _end(flow: DataFlow, allocation: TtgirOp, index: int, last_in_loop: Mapping[int, int]) -> int:
     """The last operation of the outermost loop around a use but not around the buffer;
     or the use.
     """

@@ -10,14 +10,14 @@ import re
 
 from ..errors import KinspectError
 from ..model import TtgirModule, TtgirOp
-from .attrs import UNKNOWN_TYPE, Context
+from .attrs import UNKNOWN_TYPE, FileContext
 from .lines import LocationLine, Statement, location, statement
 from .locs import Alias, LocTable
 from .lowered import CONVERSIONS
 from .opforms import OPERAND_ORDER
 from .parser import parse_ttgir
 from .queries import DOTS
-from .results import result_types
+from .result_types import result_types
 from .statement import read_form
 
 _DOT = "tt.dot"
@@ -63,7 +63,7 @@ def _ops(text: str, name: str) -> tuple[TtgirOp, ...] | None:
     location_lines = _location_lines(text, [parsed.loc for parsed, _ in statements])
     if location_lines is None:
         return None
-    context, table = Context(name), LocTable({}, location_lines)
+    context, table = FileContext(name), LocTable({}, location_lines)
     return tuple(
         _op(k, parsed, line, context, table) for k, (parsed, line) in enumerate(statements)
     )
@@ -88,14 +88,11 @@ def _location_lines(text: str, aliases: list[str]) -> dict[str | None, LocationL
     return location_lines
 
 
-def _op(index: int, parsed: Statement, line: int, context: Context, table: LocTable) -> TtgirOp:
+def _op(index: int, parsed: Statement, line: int, context: FileContext, table: LocTable) -> TtgirOp:
     """The operation of a statement."""
     form = read_form(parsed.form)
     shaped_types = [context.shaped(text, line) for text in parsed.types]
-    printed = [shaped_types[t] if isinstance(t, int) else t for t in form.printed]
-    arrow = None
-    if form.arrow is not None:
-        arrow = [shaped_types[t] if isinstance(t, int) else t for t in form.arrow]
+    printed, arrow = form.types(shaped_types)
     operands = tuple(parsed.names[k] for k in form.operands)
     results = tuple(parsed.names[k] + suffix for k, suffix in form.results)
     # A scaled dot prints its operands' types in another order; its elements are attributes.

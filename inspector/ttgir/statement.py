@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 
 from ..model import TtgirType
-from .attrs import UNKNOWN_TYPE, Context, parse_dict, parse_type
+from .attrs import UNKNOWN_TYPE, FileContext, parse_dict, parse_type
 from .custom_form import CustomFormReader, read_properties, read_types
 from .drafts import OpDraft, OpRead
 from .lexer import MAX_DEPTH, Cursor
-from .lines import Form, Statement, number_of, number_of_type, numbered
+from .lines import Statement, StatementForm, number_of, number_of_type, numbered
 from .locs import Alias, parse_loc
 from .opforms import (
     FUNCTIONS,
@@ -23,7 +23,7 @@ from .opforms import (
     VISIBILITIES,
     in_own_order,
 )
-from .results import result_types
+from .result_types import result_types
 from .values import float_bits, unquote
 
 MAX_RESULTS = 4096
@@ -54,7 +54,7 @@ class StatementParser:
         "values",
     )
 
-    def __init__(self, cursor: Cursor, context: Context) -> None:
+    def __init__(self, cursor: Cursor, context: FileContext) -> None:
         self.cursor = cursor
         self.context = context
         self.drafts: list[OpRead] = []
@@ -62,8 +62,6 @@ class StatementParser:
         self.notes: list[str] = []
         self.line_statement_count = 0
         self._custom_form = CustomFormReader(cursor, context, self._region)
-
-    # ------------------------------------------------------------------ operations
 
     def parse_op(self, parent: int | None, depth: int) -> None:
         """Reads one operation with its regions.
@@ -105,16 +103,8 @@ class StatementParser:
         self, statement: Statement, line: int, parent: int | None, depth: int
     ) -> None:
         """Adds an operation that is one token: its form, with the line's names and types."""
-        values, forms = self.values, self.context.forms
-        form = forms.get(statement.form)
-        if form is None:
-            names_alias = "#" in statement.form or "!" in statement.form
-            form = (
-                _read_form(statement.form, self.context)
-                if names_alias
-                else read_form(statement.form)
-            )
-            forms[statement.form] = form
+        values = self.values
+        form = self.context.forms.get(statement.form) or self._new_form(statement.form)
         self.cursor.i += 1
         self.line_statement_count += 1
         names = statement.names
@@ -126,10 +116,7 @@ class StatementParser:
         attributes = form.attributes
         types: tuple[TtgirType, ...] = ()
         if results:
-            printed = [line_types[t] if isinstance(t, int) else t for t in form.printed]
-            arrow = None
-            if form.arrow is not None:
-                arrow = [line_types[t] if isinstance(t, int) else t for t in form.arrow]
+            printed, arrow = form.types(line_types)
             types = result_types(form.name, len(results), printed, arrow, self.context)
             values.update(zip(results, types, strict=True))
             if form.name == "arith.constant" and "value" in attributes:
@@ -149,6 +136,13 @@ class StatementParser:
                 Alias(statement.loc),
             )
         )
+
+    def _new_form(self, text: str) -> StatementForm:
+        """Reads a form of statement at its first use in the file."""
+        names_alias = "#" in text or "!" in text
+        form = _read_form(text, self.context) if names_alias else read_form(text)
+        self.context.forms[text] = form
+        return form
 
     def _results(self) -> list[str]:
         """The names before `=`, if there are any: `%a, %b:2 =` gives `%a`, `%b#0`, `%b#1`."""
@@ -213,8 +207,6 @@ class StatementParser:
         if len(values) > len(names):
             draft.attributes.setdefault("inline", tuple(values[len(names) :]))
 
-    # ------------------------------------------------------------------ generic form
-
     def _generic(self, draft: OpDraft, index: int) -> None:
         """Reads `(operands) [successors] <{properties}> ({regions}) {attributes} : types loc(...)`.
 
@@ -247,8 +239,6 @@ class StatementParser:
             read_types(cursor, self.context, draft, draft.printed)
         if cursor.peek().startswith("loc"):
             draft.loc = parse_loc(cursor)
-
-    # ------------------------------------------------------------------ regions
 
     def _region(self, draft: OpDraft, index: int) -> None:
         """Reads `{...}`: blocks of operations; the arguments read before are its first block's.
@@ -299,7 +289,7 @@ class StatementParser:
 
 
 @functools.lru_cache(4096)
-def read_form(form: str) -> Form:
+def read_form(form: str) -> StatementForm:
     """Reads a form of statement (see `lines.Statement`) that names no alias of the file.
 
     Its meaning is the same in every file, so it is read once per process.
@@ -307,10 +297,10 @@ def read_form(form: str) -> Form:
     Raises:
         KinspectError: it is no operation, or one line does not hold all of it.
     """
-    return _read_form(form, Context(""))
+    return _read_form(form, FileContext(""))
 
 
-def _read_form(form: str, context: Context) -> Form:
+def _read_form(form: str, context: FileContext) -> StatementForm:
     """Reads a form with numbers in place of its names and types."""
     cursor = Cursor(numbered(form), context.name)
     reader = StatementParser(cursor, context)
@@ -327,7 +317,7 @@ def _read_form(form: str, context: Context) -> Form:
     regular = type_numbers == list(range(form.count("~"))) and not draft.block_args
     if cursor.peek() or len(reader.drafts) > 1 or draft.entries or not regular:
         cursor.fail("more to it than one line tells")
-    return Form(
+    return StatementForm(
         draft.name,
         [number_of(name) for name in draft.results],
         [number_of(name)[0] for name in draft.operands],

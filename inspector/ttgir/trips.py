@@ -1,4 +1,4 @@
-"""Ways of loaded values to the dots: their trips through LDS, and the iteration they arrive in.
+"""Ways of loaded values to the dots, and their trips through LDS.
 
 A *trip* is a write to LDS and the read back: `local_alloc` or `local_store` with its `local_load`,
 a copy from memory to LDS with its `local_load`, or a `convert_layout` that goes through LDS. One
@@ -14,22 +14,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ..model import TtgirOp
-from .conversions import CONVERSIONS, Movements
-from .flow import UNKNOWN, Flow
+from .conversions import layout_name, tile_bytes
+from .flow import UNKNOWN, DataFlow
+from .movements import CONVERSIONS, Movements
 from .queries import (
     DOTS,
-    INDEXED_VIEWS,
-    LOADS,
     LOADS_TO_LDS,
     LOCAL_ALLOCATIONS,
     LOCAL_LOAD,
     LOCAL_STORE,
+    REGISTER_LOADS,
     VIEWS,
     in_dialects,
     is_tile,
 )
+from .unpipelined import same_iteration
 
-_REGISTER_LOADS = LOADS - LOADS_TO_LDS
 _ELEMENTWISE = (
     "arith.",
     "math.",
@@ -96,16 +96,16 @@ _State = Mapping[int, _Steps]
 _NOTHING: _State = {}
 
 
-def staging(flow: Flow, movements: Movements) -> Staging:
+def staging(flow: DataFlow, movements: Movements) -> Staging:
     """Follow every loaded value to the dots.
 
     Args:
         flow: the module's values.
-        movements: `conversions.movements` of the same.
+        movements: the movements of its conversions.
     """
     if not any(op.name in DOTS for op in flow.module.ops):
         return Staging((), (), (), (), (), ())
-    walk = _Walk(flow, movements)
+    walk = _TripWalk(flow, movements)
     walk.run()
     walk.run()  # again, now that the values that loops carry are known
     ops = flow.module.ops
@@ -125,14 +125,14 @@ def staging(flow: Flow, movements: Movements) -> Staging:
     return Staging(
         ways,
         in_file_order(feeding),
-        in_file_order(_same_iteration(flow) & feeding),
+        in_file_order(same_iteration(flow) & feeding),
         in_file_order(walk.stored_unchanged & feeding),
         in_file_order(index for index in feeding if ops[index].name in LOADS_TO_LDS),
         in_file_order(index for index in walk.computed_reads if flow.in_dot_loop(ops[index])),
     )
 
 
-class _Walk:
+class _TripWalk:
     """A pass over the operations that tracks for each value the loads it is computed from."""
 
     __slots__ = (
@@ -152,7 +152,7 @@ class _Walk:
         "ways",
     )
 
-    def __init__(self, flow: Flow, movements: Movements) -> None:
+    def __init__(self, flow: DataFlow, movements: Movements) -> None:
         count = len(flow.maker)
         self.flow = flow
         self.movements = movements
@@ -222,7 +222,7 @@ class _Walk:
                 self._note_stored(operands[0], self._roots(operands[1]))
         elif not results:
             return
-        elif name in _REGISTER_LOADS:
+        elif name in REGISTER_LOADS:
             self.states[results[0]] = {op.index: ()}
             self.in_shape.add(results[0])
             self.loaded.add(results[0])
@@ -349,54 +349,49 @@ def _merged(states: Sequence[_State]) -> _State:
     return merged
 
 
-def _same_iteration(flow: Flow) -> set[int]:
-    """Loads in loops with dots whose value reaches a dot of the same iteration.
+def repeated_trips(flow: DataFlow, staging: Staging) -> tuple[Way, ...]:
+    """The ways with more than one trip, one for each load of the source, the worst first.
 
-    Carried values are left out, and so are loops around others with dots, which Triton does not
-    pipeline. A buffer in LDS counts where the same part of it was written earlier in the loop's
-    body.
+    Only trips of tiles count (rows and columns are small beside them), and only those inside of
+    loops where the dot is in one. Copies of a load that pipelining makes have the same position.
     """
-    outer: set[int | None] = {None}
-    for index in flow.dot_loops:
-        enclosing = flow.loop[index]
-        while enclosing is not None:
-            outer.add(enclosing)
-            enclosing = flow.loop[enclosing]
-    loads: dict[int, frozenset[int]] = {}
-    stored_loads: dict[tuple[object, ...], frozenset[int]] = {}
-    reaching: set[int] = set()
-    no_loads: frozenset[int] = frozenset()
-
-    def location(value: int) -> tuple[object, ...]:
-        op = flow.op(value)
-        if op is None or op.name not in VIEWS:
-            return (value,)
-        inner = location(flow.operands[op.index][0])
-        return (*inner, *flow.operands[op.index][1:]) if op.name in INDEXED_VIEWS else inner
-
-    for op in flow.module.ops:
-        if not flow.in_dot_loop(op) or flow.loop[op.index] in outer:
+    worst: dict[object, Way] = {}
+    for way in staging.ways:
+        if flow.loop[way.dot.index] is None:
+            if flow.dot_loops:  # a peeled copy of a dot in a loop
+                continue
+            trips = way.trips
+        else:
+            trips = tuple(pair for pair in way.trips if flow.loop[pair[1].index] is not None)
+        trips = tuple(pair for pair in trips if is_tile(pair[1]))
+        if len(trips) < 2:
             continue
-        operands, results = flow.operands[op.index], flow.results[op.index]
-        sources = no_loads.union(*(loads.get(v, no_loads) for v in operands))
-        if op.name in DOTS:
-            sources = no_loads.union(
-                *(loads.get(v, no_loads) for k, v in enumerate(operands) if k != 2)
-            )
-            reaching |= sources
-            continue
-        if op.name in LOADS_TO_LDS:
-            for value, operand_type in zip(operands, op.operand_types, strict=True):
-                if operand_type.kind == "memdesc":
-                    stored_loads[location(value)] = frozenset((op.index,))
-        elif op.name in LOCAL_STORE and len(operands) > 1:
-            stored_loads[location(operands[1])] = loads.get(operands[0], no_loads)
-        elif op.name in LOCAL_LOAD:
-            sources = loads.get(operands[0], no_loads) | stored_loads.get(
-                location(operands[0]), no_loads
-            )
-        elif op.name in _REGISTER_LOADS:
-            sources = frozenset((op.index,))
-        if sources:
-            loads.update(dict.fromkeys(results, sources))
-    return reaching
+        key = way.load.loc if way.load.loc is not None else way.load.index
+        worst_way = worst.get(key)
+        if worst_way is None or len(trips) > len(worst_way.trips):
+            worst[key] = Way(way.load, way.dot, trips)
+    return tuple(sorted(worst.values(), key=_cost, reverse=True))
+
+
+def _cost(way: Way) -> tuple[int, int]:
+    results = way.load.result_types
+    return len(way.trips), (tile_bytes(results[0]) or 0) if results else 0
+
+
+def way_in_words(way: Way) -> str:
+    """A way in one line: `tt.load → convert_layout #blocked→#linear → local_alloc/local_load`."""
+    parts = [way.load.name]
+    for write, lds_read in way.trips:
+        if write is lds_read:
+            source = layout_name(write.operand_types[0].layout)
+            target = layout_name(write.result_types[0].layout)
+            parts.append(f"{_short(write)} {source}→{target}")
+        elif write.index == way.load.index:  # a copy straight to LDS: the load is the write
+            parts.append(_short(lds_read))
+        else:
+            parts.append(f"{_short(write)}/{_short(lds_read)}")
+    return " → ".join((*parts, way.dot.name))
+
+
+def _short(op: TtgirOp) -> str:
+    return op.name.partition(".")[2]

@@ -14,7 +14,7 @@ from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
-from kinspect.tui.session import Progress
+from kinspect.tui.session import RunProgress
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
@@ -78,7 +78,7 @@ def opened(report: Report) -> Make:
             for index, kernel in enumerate(shown.kernels):
                 app.session.take(Reported((index, 0), kernel))
             app.session.errors.extend(shown.errors)
-            app.session.progress = Progress(len(shown.kernels), 0, len(shown.kernels))
+            app.session.progress = RunProgress(len(shown.kernels), 0, len(shown.kernels))
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             yield pilot

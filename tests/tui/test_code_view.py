@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kinspect.tui.screens.kernel.find import Search, step
 from kinspect.tui.themes import THEMES
 from kinspect.tui.widgets.code import CodeView, Text
-from kinspect.tui.widgets.code_text import Rows
+from kinspect.tui.widgets.code_text import VisibleRows
 from kinspect.tui.widgets.styled import _changed_rows, _thumb
 from rich.segment import Segment, Segments
 from textual.app import App, ComposeResult
@@ -60,7 +60,7 @@ async def test_folds_that_come_later_move_nothing_under_the_eyes(cursor: int) ->
         view.show(Text(LINES), cursor)
         await pilot.pause()
         before = place(view, f"line {cursor} ")
-        view.know_folds(FOLDS, FOLDS)
+        view.update_folds(FOLDS, FOLDS)
         await pilot.pause()
         assert view.cursor == cursor
         # What is folded away above the cursor may leave too little to stand above it.
@@ -71,7 +71,7 @@ async def test_folds_that_come_later_move_nothing_under_the_eyes(cursor: int) ->
             assert len(view.folded) == len(FOLDS)
         else:  # a fold that would hide the cursor stays open
             assert view.folded == set(FOLDS) - {cursor - cursor % 10}
-        view.know_folds(FOLDS, FOLDS)
+        view.update_folds(FOLDS, FOLDS)
         assert view.cursor == cursor
 
 
@@ -83,7 +83,7 @@ async def test_what_was_opened_is_not_closed_by_folds_that_come_later() -> None:
         view.show(Text(LINES, folds=early), folded=early)
         await pilot.press("space")
         assert view.folded == set(early) - {0}
-        view.know_folds(FOLDS, FOLDS)
+        view.update_folds(FOLDS, FOLDS)
         assert view.folded == set(FOLDS) - {0}
 
 
@@ -188,7 +188,7 @@ def test_only_rows_of_a_scrollbar_that_stay_alike_are_left_alone(
 @given(st.data())
 def test_the_fold_of_a_line_is_the_innermost(data: st.DataObject) -> None:
     folds = {0: 40, 3: 9, 5: 7, 12: 30, 13: 14, 20: 29, 50: 52}
-    rows = Rows(60, folds)
+    rows = VisibleRows(60, folds)
     line = data.draw(st.integers(0, 59))
     around = [start for start, last in folds.items() if start <= line <= last]
     assert rows.fold_of(line) == (max(around) if around else None)

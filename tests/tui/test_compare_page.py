@@ -10,12 +10,11 @@ from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.pages import page_class
-from kinspect.tui.screens.compare import both, child
-from kinspect.tui.screens.compare.both import compared
+from kinspect.tui.screens.compare import comparison
 from kinspect.tui.screens.compare.chooser import Chooser
 from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.compare.views import SideBySide
-from kinspect.tui.widgets.filtering import RowList
+from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from textual.widgets import ContentSwitcher
 from tui_screens import SIZES, snapshot, text_of
@@ -115,7 +114,7 @@ async def test_brackets_go_from_difference_to_difference_and_x_swaps(
         shown = await settled(pilot)
         assert isinstance(pilot.app.screen, ComparePage)
         assert "before.s → after.s" in shown
-        places = compared(*pair.kernels).code.differences
+        places = comparison.comparison_of(*pair.kernels).code.differences
         assert len(places) == 3  # the load, the spill, its reload
         assert cursors(pilot) == (places[0], places[0])
         await pressed(pilot, "right_square_bracket")
@@ -247,13 +246,13 @@ async def test_what_goes_wrong_is_a_line_on_the_page(
         raise ValueError("on purpose")
 
     # Code that has gone leaves the figures.
-    monkeypatch.setattr(both, "assembly_of", lambda report: None)
+    monkeypatch.setattr(comparison, "assembly_of", lambda report: None)
     async with opened((120, 40), "compare", of=pair) as pilot:
         shown = await pressed(pilot, "enter", "j", "enter")
         assert shown.count("the code is not at hand") == 3
         assert "the code is not at hand: compared by figures alone" in shown
         assert "1 → 0 loads from scratch" in shown
-        monkeypatch.setattr(child, "compared", fails)
+        monkeypatch.setattr(comparison, "comparison_of", fails)
         shown = await pressed(pilot, "x")
         assert "they cannot be compared: internal error: ValueError: on purpose" in shown
         await pressed(pilot, "right_square_bracket", "v", "o", "c")
@@ -287,17 +286,17 @@ def test_big_kernels_are_compared_in_another_process(
     pair: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The screen does not wait for it, and what comes of it is the same."""
-    known = compared(*pair.kernels)
+    known = comparison.comparison_of(*pair.kernels)
 
     def here(*args: object) -> None:
         raise AssertionError("in the process of the UI")
 
-    monkeypatch.setattr(child, "compared", here)
-    monkeypatch.setattr(child, "CHILD_BYTES", 1)
-    found = child.compared_in_child(*pair.kernels, lambda: False)
+    monkeypatch.setattr(comparison, "comparison_of", here)
+    monkeypatch.setattr(comparison, "CHILD_BYTES", 1)
+    found = comparison.compared_in_child(*pair.kernels, lambda: False)
     assert found == known
-    assert child.compared_in_child(*pair.kernels, lambda: True) == (
+    assert comparison.compared_in_child(*pair.kernels, lambda: True) == (
         "the process that compares has ended; choose them again"
     )
-    monkeypatch.setattr(child, "CHILD_BYTES", 1 << 30)
-    assert "AssertionError" in str(child.compared_in_child(*pair.kernels, lambda: False))
+    monkeypatch.setattr(comparison, "CHILD_BYTES", 1 << 30)
+    assert "AssertionError" in str(comparison.compared_in_child(*pair.kernels, lambda: False))

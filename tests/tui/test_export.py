@@ -44,7 +44,7 @@ async def entered(pilot: Any) -> str:
     await pilot.pause()
     if not isinstance(pilot.app.screen, ExportScreen):
         return ""
-    said = str(pilot.app.screen.query_one("#says", Static).content)
+    said = str(pilot.app.screen.query_one("#message", Static).content)
     frame = pilot.app.screen.query_one("ExportScreen > Vertical").region
     rows = [row[frame.x : frame.right] for row in text_of(pilot.app).splitlines()]
     shown = re.sub(r"[│\s]", "", "".join(rows))

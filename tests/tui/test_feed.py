@@ -16,7 +16,7 @@ from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.events import Captured, Compiled, Event, Failed, Reported
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.feed import Ended, Feed
+from kinspect.tui.feed import Feed, RunEnded
 from tui_kernels import descendants
 
 DATA = Path(__file__).parent.parent / "data"
@@ -36,11 +36,11 @@ def until(
 def all_of(feed: Feed) -> list[Event]:
     """Everything that a feed brings, to its end."""
     events: list[Event] = []
-    ended: list[Ended] = []
+    ended: list[RunEnded] = []
 
     def over() -> bool:
         for event in feed.new_events():
-            if isinstance(event, Ended):
+            if isinstance(event, RunEnded):
                 ended.append(event)
             else:
                 events.append(event)

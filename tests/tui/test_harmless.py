@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.model import ErrorRecord, Report
-from kinspect.tui.screens.kernel.explain import ExplainScreen
+from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import text_of

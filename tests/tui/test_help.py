@@ -8,7 +8,7 @@ import pytest
 from kinspect.inspector.model import Report
 from kinspect.tui.page_table import PAGES
 from kinspect.tui.pages import Page
-from kinspect.tui.screens.help import HelpScreen, Row, groups_of, page_of
+from kinspect.tui.screens.help import HelpScreen, KeyHelp, groups_of, help_text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -52,7 +52,7 @@ async def test_keys_are_grouped_by_where_they_work(opened: Any) -> None:
         groups = {group.title: group.rows for group in groups_of(pilot.app.screen)}
     assert list(groups) == ["This screen", "In a field", "In a table", "Everywhere"]
     # A field's own keys, and not how one edits a text anywhere.
-    assert groups["In a field"] == (Row(("f7",), "Do what fields do not"),)
+    assert groups["In a field"] == (KeyHelp(("f7",), "Do what fields do not"),)
     told = {row.description: row.keys for row in groups["This screen"]}
     assert told == {
         "Do a strange thing": ("x", "^x"),
@@ -78,7 +78,7 @@ async def test_the_help_of_a_page_has_all_its_keys(opened: Any, report: Report, 
             for binding in Binding.make_bindings(type(page).BINDINGS)
             if not binding.system
         }
-        whole = page_of(groups_of(page), page.HELP, 500).plain
+        whole = help_text(groups_of(page), page.HELP, 500).plain
         assert {words for words in declared if words} <= set(_told(whole))
         words = " ".join(page.HELP.split())
         assert words[:60] in " ".join(whole.split())

@@ -14,11 +14,11 @@ from kinspect.inspector.explain.plot import MARKS, Chart, Series, Tick
 from kinspect.inspector.model import Report
 from kinspect.tui.app import Opening
 from kinspect.tui.pages import page_class
-from kinspect.tui.screens.history.choose import MetricScreen, RunScreen
-from kinspect.tui.screens.history.data import history_at, look, number, overview
+from kinspect.tui.screens.history.dialogues import MetricScreen, RunScreen
 from kinspect.tui.screens.history.page import HistoryPage
-from kinspect.tui.screens.history.plot import RunPlot, drawn, legend, picture, scale_of
-from kinspect.tui.widgets.filtering import RowList
+from kinspect.tui.screens.history.queries import history_at, kernel_history, number, overview
+from kinspect.tui.screens.history.run_plot import RunPlot, drawn, legend, picture, scale_of
+from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from test_history import BENCH
 from textual.geometry import Size
@@ -258,12 +258,12 @@ def test_what_there_is(folder: Path) -> None:
     found = overview(history_at(folder))
     assert found.runs == 5
     assert found.first == "2026-01-01T10:30:00+00:00"
-    seen = look(history_at(folder), "attend", None, None)
+    seen = kernel_history(history_at(folder), "attend", None, None)
     assert seen.targets == ("gfx90a", "gfx950")
-    assert [figure.name for figure in seen.figures][:2] == ["vgpr_count", "vgpr_allocated"]
-    assert seen.figures[0].unit == "registers"
-    assert seen.figures[0].about
-    assert {f.name for f in seen.figures} >= {"findings.error", "hot_loops.count.mfma"}
+    assert [figure.name for figure in seen.metrics][:2] == ["vgpr_count", "vgpr_allocated"]
+    assert seen.metrics[0].unit == "registers"
+    assert seen.metrics[0].about
+    assert {f.name for f in seen.metrics} >= {"findings.error", "hot_loops.count.mfma"}
 
 
 def chart(*values: tuple[float | None, ...]) -> Chart:

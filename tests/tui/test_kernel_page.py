@@ -13,9 +13,9 @@ import pytest
 from kinspect.inspector.model import Artifact, Assumption, KernelReport, Report, SourceLoc, Variant
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
+from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import EACH_SIZE, snapshot, text_of
@@ -312,7 +312,7 @@ async def test_uses_of_a_register(page_of: Open) -> None:
         await pilot.press("u")
         assert re.search(r"v\[\d+:\d+\]: \d+ lines write it, \d+ read it", text_of(pilot.app))
         first, last = map(int, re.findall(r"v\[(\d+):(\d+)\]", lines[at])[0])
-        found = page.marks.found
+        found = page.marks.occurrences
         assert found is not None
         for number in found.lines:
             named = {
@@ -323,15 +323,15 @@ async def test_uses_of_a_register(page_of: Open) -> None:
             assert named & set(range(first, last + 1)), lines[number]
             assert found.hits(number)
         await pilot.press("u")
-        assert page.marks.found is not None
-        assert page.marks.found.what != found.what  # the next register of the line
+        assert page.marks.occurrences is not None
+        assert page.marks.occurrences.what != found.what  # the next register of the line
         await pilot.press("N")
-        assert code.cursor in page.marks.found.lines
+        assert code.cursor in page.marks.occurrences.lines
         assert code.cursor != at
         await pilot.press("P")
         assert code.cursor == at
         await pilot.press("escape")
-        assert page.marks.found is None
+        assert page.marks.occurrences is None
         assert pilot.app.screen is page
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.pipeline.events import Reported
-from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.find import Search, Trail, place, step
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
-from kinspect.tui.widgets.code_text import Rows, Text, merged
+from kinspect.tui.screens.text_dialogues import ExplainScreen
+from kinspect.tui.widgets.code_text import Text, VisibleRows, merged
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import text_of
@@ -229,11 +229,11 @@ def test_rows_after_any_folding_are_those_of_a_new_layout() -> None:
     """One fold more or less is cut in place; it must come to the same as all anew."""
     chosen = random.Random(1)
     folds = {2: 9, 4: 6, 12: 13, 13: 20, 30: 39, 31: 35, 36: 38}
-    rows = Rows(40, folds, [4])
+    rows = VisibleRows(40, folds, [4])
     for _ in range(300):
         start = chosen.choice(list(folds))
         rows.fold([start], start not in rows.folded)
-        fresh = Rows(40, folds, rows.folded)
+        fresh = VisibleRows(40, folds, rows.folded)
         assert [rows.line_at(n) for n in range(len(rows))] == [
             fresh.line_at(n) for n in range(len(fresh))
         ]

@@ -20,12 +20,13 @@ from kinspect.inspector.model import (
 )
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.profile.placing.loop_costs import source_costs, with_lines
+from kinspect.inspector.profile.placing.loop_costs import with_lines
+from kinspect.inspector.profile.placing.static_costs import source_costs
 from kinspect.tui.app import KinspectApp, Opening
-from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.page import NOT_MEASURED, KernelPage
-from kinspect.tui.screens.kernel.text import WIDTH, cell
+from kinspect.tui.screens.kernel.pane_text import WIDTH, cell
 from kinspect.tui.screens.profile.page import ProfilePage
+from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import EACH_SIZE, snapshot, text_of

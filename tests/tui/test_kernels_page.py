@@ -13,10 +13,10 @@ from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.screens.kernels.columns import COLUMNS, DEFAULT
-from kinspect.tui.screens.kernels.detail import FailureScreen
 from kinspect.tui.screens.kernels.menu import ColumnsMenu
 from kinspect.tui.screens.kernels.page import KernelsPage
-from kinspect.tui.session import Progress
+from kinspect.tui.screens.text_dialogues import FailureScreen
+from kinspect.tui.session import RunProgress
 from kinspect.tui.state import State
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
@@ -165,7 +165,7 @@ async def test_it_fills_while_the_run_goes_on(opened: Make, filled: Report) -> N
     empty = replace(filled, kernels=(), errors=())
     async with opened(size=(120, 40), of=empty) as pilot:
         session = pilot.app.session
-        session.progress = Progress(running=True)
+        session.progress = RunProgress(running=True)
         session.revision += 1
         await until(pilot, lambda: text_of(pilot.app).count("capturing …") == 2)
         configs = [k for k in filled.kernels if k.variant is not None]
@@ -264,7 +264,7 @@ async def test_the_filter_follows_every_key(opened: Make, filled: Report) -> Non
         assert "2 of 9" in text_of(pilot.app)
         await pilot.press("escape")
         assert len(labels(pilot)) == 4
-        assert page_of(pilot).listing.text == ""
+        assert page_of(pilot).listing.filter_text == ""
 
 
 async def test_numbers_are_typed_into_the_filter(opened: Make, filled: Report) -> None:
@@ -286,9 +286,9 @@ async def test_down_leaves_the_filter(opened: Make, filled: Report) -> None:
     async with opened(of=filled) as pilot:
         await pilot.press("slash", *"matmul", "down")
         assert pilot.app.focused is page_of(pilot).query_one(Table)
-        assert page_of(pilot).listing.text == "matmul"
+        assert page_of(pilot).listing.filter_text == "matmul"
         await pilot.press("slash", "escape")
-        assert page_of(pilot).listing.text == ""
+        assert page_of(pilot).listing.filter_text == ""
 
 
 # --------------------------------------------------------------------------- columns
@@ -327,7 +327,8 @@ async def test_a_wide_terminal_shows_more_columns(opened: Make, filled: Report) 
         await pilot.press("o", "escape")  # nothing was chosen: it may go by the width again
         assert pilot.app.state.columns == []
         await pilot.resize_terminal(100, 40)
-        assert tuple(c.name for c in page_of(pilot).listing.columns) == DEFAULT
+        listing = page_of(pilot).listing
+        await until(pilot, lambda: tuple(column.name for column in listing.columns) == DEFAULT)
 
 
 async def test_columns_that_do_not_fit_are_scrolled_to(opened: Make, filled: Report) -> None:

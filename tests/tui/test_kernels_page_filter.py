@@ -11,9 +11,10 @@ import pytest
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernels.columns import COLUMNS
-from kinspect.tui.screens.kernels.filter import FilterError, Sets, parse
+from kinspect.tui.screens.kernels.filter import FilterError, KernelSets, parse
+from kinspect.tui.screens.kernels.leaves import Leaf, Leaves
 from kinspect.tui.screens.kernels.page import KernelsPage
-from kinspect.tui.screens.kernels.rows import Leaf, Leaves, is_descending, ordered, tree
+from kinspect.tui.screens.kernels.tree import is_descending, ordered, tree
 from kinspect.tui.session import Session
 from msgspec.structs import replace
 from textual.pilot import Pilot
@@ -94,14 +95,14 @@ BROKEN, TORN = "matmul[BM=256, num_warps=8] on gfx942", "/src/torn.s"
 )
 def test_what_is_found(leaves: list[Leaf], text: str, found: set[str]) -> None:
     by_name = {name(leaf): leaf.key for leaf in leaves}
-    sets = Sets(frozenset({by_name[CALLS]}), frozenset({by_name[SMALL_64]}))
+    sets = KernelSets(frozenset({by_name[CALLS]}), frozenset({by_name[SMALL_64]}))
     test = parse(text, sets)
     assert {name(leaf) for leaf in leaves if test(leaf)} == found
 
 
 @pytest.mark.parametrize("text", ["", " ", "vgpr>", "is:ma", "BM=", "sev:", "-", "!", '"', "x:y:z"])
 def test_what_is_still_being_typed_is_no_fault(leaves: list[Leaf], text: str) -> None:
-    test = parse(text, Sets())
+    test = parse(text, KernelSets())
     assert [test(leaf) for leaf in leaves]
 
 
@@ -115,7 +116,7 @@ def test_what_is_still_being_typed_is_no_fault(leaves: list[Leaf], text: str) ->
 )
 def test_what_means_nothing_is_said(text: str, why: str) -> None:
     with pytest.raises(FilterError) as raised:
-        parse(text, Sets())
+        parse(text, KernelSets())
     assert str(raised.value) == why
 
 
@@ -175,7 +176,7 @@ async def test_two_thousand_kernels_filter_in_100_ms(opened: Make, large: Report
             ("occ<=2 -BM=16", 250),
             ("", 2000),
         ):
-            page.listing.text = text
+            page.listing.filter_text = text
             started = time.process_time()  # others may be at work on this machine
             page.rebuild()
             took = time.process_time() - started

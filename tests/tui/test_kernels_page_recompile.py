@@ -19,7 +19,13 @@ from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.recompile_child import Recompile
-from kinspect.tui.recompiling import Setting, changes, compiler_for, recompiled, settings_of_kernel
+from kinspect.tui.recompiling import (
+    KernelSetting,
+    changes,
+    compiler_for,
+    recompiled,
+    settings_of_kernel,
+)
 from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.screens.recompile import RecompileScreen
@@ -45,13 +51,13 @@ def compiled(report: Report) -> KernelReport:
 
 def test_settings_are_options_and_constexprs(compiled: KernelReport) -> None:
     assert settings_of_kernel(compiled) == [
-        Setting("num_warps", 4, False),
-        Setting("num_stages", None, False),
-        Setting("waves_per_eu", 0, False),
-        Setting("matrix_instr_nonkdim", 0, False),
-        Setting("BM", 64, True),
-        Setting("EVEN", True, True),
-        Setting("ACT", "relu", True),
+        KernelSetting("num_warps", 4, False),
+        KernelSetting("num_stages", None, False),
+        KernelSetting("waves_per_eu", 0, False),
+        KernelSetting("matrix_instr_nonkdim", 0, False),
+        KernelSetting("BM", 64, True),
+        KernelSetting("EVEN", True, True),
+        KernelSetting("ACT", "relu", True),
     ]
 
 
@@ -61,7 +67,9 @@ def test_an_option_that_is_a_parameter_is_a_constexpr(compiled: KernelReport) ->
     constexprs = {"num_warps": 4}
     variant = replace(compiled.variant, signature=signature, constexprs=constexprs)
     settings = settings_of_kernel(replace(compiled, variant=variant))
-    assert [one for one in settings if one.name == "num_warps"] == [Setting("num_warps", 4, True)]
+    assert [one for one in settings if one.name == "num_warps"] == [
+        KernelSetting("num_warps", 4, True)
+    ]
 
 
 def test_what_was_only_read_has_nothing_to_change(report: Report) -> None:

@@ -13,11 +13,18 @@ from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.occupancy import words
-from kinspect.tui.screens.occupancy.fields import FIELDS, Query, fields_of, parsed
-from kinspect.tui.screens.occupancy.page import Figure, OccupancyPage
-from kinspect.tui.screens.passes.choose import KernelChooser
-from kinspect.tui.widgets.plot import StepPlot, Steps
+from kinspect.tui.screens.kernel_chooser import KernelChooser
+from kinspect.tui.screens.occupancy.answer import answer_lines, why_two
+from kinspect.tui.screens.occupancy.curves import curves
+from kinspect.tui.screens.occupancy.fields import (
+    FIELDS,
+    Query,
+    fields_after_step,
+    fields_of,
+    parsed,
+)
+from kinspect.tui.screens.occupancy.page import FigureInput, OccupancyPage
+from kinspect.tui.widgets.step_plot import StepFunction, StepPlot
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
@@ -42,8 +49,8 @@ def page(pilot: Pilot[Any]) -> OccupancyPage:
     return found
 
 
-def field(pilot: Pilot[Any], name: str) -> Figure:
-    return page(pilot).query_one(f"#{name}", Figure)
+def field(pilot: Pilot[Any], name: str) -> FigureInput:
+    return page(pilot).query_one(f"#{name}", FigureInput)
 
 
 def beside(pilot: Pilot[Any], name: str) -> str:
@@ -56,10 +63,10 @@ def wrong(pilot: Pilot[Any]) -> set[str]:
 
 
 def said(pilot: Pilot[Any]) -> str:
-    return str(page(pilot).query_one("#said", Static).render())
+    return str(page(pilot).query_one("#answer", Static).render())
 
 
-def plotted(pilot: Pilot[Any], name: str) -> Steps:
+def plotted(pilot: Pilot[Any], name: str) -> StepFunction:
     return page(pilot).query_one(f"#over-{name}", StepPlot)._steps
 
 
@@ -135,7 +142,7 @@ async def test_everything_follows_what_is_typed(opened: Any, report: Report) -> 
         field(pilot, "vgprs").focus()
         await pilot.press("end", "backspace", "backspace", *"132")
         await pilot.press("tab", "end", "backspace", "8")
-        await put(pilot, sgprs="", lds=32768, waves=8, wave_size="", asked=200)
+        await put(pilot, sgprs="", lds=32768, waves=8, wave_size="", requested=200)
         demand = Demand(132, 8, None, 32768, 8, vgprs_requested=200)
         found = occupancy(machines.load("gfx942"), demand)
         assert found.waves_per_eu == 2
@@ -148,7 +155,7 @@ async def test_everything_follows_what_is_typed(opened: Any, report: Report) -> 
         text = text_of(pilot.app)
         (now,) = (line for line in text.splitlines() if "◀ now" in line)
         assert now.split()[:2] == ["2", "1"]
-        await put(pilot, arch="gfx1100", agprs="", asked="")
+        await put(pilot, arch="gfx1100", agprs="", requested="")
         assert "WGP" in said(pilot)
         assert plotted(pilot, "vgprs").max_y == 16
 
@@ -363,19 +370,19 @@ def test_a_kernels_own_figures_give_its_own_occupancy(report: Report) -> None:
     for kernel in report.kernels:
         asked, bad = parsed(fields_of(kernel), kernel)
         assert asked is not None, (kernel.name, bad)
-        found = words.work_out(asked)
+        found = asked.occupancy()
         for name in ("waves_per_eu", "workgroups_per_cu", "limiter", "by_vgpr", "by_sgpr"):
             assert getattr(found, name) == kernel.metrics[f"occupancy.{name}"].value, kernel.name
         if kernel.metrics["occupancy.waves_per_eu"].origin == "derived":
-            (_, first), *_ = words.words(asked, found)
-            assert first == occupancy_lines(kernel)[0]
+            first, *_ = answer_lines(asked, found)
+            assert first.text == occupancy_lines(kernel)[0]
 
 
 @pytest.mark.parametrize(("arch", "demand"), ASKED)
 def test_curves_are_the_figure_of_every_point(arch: str, demand: Demand) -> None:
     machine = machines.load(arch)
     asked = Query(machine, demand)
-    by_vgprs, by_lds = words.curves(asked, words.work_out(asked))
+    by_vgprs, by_lds = curves(asked, asked.occupancy())
     for vgprs in range(0, machine.vgpr_addressable + 1, 3):
         expected = occupancy(machine, replace(demand, vgprs=vgprs)).waves_per_eu
         assert by_vgprs.value_at(vgprs) == expected, vgprs
@@ -396,8 +403,8 @@ def test_curves_are_the_figure_of_every_point(arch: str, demand: Demand) -> None
 def test_a_step_of_two_resources_is_marked_in_both_plots() -> None:
     machine, demand = machines.load("gfx942"), Demand(132, 0, 30, 20000, 4)
     asked = Query(machine, demand)
-    found = words.work_out(asked)
-    by_vgprs, by_lds = words.curves(asked, found)
+    found = asked.occupancy()
+    by_vgprs, by_lds = curves(asked, found)
     assert (by_vgprs.needs, by_lds.needs) == ("less LDS", "less VGPRs")
     assert by_vgprs.step is not None
     assert by_lds.step is not None
@@ -426,8 +433,8 @@ def test_the_next_step_reaches_what_it_says() -> None:
             vgprs_requested=dice.choice((None, None, dice.randrange(0, 256))),
         )
         asked = Query(machine, demand)
-        found = words.work_out(asked)
-        changed = words.fields_after_step(asked, found)
+        found = asked.occupancy()
+        changed = fields_after_step(asked, found)
         assert bool(changed) == (found.next_step is not None), demand
         if found.next_step is None:
             continue
@@ -440,11 +447,11 @@ def test_the_next_step_reaches_what_it_says() -> None:
             "waves": str(demand.waves_per_workgroup),
             "wave_size": "",
             "mode": "",
-            "asked": "" if demand.vgprs_requested is None else str(demand.vgprs_requested),
+            "requested": "" if demand.vgprs_requested is None else str(demand.vgprs_requested),
         }
         after, bad = parsed({**values, **changed}, None)
         assert after is not None, bad
-        reached = words.work_out(after).waves_per_eu
+        reached = after.occupancy().waves_per_eu
         assert reached is not None
         assert reached >= found.next_step.gives, (demand, changed)
         taken += 1
@@ -455,13 +462,13 @@ def test_why_the_figures_differ_is_said_in_words() -> None:
     asked = Query(
         machines.load("gfx942"), Demand(132, 0, 30, 32768, 8, compiler_lds=0, lds_from="triton")
     )
-    found = words.work_out(asked)
+    found = asked.occupancy()
     assert found.compiler != found.waves_per_eu
-    lines = dict(words.words(asked, found))
+    lines = {line.label: line.text for line in answer_lines(asked, found)}
     assert lines["compiler"] == (
         f"{found.compiler} waves/EU: it sees neither Triton's LDS nor whole workgroups"
     )
-    assert "Triton" in words.why_two(found, asked)[1]
+    assert "Triton" in why_two(found, asked)[1]
 
 
 # ------------------------------------------------------------------ the plot

@@ -13,14 +13,15 @@ from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.passes import child as passes_child
-from kinspect.tui.screens.passes.child import PassText, change_of
-from kinspect.tui.screens.passes.choose import KernelChooser, Rows
-from kinspect.tui.screens.passes.data import Timeline, diff_text, levels, list_text
-from kinspect.tui.screens.passes.line import PassLine
+from kinspect.tui.screens.kernel_chooser import KernelChooser
+from kinspect.tui.screens.passes import reading
+from kinspect.tui.screens.passes.diff_view import DiffView, diff_text
 from kinspect.tui.screens.passes.page import PassesPage
-from kinspect.tui.screens.passes.views import DiffView, PassList
-from kinspect.tui.widgets.filtering import FilterLine
+from kinspect.tui.screens.passes.pass_line import PassLine
+from kinspect.tui.screens.passes.pass_list import PassList, list_text
+from kinspect.tui.screens.passes.reading import PassText, line_change
+from kinspect.tui.screens.passes.timeline import Timeline, levels
+from kinspect.tui.widgets.filtered_list import FilterLine, RowList
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import EACH_SIZE, snapshot, text_of
@@ -132,7 +133,7 @@ async def test_every_pass_is_listed_with_its_change(
             assert one.cli in line
             assert ("●" in line) == bool(one.changed)
             if one.changed:
-                change = change_of(diff(dump, one.index, one.index + 1))
+                change = line_change(diff(dump, one.index, one.index + 1))
                 assert f"+{change.added} −{change.removed}" in line
         changed = sum(bool(p.changed) for p in dump.passes)
         text = text_of(pilot.app)
@@ -253,7 +254,7 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, PassesPage)
         await pilot.press("s", *"cal")
-        rows = pilot.app.screen.query_one(Rows).shown
+        rows = pilot.app.screen.query_one(RowList).shown
         assert [line.split()[0] for line in rows.lines] == ["calls"]
         await pilot.press("enter")
         await until(pilot, lambda: "compiled code" in text_of(pilot.app))
@@ -327,7 +328,7 @@ async def test_a_dump_that_vanishes(
 async def test_a_big_dump_is_read_by_another_process(
     opened: Any, report: Report, path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes_child, "CHILD_BYTES", 0)
+    monkeypatch.setattr(reading, "CHILD_BYTES", 0)
     async with opened(page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
         await pilot.press("m", "n", "n")
@@ -335,34 +336,35 @@ async def test_a_big_dump_is_read_by_another_process(
 
 
 def test_a_process_that_is_given_up_is_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes_child, "CHILD_BYTES", 0)
+    monkeypatch.setattr(reading, "CHILD_BYTES", 0)
     started: list[Any] = []
-    popen = passes_child.subprocess.Popen
+    popen = reading.subprocess.Popen
 
     def noted(*args: Any, **kwargs: Any) -> Any:
         started.append(popen(*args, **kwargs))
         return started[-1]
 
-    monkeypatch.setattr(passes_child.subprocess, "Popen", noted)
-    assert list(passes_child.results_of(path, None, lambda: True)) == []
+    monkeypatch.setattr(reading.subprocess, "Popen", noted)
+    assert list(reading.results_from_child(path, None, lambda: True)) == []
     assert started[0].poll() is not None
 
 
 def test_both_ways_of_reading_agree(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = list(passes_child.results_of(path, None, lambda: False))
-    monkeypatch.setattr(passes_child, "CHILD_BYTES", 0)
-    assert list(passes_child.results_of(path, None, lambda: False)) == here
-    (one,) = passes_child.results_of(path, (3, 3), lambda: False)
-    assert one == ("text", ((3, 3), PassText(read_passes(path, changes=False).state(3))))
+    here = list(reading.results_from_child(path, None, lambda: False))
+    monkeypatch.setattr(reading, "CHILD_BYTES", 0)
+    assert list(reading.results_from_child(path, None, lambda: False)) == here
+    (one,) = reading.results_from_child(path, (3, 3), lambda: False)
+    state = read_passes(path, changes=False).state(3)
+    assert one == reading.SpanResult((3, 3), PassText(state))
 
 
 def test_a_text_that_nobody_reads_is_cut(
     path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = diff(dump, 43, 44).splitlines()
-    monkeypatch.setattr(passes_child, "MAX_CHARS", 5000)
-    made = passes_child.pass_text(dump, (43, 44))
-    assert made.change == change_of(diff(dump, 43, 44))
+    monkeypatch.setattr(reading, "MAX_CHARS", 5000)
+    made = reading.pass_text(dump, (43, 44))
+    assert made.change == line_change(diff(dump, 43, 44))
     *lines, last = made.text.splitlines()
     assert len(made.text) < 5100
     assert lines == whole[: len(lines)]
@@ -443,7 +445,7 @@ def test_spans_of_the_list_are_in_order(dump: PassDump) -> None:
     found = Timeline(dump)
     for one in dump.passes:
         if one.changed:
-            found.changes[one.index] = change_of(diff(dump, one.index, one.index + 1))
+            found.changes[one.index] = line_change(diff(dump, one.index, one.index + 1))
     for width in (30, 60, 90):
         text = list_text(found, [p.index for p in dump.passes], width, 3)
         for n, line in enumerate(text.lines):

@@ -13,16 +13,17 @@ import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Metric, Report
 from kinspect.inspector.pipeline.events import Profiled, Reported
 from kinspect.inspector.profile.placing.loop_costs import with_lines
-from kinspect.inspector.recording import Dispatches, KernelProfile, Match, Profile, TopKernel
+from kinspect.inspector.recording import Dispatches, KernelMatch, KernelProfile, Profile, TopKernel
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import page_class
+from kinspect.tui.screens.profile.columns import columns, ordered
 from kinspect.tui.screens.profile.dispatches import MAX_LISTED, dispatch_list
-from kinspect.tui.screens.profile.lines import columns, filtered, of_profile, ordered, point
 from kinspect.tui.screens.profile.lower import Lower
 from kinspect.tui.screens.profile.page import ProfilePage
+from kinspect.tui.screens.profile.rows import filtered, of_profile, point
 from kinspect.tui.screens.profile.styled_lines import gridded
-from kinspect.tui.session import Progress
-from kinspect.tui.widgets.filtering import FilterLine
+from kinspect.tui.session import RunProgress
+from kinspect.tui.widgets.filtered_list import FilterLine
 from kinspect.tui.widgets.roofline import Roofline
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
@@ -63,7 +64,7 @@ def analysed(report: Report) -> KernelReport:
 
 def recorded(analysed: KernelReport, *more: KernelProfile) -> Profile:
     """A recording of four kernels, one of them tried by a tuner."""
-    likely = Match("likely", (analysed.id,), ("name attend", "LDS 32 KiB agrees"))
+    likely = KernelMatch("likely", (analysed.id,), ("name attend", "LDS 32 KiB agrees"))
     other = replace(profiles.ATTEND, name="softmax_kernel")
     kernels = (
         replace(profiles.kernel(metrics=FIGURES, match=likely), shapes=(0,)),
@@ -71,13 +72,13 @@ def recorded(analysed: KernelReport, *more: KernelProfile) -> Profile:
         replace(
             profiles.kernel(
                 profiles.COPY, (39_000.0,), share=10.0,
-                match=Match("none", (), ("no analysed kernel has this name",)),
+                match=KernelMatch("none", (), ("no analysed kernel has this name",)),
             ),
             shapes=(1,),
         ),
         profiles.kernel(
             other, (700.0, 900.0), share=1.0,
-            match=Match("ambiguous", (analysed.id, "x::y"), ("both agree in VGPR 128",)),
+            match=KernelMatch("ambiguous", (analysed.id, "x::y"), ("both agree in VGPR 128",)),
         ),
         *more,
     )  # fmt: skip
@@ -93,7 +94,7 @@ async def page_on(
         app.session.take(Profiled(profile))
     for number, kernel in enumerate(reports):
         app.session.take(Reported((0, number), kernel))
-    app.session.progress = Progress()
+    app.session.progress = RunProgress()
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         page = app.screen
@@ -346,7 +347,7 @@ def test_unknown_values_come_last_either_way(analysed: KernelReport) -> None:
     for down in (True, False):
         found = ordered(lines, column, down=down)
         assert found[0].name == "attend"
-        assert column.form(found[-1]) == "-"
+        assert [(text.strip(), style) for text, style in column.cell(found[-1])] == [("-", "dim")]
 
 
 def test_where_all_were_tried_they_are_shown() -> None:
@@ -415,7 +416,7 @@ async def test_two_thousand_kernels_stay_quick(analysed: KernelReport) -> None:
     ]  # fmt: skip
     async with page_on(recorded(analysed, *many), (120, 40)) as (pilot, page):
         started = time.process_time()
-        page._words = "kernel_1"
+        page._filter_text = "kernel_1"
         page._fill_table()
         took = time.process_time() - started
         assert len(page._rows) == 1_000

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinspect.tui.widgets.roofline import Point, Roof, Roofline, _Picture, amount
+from kinspect.tui.widgets.roofline import DeviceRoof, Roofline, RooflinePoint, _Picture, amount
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-MI300X = Roof(1.0e15, 1.0e12)  # the ridge is at 1000 operations a byte
+MI300X = DeviceRoof(1.0e15, 1.0e12)  # the ridge is at 1000 operations a byte
 POINTS = (
-    Point("below", 10.0, 1.0e12, MI300X),
-    Point("under_the_slope", 100.0, 1.0e14, MI300X),
-    Point("under_the_flat_part", 10_000.0, 1.0e15, MI300X),
+    RooflinePoint("below", 10.0, 1.0e12, MI300X),
+    RooflinePoint("under_the_slope", 100.0, 1.0e14, MI300X),
+    RooflinePoint("under_the_flat_part", 10_000.0, 1.0e15, MI300X),
 )
 
 
@@ -39,7 +39,7 @@ class Plot(App[None]):
 
 @asynccontextmanager
 async def drawn(
-    points: Sequence[Point], chosen: int | None = None, size: tuple[int, int] = (80, 24)
+    points: Sequence[RooflinePoint], chosen: int | None = None, size: tuple[int, int] = (80, 24)
 ) -> AsyncIterator[tuple[Pilot[Any], list[str]]]:
     async with Plot().run_test(size=size) as pilot:
         plot = pilot.app.query_one(Roofline)
@@ -102,7 +102,10 @@ async def test_points_stand_at_their_figures_with_their_names() -> None:
 async def test_the_chosen_point_is_told_with_its_figures() -> None:
     async with drawn(POINTS, 1, (100, 30)) as (_, rows):
         assert "under_the_slope  100 Top/s at 100 op/B" in rows[0]
-    async with drawn((POINTS[0], Point("low", 100.0, 1.0e13, MI300X)), 1, (100, 30)) as (_, rows):
+    async with drawn((POINTS[0], RooflinePoint("low", 100.0, 1.0e13, MI300X)), 1, (100, 30)) as (
+        _,
+        rows,
+    ):
         at = next(y for y, row in enumerate(rows) if y and "● low" in row)
         column = rows[at].index("●")
         assert rows[at - 1][column] == "┊"  # a guide up to the roof
@@ -126,7 +129,7 @@ async def test_without_room_or_points_it_says_so() -> None:
         assert "no kernel's operations and bytes were measured" in rows[0]
     async with drawn(POINTS, size=(20, 5)) as (_, rows):
         assert rows[0].startswith(" a larger window")
-    async with drawn((Point("alone", 3.0, 5.0),), size=(60, 12)) as (_, rows):
+    async with drawn((RooflinePoint("alone", 3.0, 5.0),), size=(60, 12)) as (_, rows):
         assert "● alone" in "\n".join(rows)  # a point without any roof
 
 
@@ -150,7 +153,7 @@ def test_whatever_is_drawn_fills_its_room_exactly(
     given: list[tuple[float, float, tuple[float, float] | None]], width: int, height: int
 ) -> None:
     points = [
-        Point(f"kernel_{n}", x, y, Roof(*roof) if roof is not None else None)
+        RooflinePoint(f"kernel_{n}", x, y, DeviceRoof(*roof) if roof is not None else None)
         for n, (x, y, roof) in enumerate(given)
     ]
     picture = _Picture(points, 0, width, height)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 import pytest
 from kinspect.tui.themes import THEMES
 from kinspect.tui.widgets.keys import Keys
-from kinspect.tui.widgets.plot import StepPlot, Steps
-from kinspect.tui.widgets.scorecard import Block, Card, Fact, ScoreCard
+from kinspect.tui.widgets.scorecard import Card, CardBlock, CardFact, ScoreCard
+from kinspect.tui.widgets.step_plot import StepFunction, StepPlot
 from kinspect.tui.widgets.styles import bar_style, part_style
 from kinspect.tui.widgets.table import Table
 from rich.console import Console
@@ -133,9 +133,9 @@ async def test_what_is_dim_is_drawn_dim(theme: str) -> None:
     app = Shown()
     async with app.run_test(size=(80, 40)) as pilot:
         plot, card = app.query_one(StepPlot), app.query_one(ScoreCard)
-        plot.show(Steps("waves", ((8, 2), (16, 1)), 2, (10, 1)))
-        here = Block("This line", (Fact("outstanding", "vmcnt 3"),))
-        card.show(Card("L0", "ISA 1", Block("Mix")), here)
+        plot.show(StepFunction("waves", "", ((8, 2), (16, 1)), 2, (10, 1)))
+        here = CardBlock("This line", (CardFact("outstanding", "vmcnt 3"),))
+        card.show(Card("L0", ("ISA 1",), ("ISA 1",), CardBlock("Mix")), here)
         await pilot.pause()
         app.theme = theme
         await pilot.pause()

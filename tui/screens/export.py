@@ -48,7 +48,7 @@ class ExportScreen(ModalScreen[None]):
         overflow-y: auto;
     }
     ExportScreen Input { background: $panel; margin: 0 0 1 0; }
-    ExportScreen #says { height: auto; min-height: 1; margin: 1 0 0 0; }
+    ExportScreen #message { height: auto; min-height: 1; margin: 1 0 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Back"),
@@ -75,7 +75,7 @@ class ExportScreen(ModalScreen[None]):
         with box:
             yield Input(self._suggested(), id="file", select_on_focus=False, compact=True)
             yield Static(id="formats")
-            yield Static(id="says")
+            yield Static(id="message")
 
     def on_mount(self) -> None:
         """Focuses the field."""
@@ -107,8 +107,6 @@ class ExportScreen(ModalScreen[None]):
             text.append(f"{ending:<10}", "bold" if current else "")
             text.append(f"{about}{count}", "bold" if current else "")
         self.query_one("#formats", Static).update(text)
-
-    # ------------------------------------------------------------------ keys
 
     def action_close(self) -> None:
         """Closes the dialogue; an export that is being written is finished."""
@@ -186,6 +184,6 @@ class ExportScreen(ModalScreen[None]):
             self.dismiss()
 
     def _show_message(self, message: str, colour: str = "$error") -> None:
-        line = self.query_one("#says", Static)
+        line = self.query_one("#message", Static)
         line.styles.color = self.app.theme_variables[colour.removeprefix("$")]
         line.update(Text(message))

@@ -38,7 +38,7 @@ _TITLES = {
 _EVERYWHERE = frozenset({"app.help", "app.back", "app.close"})  # under "Everywhere"
 
 
-class Row(Struct, frozen=True):
+class KeyHelp(Struct, frozen=True):
     """An action's keys and its description."""
 
     keys: tuple[str, ...]
@@ -49,7 +49,7 @@ class KeyGroup(Struct, frozen=True):
     """Keys that work in the same place."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[KeyHelp, ...]
 
 
 def groups_of(screen: Screen[object]) -> list[KeyGroup]:
@@ -89,7 +89,7 @@ def _is_own(binding: Binding) -> bool:
 
 def _merged(groups: Iterable[KeyGroup]) -> list[KeyGroup]:
     """Joins groups of the same title, which several kinds of widgets may have."""
-    merged: dict[str, dict[Row, None]] = {}
+    merged: dict[str, dict[KeyHelp, None]] = {}
     for group in groups:
         merged.setdefault(group.title, {}).update(dict.fromkeys(group.rows))
     return [KeyGroup(title, tuple(rows)) for title, rows in merged.items()]
@@ -124,7 +124,7 @@ def _bindings(node: DOMNode, base: type[DOMNode]) -> Iterator[Binding]:
         yield from new
 
 
-def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[Row, ...]:
+def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[KeyHelp, ...]:
     """A row with all its keys for each action; bindings without a description are left out."""
     keys: dict[tuple[str, str], list[str]] = {}
     for binding in bindings:
@@ -133,20 +133,21 @@ def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[Row, ...]:
             action = binding.action.removeprefix("app.")
             keys.setdefault((action, meaning), []).append(app.get_key_display(binding))
     return tuple(
-        Row(tuple(dict.fromkeys(key_names)), meaning) for (_, meaning), key_names in keys.items()
+        KeyHelp(tuple(dict.fromkeys(key_names)), meaning)
+        for (_, meaning), key_names in keys.items()
     )
 
 
-def page_of(groups: Sequence[KeyGroup], words: str, width: int) -> Text:
+def help_text(groups: Sequence[KeyGroup], introduction: str, width: int) -> Text:
     """The help as text.
 
     Args:
         groups: the page's keys.
-        words: the page's introduction; empty lines separate its paragraphs.
+        introduction: of the page; empty lines separate its paragraphs.
         width: of the text, in columns.
     """
     text = Text()
-    for paragraph in re.split(r"\n\s*\n", textwrap.dedent(words).strip()):
+    for paragraph in re.split(r"\n\s*\n", textwrap.dedent(introduction).strip()):
         if paragraph:
             text.append(textwrap.fill(" ".join(paragraph.split()), min(width, 100)) + "\n\n")
     blocks = [
@@ -233,7 +234,7 @@ class HelpScreen(ModalScreen[None]):
     def __init__(self, screen: Screen[object]) -> None:
         super().__init__()
         self._groups = groups_of(screen)
-        self._words = screen.HELP if isinstance(screen, Page) else ""
+        self._introduction = screen.HELP if isinstance(screen, Page) else ""
         page_name = screen.NAME if isinstance(screen, Page) else ""
         spec = PAGES.get(page_name)
         self._title = f"{spec.title}: {spec.about}" if spec is not None else "Help"
@@ -253,7 +254,9 @@ class HelpScreen(ModalScreen[None]):
     def on_resize(self, event: Resize) -> None:
         """Lays out the text for the new width."""
         width = min(max(_WIDTH, event.size.width * 9 // 10), 150, event.size.width) - 5
-        self.query_one("#text", Static).update(page_of(self._groups, self._words, max(20, width)))
+        self.query_one("#text", Static).update(
+            help_text(self._groups, self._introduction, max(20, width))
+        )
 
     def action_close(self) -> None:
         """Closes the help."""

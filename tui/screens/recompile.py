@@ -15,7 +15,7 @@ from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
-from ...inspector.capture.axes import Value
+from ...inspector.capture.sweep_axes import Value
 from ...inspector.errors import KinspectError
 from ...inspector.model import KernelReport
 from ...inspector.pipeline.jobs import Request
@@ -40,7 +40,7 @@ def recompile(app: KinspectApp, entry: SessionKernel) -> None:
     try:
         settings_of_kernel(entry.report)
     except KinspectError as error:
-        app.notify(f"{error.message}; {error.hint}", severity="warning", markup=False)
+        app.notify(str(error), severity="warning", markup=False)
         return
 
     def add_and_compare(outcome: tuple[KernelReport, str] | None) -> None:
@@ -96,8 +96,6 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         self._started_at = 0.0
         self._cancelled = False
 
-    # ------------------------------------------------------------------ layout
-
     def compose(self) -> ComposeResult:
         """A line for each setting, the options first."""
         report = self._entry.report
@@ -135,8 +133,6 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         assert event.input.parent is not None
         was = event.input.parent.query_one(".was", Static)
         was.update(f"was {old or 'not set'}" if changed else "")
-
-    # ------------------------------------------------------------------ compiling
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Compiles, unless a compile is running."""
@@ -207,8 +203,6 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         self._cancelled = True
         if self._compile_job is not None:
             self._compile_job.stop()
-
-    # ------------------------------------------------------------------ messages
 
     def _tick(self) -> None:
         if self._stage:

@@ -15,9 +15,9 @@ from textual.geometry import Region, Size
 from textual.message import Message
 
 from .code_rows import CodeRows, no_hits
-from .code_text import Cell, Hit, Hits, Rows, Span, Text
+from .code_text import Cell, Hit, Hits, Span, Text, VisibleRows, cut
 
-__all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text"]
+__all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text", "cut"]
 
 _CONTEXT = 2  # rows that are kept visible above and below the cursor
 
@@ -69,11 +69,9 @@ class CodeView(CodeRows, can_focus=True):
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
         if text is not None:
-            self._text, self._rows = text, Rows(len(text.lines))
+            self._text, self._rows = text, VisibleRows(len(text.lines))
         self._longest = 0
         self._laid_out = False  # whether the view has had a size
-
-    # ------------------------------------------------------------------ what is shown
 
     @property
     def shown(self) -> Text:
@@ -123,14 +121,14 @@ class CodeView(CodeRows, can_focus=True):
             self._anchor = None
             self._linked = frozenset()
         self._text = text
-        self._rows = Rows(len(text.lines), text.folds, still_folded.union(folded))
+        self._rows = VisibleRows(len(text.lines), text.folds, still_folded.union(folded))
         self._matches = no_hits
         self._strips.clear()
         self._lay_out()
         self.move_to(self._cursor if cursor is None else cursor, quiet=True)
         self.refresh()
 
-    def know_folds(self, folds: Mapping[int, int], closed: Iterable[int]) -> None:
+    def update_folds(self, folds: Mapping[int, int], closed: Iterable[int]) -> None:
         """Replaces the folds of the same text, without moving what the user looks at.
 
         Args:
@@ -145,7 +143,7 @@ class CodeView(CodeRows, can_focus=True):
         }
         anchor = self._scroll_anchor()
         self._text = replace(self._text, folds=folds)
-        self._rows = Rows(len(self._text.lines), folds, self._rows.folded | newly_closed)
+        self._rows = VisibleRows(len(self._text.lines), folds, self._rows.folded | newly_closed)
         self._lay_out()
         self._scroll_to_anchor(*anchor)
         self.refresh()
@@ -176,8 +174,6 @@ class CodeView(CodeRows, can_focus=True):
         """Shows or hides the bar on the cursor's line."""
         self._cursor_bar = visible
         self.refresh()
-
-    # ------------------------------------------------------------------ moving
 
     def move_to(self, line: int, *, quiet: bool = False, centre: bool = False) -> None:
         """Puts the cursor on a line and brings it into view; opens folds that hide it.

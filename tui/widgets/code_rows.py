@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from textual.strip import Strip
 
-from .code_text import Hit, Rows, Text, merged
+from .code_text import Hit, Text, VisibleRows, merged
 from .styled import Styled
 
 _Key = tuple[int, int, int, str, int, tuple[Hit, ...]]
@@ -76,7 +76,7 @@ class CodeRows(Styled):
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self._text = Text(())
-        self._rows = Rows(0)
+        self._rows = VisibleRows(0)
         self._cursor = 0
         self._anchor: int | None = None  # where the selection began
         self._linked: frozenset[int] = frozenset()

@@ -55,6 +55,11 @@ def drawn(text: str, tab: int = 8) -> str:
     return text if text.isprintable() else text.expandtabs(tab).translate(_CONTROLS)
 
 
+def cut(text: str, width: int) -> str:
+    """A text of at most `width` characters, with an ellipsis in place of its end."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def merged(spans: Sequence[Span], hits: Sequence[Hit]) -> list[Span]:
     """Coloured pieces with marks over them, in order and disjoint."""
     pieces: list[Span] = [hit if len(hit) == 3 else (hit[0], hit[1], "match") for hit in hits]
@@ -70,7 +75,7 @@ def merged(spans: Sequence[Span], hits: Sequence[Hit]) -> list[Span]:
     return sorted(piece for piece in pieces if piece[0] < piece[1])
 
 
-class Rows:
+class VisibleRows:
     """The visible lines of a text: all but those folded away.
 
     Args:
@@ -86,7 +91,7 @@ class Rows:
         self._folds = folds or {}
         self.folded = {line for line in folded if line in self._folds}
         self._visible: list[int] | None = None  # None: all lines
-        self._starts: list[int] | None = None  # the folds' first lines in order, once asked for
+        self._starts: list[int] | None = None  # the folds' first lines in order, once needed
         self._lay_out()
 
     def __len__(self) -> int:

@@ -13,13 +13,12 @@ from typing import ClassVar
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
-from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from .styles import part_style
+from .styles import PartStyles
 
 _LEAST_SIZE = (26, 7)  # columns and rows below which a sentence replaces the plot
 _MARGIN = 7  # columns left of the plot: "100 T ┤"
@@ -34,20 +33,20 @@ Cell = tuple[str, str]
 """A character and the name of its style."""
 
 
-class Roof(Struct, frozen=True):
+class DeviceRoof(Struct, frozen=True):
     """A device's peak rates: operations per second, and bytes per second of its memory."""
 
     rate: float
     bandwidth: float
 
 
-class Point(Struct, frozen=True):
+class RooflinePoint(Struct, frozen=True):
     """A kernel: operations per byte, operations per second, and the roof over it if known."""
 
     name: str
     intensity: float
     rate: float
-    roof: Roof | None = None
+    roof: DeviceRoof | None = None
 
 
 class Roofline(Widget):
@@ -87,13 +86,13 @@ class Roofline(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._points: Sequence[Point] = ()
+        self._points: Sequence[RooflinePoint] = ()
         self._chosen: int | None = None
         self._rows: list[list[Cell]] | None = None
         self._point_cells: dict[tuple[int, int], int] = {}  # (column, row) -> number of its point
-        self._styles_by_name: dict[str, Style] = {}
+        self._part_styles = PartStyles(self, "roofline")
 
-    def show(self, points: Sequence[Point], chosen: int | None = None) -> None:
+    def show(self, points: Sequence[RooflinePoint], chosen: int | None = None) -> None:
         """Replaces the points.
 
         Args:
@@ -120,7 +119,7 @@ class Roofline(Widget):
 
     def notify_style_update(self) -> None:
         """Drops cached styles after the theme has changed."""
-        self._styles_by_name.clear()
+        self._part_styles.drop()
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
@@ -133,19 +132,10 @@ class Roofline(Widget):
             return Strip.blank(width, base)
         runs = groupby(self._rows[y], key=lambda cell: cell[1])
         segments = [
-            Segment("".join(text for text, _ in run), base + self._style(name))
+            Segment("".join(text for text, _ in run), base + self._part_styles[name])
             for name, run in runs
         ]
         return Strip(segments).adjust_cell_length(width, base)
-
-    def _style(self, name: str) -> Style:
-        style = self._styles_by_name.get(name)
-        if style is None:
-            style = part_style(self, f"roofline--{name}") if name else Style()
-            self._styles_by_name[name] = style
-        return style
-
-    # ------------------------------------------------------------------ drawing
 
     def _draw_rows(self) -> list[list[Cell]]:
         width, height = self.size
@@ -188,7 +178,7 @@ class _Picture:
     """
 
     def __init__(
-        self, points: Sequence[Point], chosen: int | None, width: int, height: int
+        self, points: Sequence[RooflinePoint], chosen: int | None, width: int, height: int
     ) -> None:
         self.width, self.height = width, height
         self.point_cells: dict[tuple[int, int], int] = {}
@@ -242,7 +232,7 @@ class _Picture:
                 elif y in ticks and x % 2 == 0:
                     self._cells[y][x] = ("╌", "grid")
 
-    def _draw_roof(self, roof: Roof, style: str) -> None:
+    def _draw_roof(self, roof: DeviceRoof, style: str) -> None:
         """Draws a roof's slope (its bandwidth) and flat part (its rate) as dots."""
         log_rate, slope = log10(roof.rate), log10(roof.bandwidth)
         dots: dict[tuple[int, int], int] = {}
@@ -279,7 +269,7 @@ class _Picture:
     def _write_at_first_free(self, positions: Sequence[tuple[int, int]], text: str) -> None:
         """Writes a text at the first of these (column, row) places that are free."""
         for x, y in positions:
-            if self._free(y, x, cell_len(text)):
+            if self._is_free(x, y, cell_len(text)):
                 self._write(x, y, text, "peak")
                 return
 
@@ -310,7 +300,7 @@ class _Picture:
             x, y = self._column(log10(point.intensity)), self._row(log10(point.rate))
             self._name_point(x, y, point.name, "chosen" if n == self._chosen else "label")
 
-    def _draw_guide(self, point: Point) -> None:
+    def _draw_guide(self, point: RooflinePoint) -> None:
         """Draws a line from a point up to its roof, which shows how far below it stays."""
         if point.roof is None:
             return
@@ -324,14 +314,15 @@ class _Picture:
         text = name if cell_len(name) <= _LABEL else f"{set_cell_size(name, _LABEL - 1).rstrip()}…"
         size = cell_len(text)
         for row in (y, y + 1, y - 1):
-            if self._free(row, x + 2, size):
+            if self._is_free(x + 2, row, size):
                 self._write(x + 2, row, text, style)
                 return
-            if self._free(row, x - 1 - size, size):
+            if self._is_free(x - 1 - size, row, size):
                 self._write(x - 1 - size, row, text, style)
                 return
 
-    def _free(self, y: int, x: int, size: int) -> bool:
+    def _is_free(self, x: int, y: int, size: int) -> bool:
+        """Whether a text of that many cells fits in a place, with a free cell at either end."""
         if not 0 <= y < self.height or x < 0 or x + size > self.width:
             return False
         return all(cell[1] in ("", "grid") for cell in self._cells[y][max(0, x - 1) : x + size + 1])
@@ -342,8 +333,6 @@ class _Picture:
         for n, letter in enumerate(text):
             if self._cells[y][x + n][1] in ("", "grid"):
                 self._cells[y][x + n] = (letter, style)
-
-    # ------------------------------------------------------------------ axes
 
     def _ticks_up(self) -> Iterator[tuple[int, str]]:
         powers = _powers(self._y0, self._y1)

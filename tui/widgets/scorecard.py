@@ -20,7 +20,7 @@ from textual.widget import Widget
 from .styles import part_style
 
 
-class Fact(Struct, frozen=True):
+class CardFact(Struct, frozen=True):
     """A labelled text; its style is `error`, `warning`, `info`, `dim` or "" for none."""
 
     label: str
@@ -28,11 +28,11 @@ class Fact(Struct, frozen=True):
     style: str = ""
 
 
-class Block(Struct, frozen=True):
+class CardBlock(Struct, frozen=True):
     """Facts under a title."""
 
     title: str
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[CardFact, ...] = ()
 
 
 class Card(Struct, frozen=True):
@@ -40,15 +40,17 @@ class Card(Struct, frozen=True):
 
     Attributes:
         title: the loop's or kernel's name.
-        where: the loop's lines and what else its title says, in parts separated by three blanks.
+        about: the parts of the loop's title: its lines, unroll factor and depth.
+        known_about: those of them that say something known, for where there is little room.
         mix: its instructions by kind.
         blocks: further facts.
     """
 
     title: str
-    where: str
-    mix: Block
-    blocks: tuple[Block, ...] = ()
+    about: tuple[str, ...]
+    known_about: tuple[str, ...]
+    mix: CardBlock
+    blocks: tuple[CardBlock, ...] = ()
 
 
 _SIDE_BY_SIDE = 90  # columns of the widget from which on blocks are put side by side
@@ -81,12 +83,12 @@ class ScoreCard(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
         super().__init__(id=id)
         self._card: Card | None = None
-        self._line_block = Block("This line")
+        self._line_block = CardBlock("This line")
         self._note = ""
         self._rows: list[Text] = []
         self._base: Style | None = None
 
-    def show(self, card: Card | None, line_block: Block, note: str = "") -> None:
+    def show(self, card: Card | None, line_block: CardBlock, note: str = "") -> None:
         """Shows a card and the facts of a line.
 
         Args:
@@ -142,8 +144,6 @@ class ScoreCard(Widget):
             rows = self._lines(self._card, width, height)
         return rows[:height]
 
-    # ------------------------------------------------------------------ shapes
-
     def _column(self, card: Card, width: int, height: int) -> list[Text]:
         """The blocks below each other."""
         card_rows = [*self._loop(card, width), *self._facts(card.mix, width)]
@@ -187,7 +187,7 @@ class ScoreCard(Widget):
         """A line for the loop, one for its mix, and then the facts of the line."""
         title = Text(no_wrap=True)
         title.append(card.title, self._style("title"))
-        title.append(f"  {card.where}")
+        title.append(f"  {'   '.join(card.about)}")
         mix = Text(no_wrap=True)
         for fact in _nonzero(card.mix.facts):
             mix.append(f"{fact.label} ", self._style("label"))
@@ -197,19 +197,16 @@ class ScoreCard(Widget):
             row.truncate(width, overflow="ellipsis")
         return [*rows, *self._facts(self._line_block, width)][: max(1, height)]
 
-    # ------------------------------------------------------------------ pieces
-
     def _loop(self, card: Card, width: int, compact: bool = False) -> list[Text]:
         rows = [Text(card.title, self._style("title"))]
-        parts = [part for part in card.where.split("   ") if part]
+        about = card.about
         if compact:
-            located = [part for part in parts if not part.startswith("?")]
-            parts = ["  ".join(located)] if located else []
-        for part in parts:
+            about = ("  ".join(card.known_about),) if card.known_about else ()
+        for part in about:
             rows += self._wrapped(Text(part, self._style("dim")), width)
         return rows
 
-    def _mix(self, mix: Block, width: int) -> list[Text]:
+    def _mix(self, mix: CardBlock, width: int) -> list[Text]:
         """The instructions by kind: short figures two in a row, then longer ones; no zeros."""
         nonzero = _nonzero(mix.facts)
         short = [fact for fact in nonzero if len(fact.text) <= _SHORT_FIGURE]
@@ -221,12 +218,12 @@ class ScoreCard(Widget):
                 row.append(f"{fact.text:<{_SHORT_FIGURE + 1}}")
             rows.append(row)
         longer = tuple(fact for fact in nonzero if len(fact.text) > _SHORT_FIGURE)
-        return rows + self._facts(Block("", longer), width)
+        return rows + self._facts(CardBlock("", longer), width)
 
-    def _block(self, block: Block, width: int) -> list[Text]:
+    def _block(self, block: CardBlock, width: int) -> list[Text]:
         return [Text(block.title, self._style("title")), *self._facts(block, width)]
 
-    def _facts(self, block: Block, width: int) -> list[Text]:
+    def _facts(self, block: CardBlock, width: int) -> list[Text]:
         """Each label with its text beside it, wrapped; a long label is put above the text."""
         rows: list[Text] = []
         for fact in block.facts:
@@ -253,10 +250,11 @@ class ScoreCard(Widget):
         return part_style(self, f"scorecard--{name}")
 
 
-def _nonzero(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+def _nonzero(facts: Sequence[CardFact]) -> tuple[CardFact, ...]:
     """The facts whose text is not just `0`."""
     return tuple(fact for fact in facts if fact.text != "0")
 
 
 def _short(figure: str) -> str:
+    """A figure of the mix abbreviated, for the card of a few lines."""
     return figure.replace(", of them ", "/").replace(" reads ", "r ").replace(" writes", "w")

@@ -45,15 +45,12 @@ class Styled(ScrollView):
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self._sheet_rules: dict[str, StylesBase] = {}  # name -> the style sheet's rules
-        self._blended: dict[
-            tuple[str, str], Style
-        ] = {}  # (state, name) -> the style over its background
+        # (state, name) -> the style over its background
+        self._blended: dict[tuple[str, str], Style] = {}
         self._base = Style()
         self._basis: tuple[object, ...] = ()  # what the cached styles depend on
         self._may_have_changed = True  # whether `_basis` may have changed
-        self._scrollbar_state: tuple[
-            object, ...
-        ] = ()  # the sizes for which the scrollbars were laid out
+        self._scrollbar_state: tuple[object, ...] = ()  # sizes that the scrollbars are laid out for
 
     @classmethod
     @cache

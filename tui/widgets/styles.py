@@ -42,6 +42,30 @@ def bar_style(widget: Widget, name: str) -> Style:
     return part_style(widget, name) if tinted(widget.app) else reverse(widget)
 
 
+class PartStyles:
+    """The styles of a widget's component classes, each computed when it is first used.
+
+    Args:
+        widget: that the classes are of.
+        prefix: the first part of their names, as in `PREFIX--NAME`.
+    """
+
+    def __init__(self, widget: Widget, prefix: str) -> None:
+        self._widget = widget
+        self._prefix = prefix
+        self._styles: dict[str, Style] = {"": Style()}
+
+    def __getitem__(self, name: str) -> Style:
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = part_style(self._widget, f"{self._prefix}--{name}")
+        return style
+
+    def drop(self) -> None:
+        """Forgets the styles, because the theme has changed."""
+        self._styles = {"": Style()}
+
+
 def blended(rules: StylesBase, behind: Color) -> Style:
     """The colours and text style that rules set, with opaque colours over a background."""
     color = background = None

@@ -17,12 +17,20 @@ from textual.message import Message
 from textual.strip import Strip
 
 from .styled import Styled
-from .table_rows import GAP, ColumnLayout, Head, Row, column_layout, row_segments, title_segments
+from .table_rows import (
+    GAP,
+    ColumnHead,
+    ColumnLayout,
+    TableRow,
+    column_layout,
+    row_segments,
+    title_segments,
+)
 
 LEAST_FIRST = 26
 """Default least width of the first column, in cells."""
 
-Draw = Callable[[int], Row]
+Draw = Callable[[int], TableRow]
 """Number of a row, from 0 -> the row."""
 
 
@@ -117,9 +125,9 @@ class Table(Styled, can_focus=True):
     def __init__(self, *, id: str | None = None, least_first: int = LEAST_FIRST) -> None:
         super().__init__(id=id)
         self._least_first = least_first
-        self._heads: tuple[Head, ...] = (Head("", "", 0),)
+        self._heads: tuple[ColumnHead, ...] = (ColumnHead("", "", 0),)
         self._count = 0
-        self._draw: Draw = lambda row: Row(())
+        self._draw: Draw = lambda row: TableRow(())
         self._sorted: tuple[str, bool] = ("", False)
         self._empty = ""
         self._cursor = 0
@@ -127,8 +135,6 @@ class Table(Styled, can_focus=True):
         self._column_layout: ColumnLayout | None = None
         self._drawn_width = 0
         self._strips: dict[tuple[int, str], Strip] = {}  # (row, its state) -> the drawn line
-
-    # ------------------------------------------------------------------ rows
 
     @property
     def cursor(self) -> int:
@@ -142,7 +148,7 @@ class Table(Styled, can_focus=True):
 
     def show(
         self,
-        heads: Sequence[Head],
+        heads: Sequence[ColumnHead],
         count: int,
         draw: Draw,
         *,
@@ -192,8 +198,6 @@ class Table(Styled, can_focus=True):
         self._strips.clear()
         self.refresh()
 
-    # ------------------------------------------------------------------ keys and mouse
-
     def action_move(self, rows: int) -> None:
         """Moves the cursor by rows."""
         self.move_to(self._cursor + rows)
@@ -242,8 +246,6 @@ class Table(Styled, can_focus=True):
         if width != self._drawn_width:
             self._drawn_width = width
             self._redraw()
-
-    # ------------------------------------------------------------------ drawing
 
     def _columns(self) -> ColumnLayout:
         """The columns that fit at the current width and sideways scroll position."""

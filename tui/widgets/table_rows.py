@@ -18,7 +18,7 @@ StyleOf = Callable[[str, str], Style]
 """(state of the row, name of a style) -> the style of a piece; the state is "" or a cursor's."""
 
 
-class Head(Struct, frozen=True):
+class ColumnHead(Struct, frozen=True):
     """The head of a column.
 
     Attributes:
@@ -34,7 +34,7 @@ class Head(Struct, frozen=True):
     right: bool = False
 
 
-class Row(Struct, frozen=True):
+class TableRow(Struct, frozen=True):
     """A row as it is drawn.
 
     Attributes:
@@ -64,14 +64,14 @@ class ColumnLayout(Struct, frozen=True):
 
     width: int
     first_width: int
-    first_head: Head
-    heads: tuple[Head, ...]
+    first_head: ColumnHead
+    heads: tuple[ColumnHead, ...]
     hidden_left: int
     hidden_right: int
 
 
 def column_layout(
-    heads: Sequence[Head], width: int, *, least_first: int, shift: int
+    heads: Sequence[ColumnHead], width: int, *, least_first: int, shift: int
 ) -> ColumnLayout:
     """Fits columns into a table's width.
 
@@ -82,7 +82,7 @@ def column_layout(
         shift: the number of columns after the first that are scrolled out of view.
     """
     room = width - least_first
-    fitting: list[Head] = []
+    fitting: list[ColumnHead] = []
     for head in heads[1 + shift :]:
         room -= head.width + GAP
         if room < 0:
@@ -133,7 +133,9 @@ def title_segments(
     return segments
 
 
-def row_segments(row: Row, layout: ColumnLayout, state: str, style_of: StyleOf) -> list[Segment]:
+def row_segments(
+    row: TableRow, layout: ColumnLayout, state: str, style_of: StyleOf
+) -> list[Segment]:
     """A row laid out in the columns.
 
     Args:

@@ -1,4 +1,4 @@
-"""The tables of the history file, and how an older file becomes one of now.
+"""The tables of the history file, how an older file becomes one of now, and its guard.
 
 A file is changed by a writer alone and in one transaction: a reader leaves an older one as it is,
 and whoever is killed on the way leaves the old or the new.
@@ -7,12 +7,14 @@ and whoever is killed on the way leaves the old or the new.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
 from ...errors import KinspectError
+from ...limits import base_seconds
 
 SCHEMA_VERSION = 2
 ANALYSES_SINCE = 2
@@ -120,3 +122,24 @@ def set_up(connection: sqlite3.Connection, path: Path, write: bool) -> None:
             f" {SCHEMA_VERSION}",
             f"use a later kinspect, or name another folder with {VARIABLE}",
         )
+
+
+def guard(connection: sqlite3.Connection) -> None:
+    """Makes a file safe to read that may be a stranger's: tables alone, for so many seconds.
+
+    Views and triggers are the file's own SQL and would be run by ours. A query that takes longer
+    ends as "interrupted": no signal reaches SQLite at work.
+
+    Raises:
+        sqlite3.DatabaseError: it is no database, or brings views or triggers.
+    """
+    connection.execute("PRAGMA trusted_schema = OFF")
+    end = time.monotonic() + base_seconds()
+    connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    extra = connection.execute(
+        "SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+    ).fetchone()
+    if extra is not None:
+        kind, name = str(extra[0]), str(extra[1])
+        quoted = repr(name if len(name) <= 60 else f"{name[:57]}...")
+        raise sqlite3.DatabaseError(f"it holds a {kind}, {quoted}")

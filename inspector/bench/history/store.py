@@ -16,13 +16,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from ... import limits
 from ...errors import KinspectError
 from ...writing import reason
-from ..suite.results import Before, Bench, Timed
-from . import analyses
-from .analyses import Analysis, AnalysisRun, Sighting, checked_as
-from .schema import ANALYSES_SINCE, SCHEMA_VERSION, VARIABLE, set_up, version_of
+from ..suite.results import Bench, EarlierResult, Timed
+from . import analysis_rows
+from .analyses import Analysis, AnalysisRun, Sighting
+from .analysis_rows import checked_as
+from .schema import ANALYSES_SINCE, SCHEMA_VERSION, VARIABLE, guard, set_up, version_of
+
+__all__ = ["FILE", "SCHEMA_VERSION", "History", "Run", "StoredCase", "data_folder", "identity"]
 
 FILE = "results.sqlite"
 BUSY_SECONDS = 30.0
@@ -62,7 +64,7 @@ class Run(Struct, frozen=True):
     cases: int
 
 
-class Kept(Struct, frozen=True):
+class StoredCase(Struct, frozen=True):
     """One case of a run in the history; times in µs."""
 
     name: str
@@ -75,9 +77,6 @@ class Kept(Struct, frozen=True):
     error_us: float | None
     tflops: float | None
     gib_per_s: float | None
-
-
-__all__ = ["FILE", "SCHEMA_VERSION", "History", "Kept", "Run", "data_folder", "identity"]
 
 
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -134,7 +133,7 @@ class History:
                 [(number, *_row(case)) for case in bench.timed],
             )
 
-    def before(self, kernel: str, device: str, case: Mapping[str, Any]) -> Before | None:
+    def before(self, kernel: str, device: str, case: Mapping[str, Any]) -> EarlierResult | None:
         """The last fully timed result of a case of a kernel on a device of this name.
 
         Raises:
@@ -149,7 +148,7 @@ class History:
                 " ORDER BY run.id DESC LIMIT 1",
                 (identity(case), kernel, device),
             ).fetchone()
-        return Before(float(row[0]), str(row[1])) if row is not None else None
+        return EarlierResult(float(row[0]), str(row[1])) if row is not None else None
 
     def runs(self, kernel: str | None = None, limit: int = 50) -> list[Run]:
         """Returns the last runs, newest first; -1 for `limit`: all.
@@ -172,7 +171,7 @@ class History:
                 for run, date, name, device, versions, mode, cases in rows
             ]
 
-    def results(self, run: int) -> list[Kept]:
+    def results(self, run: int) -> list[StoredCase]:
         """Returns the cases of a run.
 
         Raises:
@@ -187,11 +186,11 @@ class History:
                 (run,),
             ).fetchall()
             return [
-                checked_as(Kept, (name, json.loads(config), json.loads(clocks), *figures))
+                checked_as(StoredCase, (name, json.loads(config), json.loads(clocks), *figures))
                 for name, config, clocks, *figures in rows
             ]
 
-    def measured(self, kernel: str) -> list[tuple[Run, Kept]]:
+    def measured(self, kernel: str) -> list[tuple[Run, StoredCase]]:
         """Returns every case of every fully timed run of a kernel, the oldest run first.
 
         Raises:
@@ -217,7 +216,7 @@ class History:
             return None
         with self._open(write=True) as connection:
             number = int(connection.execute(_NEXT).fetchone()[0])
-            analyses.insert(connection, number, analysis)
+            analysis_rows.insert(connection, number, analysis)
         return number
 
     def analyses(self, kernel: str | None = None, limit: int = 50) -> list[AnalysisRun]:
@@ -227,7 +226,11 @@ class History:
             KinspectError: the file is damaged.
         """
         with self._reading() as connection:
-            return analyses.latest_runs(connection, kernel, limit) if connection is not None else []
+            return (
+                analysis_rows.latest_runs(connection, kernel, limit)
+                if connection is not None
+                else []
+            )
 
     def analysed(self, run: int) -> list[Sighting]:
         """Returns the kernels of an analysis.
@@ -238,7 +241,7 @@ class History:
         with self._reading() as connection:
             if connection is None:
                 return []
-            return analyses.sightings(connection, "analysis.id = ?", (run,))
+            return analysis_rows.sightings(connection, "analysis.id = ?", (run,))
 
     def sightings(self, kernel: str) -> list[Sighting]:
         """Returns everything stored about the kernels of a name, the oldest run first.
@@ -249,7 +252,7 @@ class History:
         with self._reading() as connection:
             if connection is None:
                 return []
-            return analyses.sightings(connection, "kernel = ?", (kernel,))
+            return analysis_rows.sightings(connection, "kernel = ?", (kernel,))
 
     def names(self) -> list[str]:
         """Returns the names of all kernels in the history.
@@ -291,7 +294,7 @@ class History:
                 sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
             ) as connection:
                 connection.execute("PRAGMA foreign_keys = ON")
-                limits.bound_queries(connection)
+                guard(connection)
                 set_up(connection, self.path, write)
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:

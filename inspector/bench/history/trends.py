@@ -13,7 +13,7 @@ from ...explain.plot import Chart, Series, Tick
 from ...lint.catalogue import nearest
 from ...lint.results import SEVERITIES
 from .analyses import FINDINGS, AnalysedKernel, Sighting, value_of
-from .store import History, Kept, Run
+from .store import History, Run, StoredCase
 
 MEASURED: Mapping[str, str] = MappingProxyType(
     {
@@ -155,7 +155,7 @@ def _unit(sightings: Sequence[Sighting], metric: str) -> str:
 
 
 def _measured(
-    measured: Sequence[tuple[Run, Kept]], metric: str, query: ChartRequest
+    measured: Sequence[tuple[Run, StoredCase]], metric: str, query: ChartRequest
 ) -> list[_Point]:
     """Returns a point for each measured case that the query asks for."""
     return [
@@ -183,7 +183,7 @@ def _nothing(
     query: ChartRequest,
     metric: str,
     sightings: Sequence[Sighting],
-    measured: Sequence[tuple[Run, Kept]],
+    measured: Sequence[tuple[Run, StoredCase]],
 ) -> KinspectError:
     """Returns the error that no run has a value: unknown metric, or filters that match nothing."""
     metrics = {name for sighting in sightings for name in sighting.kernel.figures}

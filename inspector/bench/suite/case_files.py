@@ -8,11 +8,8 @@ flags      `-b 4 -hq 16 -hk 16 -sq 1024 -sk 1024 -d 128 -causal -layout bhsd -dt
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -21,9 +18,10 @@ from ...documents import yaml_loader, yaml_value
 from ...errors import KinspectError
 
 Value = int | float | bool | str
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-class Given(Struct, frozen=True):
+class UserCase(Struct, frozen=True):
     """A case from the user.
 
     Args:
@@ -39,10 +37,7 @@ class Given(Struct, frozen=True):
     tflops: float | None = None
 
 
-# --------------------------------------------------------------------------- gpumode
-
-
-def read_gpumode(text: str, path: str) -> list[Given]:
+def read_gpumode(text: str, path: str) -> list[UserCase]:
     """The cases of gpumode's lines; empty lines and those that begin with # are left out.
 
     Raises:
@@ -62,21 +57,19 @@ def read_gpumode(text: str, path: str) -> list[Given]:
                     "write lines like m: 64; n: 64; k: 128; seed: 6635",
                 )
             values[key] = scalar(value)
-        cases.append(Given(values))
+        cases.append(UserCase(values))
     if not cases:
         raise KinspectError(f"{path} holds no case", "write lines like m: 64; n: 64; k: 128")
     return cases
 
 
-def write_gpumode(cases: Iterable[Given]) -> str:
+def write_gpumode(cases: Iterable[UserCase]) -> str:
     """The lines that `read_gpumode` reads back."""
     lines = (
         "; ".join(f"{key}: {_text(value)}" for key, value in case.values.items()) for case in cases
     )
     return "".join(f"{line}\n" for line in lines)
 
-
-# --------------------------------------------------------------------------- tune_gemm
 
 _RESULT = re.compile(r"#\s*TFLOPS:\s*(\S+)\s+time\(us\):\s*(\S+)")
 _SHAPE = ("M", "N", "K", "rowMajorA", "rowMajorB")
@@ -90,7 +83,7 @@ _RENAMED = {
 _LIKE = "write lines like - {'M': 64, 'N': 64, 'K': 128, 'rowMajorA': 'T', 'rowMajorB': 'N'}"
 
 
-def read_tune_gemm(text: str, path: str) -> list[Given]:
+def read_tune_gemm(text: str, path: str) -> list[UserCase]:
     """The GEMM sizes of a tune_gemm file, or its results.
 
     Raises:
@@ -122,7 +115,7 @@ def read_tune_gemm(text: str, path: str) -> list[Given]:
             if option not in _SHAPE
         }
         cases.append(
-            Given(
+            UserCase(
                 {key: item[key] for key in _SHAPE if key in item},
                 config,
                 us=_float(comment[2], where) if comment else None,
@@ -132,7 +125,7 @@ def read_tune_gemm(text: str, path: str) -> list[Given]:
     return cases
 
 
-def write_tune_gemm(cases: Iterable[Given]) -> str:
+def write_tune_gemm(cases: Iterable[UserCase]) -> str:
     """The lines that `read_tune_gemm` reads back, results as comments behind them."""
     tool_names = {own_name: tool_name for tool_name, own_name in _RENAMED.items()}
     lines = []
@@ -152,17 +145,6 @@ def write_tune_gemm(cases: Iterable[Given]) -> str:
     return "".join(lines)
 
 
-def as_gemm(case: Mapping[str, Any]) -> dict[str, Value] | None:
-    """M, N, K and the layouts of a case under tune_gemm's names; None if it is no GEMM."""
-    if not all(isinstance(case.get(key), int) for key in ("M", "N", "K")):
-        return None
-    letters = str(case.get("layout", ""))
-    layout = dict(zip(("rowMajorA", "rowMajorB"), letters)) if letters in _LAYOUTS else {}  # noqa: B905
-    return {key: case[key] for key in ("M", "N", "K")} | layout
-
-
-# --------------------------------------------------------------------------- flags
-
 _SWITCHES = frozenset(
     {"causal", "int8", "quantize_p", "int8_kv", "equal_seqlens", "return_time", "bias", "alibi"}
 )
@@ -175,7 +157,7 @@ _DEFAULTS: Mapping[str, Value] = {"d": 128, "dtype": "fp16", "layout": "bhsd"}
 """Defaults of flash-attention.py, besides those of -hk, which is -hq, and -sk, which is -sq."""
 
 
-def read_flags(words: Sequence[str]) -> Given:
+def read_flags(words: Sequence[str]) -> UserCase:
     """A case in the flags of flash-attention.py; other kernels' keys go the same way (`-m 64`).
 
     Raises:
@@ -208,7 +190,7 @@ def read_flags(words: Sequence[str]) -> Given:
         values.setdefault("hk", values["hq"])
         values.setdefault("sk", values["sq"])
         values = {**_DEFAULTS, **values}
-    return Given(values)
+    return UserCase(values)
 
 
 def _int8_form(values: dict[str, Value]) -> dict[str, Value]:
@@ -221,89 +203,6 @@ def _int8_form(values: dict[str, Value]) -> dict[str, Value]:
     if int8_kv:
         return {"int8": "kv"}
     return {"int8": "qkvp" if quantize_p else "qkv"} if int8 or quantize_p else {}
-
-
-# --------------------------------------------------------------------------- a kernel's own keys
-
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_LAYOUTS = ("TT", "TN", "NT", "NN")
-_ANYWHERE = ("dtype", "out_dtype", "seed", "config", "atol", "rtol", "name")
-"""Keys that every case may have, even if none of the file's own has them."""
-_DTYPES = {
-    "fp64": "float64",
-    "fp32": "float32",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "fp8": "float8_e4m3fn",
-    "fp8e4": "float8_e4m3fnuz",
-    "fp8e5": "float8_e5m2fnuz",
-}
-
-
-def keys_read(tree: ast.AST) -> set[str]:
-    """The keys that a kernel file's functions look up in a case, used by a table or not."""
-    keys = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript):
-            owner, key = node.value, node.slice
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            owner, key = node.func.value, node.args[0]
-        else:
-            continue
-        if isinstance(owner, ast.Name) and owner.id == "case" and isinstance(key, ast.Constant):
-            keys.add(str(key.value))
-    return keys
-
-
-def fitted(
-    own_case: Given, entries: Sequence[Mapping[str, Any]], kernel: str, also: Iterable[str] = ()
-) -> dict[str, Any]:
-    """A user's case under the keys of the kernel's own cases; upper and lower case are the same.
-
-    Args:
-        own_case: the user's case.
-        entries: the entries of CASES and BENCH.
-        kernel: the kernel's name, for messages.
-        also: further keys that the kernel knows.
-
-    Raises:
-        KinspectError: the kernel's cases know no such key, or lack one that all of them have.
-    """
-    keys = {key.lower(): key for key in also}
-    keys.update({key.lower(): key for entry in entries for key in entry})
-    keys.update({key: key for key in _ANYWHERE})
-    values = dict(own_case.values)
-    majors = [values.pop(key, None) for key in ("rowMajorA", "rowMajorB")]
-    if all(majors) and any(entry.get("layout") in _LAYOUTS for entry in entries):
-        values["layout"] = "".join(map(str, majors))
-    case: dict[str, Any] = {}
-    for name, value in values.items():
-        key = keys.get(name.lower())
-        if key is None:
-            matches = get_close_matches(name.lower(), keys, n=1)
-            suggestion = f"did you mean {keys[matches[0]]}? " if matches else ""
-            listed = ", ".join(sorted(set(keys.values()) - set(_ANYWHERE)))
-            raise KinspectError(
-                f"{kernel} has no case key {name!r}", f"{suggestion}it has {listed}"
-            )
-        is_dtype = key.endswith("dtype") and isinstance(value, str)
-        case[key] = _DTYPES.get(str(value).lower(), value) if is_dtype else value
-    own_keys = [set(entry) - set(_ANYWHERE) for entry in entries]
-    required = set.intersection(*own_keys) if own_keys else set()
-    lacking = sorted(required - set(case))
-    if lacking:
-        raise KinspectError(f"a case of {kernel} needs {', '.join(lacking)} as well", "give them")
-    return case
-
-
-def name_of(case: Mapping[str, Any]) -> str:
-    """A name for a case that has none: its values."""
-    left_out = ("config", "atol", "rtol", "name", "seed")
-    named = {key: value for key, value in case.items() if key not in left_out}
-    if {"M", "N", "K"} <= named.keys():
-        sizes = "x".join(str(named.pop(key)) for key in ("M", "N", "K"))
-        return "_".join([sizes, *(_bare(name, entry) for name, entry in named.items())])
-    return "_".join(_bare(name, entry) for name, entry in named.items()) or "case"
 
 
 def scalar(text: str) -> Value:
@@ -322,12 +221,6 @@ _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
 
 def _text(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _bare(key: str, value: Any) -> str:
-    if value is True:
-        return key
-    return str(value) if isinstance(value, str) else f"{key}{value}"
 
 
 def _quoted(value: Value) -> str:

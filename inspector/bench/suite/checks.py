@@ -13,7 +13,7 @@ STATUSES = (PASSED, FAILED, ERROR, CRASHED, SKIPPED)
 """
 
 
-class Device(Struct, frozen=True):
+class CheckedDevice(Struct, frozen=True):
     """The device that the kernels ran on.
 
     Args:

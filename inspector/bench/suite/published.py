@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...documents import own_yaml
 from ...errors import KinspectError
-from .results import Figure
+from .results import PublishedFigure
 
 FOLDER = Path(__file__).parent / "figures"
 _BESIDE = frozenset({"name", "atol", "rtol", "seed", "config"})
@@ -33,7 +33,7 @@ class Published(Struct, frozen=True):
     kernel: str
     device: str
     case: Mapping[str, Any]
-    figure: Figure
+    figure: PublishedFigure
 
     def is_for(self, case: Mapping[str, Any]) -> bool:
         """Tells whether a case is this one; a key that only one of them has is false or null."""
@@ -65,7 +65,7 @@ def read_published(folder: Path = FOLDER) -> list[Published]:
 
 def figures_for(
     published: Sequence[Published], kernel: str, device: str, case: Mapping[str, Any]
-) -> tuple[Figure, ...]:
+) -> tuple[PublishedFigure, ...]:
     """The figures for a case of a kernel on a device of this name."""
     return tuple(
         entry.figure
@@ -78,7 +78,7 @@ def _of_file(data: Any) -> Iterator[Published]:
     for table in data["tables"]:
         for row in table["rows"]:
             us, tflops = row.get("us"), row.get("tflops")
-            figure = Figure(
+            figure = PublishedFigure(
                 None if us is None else float(us),
                 None if tflops is None else float(tflops),
                 str(row.get("label") or table["label"]),

@@ -50,14 +50,12 @@ def geometric_mean(values: Iterable[float]) -> float | None:
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
-# --------------------------------------------------------------------------- the results
-
 OK, WRONG, ERROR, CRASHED, SKIPPED = "ok", "wrong", "error", "crashed", "skipped"
 """`wrong`: the check failed, so there is no time; `crashed`: the process ended or took too long."""
 GIB = 1 << 30
 
 
-class Gpu(Struct, frozen=True):
+class MeasuredGpu(Struct, frozen=True):
     """The GPU that was measured.
 
     Args:
@@ -75,7 +73,7 @@ class Gpu(Struct, frozen=True):
     memory_bytes: int | None = None
 
 
-class Other(Struct, frozen=True):
+class OtherOperator(Struct, frozen=True):
     """Another operator on the same inputs.
 
     Args:
@@ -93,7 +91,7 @@ class Other(Struct, frozen=True):
         return summarize(self.times)
 
 
-class Figure(Struct, frozen=True):
+class PublishedFigure(Struct, frozen=True):
     """A figure that others published for this case on this device.
 
     Args:
@@ -109,7 +107,7 @@ class Figure(Struct, frozen=True):
     source: str
 
 
-class Before(Struct, frozen=True):
+class EarlierResult(Struct, frozen=True):
     """The last result of the same case on the same device.
 
     Args:
@@ -153,12 +151,12 @@ class Timed(Struct, frozen=True):
     bytes: float | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     oracle: str | None = None
-    others: tuple[Other, ...] = ()
+    others: tuple[OtherOperator, ...] = ()
     tune: Mapping[str, Any] | None = None
     clocks: Mapping[str, int | None] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    before: Before | None = None
-    published: tuple[Figure, ...] = ()
+    before: EarlierResult | None = None
+    published: tuple[PublishedFigure, ...] = ()
 
     @property
     def summary(self) -> Summary | None:
@@ -188,7 +186,7 @@ class Bench(Struct, frozen=True):
 
     kernel: str
     path: str
-    gpu: Gpu | None
+    gpu: MeasuredGpu | None
     versions: Mapping[str, str | None]
     mode: str
     date: str

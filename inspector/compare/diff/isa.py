@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import TypeVar
 
-from ...isa.text import parse_text
+from ...isa.assembly import parse_text
 from ...model import Function, Instruction, KernelReport, Loop, LoopReport
 from .results import IsaDifference, LineDifference
 

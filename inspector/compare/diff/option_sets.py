@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ...capture.axes import Value, axes_of
+from ...capture.sweep_axes import Value, axes_of
 from ...errors import KinspectError
 
 _NO_OPTIONS = "as it is"

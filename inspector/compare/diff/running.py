@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from msgspec.structs import replace
 
 from ... import machines
-from ...capture.axes import Axis, refused_name, unresolved_names
 from ...capture.resolving import resolve_all
+from ...capture.sweep_axes import Axis, refused_name, unresolved_names
 from ...capture.targets import Target, only_of
 from ...compile.pool import Compiler
 from ...errors import KinspectError

@@ -19,9 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
-from ...capture.axes import BACKEND_ONLY, Axis, count, refused_name, unresolved_names
+from ...capture.records import CapturedVariant
 from ...capture.resolving import resolve_all
-from ...capture.script import Found
+from ...capture.sweep_axes import BACKEND_ONLY, Axis, count, refused_name, unresolved_names
 from ...capture.targets import Target, only_of
 from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
@@ -228,7 +228,7 @@ class _Run:
         for index, target in enumerate(self._targets):
             kernel_index = 0
             for item in captured(target, request, compiler):
-                if not isinstance(item, Found):
+                if not isinstance(item, CapturedVariant):
                     yield from map(NotCaptured, item.errors)
                     yield from map(Noted, item.notes)
                     continue
@@ -245,6 +245,7 @@ class _Run:
                         overrides=overrides,
                         lanes=False,
                         races=False,
+                        values=False,
                     )
                     self._waiting.append((point, job))
                     self._planned += 1

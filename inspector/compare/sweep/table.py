@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ...capture.axes import Axis
+from ...capture.sweep_axes import Axis
 from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
 from .figures import COLUMNS, Figures

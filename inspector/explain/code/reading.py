@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ... import machines
 from ...errors import KinspectError
 from ...isa.asm.includes import includes_beside
-from ...isa.text import parse_text
+from ...isa.assembly import parse_text
 from ...model import Function, KernelReport, Machine, Program, SourceLoc
 from .links import Links, llir_positions
 from .marks import Marks

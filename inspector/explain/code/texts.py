@@ -15,7 +15,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ...errors import KinspectError
-from ...isa.asm.kinds import is_binary
+from ...isa.asm.recognition import is_binary
 from ...model import KernelReport
 
 TEXTS = ("source", "ttgir", "llir", "amdgcn")

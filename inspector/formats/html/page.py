@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from ...explain import loop_view, recording_view, view
 from ...explain import profile_view as words
 from ...model import ErrorRecord, Report, int_of, value_of
-from ...profile.figures import executed
+from ...profile.figures import counter_comparison
 from ...recording import Profile
 from ...version import VERSION
 from . import svg
@@ -121,7 +121,7 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
                 "anchor": anchors.get(report.id, "") if report is not None else "",
                 "rows": list(words.rows(kernel.metrics, report.metrics if report else None)),
                 "counters": list(words.counters(kernel)),
-                "emulated": list(executed.rows(kernel, report)),
+                "emulated": list(counter_comparison.rows(kernel, report)),
                 "notes": kernel.notes,
             }
         )

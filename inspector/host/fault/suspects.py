@@ -14,9 +14,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from ...isa.waitflow.counters import RAISING, decode_wait
+from ...isa.waitflow.counters import RAISING
 from ...isa.waitflow.pending import outstanding
-from ...isa.waitflow.steps import Step, Steps, steps_of
+from ...isa.waitflow.steps import CounterStep, CounterSteps, steps_of
+from ...isa.waitflow.waits import decode_wait
 from ...model import Function, Instruction, Machine
 
 IMPRECISE = frozenset({"MEMORY_VIOLATION", "ADDRESS_ERROR"})
@@ -96,11 +97,13 @@ def _distance(index: int, inst: Instruction) -> tuple[bool, int]:
     return (inst.index >= index, -inst.index)
 
 
-def _with_probe(steps: Steps, block: int, index: int, maxima: Mapping[str, int]) -> Steps:
+def _with_probe(
+    steps: CounterSteps, block: int, index: int, maxima: Mapping[str, int]
+) -> CounterSteps:
     """Inserts a wait for everything before the instruction at `index` into the steps."""
-    probe = Step(_PROBE, waits=dict.fromkeys(maxima, 0))
-    earlier: list[Step] = []
-    later: list[Step] = []
+    probe = CounterStep(_PROBE, waits=dict.fromkeys(maxima, 0))
+    earlier: list[CounterStep] = []
+    later: list[CounterStep] = []
     for step in steps.blocks[block]:
         if step.run:
             parts = _split(step.run, index)
@@ -113,14 +116,16 @@ def _with_probe(steps: Steps, block: int, index: int, maxima: Mapping[str, int])
     return replace(steps, blocks=tuple(blocks))
 
 
-def _split(run: Sequence[tuple[int, int]], index: int) -> tuple[list[Step], list[Step]]:
+def _split(
+    run: Sequence[tuple[int, int]], index: int
+) -> tuple[list[CounterStep], list[CounterStep]]:
     halves = [r for r in run if r[0] < index], [r for r in run if r[0] >= index]
-    parts: list[list[Step]] = []
+    parts: list[list[CounterStep]] = []
     for half in halves:
         touches = 0
         for _, ids in half:
             touches |= ids
-        parts.append([Step(half[0][0], (), touches, run=tuple(half))] if half else [])
+        parts.append([CounterStep(half[0][0], (), touches, run=tuple(half))] if half else [])
     return parts[0], parts[1]
 
 

@@ -1,1 +1,1 @@
-"""Reading AMDGCN text: assembly of every age and make, and llvm-objdump listings."""
+"""Reading AMDGCN assembly text of every age and make."""

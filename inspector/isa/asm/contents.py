@@ -1,9 +1,6 @@
-"""The contents of a unit of assembly: its lines, sections, functions, and what was not read."""
+"""The contents of a unit of assembly: its functions, what it states of them, what was not read."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Iterator
 
 from msgspec import Struct, field
 
@@ -13,6 +10,8 @@ from .resources import Statements
 from .symbols import SymbolTable
 from .target import AsmTarget
 
+_MOST_NOTED = 3
+"""Omissions of a kind that get a note each; further ones are only counted."""
 SECTION_DIRECTIVES = (
     ".text",
     ".data",
@@ -23,47 +22,6 @@ SECTION_DIRECTIVES = (
     ".popsection",
     ".previous",
 )
-
-
-class Sections:
-    """The current section; a text begins in `.text`.
-
-    Data directives are code in `.text`, and nothing of interest elsewhere.
-    """
-
-    def __init__(self) -> None:
-        self._name = self._previous = ".text"
-        self._pushed: list[tuple[str, str]] = []
-
-    @property
-    def is_code(self) -> bool:
-        """Whether the current section holds code."""
-        return self._name.startswith(".text")
-
-    def switch(self, directive: str, operands: str) -> None:
-        """Acts on one of `SECTION_DIRECTIVES`.
-
-        Args:
-            directive: the directive, with its dot.
-            operands: its operands, without comments.
-        """
-        if directive == ".popsection":
-            if self._pushed:
-                self._name, self._previous = self._pushed.pop()
-            return
-        if directive == ".previous":
-            self._name, self._previous = self._previous, self._name
-            return
-        if directive == ".pushsection":
-            self._pushed.append((self._name, self._previous))
-        is_named = directive in (".section", ".pushsection")
-        name = operands.partition(",")[0].strip().strip('"') if is_named else directive
-        self._previous, self._name = self._name, name
-
-
-_CHUNK = 1 << 20
-_DEBUG_LABEL = re.compile(r"\.L(?:tmp|func_begin|func_end|post_getpc|post_addpc|exception)\d*$")
-_MOST_NOTED = 3  # omissions of a kind that get a note each; further ones are only counted
 
 
 class Omissions(Struct):
@@ -105,21 +63,37 @@ class UnitContents(Struct):
             self.notes.append(text)
 
 
-def lines_of(text: str, lines_before: int) -> Iterator[tuple[int, str]]:
-    """Yields (line number, line), splitting a chunk at a time to spare memory."""
-    number = lines_before
-    position, size = 0, len(text)
-    while position < size:
-        stop = size
-        if size - position > _CHUNK:
-            newline = text.find("\n", position + _CHUNK)
-            stop = size if newline < 0 else newline
-        chunk = text[position:stop].split("\n")
-        position = stop + 1
-        yield from enumerate(chunk, number + 1)
-        number += len(chunk)
+class SectionStack:
+    """The current section; a text begins in `.text`.
 
+    Data directives are code in `.text`, and nothing of interest elsewhere.
+    """
 
-def is_debug_label(name: str) -> bool:
-    """Whether a label serves debug information or address arithmetic alone."""
-    return _DEBUG_LABEL.match(name) is not None
+    def __init__(self) -> None:
+        self._name = self._previous = ".text"
+        self._pushed: list[tuple[str, str]] = []
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the current section holds code."""
+        return self._name.startswith(".text")
+
+    def switch(self, directive: str, operands: str) -> None:
+        """Acts on one of `SECTION_DIRECTIVES`.
+
+        Args:
+            directive: the directive, with its dot.
+            operands: its operands, without comments.
+        """
+        if directive == ".popsection":
+            if self._pushed:
+                self._name, self._previous = self._pushed.pop()
+            return
+        if directive == ".previous":
+            self._name, self._previous = self._previous, self._name
+            return
+        if directive == ".pushsection":
+            self._pushed.append((self._name, self._previous))
+        is_named = directive in (".section", ".pushsection")
+        name = operands.partition(",")[0].strip().strip('"') if is_named else directive
+        self._previous, self._name = self._name, name

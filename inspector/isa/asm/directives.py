@@ -9,7 +9,7 @@ from functools import partial
 from .contents import UnitContents
 from .expr import parse_int
 from .macros import strip_comment
-from .metadata import Metadata, read_metadata
+from .metadata import AssemblyMetadata, read_metadata
 from .resources import Statements
 from .target import AsmTarget
 
@@ -98,7 +98,7 @@ class KernelDirectives:
         self._raw_directive = word
         self.in_raw_text = True
 
-    def _add_metadata(self, metadata: Metadata) -> None:
+    def _add_metadata(self, metadata: AssemblyMetadata) -> None:
         """Adds the figures of the metadata to the statements on its kernels."""
         for name, figures in metadata.kernels.items():
             self._contents.kernels.add(name)

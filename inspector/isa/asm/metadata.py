@@ -29,7 +29,7 @@ _OFFSET_AND_KIND = re.compile(
 )
 """An argument's offset and kind; LLVM writes the keys in alphabetical order."""
 
-# Code object v2 names its figures differently (AMDGPUUsage, "Code Object V2 Metadata").
+# Code object v2 names its figures differently (AMDGPUUsage, "Code Object V2 AssemblyMetadata").
 _V2_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "KernargSegmentSize": ".kernarg_segment_size",
@@ -48,7 +48,7 @@ _V2_NAMES: Mapping[str, str] = MappingProxyType(
 _VERSIONS: Mapping[tuple[int, int], int] = MappingProxyType({(1, 0): 3, (1, 1): 4})
 
 
-class Metadata(Struct, frozen=True):
+class AssemblyMetadata(Struct, frozen=True):
     """The metadata of one text: figures by kernel symbol, under their code object v3+ names."""
 
     kernels: Mapping[str, Mapping[str, Any]]
@@ -57,16 +57,16 @@ class Metadata(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def read_metadata(text: str) -> Metadata:
+def read_metadata(text: str) -> AssemblyMetadata:
     """Reads the YAML between `.amdgpu_metadata` (or the v2 directive) and its end.
 
     Damaged metadata gives an empty result with a note; nothing is raised.
     """
     document, problem = _load(text)
     if problem:
-        return Metadata({}, notes=(f"the kernel metadata cannot be read: {problem}",))
+        return AssemblyMetadata({}, notes=(f"the kernel metadata cannot be read: {problem}",))
     if not isinstance(document, dict):
-        return Metadata({}, notes=("the kernel metadata is not a mapping",))
+        return AssemblyMetadata({}, notes=("the kernel metadata is not a mapping",))
     v2 = "Kernels" in document
     kernels: dict[str, Mapping[str, Any]] = {}
     entries = document.get("Kernels" if v2 else "amdhsa.kernels")
@@ -78,7 +78,7 @@ def read_metadata(text: str) -> Metadata:
                 name = str(symbol).removesuffix(".kd").removesuffix("@kd")
                 kernels.setdefault(name, MappingProxyType(figures))
     target = document.get("amdhsa.target")
-    return Metadata(
+    return AssemblyMetadata(
         MappingProxyType(kernels),
         target if isinstance(target, str) else None,
         2 if v2 else _version(document.get("amdhsa.version")),

@@ -83,24 +83,12 @@ class RawFunction(Struct):
         labels = sorted(self.labels.items(), key=_row_of)
         bounds = [(0, self.name), *cuts, (len(self.rows), "")]
         for (start, name), (stop, _) in pairwise(bounds):
-            rows = self.rows[start:stop]
-            if not rows and name == self.name:
+            if start == stop and name == self.name:
                 continue
-            function = RawFunction(name, rows[0][LINE] if rows else self.line, rows)
-            flow = slice(bisect_left(self.flow_rows, start), bisect_left(self.flow_rows, stop))
-            function.flow_rows = [i - start for i in self.flow_rows[flow]]
             first_label = bisect_left(labels, start, key=_row_of)
             last_label = bisect_right(labels, stop, key=_row_of)
+            function = self._part(name, start, stop)
             function.labels = {label: i - start for label, i in labels[first_label:last_label]}
-            function.numbered = {
-                label: [i - start for i in p[bisect_left(p, start) : bisect_right(p, stop)]]
-                for label, p in self.numbered.items()
-            }
-            function.line_last = rows[-1][LINE] if rows else function.line
-            lines = self.unrecognised
-            function.unrecognised = lines[
-                bisect_left(lines, function.line) : bisect_right(lines, function.line_last)
-            ]
             functions.append(function)
         if functions:
             functions[0].notes = self.notes
@@ -113,6 +101,23 @@ class RawFunction(Struct):
                 ]
             functions[-1].line_last = max(functions[-1].line_last, self.line_last)
         return functions
+
+    def _part(self, name: str, start: int, stop: int) -> RawFunction:
+        """The function of the rows `start:stop`, without its labels."""
+        rows = self.rows[start:stop]
+        part = RawFunction(name, rows[0][LINE] if rows else self.line, rows)
+        part.line_last = rows[-1][LINE] if rows else part.line
+        flow = slice(bisect_left(self.flow_rows, start), bisect_left(self.flow_rows, stop))
+        part.flow_rows = [i - start for i in self.flow_rows[flow]]
+        part.numbered = {
+            label: [i - start for i in p[bisect_left(p, start) : bisect_right(p, stop)]]
+            for label, p in self.numbered.items()
+        }
+        lines = self.unrecognised
+        part.unrecognised = lines[
+            bisect_left(lines, part.line) : bisect_right(lines, part.line_last)
+        ]
+        return part
 
     def without_padding(self, targets: Iterable[int]) -> tuple[RawFunction, Sequence[int]]:
         """Drops filler that control cannot reach: after a jump or end, up to a branch target.

@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from typing import NamedTuple
 
 from ...model import OpInfo, SourceLoc
 from ..mnemonics import FLOW_CLASSES, REFINED, classify, lookup
-from .contents import SECTION_DIRECTIVES, Sections, UnitContents, lines_of
+from .contents import SECTION_DIRECTIVES, SectionStack, UnitContents
 from .debugloc import LocationTable
 from .directives import Handler, KernelDirectives
 from .includes import Includes, no_includes
+from .machine_words import (
+    DATA_DIRECTIVES,
+    MAX_WORDS,
+    add_words,
+    is_preload_header,
+    is_reachable,
+    words_of,
+)
 from .macros import Expander, Lines, strip_comment, uses_macros
+from .operands import COMPUTED, substitute, with_commas
 from .rawcode import FILLER, RawFunction
 from .resources import INFO_KEYS
-from .symbols import COMPUTED, substitute, with_commas
-from .units import Unit, blank_block_comments
-from .words import DATA_DIRECTIVES, MAX_WORDS, add_words, is_preload_header, is_reachable, words_of
+from .units import AssemblyUnit, blank_block_comments, lines_of
 
 # The form of all AMDGCN mnemonics; an unknown word of this form is taken for a new one.
 _MNEMONIC = re.compile(
@@ -38,15 +46,23 @@ _TEMPORARY = re.compile(r"\.Ltmp\d+:$")  # thousands, where there is debug infor
 _FUNCTION_END = re.compile(r"\.Lfunc_end\d+$")
 
 
-def read_unit(unit: Unit, includes: Includes = no_includes) -> UnitContents:
+def read_unit(unit: AssemblyUnit, includes: Includes = no_includes) -> UnitContents:
     """Reads one unit of assembly text, with the files it includes as far as `includes` has them."""
-    return _Reader(unit, includes).read()
+    return _AssemblyReader(unit, includes).read()
 
 
-class _Reader:
+class _Mnemonic(NamedTuple):
+    """A mnemonic's entry in the table, with what the reader asks of every instruction."""
+
+    op: OpInfo
+    is_flow: bool  # whether control may go elsewhere after it
+    is_refined: bool  # whether operands or comment may change its class
+
+
+class _AssemblyReader:
     """Reads the lines of a unit into its contents, one function after the other."""
 
-    def __init__(self, unit: Unit, includes: Includes) -> None:
+    def __init__(self, unit: AssemblyUnit, includes: Includes) -> None:
         self._unit = unit
         self._includes = includes
         self._contents = UnitContents()
@@ -57,11 +73,11 @@ class _Reader:
         self._latest: RawFunction | None = None  # the latest begun, which comments describe
         self._declared: set[str] = set()  # symbols whose labels begin functions
         self._kernels = KernelDirectives(self._contents, self._declared)
-        self._section = Sections()
+        self._sections = SectionStack()
         self._data_words = 0  # of data in the code so far
         self._info: dict[str, str] | None = None  # the resource comments being read
         self._symbolic_operands = False  # whether operands may hold symbols
-        self._ops: dict[str, tuple[OpInfo, bool, bool]] = {}  # op, is flow, is refined
+        self._mnemonics: dict[str, _Mnemonic] = {}  # those used so far
         self._directives: dict[str, Handler] = {
             **self._kernels.handlers(),
             ".loc": self._loc,
@@ -80,12 +96,10 @@ class _Reader:
             **{word: partial(self._data, word) for word in DATA_DIRECTIVES},
         }
 
-    # ---- the pass
-
     def read(self) -> UnitContents:
         """Reads all lines; the frequent kinds here, the others in methods of their own."""
         source, has_slash_comments = self._source()
-        directives, ops, kernels = self._directives, self._ops, self._kernels
+        directives, mnemonics, kernels = self._directives, self._mnemonics, self._kernels
         ignored: set[str] = set()  # directives that mean nothing here, most lines of some files
         for number, raw in source:
             line = raw.strip()
@@ -109,7 +123,7 @@ class _Reader:
                     self._comment(line)
                 continue
             parts = line.split(None, 1)
-            entry = ops.get(parts[0])
+            entry = mnemonics.get(parts[0])
             if entry is None:
                 self._statement(line, number)
                 continue
@@ -121,17 +135,19 @@ class _Reader:
                 operands, _, tail = operands.partition("//")
                 comment = comment or tail
             self._instruction(entry, parts[0], operands.rstrip(), comment, number)
-        if kernels.in_raw_text:
-            kernels.end_raw_text(self._function.name if self._function else None)
+        self._end()
+        return self._contents
+
+    def _end(self) -> None:
+        """Ends what the text has left open."""
+        if self._kernels.in_raw_text:
+            self._kernels.end_raw_text(self._function.name if self._function else None)
             self._contents.add_note("the text breaks off within its metadata")
         self._finish_function(None)
-        return self._contents
 
     def _source(self) -> tuple[Lines, bool]:
         """The unit's lines, macros expanded, and whether `//` may begin comments in them."""
-        text = blank_block_comments(self._unit.text)
-        # Hand-written code may leave out .type and .globl; the descriptors come last.
-        self._declared.update(name.strip('"') for name in _KERNELS.findall(text))
+        text = self._prepared(self._unit.text)
         source = lines_of(text, self._unit.lines_before)
         if uses_macros(text):
             self._symbolic_operands = True
@@ -143,15 +159,20 @@ class _Reader:
     def _included(self, name: str) -> Lines | None:
         """The lines of an included file; None where it is not read."""
         text = self._includes(name)
-        if text is None:
-            return None
+        return None if text is None else lines_of(self._prepared(text), 0)
+
+    def _prepared(self, text: str) -> str:
+        """A text without block comments; its kernels count as declared.
+
+        Hand-written code may leave out .type and .globl, and the descriptors come last.
+        """
         text = blank_block_comments(text)
         self._declared.update(name.strip('"') for name in _KERNELS.findall(text))
-        return lines_of(text, 0)
+        return text
 
     def _instruction(
         self,
-        entry: tuple[OpInfo, bool, bool],
+        entry: _Mnemonic,
         mnemonic: str,
         operands: str,
         comment: str,
@@ -224,13 +245,7 @@ class _Reader:
         if not code:
             return
         if line[0] == "#":
-            if _PREPROCESSOR.match(line):
-                self._contents.omissions.add(
-                    "preprocessor",
-                    number,
-                    f"line {number} is for the C preprocessor, which kinspect does not run: "
-                    "run the file through it first",
-                )
+            self._hash_line(line, number)
             return
         parts = code.split(None, 1)
         mnemonic = parts[0]
@@ -240,19 +255,31 @@ class _Reader:
             return
         if lookup(mnemonic).cls == "unknown" and lookup(mnemonic.lower()).cls != "unknown":
             mnemonic = mnemonic.lower()  # the assembler does not mind `s_getpc_B64`
-        entry = self._ops.get(mnemonic)
+        entry = self._mnemonics.get(mnemonic) or self._new_mnemonic(mnemonic)
         if entry is None:
-            op = lookup(mnemonic)
-            if op.cls == "unknown" and not _MNEMONIC.match(mnemonic):
-                self._unrecognised(number)
-                return
-            entry = self._ops[mnemonic] = (
-                op,
-                op.cls in FLOW_CLASSES,
-                op.cls in REFINED,
-            )
+            self._unrecognised(number)
+            return
         comment = line[len(code) :].strip().removeprefix(";").removeprefix("//")
         self._instruction(entry, mnemonic, operands, comment, number)
+
+    def _new_mnemonic(self, mnemonic: str) -> _Mnemonic | None:
+        """Looks a mnemonic up at its first use; None for a word that is none."""
+        op = lookup(mnemonic)
+        if op.cls == "unknown" and not _MNEMONIC.match(mnemonic):
+            return None
+        entry = _Mnemonic(op, op.cls in FLOW_CLASSES, op.cls in REFINED)
+        self._mnemonics[mnemonic] = entry
+        return entry
+
+    def _hash_line(self, line: str, number: int) -> None:
+        """Notes a directive of the C preprocessor; other lines with `#` are comments."""
+        if _PREPROCESSOR.match(line):
+            self._contents.omissions.add(
+                "preprocessor",
+                number,
+                f"line {number} is for the C preprocessor, which kinspect does not run: "
+                "run the file through it first",
+            )
 
     def _unrecognised(self, number: int) -> None:
         """Notes a line that is neither a statement nor an instruction."""
@@ -272,8 +299,6 @@ class _Reader:
                 return
         if line[1:].strip() in _INFO_HEADERS and self._latest is not None:
             self._info = self._kernels.statements(self._latest.name).info
-
-    # ---- functions and labels
 
     def _label(self, name: str, number: int) -> None:
         """Begins or ends a function at its label, or adds a label to the current one."""
@@ -299,6 +324,7 @@ class _Reader:
             function.labels.setdefault(name, row)
 
     def _open_unnamed(self, number: int) -> RawFunction:
+        """Begins a function at an instruction that no symbol stands before."""
         function = self._function = self._latest = RawFunction(f"<line {number}>", number)
         function.notes.append("no symbol stands before this code")
         return function
@@ -312,8 +338,6 @@ class _Reader:
         last_line = function.rows[-1][0] if function.rows else function.line
         function.line_last = max(last_line, function.line) if number is None else number
         self._contents.functions.append(function)
-
-    # ---- directives
 
     def _loc(self, operands: str, number: int) -> None:
         self._location = self._locations.loc(operands)
@@ -354,19 +378,17 @@ class _Reader:
             self._finish_function(number)
 
     def _incbin(self, operands: str, number: int) -> None:
-        if self._function is not None and self._section.is_code:
+        if self._function is not None and self._sections.is_code:
             text = f"line {number} includes {strip_comment(operands)}, which is not read"
             self._contents.omissions.add("include", number, text)
 
-    # ---- sections and data
-
     def _switch_section(self, word: str, operands: str, number: int) -> None:
-        self._section.switch(word, strip_comment(operands))
+        self._sections.switch(word, strip_comment(operands))
 
     def _data(self, word: str, operands: str, number: int) -> None:
         """Adds machine words in the code: instructions that some assembler did not know."""
         function = self._function
-        if function is None or not self._section.is_code:
+        if function is None or not self._sections.is_code:
             return
         words = words_of(word, strip_comment(operands), self._contents.symbols)
         self._data_words += len(words or ())

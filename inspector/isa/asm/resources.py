@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +24,14 @@ _LEADING_NUMBER = re.compile(r"\d{1,18}(?= bytes)")
 
 
 class Statements(Struct):
-    """The raw statements on one kernel or function: key -> text, by the place they stand in."""
+    """The raw statements on one kernel or function: key -> text, by the place they stand in.
+
+    Args:
+        metadata: an entry of the YAML metadata, decoded.
+        amdhsa: the `.amdhsa_*` directives, without the prefix.
+        info: the comments after the function.
+        kernel_code: the fields of `.amd_kernel_code_t`.
+    """
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
     amdhsa: dict[str, str] = field(default_factory=dict)
@@ -76,122 +84,130 @@ class _Field(Struct, frozen=True):
     default: int | None = None
 
 
-_S = _Source
+_metadata = partial(_Source, "metadata")
+_directive = partial(_Source, "amdhsa")
+_comment = partial(_Source, "info")
+_symbol = partial(_Source, "set")
+_kernel_code = partial(_Source, "kernel_code")
+
 _FIELDS: tuple[_Field, ...] = (
-    _Field("vgpr_count", (_S("metadata", ".vgpr_count"),), (_S("info", "TotalNumVgprs"),)),
+    _Field("vgpr_count", (_metadata(".vgpr_count"),), (_comment("TotalNumVgprs"),)),
     _Field(
         "agpr_count",
-        (_S("metadata", ".agpr_count"), _S("info", "NumAgprs"), _S("set", "num_agpr")),
-        (_S("info", "NumAgprs"), _S("set", "num_agpr")),
+        (_metadata(".agpr_count"), _comment("NumAgprs"), _symbol("num_agpr")),
+        (_comment("NumAgprs"), _symbol("num_agpr")),
     ),
     _Field(
         "arch_vgpr_count",
-        (_S("info", "NumVgprs"), _S("set", "num_vgpr")),
-        (_S("set", "num_vgpr"),),
+        (_comment("NumVgprs"), _symbol("num_vgpr")),
+        (_symbol("num_vgpr"),),
     ),
     _Field(
         "next_free_vgpr",
-        (_S("amdhsa", "next_free_vgpr"),),
-        (_S("info", "NumVGPRsForWavesPerEU"),),
+        (_directive("next_free_vgpr"),),
+        (_comment("NumVGPRsForWavesPerEU"),),
     ),
-    _Field("accum_offset", (_S("amdhsa", "accum_offset"),), (_S("info", "AccumOffset"),)),
-    _Field("vgprs_for_waves", (_S("info", "NumVGPRsForWavesPerEU"),)),
+    _Field("accum_offset", (_directive("accum_offset"),), (_comment("AccumOffset"),)),
+    _Field("vgprs_for_waves", (_comment("NumVGPRsForWavesPerEU"),)),
     _Field(
         "sgpr_count",
-        (_S("metadata", ".sgpr_count"), _S("info", "TotalNumSgprs"), _S("info", "NumSgprs")),
-        (_S("info", "TotalNumSgprs"), _S("info", "NumSgprs")),
+        (_metadata(".sgpr_count"), _comment("TotalNumSgprs"), _comment("NumSgprs")),
+        (_comment("TotalNumSgprs"), _comment("NumSgprs")),
     ),
-    _Field("next_free_sgpr", (_S("amdhsa", "next_free_sgpr"),)),
-    _Field("sgprs_for_waves", (_S("info", "NumSGPRsForWavesPerEU"),)),
-    _Field("vgpr_spill_count", (_S("metadata", ".vgpr_spill_count"),)),
-    _Field("sgpr_spill_count", (_S("metadata", ".sgpr_spill_count"),)),
+    _Field("next_free_sgpr", (_directive("next_free_sgpr"),)),
+    _Field("sgprs_for_waves", (_comment("NumSGPRsForWavesPerEU"),)),
+    _Field("vgpr_spill_count", (_metadata(".vgpr_spill_count"),)),
+    _Field("sgpr_spill_count", (_metadata(".sgpr_spill_count"),)),
     _Field(
         "scratch_bytes",
         (
-            _S("metadata", ".private_segment_fixed_size"),
-            _S("amdhsa", "private_segment_fixed_size"),
-            _S("kernel_code", "workitem_private_segment_byte_size"),
-            _S("info", "ScratchSize"),
-            _S("set", "private_seg_size"),
+            _metadata(".private_segment_fixed_size"),
+            _directive("private_segment_fixed_size"),
+            _kernel_code("workitem_private_segment_byte_size"),
+            _comment("ScratchSize"),
+            _symbol("private_seg_size"),
         ),
         (
-            _S("amdhsa", "private_segment_fixed_size"),
-            _S("kernel_code", "workitem_private_segment_byte_size"),
-            _S("info", "ScratchSize"),
+            _directive("private_segment_fixed_size"),
+            _kernel_code("workitem_private_segment_byte_size"),
+            _comment("ScratchSize"),
         ),
         default=0,
     ),
     _Field(
         "lds_bytes",
         (
-            _S("metadata", ".group_segment_fixed_size"),
-            _S("amdhsa", "group_segment_fixed_size"),
-            _S("kernel_code", "workgroup_group_segment_byte_size"),
-            _S("info", "LDSByteSize"),
+            _metadata(".group_segment_fixed_size"),
+            _directive("group_segment_fixed_size"),
+            _kernel_code("workgroup_group_segment_byte_size"),
+            _comment("LDSByteSize"),
         ),
         (
-            _S("amdhsa", "group_segment_fixed_size"),
-            _S("kernel_code", "workgroup_group_segment_byte_size"),
-            _S("info", "LDSByteSize"),
+            _directive("group_segment_fixed_size"),
+            _kernel_code("workgroup_group_segment_byte_size"),
+            _comment("LDSByteSize"),
         ),
         default=0,
     ),
     _Field(
         "kernarg_bytes",
         (
-            _S("metadata", ".kernarg_segment_size"),
-            _S("amdhsa", "kernarg_size"),
-            _S("kernel_code", "kernarg_segment_byte_size"),
+            _metadata(".kernarg_segment_size"),
+            _directive("kernarg_size"),
+            _kernel_code("kernarg_segment_byte_size"),
         ),
-        (_S("amdhsa", "kernarg_size"), _S("kernel_code", "kernarg_segment_byte_size")),
+        (_directive("kernarg_size"), _kernel_code("kernarg_segment_byte_size")),
     ),
     _Field(
         "wave_size",
         (
-            _S("metadata", ".wavefront_size"),
-            _S("amdhsa", "wavefront_size32", _wave32),
-            _S("kernel_code", "wavefront_size", _power),
+            _metadata(".wavefront_size"),
+            _directive("wavefront_size32", _wave32),
+            _kernel_code("wavefront_size", _power),
         ),
         (
-            _S("amdhsa", "wavefront_size32", _wave32),
-            _S("kernel_code", "wavefront_size", _power),
+            _directive("wavefront_size32", _wave32),
+            _kernel_code("wavefront_size", _power),
         ),
     ),
-    _Field("max_workgroup_size", (_S("metadata", ".max_flat_workgroup_size"),)),
-    _Field("code_bytes", (_S("info", "codeLenInByte"),)),
-    _Field("occupancy", (_S("info", "Occupancy"),)),
+    _Field("max_workgroup_size", (_metadata(".max_flat_workgroup_size"),)),
+    _Field("code_bytes", (_comment("codeLenInByte"),)),
+    _Field("occupancy", (_comment("Occupancy"),)),
 )
 _FLAGS: tuple[_Field, ...] = (
     _Field(
         "wgp_mode",
         (
-            _S("metadata", ".workgroup_processor_mode"),
-            _S("amdhsa", "workgroup_processor_mode"),
-            _S("kernel_code", "enable_wgp_mode"),
+            _metadata(".workgroup_processor_mode"),
+            _directive("workgroup_processor_mode"),
+            _kernel_code("enable_wgp_mode"),
         ),
-        (_S("amdhsa", "workgroup_processor_mode"),),
+        (_directive("workgroup_processor_mode"),),
     ),
     _Field(
         "uses_dynamic_stack",
         (
-            _S("metadata", ".uses_dynamic_stack"),
-            _S("amdhsa", "uses_dynamic_stack"),
-            _S("kernel_code", "is_dynamic_callstack"),
-            _S("set", "has_dyn_sized_stack"),
+            _metadata(".uses_dynamic_stack"),
+            _directive("uses_dynamic_stack"),
+            _kernel_code("is_dynamic_callstack"),
+            _symbol("has_dyn_sized_stack"),
         ),
-        (_S("amdhsa", "uses_dynamic_stack"),),
+        (_directive("uses_dynamic_stack"),),
     ),
     _Field(
         "private_segment_buffer",
         (
-            _S("amdhsa", "user_sgpr_private_segment_buffer"),
-            _S("kernel_code", "enable_sgpr_private_segment_buffer"),
+            _directive("user_sgpr_private_segment_buffer"),
+            _kernel_code("enable_sgpr_private_segment_buffer"),
         ),
         default=False,
     ),
 )
 INFO_KEYS = frozenset(
-    s.key for f in (*_FIELDS, *_FLAGS) for s in (*f.sources, *f.checks) if s.place == "info"
+    source.key
+    for figure in (*_FIELDS, *_FLAGS)
+    for source in (*figure.sources, *figure.checks)
+    if source.place == "info"
 )
 """The keys of resource comments that state a kernel's resources."""
 # (figure, figure that it must not be less than, problem); LLVM only ever rounds up.
@@ -215,9 +231,9 @@ def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> R
         # A unified register file: AGPRs are the registers past the offset they start at.
         values["agpr_count"] = max(values["next_free_vgpr"] - values["accum_offset"], 0)
     for field_name, covered, problem in _COVERS:
-        a, b = values.get(field_name), values.get(covered)
-        if a is not None and b is not None and a < b:
-            disagreements.append(f"{field_name} {a} {problem} ({covered} {b})")
+        value, least = values.get(field_name), values.get(covered)
+        if value is not None and least is not None and value < least:
+            disagreements.append(f"{field_name} {value} {problem} ({covered} {least})")
     size = statements.metadata.get(".reqd_workgroup_size")
     if isinstance(size, list) and len(size) == 3 and all(type(n) is int and n > 0 for n in size):
         values["reqd_workgroup_size"] = tuple(size)
@@ -237,23 +253,24 @@ def _stated_values(
     """The stated fields of `Resources` by name, and what statements disagree in."""
     values: dict[str, Any] = {}
     disagreements: list[str] = []
-    for f in (*_FIELDS, *_FLAGS):
-        statement = _first_statement(f.sources, name, statements, symbols)
+    for figure in (*_FIELDS, *_FLAGS):
+        statement = _first_statement(figure.sources, name, statements, symbols)
         if statement is None:
-            if statements.amdhsa and f.default is not None:
-                values[f.name] = f.default
+            if statements.amdhsa and figure.default is not None:
+                values[figure.name] = figure.default
             continue
         source, value = statement
-        values[f.name] = bool(value) if f in _FLAGS else value
+        values[figure.name] = bool(value) if figure in _FLAGS else value
         compared = set()
-        for check in f.checks:
+        for check in figure.checks:
             checked_value = _stated_value(check, name, statements, symbols)
             if checked_value is None or check == source or checked_value in compared:
                 continue
             compared.add(checked_value)
-            if values[f.name] != (bool(checked_value) if f in _FLAGS else checked_value):
+            if values[figure.name] != (bool(checked_value) if figure in _FLAGS else checked_value):
                 disagreements.append(
-                    f"{f.name}: {source.label} says {value}, {check.label} says {checked_value}"
+                    f"{figure.name}: {source.label} says {value}, "
+                    f"{check.label} says {checked_value}"
                 )
     return values, disagreements
 

@@ -21,9 +21,10 @@ _TARGET_LINE = re.compile(r"^[ \t]*\.amdgcn_target\b.*$", re.MULTILINE)
 _BLOCK_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|;[^\n]*|//[^\n]*|(/\*.*?(?:\*/|\Z))', re.DOTALL)
 _NUMBER_IN_COMMENT = re.compile(r"\bv(?:\d+|\[\d+:\d+\]) /\*(v(?:\d+|\[\d+:\d+\]))\*/")
 _LINE_BREAKS = re.compile(r"[^\n]+")
+_CHUNK = 1 << 20  # characters that are split into lines at a time
 
 
-class Unit(Struct, frozen=True):
+class AssemblyUnit(Struct, frozen=True):
     """A part of a text that was assembled on its own.
 
     Args:
@@ -53,14 +54,14 @@ def blank_block_comments(text: str) -> str:
     return _BLOCK_COMMENT.sub(blank, text)
 
 
-def split_units(text: str) -> tuple[list[Unit], list[str]]:
+def split_units(text: str) -> tuple[list[AssemblyUnit], list[str]]:
     """Cuts a text into its units for AMD GPUs; a text without any marker is one unit.
 
     Returns:
         The units, and the targets of a bundle that are no AMD GPUs.
     """
     spans = list(_bundle_parts(text)) or [(0, len(text), "")]
-    units: list[Unit] = []
+    units: list[AssemblyUnit] = []
     skipped: list[str] = []
     line, counted = 0, 0  # lines before the character `counted`
     for start, stop, bundle_target in spans:
@@ -70,7 +71,9 @@ def split_units(text: str) -> tuple[list[Unit], list[str]]:
         for unit_start, unit_end in _by_target_directive(text, start, stop):
             line += text.count("\n", counted, unit_start)
             counted = unit_start
-            units.append(Unit(text[unit_start:unit_end], line, AsmTarget.parse(bundle_target)))
+            units.append(
+                AssemblyUnit(text[unit_start:unit_end], line, AsmTarget.parse(bundle_target))
+            )
     return units, skipped
 
 
@@ -94,3 +97,18 @@ def _by_target_directive(text: str, start: int, stop: int) -> list[tuple[int, in
         return [(start, stop)]
     directives = [match.start() for match in _TARGET_LINE.finditer(text, start, stop)]
     return list(pairwise([start, *directives[1:], stop]))
+
+
+def lines_of(text: str, lines_before: int) -> Iterator[tuple[int, str]]:
+    """Yields (line number, line), splitting a chunk at a time to spare memory."""
+    number = lines_before
+    position, size = 0, len(text)
+    while position < size:
+        stop = size
+        if size - position > _CHUNK:
+            newline = text.find("\n", position + _CHUNK)
+            stop = size if newline < 0 else newline
+        chunk = text[position:stop].split("\n")
+        position = stop + 1
+        yield from enumerate(chunk, number + 1)
+        number += len(chunk)

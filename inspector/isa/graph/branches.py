@@ -1,52 +1,26 @@
-"""Destinations of branches: labels, offsets of a disassembly, long branches through registers."""
+"""Destinations of branches, by the labels of assembly or the addresses of a disassembly."""
 
 from __future__ import annotations
 
-import operator
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
 from ..asm.expr import parse_int
-from ..asm.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction, Row
+from ..asm.rawcode import ADDRESS, COMMENT, OP, OPERANDS, RawFunction, Row
 from ..mnemonics import Flow, flow_of
+from .long_branches import PAIR, SINGLE, getpc_row, register_jump_destination
 
 _SYMBOL = re.compile(r"(?<![\w.$])[A-Za-z_.$][\w.$]*")
 _LAST_OPERAND = re.compile(r"([^\s,]+)\s*$")
 _NUMBERED = re.compile(r"(\d{1,18})([bf])$")
-_PAIR = re.compile(r"s\[(\d{1,9}):(\d{1,9})\]")
-_SINGLE = re.compile(r"s(\d{1,9})$|s\[(\d{1,9})\]$")
 _ENCODING = re.compile(r"[0-9A-Fa-f]{8}")
-_EXPLICIT_LITERAL = re.compile(r"lit(?:64)?\(([^()]*)\)$")
-# Instructions searched backwards from a long branch for its s_getpc; LLVM emits two to four.
-_WINDOW = 16
 # Registers and relocation suffixes are no labels.
 _NOT_A_LABEL = re.compile(r"(?:s|v|a|ttmp)\d+$|(?:vcc|exec|flat_scratch|xnack_mask)(?:_lo|_hi)?$")
 RETURN_REGISTERS = "s[30:31]"
 """The return address in the AMDGPU calling convention (AMDGPUUsage)."""
-
-# Scalar additions that build an address: their sign, and the half of the pair they work on.
-_ADDITIONS: Mapping[str, tuple[int, str]] = MappingProxyType(
-    {
-        "s_add_u32": (1, "low"),
-        "s_add_i32": (1, "low"),
-        "s_add_co_u32": (1, "low"),
-        "s_add_co_i32": (1, "low"),
-        "s_sub_u32": (-1, "low"),
-        "s_sub_co_u32": (-1, "low"),
-        "s_addc_u32": (1, "high"),
-        "s_add_co_ci_u32": (1, "high"),
-        "s_subb_u32": (-1, "high"),
-        "s_sub_co_ci_u32": (-1, "high"),
-        "s_add_nc_u64": (1, "both"),
-        "s_add_u64": (1, "both"),
-        "s_sub_nc_u64": (-1, "both"),
-        "s_sub_u64": (-1, "both"),
-    }
-)
 
 
 class Branches(Struct):
@@ -66,6 +40,16 @@ class Branches(Struct):
     unknown: list[int] = field(default_factory=list)
     numeric: list[int] = field(default_factory=list)
 
+    def renumbered(self, new_index: Sequence[int]) -> Branches:
+        """The same branches after rows were removed; `new_index` has a new number for each row."""
+        return Branches(
+            targets={new_index[i]: new_index[target] for i, target in self.targets.items()},
+            leaves={new_index[i]: symbol for i, symbol in self.leaves.items()},
+            calls={new_index[i]: symbol for i, symbol in self.calls.items()},
+            unknown=[new_index[i] for i in self.unknown],
+            numeric=[new_index[i] for i in self.numeric],
+        )
+
 
 def resolve_labels(function: RawFunction) -> Branches:
     """Resolves the branches of an assembly text by its labels."""
@@ -83,7 +67,7 @@ def resolve_labels(function: RawFunction) -> Branches:
         if flow not in (Flow.JUMP, Flow.CONDITIONAL, Flow.CALL):
             continue
         last = _LAST_OPERAND.search(operands)
-        if last is None or _PAIR.match(last[1]) or _SINGLE.match(last[1]):
+        if last is None or PAIR.match(last[1]) or SINGLE.match(last[1]):
             if flow is not Flow.CALL:
                 branches.unknown.append(i)
             continue
@@ -118,11 +102,11 @@ def _resolve_register_jump(function: RawFunction, row_index: int, branches: Bran
     """Finds the label that `s_getpc_b64; s_add_u32 ..., label...; s_setpc_b64` computes."""
     row = function.rows[row_index]
     names: list[str] = []
-    if _PAIR.search(row[OPERANDS]) is None:  # s_add_pc_i64 takes the distance itself
+    if PAIR.search(row[OPERANDS]) is None:  # s_add_pc_i64 takes the distance itself
         names = _SYMBOL.findall(row[OPERANDS])
         base: int | None = row_index
     else:
-        base = _getpc(function, row_index)
+        base = getpc_row(function, row_index)
         if base is not None:
             for between in function.rows[base + 1 : row_index]:
                 names.extend(_SYMBOL.findall(between[OPERANDS].partition(",")[2]))
@@ -150,21 +134,6 @@ def _resolve_register_jump(function: RawFunction, row_index: int, branches: Bran
         branches.unknown.append(row_index)
 
 
-def _getpc(function: RawFunction, row_index: int) -> int | None:
-    """The row of the s_getpc_b64 that a jump's register pair comes from, if it is near."""
-    pair = _PAIR.search(function.rows[row_index][OPERANDS])
-    for i in range(row_index - 1, max(row_index - _WINDOW, -1), -1):
-        row = function.rows[i]
-        if row[MNEMONIC].startswith(("s_getpc", "s_get_pc")):
-            return i if pair is not None and pair[0] in row[OPERANDS] else None
-        if not flow_of(row[OP], row[OPERANDS]).falls_through:
-            return None
-    return None
-
-
-# --------------------------------------------------------------------------- disassembly
-
-
 def branch_destination(address: int, operands: str, comment: str) -> int | None:
     """The address that a relative branch of a disassembly goes to.
 
@@ -184,124 +153,6 @@ def branch_destination(address: int, operands: str, comment: str) -> int | None:
     return address + 4 + 4 * (distance - 0x10000 if distance & 0x8000 else distance)
 
 
-def register_jump_destination(function: RawFunction, row_index: int) -> int | None:
-    """The address that a long branch of a disassembly computes from s_getpc_b64."""
-    rows = function.rows
-    if _PAIR.search(rows[row_index][OPERANDS]) is None:
-        distance = _literal(rows[row_index][OPERANDS].strip())
-        next_address = _address_after(function, row_index)
-        return None if distance is None or next_address is None else next_address + distance
-    base = _getpc(function, row_index)
-    if base is None:
-        return None
-    value = _address_after(function, base)
-    pair = _PAIR.search(rows[row_index][OPERANDS])
-    if value is None or pair is None:
-        return None
-    constants: dict[int, int] = {}
-    for row in rows[base + 1 : row_index]:
-        value = add_to_pair(value, int(pair[1]), row[MNEMONIC], row[OPERANDS], constants)
-        if value is None:
-            return None
-        _follow_constant(constants, row[MNEMONIC], row[OPERANDS])
-    return value
-
-
-def _follow_constant(constants: dict[int, int], mnemonic: str, operands: str) -> None:
-    """Updates the known values of single scalar registers: Tensile adds up a distance in one."""
-    operand_texts = [text.strip() for text in operands.split(",")]
-    single = _SINGLE.match(operand_texts[0])
-    if single is None:
-        pair = _PAIR.match(operand_texts[0])
-        if pair is not None:
-            for register in range(int(pair[1]), int(pair[2]) + 1):
-                constants.pop(register, None)
-        return
-    register = int(single[1] or single[2])
-    values = [_constant_value(text, constants) for text in operand_texts[1:]]
-    compute = _CONSTANTS.get(mnemonic)
-    if compute is None or None in values or len(values) != compute[0]:
-        constants.pop(register, None)
-    else:
-        constants[register] = compute[1](*(v or 0 for v in values)) & 0xFFFFFFFF
-
-
-def _constant_value(text: str, constants: Mapping[int, int]) -> int | None:
-    register = _SINGLE.match(text)
-    return constants.get(int(register[1] or register[2])) if register else _literal(text)
-
-
-def _signed(value: int) -> int:
-    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
-
-
-# Scalar instructions on one register: their number of source operands, and their function.
-_CONSTANTS: Mapping[str, tuple[int, Callable[..., int]]] = MappingProxyType(
-    {
-        "s_mov_b32": (1, operator.pos),
-        "s_abs_i32": (1, lambda v: abs(_signed(v))),
-        **dict.fromkeys(("s_add_i32", "s_add_u32", "s_add_co_i32"), (2, operator.add)),
-        **dict.fromkeys(("s_sub_i32", "s_sub_u32", "s_sub_co_i32"), (2, operator.sub)),
-    }
-)
-
-
-def add_to_pair(
-    value: int,
-    low_register: int,
-    mnemonic: str,
-    operands: str,
-    constants: Mapping[int, int] = MappingProxyType({}),
-) -> int | None:
-    """Applies one instruction to the 64-bit address in a register pair.
-
-    Args:
-        value: the address.
-        low_register: number of the pair's first register.
-        mnemonic: the instruction's mnemonic.
-        operands: the instruction's operands.
-        constants: scalar registers whose value is known.
-
-    Returns:
-        The new value, the old one if the instruction does not touch the pair, None if it does
-        something else to it.
-    """
-    operand_texts = [text.strip() for text in operands.split(",")]
-    match = _PAIR.match(operand_texts[0]) or _SINGLE.match(operand_texts[0])
-    if match is None:
-        return value
-    first_register = int(next(g for g in match.groups() if g is not None))
-    last_register = int(match[2]) if _PAIR.match(operand_texts[0]) else first_register
-    if last_register < low_register or first_register > low_register + 1:
-        return value
-    if mnemonic.startswith("s_sext_i32_i16"):
-        return value  # gfx12 sign-extends what s_getpc_b64 leaves in the high half
-    addition = _ADDITIONS.get(mnemonic)
-    literal = _constant_value(operand_texts[2], constants) if len(operand_texts) > 2 else None
-    if addition is None or literal is None or operand_texts[1] != operand_texts[0]:
-        return None
-    sign, half = addition
-    if half == "high":
-        # The carry is in `value` already: the low half is added as a 64-bit number.
-        return (value + (sign * literal << 32)) & ((1 << 64) - 1)
-    if half == "low":
-        literal &= 0xFFFFFFFF
-    return (value + sign * literal) & ((1 << 64) - 1)
-
-
-def _literal(text: str) -> int | None:
-    # LLVM >= 22 writes lit(...) for a literal that an inline constant could express.
-    explicit = _EXPLICIT_LITERAL.match(text)
-    return parse_int(explicit[1] if explicit is not None else text)
-
-
-def _address_after(function: RawFunction, row_index: int) -> int | None:
-    rows = function.rows
-    if row_index + 1 < len(rows):
-        return rows[row_index + 1][ADDRESS]
-    return None
-
-
 def resolve_addresses(function: RawFunction, row_at: Mapping[int, int]) -> Branches:
     """Resolves the branches of a disassembly by address.
 
@@ -315,7 +166,7 @@ def resolve_addresses(function: RawFunction, row_at: Mapping[int, int]) -> Branc
         row = function.rows[i]
         flow = flow_of(row[OP], row[OPERANDS])
         if flow is Flow.CALL:
-            has_target = len(_PAIR.findall(row[OPERANDS])) == 1
+            has_target = len(PAIR.findall(row[OPERANDS])) == 1
             destination = _relative_destination(row) if has_target else None
             if destination is not None:
                 branches.calls[i] = f"0x{destination:x}"
@@ -329,7 +180,7 @@ def resolve_addresses(function: RawFunction, row_at: Mapping[int, int]) -> Branc
             if label is not None and label[1] in function.labels:  # --symbolize-operands
                 branches.targets[i] = function.labels[label[1]]
                 continue
-            destination = None if _PAIR.search(row[OPERANDS]) else _relative_destination(row)
+            destination = None if PAIR.search(row[OPERANDS]) else _relative_destination(row)
         else:
             continue
         target = row_at.get(destination) if destination is not None else None

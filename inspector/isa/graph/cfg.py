@@ -7,13 +7,14 @@ are the cycles over the reachable blocks: natural loops, and cycles with several
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from ...model import Block, Function, Instruction, Loop
 from ..mnemonics import FLOW_CLASSES, Flow, flow_of
-from .loops import MAX_DEPTH, DominatorTree, LoopShape, all_loops, dominator_tree
+from .dominators import DominatorTree, dominator_tree
+from .loops import MAX_DEPTH, LoopShape, all_loops
 
 
 class ControlFlow(Struct, frozen=True):
@@ -52,27 +53,50 @@ def build(
     }
     blocks = _blocks(len(instructions), targets, labels, flows, real_entry)
     successors = [block.successors for block in blocks]
-    notes = []
     unknown = tuple(unknown_jumps)
+    tree = dominator_tree(successors, _entries(blocks) if unknown else (0,))
+    shapes, too_deep = all_loops(successors, tree)
+    notes = [
+        *_jump_notes(instructions, unknown),
+        *_loop_notes(instructions, blocks, tree, too_deep),
+    ]
+    return ControlFlow(blocks, _loops(blocks, shapes, instructions), tuple(notes))
+
+
+def _jump_notes(instructions: Sequence[Instruction], unknown: Sequence[int]) -> Iterator[str]:
+    """Notes on where control goes; `unknown` are jumps whose target could be anywhere."""
     if unknown:
-        lines = _abridged(instructions[i].line for i in unknown)
-        notes.append(
+        lines = _abridged_set(instructions[i].line for i in unknown)
+        yield (
             f"the target of the jump on line {lines} is not known: "
             "code that nothing else leads to is taken as reachable from it"
         )
     last = instructions[-1]
-    # A call that never returns may end a function.
-    is_call = flow_of(last.op, last.operands) is Flow.CALL
-    if flows.get(last.index, Flow.NEXT).falls_through and not is_call:
-        notes.append(f"control runs past the last instruction, line {last.line}")
-    tree = dominator_tree(successors, _entries(blocks) if unknown else (0,))
-    shapes, too_deep = all_loops(successors, tree)
+    flow = flow_of(last.op, last.operands)
+    if flow.falls_through and flow is not Flow.CALL:  # a call that never returns may end a function
+        yield f"control runs past the last instruction, line {last.line}"
+
+
+def _loop_notes(
+    instructions: Sequence[Instruction], blocks: Sequence[Block], tree: DominatorTree, too_deep: int
+) -> Iterator[str]:
+    """Notes on loops; `too_deep` is the number of those that are left out."""
     if too_deep:
-        notes.append(f"{too_deep} loops nested deeper than {MAX_DEPTH} are not listed")
+        yield f"{too_deep} loops nested deeper than {MAX_DEPTH} are not listed"
     if tree.irreducible:
-        lines = _abridged(instructions[blocks[target].start].line for _, target in tree.irreducible)
-        notes.append(f"irreducible control flow: a cycle has several entries, at line {lines}")
-    return ControlFlow(blocks, _loops(blocks, shapes, instructions), tuple(notes))
+        targets = (instructions[blocks[target].start] for _, target in tree.irreducible)
+        lines = _abridged_set(target.line for target in targets)
+        yield f"irreducible control flow: a cycle has several entries, at line {lines}"
+
+
+def abridged(lines: Sequence[int]) -> str:
+    """Line numbers in words, the fourth and later ones counted: `3, 7, 9 and 2 more`."""
+    text = ", ".join(map(str, lines[:3]))
+    return text + (f" and {len(lines) - 3} more" if len(lines) > 3 else "")
+
+
+def _abridged_set(lines: Iterable[int]) -> str:
+    return abridged(sorted(set(lines)))
 
 
 def _blocks(
@@ -118,13 +142,6 @@ def _blocks(
 def dominators(function: Function) -> DominatorTree:
     """The dominator tree over the blocks of a function."""
     return dominator_tree([block.successors for block in function.blocks])
-
-
-def _abridged(lines: Iterable[int]) -> str:
-    """Distinct lines in words, the fourth and later ones counted: `3, 7, 9 and 2 more`."""
-    distinct = sorted(set(lines))
-    text = ", ".join(map(str, distinct[:3]))
-    return text + (f" and {len(distinct) - 3} more" if len(distinct) > 3 else "")
 
 
 def _entries(blocks: Sequence[Block]) -> tuple[int, ...]:

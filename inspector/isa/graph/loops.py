@@ -1,9 +1,7 @@
-"""Dominators and loops of a flow graph, without recursion and in near-linear time.
+"""Loops of a flow graph, without recursion and in near-linear time.
 
-Works on plain adjacency lists (`successors[i]` are the nodes that follow node `i`), so that tests
-can pass any graph. Dominators are Lengauer and Tarjan's (TOPLAS 1979, the variant with path
-compression); the nesting of loops is computed with a union-find over collapsed inner loops, after
-Havlak (TOPLAS 1997), restricted to natural loops.
+Works on plain adjacency lists, as `dominators.py`. The nesting of natural loops is computed with a
+union-find over collapsed inner loops, after Havlak (TOPLAS 1997), restricted to natural loops.
 
 Hand-written kernels jump into the middle of their loops. Such a cycle has no header that dominates
 it, so it is no natural loop, but it is a strongly connected component of the flow graph. All blocks
@@ -18,32 +16,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .dominators import DominatorTree
+
 MAX_DEPTH = 64
 """Loops nested deeper are left out: the block lists of a nest grow with depth times size, and no
 compiler output comes near it."""
-
-
-class DominatorTree(Struct, frozen=True):
-    """Immediate dominators of a flow graph.
-
-    Args:
-        parent: the immediate dominator of each node; None for entries and unreachable nodes.
-        entered: by node, the step at which a walk over the tree enters it; -1 if unreachable.
-        exited: by node, the step at which the walk has left its subtree: `a` dominates `b` exactly
-            when `entered[a] <= entered[b]` and `exited[b] <= exited[a]`.
-        order: the reachable nodes, parents first.
-        irreducible: the edges that close a cycle at a node which does not dominate their origin.
-    """
-
-    parent: tuple[int | None, ...]
-    entered: tuple[int, ...]
-    exited: tuple[int, ...]
-    order: tuple[int, ...]
-    irreducible: tuple[tuple[int, int], ...]
-
-    def dominates(self, a: int, b: int) -> bool:
-        """Whether every path from an entry to `b` passes `a`."""
-        return 0 <= self.entered[a] <= self.entered[b] and self.exited[b] <= self.exited[a]
 
 
 class LoopShape(Struct, frozen=True):
@@ -66,136 +43,33 @@ class LoopShape(Struct, frozen=True):
     irreducible: bool = False
 
 
-class _Search(Struct):
-    """A depth-first numbering: `vertex[k]` is the k-th node visited, `number` its inverse.
-
-    `parent[k]` is the number of the k-th node's parent, `finished` the order in which nodes are
-    left.
-    """
-
-    number: list[int]
-    vertex: list[int]
-    parent: list[int]
-    finished: list[int]
-
-
-def _search(successors: Sequence[Sequence[int]], root: int) -> _Search:
-    """Numbers the nodes that `root` reaches, depth first."""
-    size = len(successors)
-    number, finished = [-1] * size, [-1] * size
-    vertex, parent = [root], [0]
-    number[root] = 0
-    done = 0
-    stack = [(root, iter(successors[root]))]
-    while stack:
-        node, remaining = stack[-1]
-        for following in remaining:
-            if number[following] < 0:
-                number[following] = len(vertex)
-                vertex.append(following)
-                parent.append(number[node])
-                stack.append((following, iter(successors[following])))
-                break
-        else:
-            finished[node] = done
-            done += 1
-            stack.pop()
-    return _Search(number, vertex, parent, finished)
-
-
-def _immediate_dominators(search: _Search, predecessors: Sequence[Sequence[int]]) -> list[int]:
-    """Immediate dominators by Lengauer and Tarjan, both nodes as depth-first numbers."""
-    count = len(search.vertex)
-    number, parent = search.number, search.parent
-    semi = list(range(count))
-    label = list(range(count))
-    ancestor = [-1] * count
-    dominator = [0] * count
-    buckets: list[list[int]] = [[] for _ in range(count)]
-
-    def best(node: int) -> int:
-        path = []
-        while ancestor[node] >= 0 and ancestor[ancestor[node]] >= 0:
-            path.append(node)
-            node = ancestor[node]
-        for below in reversed(path):
-            above = ancestor[below]
-            if semi[label[above]] < semi[label[below]]:
-                label[below] = label[above]
-            ancestor[below] = ancestor[above]
-        return label[path[0]] if path else label[node]
-
-    for node in range(count - 1, 0, -1):
-        for predecessor in predecessors[search.vertex[node]]:
-            k = number[predecessor]
-            if k >= 0:
-                # A node that is not linked yet (numbered below `node`) is its own best.
-                candidate = semi[best(k)] if ancestor[k] >= 0 else semi[k]
-                if candidate < semi[node]:
-                    semi[node] = candidate
-        buckets[semi[node]].append(node)
-        above = parent[node]
-        ancestor[node] = above
-        for member in buckets[above]:
-            through = best(member)
-            dominator[member] = through if semi[through] < semi[member] else above
-        buckets[above].clear()
-    for node in range(1, count):
-        if dominator[node] != semi[node]:
-            dominator[node] = dominator[dominator[node]]
-    return dominator
-
-
-def dominator_tree(
-    successors: Sequence[Sequence[int]], entries: Sequence[int] = (0,)
-) -> DominatorTree:
-    """The dominator tree of a flow graph with one or more entries.
+def all_loops(
+    successors: Sequence[Sequence[int]], tree: DominatorTree
+) -> tuple[tuple[LoopShape, ...], int]:
+    """The natural loops and the irreducible cycles, nested in each other.
 
     Args:
         successors: for each node, the nodes that may follow it.
-        entries: the nodes where control enters; a virtual node above them is the root.
-    """
-    size = len(successors)
-    if not size:
-        return DominatorTree((), (), (), (), ())
-    graph: list[Sequence[int]] = [*successors, tuple(entries)]
-    predecessors: list[list[int]] = [[] for _ in graph]
-    for node, following in enumerate(graph):
-        for target in following:
-            predecessors[target].append(node)
-    search = _search(graph, size)
-    dominator = _immediate_dominators(search, predecessors)
+        tree: the dominator tree of that graph.
 
-    parent: list[int | None] = [None] * size
-    children: list[list[int]] = [[] for _ in graph]
-    for k in range(1, len(search.vertex)):
-        node, above = search.vertex[k], search.vertex[dominator[k]]
-        children[above].append(node)
-        parent[node] = above if above != size else None
-    entered, exited, order = [-1] * (size + 1), [-1] * (size + 1), []
-    stack = [size]
-    clock = 0
-    while stack:
-        node = stack.pop()
-        if node < 0:
-            exited[~node] = clock
-            continue
-        entered[node] = clock
-        clock += 1
-        if node != size:
-            order.append(node)
-        stack.append(~node)
-        stack.extend(reversed(children[node]))
-    tree = DominatorTree(tuple(parent), tuple(entered), tuple(exited), tuple(order), ())
-    irreducible = tuple(
-        (node, target)
-        for node in order
-        for target in successors[node]
-        if search.number[target] <= search.number[node]
-        and search.finished[target] >= search.finished[node]
-        and not tree.dominates(target, node)
-    )
-    return DominatorTree(tree.parent, tree.entered, tree.exited, tree.order, irreducible)
+    Returns:
+        The loops in order of their header's node number, and the number left out because they are
+        nested too deeply.
+    """
+    natural, too_deep = natural_loops(successors, tree)
+    if not tree.irreducible:
+        return natural, too_deep
+    predecessors: list[list[int]] = [[] for _ in successors]
+    for node in tree.order:
+        for following in successors[node]:
+            predecessors[following].append(node)
+    irreducible = [
+        _irreducible(component, tree, predecessors)
+        for region, edges in _regions(natural, tree)
+        for component in _components(successors, region)
+        if any(a in component and b in component for a, b in edges)
+    ]
+    return _nested((*natural, *irreducible)), too_deep
 
 
 def natural_loops(
@@ -219,11 +93,11 @@ def natural_loops(
     innermost, outer = _nesting(latches, predecessors, tree)
     depth: dict[int, int] = {}
     shallow_header: dict[int, int] = {}  # the innermost loop around a header that is not too deep
-    for header in sorted(latches, key=lambda h: tree.entered[h]):
+    for header in sorted(latches, key=tree.entered.__getitem__):
         above = outer[header]
         depth[header] = 1 if above is None else depth[above] + 1
-        too_deep = above is not None and depth[header] > MAX_DEPTH
-        shallow_header[header] = shallow_header[above] if too_deep and above is not None else header
+        is_listed = depth[header] <= MAX_DEPTH
+        shallow_header[header] = header if above is None or is_listed else shallow_header[above]
     headers = [header for header in sorted(latches) if depth[header] <= MAX_DEPTH]
     index = {header: i for i, header in enumerate(headers)}
     members: list[list[int]] = [[] for _ in headers]
@@ -232,19 +106,18 @@ def natural_loops(
         while loop is not None:
             members[index[loop]].append(node)
             loop = outer[loop]
-    shapes = []
-    for i, header in enumerate(headers):
-        above = outer[header]
-        shapes.append(
-            LoopShape(
-                header=header,
-                nodes=tuple(members[i]),
-                latches=tuple(sorted(set(latches[header]))),
-                depth=depth[header],
-                parent=None if above is None else index[above],
-            )
+    parents = [outer[header] for header in headers]
+    shapes = tuple(
+        LoopShape(
+            header=header,
+            nodes=tuple(members[i]),
+            latches=tuple(sorted(set(latches[header]))),
+            depth=depth[header],
+            parent=None if parent is None else index[parent],
         )
-    return tuple(shapes), len(latches) - len(headers)
+        for i, (header, parent) in enumerate(zip(headers, parents, strict=True))
+    )
+    return shapes, len(latches) - len(headers)
 
 
 def _nesting(
@@ -282,38 +155,6 @@ def _nesting(
                 innermost[node] = header
             work.extend(representative(p) for p in predecessors[node])
     return innermost, outer
-
-
-# --------------------------------------------------------------------------- several entries
-
-
-def all_loops(
-    successors: Sequence[Sequence[int]], tree: DominatorTree
-) -> tuple[tuple[LoopShape, ...], int]:
-    """The natural loops and the irreducible cycles, nested in each other.
-
-    Args:
-        successors: for each node, the nodes that may follow it.
-        tree: the dominator tree of that graph.
-
-    Returns:
-        The loops in order of their header's node number, and the number left out because they are
-        nested too deeply.
-    """
-    natural, too_deep = natural_loops(successors, tree)
-    if not tree.irreducible:
-        return natural, too_deep
-    predecessors: list[list[int]] = [[] for _ in successors]
-    for node in tree.order:
-        for following in successors[node]:
-            predecessors[following].append(node)
-    irreducible = [
-        _irreducible(component, tree, predecessors)
-        for region, edges in _regions(natural, tree)
-        for component in _components(successors, region)
-        if any(a in component and b in component for a, b in edges)
-    ]
-    return _nested((*natural, *irreducible)), too_deep
 
 
 def _regions(
@@ -388,15 +229,18 @@ def _components(
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == number[node]:
-                    component = set()
-                    while True:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        component.add(member)
-                        if member == node:
-                            break
+                    component = _popped_to(node, stack)
+                    on_stack -= component
                     if len(component) > 1:
-                        yield frozenset(component)
+                        yield component
+
+
+def _popped_to(node: int, stack: list[int]) -> frozenset[int]:
+    """Takes the nodes from `node` on off a stack."""
+    popped = [stack.pop()]
+    while popped[-1] != node:
+        popped.append(stack.pop())
+    return frozenset(popped)
 
 
 def _nested(loops: Sequence[LoopShape]) -> tuple[LoopShape, ...]:

@@ -132,13 +132,6 @@ def _kernels(entries: list[Any], name: str) -> Iterator[KernelNote]:
 
 def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
     """The figures of one entry of `amdhsa.kernels`; `name` is the file's, for errors."""
-    symbol, display_name = entry.get(".symbol"), entry.get(".name")
-    if isinstance(symbol, str) and symbol:
-        kernel = symbol.removesuffix(_KERNEL_SUFFIX)
-    elif isinstance(display_name, str) and display_name:
-        kernel = display_name
-    else:
-        raise _damaged(name, "has a kernel without a name")
     problems: list[str] = []
 
     def count(key: str) -> int | None:
@@ -159,7 +152,7 @@ def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
         return None
 
     return KernelNote(
-        name=kernel,
+        name=_kernel_name(entry, name),
         vgpr_count=count(".vgpr_count"),
         agpr_count=count(".agpr_count"),
         sgpr_count=count(".sgpr_count"),
@@ -178,6 +171,16 @@ def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
         wgp_mode=flag(".workgroup_processor_mode"),
         problems=tuple(problems),
     )
+
+
+def _kernel_name(entry: Mapping[Any, Any], name: str) -> str:
+    """The symbol of an entry's kernel; `name` is the file's, for errors."""
+    symbol, display_name = entry.get(".symbol"), entry.get(".name")
+    if isinstance(symbol, str) and symbol:
+        return symbol.removesuffix(_KERNEL_SUFFIX)
+    if isinstance(display_name, str) and display_name:
+        return display_name
+    raise _damaged(name, "has a kernel without a name")
 
 
 def _is_count(value: Any) -> bool:

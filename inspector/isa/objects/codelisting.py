@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from .codeobject import CodeObject
-from .elf import Section, Symbol
+from .elf import ElfSymbol, Section
 
 _STT_NOTYPE, _STT_OBJECT, _STT_FUNC = 0, 1, 2
 _LABELS = (_STT_NOTYPE, _STT_OBJECT, _STT_FUNC)
@@ -26,7 +26,7 @@ _SECTION = re.compile(r"Disassembly of section (.*):$")
 _DATA = re.compile(r"\t\.(?:long|byte)\b")
 
 
-class Decoded(Struct, frozen=True):
+class DecodedInstruction(Struct, frozen=True):
     """One decoded instruction; the text is empty for bytes that are no instruction."""
 
     size: int
@@ -37,9 +37,9 @@ class _Labels(Struct, frozen=True):
     """The symbols of one section, one per address, in the order of addresses."""
 
     addresses: tuple[int, ...]
-    symbols: tuple[Symbol, ...]
+    symbols: tuple[ElfSymbol, ...]
 
-    def last_up_to(self, address: int) -> Symbol | None:
+    def last_up_to(self, address: int) -> ElfSymbol | None:
         """The symbol at an address, or the nearest before it."""
         index = bisect.bisect_right(self.addresses, address) - 1
         return self.symbols[index] if index >= 0 else None
@@ -49,7 +49,7 @@ def format_listing(
     code: CodeObject,
     sections: Sequence[Section],
     contents: Sequence[bytes],
-    decoded: Sequence[Sequence[Decoded]],
+    decoded: Sequence[Sequence[DecodedInstruction]],
 ) -> str:
     """A code object's decoded sections in the form of `llvm-objdump -d`.
 
@@ -68,7 +68,7 @@ def format_listing(
 
 def _labels(code: CodeObject, section: Section) -> _Labels:
     """The symbols of a section; of several at one address the one that llvm-objdump names."""
-    by_address: dict[int, Symbol] = {}
+    by_address: dict[int, ElfSymbol] = {}
     for symbol in code.elf.symbols:
         if symbol.section != section.index or not symbol.name or symbol.type not in _LABELS:
             continue
@@ -79,13 +79,13 @@ def _labels(code: CodeObject, section: Section) -> _Labels:
     return _Labels(addresses, tuple(by_address[address] for address in addresses))
 
 
-def _rank(symbol: Symbol) -> tuple[int, int]:
+def _rank(symbol: ElfSymbol) -> tuple[int, int]:
     """Functions before data and other labels, global symbols before local ones."""
     return _LABELS.index(symbol.type), symbol.binding
 
 
 def _section(
-    section: Section, raw: bytes, instructions: Sequence[Decoded], labels: _Labels
+    section: Section, raw: bytes, instructions: Sequence[DecodedInstruction], labels: _Labels
 ) -> Iterator[str]:
     """Yields the lines of a section: labels, each after a blank line, and instructions."""
     offset = 0
@@ -104,7 +104,7 @@ def _section(
             yield _line(instruction, code, address, labels)
 
 
-def _line(instruction: Decoded, code: bytes, address: int, labels: _Labels) -> str:
+def _line(instruction: DecodedInstruction, code: bytes, address: int, labels: _Labels) -> str:
     """The line of an instruction as llvm-objdump writes it, with its branch's
     destination by name.
     """

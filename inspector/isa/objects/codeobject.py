@@ -26,7 +26,7 @@ from .eflags import (
     split_target,
     target_of,
 )
-from .elf import EM_AMDGPU, OSABI_HSA, Elf, Symbol, read_elf
+from .elf import EM_AMDGPU, OSABI_HSA, Elf, ElfSymbol, read_elf
 
 _STT_NOTYPE, _STT_OBJECT, _STT_FUNC = 0, 1, 2
 _DESCRIPTOR_SUFFIX = ".kd"
@@ -92,18 +92,18 @@ def read_code_object(data: bytes, name: str) -> CodeObject:
     encoding = target.encoding if target else None
     if target is None and arch is not None:
         problems.append(f"{arch}: the packing of its kernel descriptors is not known here")
-    symbols = {s.name: s for s in elf.symbols if s.section and s.name}
     descriptors = dict(_descriptors(elf, encoding, version))
-    stated = {k.name: k for k in note.kernels} if note else {}
-    names = list(dict.fromkeys((*stated, *descriptors)))
+    notes = {k.name: k for k in note.kernels} if note else {}
+    names = list(dict.fromkeys((*notes, *descriptors)))
     functions = tuple(sorted(_functions(elf, names), key=lambda f: (f.section, f.address, f.name)))
-    sizes = {f.name: f.size for f in functions}
+    symbols = {s.name: s for s in elf.symbols if s.section and s.name}
+    sizes = {f.name: f.size or None for f in functions}
     kernels = {
         kernel: join(
-            stated.get(kernel),
+            notes.get(kernel),
             descriptors.get(kernel),
             encoding,
-            sizes.get(kernel) or None,
+            sizes.get(kernel),
             _entry_problems(kernel, symbols, descriptors),
         )
         for kernel in names
@@ -178,7 +178,7 @@ def _functions(elf: Elf, kernels: list[str]) -> Iterator[CodeSymbol]:
 
 
 def _entry_problems(
-    kernel: str, symbols: Mapping[str, Symbol], descriptors: Mapping[str, KernelDescriptor]
+    kernel: str, symbols: Mapping[str, ElfSymbol], descriptors: Mapping[str, KernelDescriptor]
 ) -> tuple[str, ...]:
     """The contradiction between a kernel's symbol and the entry in its descriptor, if any."""
     code, table = symbols.get(kernel), symbols.get(kernel + _DESCRIPTOR_SUFFIX)

@@ -86,40 +86,46 @@ def join(
         code_bytes: size of the kernel's symbol.
         problems: disagreements noticed before, which the result includes.
     """
-    n = note or KernelNote()
-    d = descriptor
-    disagreements = [*n.problems, *problems]
-    if note is None:
-        disagreements.append("the kernel has a descriptor but is missing from the metadata")
-    if d is None:
-        disagreements.append("the kernel is in the metadata but has no descriptor")
-    else:
-        disagreements.extend(_contradictions(n, d))
-        disagreements.extend(_register_contradictions(n, d, encoding))
+    stated, d = note or KernelNote(), descriptor
     return Resources(
-        vgpr_count=n.vgpr_count,
-        agpr_count=n.agpr_count,
+        vgpr_count=stated.vgpr_count,
+        agpr_count=stated.agpr_count,
         accum_offset=d.accum_offset if d else None,
         vgprs_allocated=d.vgprs_allocated if d else None,
-        sgpr_count=n.sgpr_count,
-        vgpr_spill_count=n.vgpr_spill_count,
-        sgpr_spill_count=n.sgpr_spill_count,
-        scratch_bytes=d.scratch_bytes if d else n.scratch_bytes,
-        lds_bytes=d.lds_bytes if d else n.lds_bytes,
-        dynamic_lds=n.dynamic_lds,
-        pointers=n.pointers,
-        group_size_offset=n.group_size_offset,
-        kernarg_bytes=_first_stated(n.kernarg_bytes, d.kernarg_bytes if d else None),
-        wave_size=_first_stated(d.wave_size if d else None, n.wave_size),
-        max_workgroup_size=n.max_workgroup_size,
-        reqd_workgroup_size=n.reqd_workgroup_size,
+        sgpr_count=stated.sgpr_count,
+        vgpr_spill_count=stated.vgpr_spill_count,
+        sgpr_spill_count=stated.sgpr_spill_count,
+        scratch_bytes=d.scratch_bytes if d else stated.scratch_bytes,
+        lds_bytes=d.lds_bytes if d else stated.lds_bytes,
+        dynamic_lds=stated.dynamic_lds,
+        pointers=stated.pointers,
+        group_size_offset=stated.group_size_offset,
+        kernarg_bytes=_first_stated(stated.kernarg_bytes, d.kernarg_bytes if d else None),
+        wave_size=_first_stated(d.wave_size if d else None, stated.wave_size),
+        max_workgroup_size=stated.max_workgroup_size,
+        reqd_workgroup_size=stated.reqd_workgroup_size,
         code_bytes=code_bytes,
-        wgp_mode=_first_stated(d.wgp_mode if d else None, n.wgp_mode),
+        wgp_mode=_first_stated(d.wgp_mode if d else None, stated.wgp_mode),
         private_segment_buffer=d.private_segment_buffer if d else None,
-        uses_dynamic_stack=_first_stated(d.uses_dynamic_stack if d else None, n.uses_dynamic_stack),
+        uses_dynamic_stack=_first_stated(
+            d.uses_dynamic_stack if d else None, stated.uses_dynamic_stack
+        ),
         wave_start=d.wave_start if d else None,
-        disagreements=tuple(disagreements),
+        disagreements=(*stated.problems, *problems, *_disagreements(note, descriptor, encoding)),
     )
+
+
+def _disagreements(
+    note: KernelNote | None, descriptor: KernelDescriptor | None, encoding: Encoding | None
+) -> Iterator[str]:
+    """Yields what the metadata and the descriptor of a kernel disagree in; see `join`."""
+    if note is None:
+        yield "the kernel has a descriptor but is missing from the metadata"
+    if descriptor is None:
+        yield "the kernel is in the metadata but has no descriptor"
+    if note is not None and descriptor is not None:
+        yield from _contradictions(note, descriptor)
+        yield from _register_contradictions(note, descriptor, encoding)
 
 
 def _first_stated(*values: T | None) -> T | None:
@@ -130,14 +136,14 @@ def _round_up(value: int, granule: int) -> int:
     return -(-value // granule) * granule
 
 
-def _contradictions(n: KernelNote, d: KernelDescriptor) -> Iterator[str]:
+def _contradictions(note: KernelNote, descriptor: KernelDescriptor) -> Iterator[str]:
     pairs: tuple[tuple[str, object, object], ...] = (
-        ("lds_bytes", n.lds_bytes, d.lds_bytes),
-        ("scratch_bytes", n.scratch_bytes, d.scratch_bytes),
-        ("kernarg_bytes", n.kernarg_bytes, d.kernarg_bytes or None),
-        ("wave_size", n.wave_size, d.wave_size),
-        ("wgp_mode", n.wgp_mode, d.wgp_mode),
-        ("uses_dynamic_stack", n.uses_dynamic_stack, d.uses_dynamic_stack),
+        ("lds_bytes", note.lds_bytes, descriptor.lds_bytes),
+        ("scratch_bytes", note.scratch_bytes, descriptor.scratch_bytes),
+        ("kernarg_bytes", note.kernarg_bytes, descriptor.kernarg_bytes or None),
+        ("wave_size", note.wave_size, descriptor.wave_size),
+        ("wgp_mode", note.wgp_mode, descriptor.wgp_mode),
+        ("uses_dynamic_stack", note.uses_dynamic_stack, descriptor.uses_dynamic_stack),
     )
     for name, in_note, in_descriptor in pairs:
         if in_note is not None and in_descriptor is not None and in_note != in_descriptor:
@@ -145,7 +151,7 @@ def _contradictions(n: KernelNote, d: KernelDescriptor) -> Iterator[str]:
 
 
 def _register_contradictions(
-    n: KernelNote, d: KernelDescriptor, encoding: Encoding | None
+    note: KernelNote, descriptor: KernelDescriptor, encoding: Encoding | None
 ) -> Iterator[str]:
     """Contradictions about registers.
 
@@ -153,25 +159,38 @@ def _register_contradictions(
     request), never less. In a unified file AGPRs start at accum_offset, a multiple of 4, so
     `.vgpr_count` is accum_offset plus the AGPRs where there are any.
     """
-    v, a, s = n.vgpr_count, n.agpr_count, n.sgpr_count
-    allocated, sgprs, accum = d.vgprs_allocated, d.sgprs_allocated, d.accum_offset
-    if v is not None and allocated is not None and v > allocated:
-        yield f"vgpr_count: the metadata says {v}, the descriptor allocates only {allocated}"
-    if s is not None and sgprs is not None and s > sgprs:
-        yield f"sgpr_count: the metadata says {s}, the descriptor allocates only {sgprs}"
-    if v is None or encoding is None or not encoding.agprs:
-        return
-    if a is None:
-        registers = f" (AGPRs start at {accum}, {allocated} are allocated)" if accum else ""
-        yield f"agpr_count: the metadata does not say{registers}"
-    if accum is None:
-        return
-    if a and v != accum + a:
-        yield f"vgpr_count: the metadata says {v} with {a} AGPRs, which start at {accum}"
-    elif a == 0 and v > accum:
-        yield f"agpr_count: the metadata says 0 of {v} registers, but AGPRs start at {accum}"
-    elif a is None and allocated is not None and v <= accum and _round_up(accum, 8) < allocated:
+    vgprs, agprs, sgprs = note.vgpr_count, note.agpr_count, note.sgpr_count
+    allocated, first_agpr = descriptor.vgprs_allocated, descriptor.accum_offset
+    sgprs_allocated = descriptor.sgprs_allocated
+    if vgprs is not None and allocated is not None and vgprs > allocated:
+        yield f"vgpr_count: the metadata says {vgprs}, the descriptor allocates only {allocated}"
+    if sgprs is not None and sgprs_allocated is not None and sgprs > sgprs_allocated:
         yield (
-            f"vgpr_count: the metadata says {v}, but {allocated} registers are allocated, "
-            f"from {accum} on for AGPRs, which the count may leave out"
+            f"sgpr_count: the metadata says {sgprs}, "
+            f"the descriptor allocates only {sgprs_allocated}"
+        )
+    if vgprs is None or encoding is None or not encoding.agprs:
+        return
+    if agprs is None:
+        registers = f" (AGPRs start at {first_agpr}, {allocated} are allocated)"
+        yield f"agpr_count: the metadata does not say{registers if first_agpr else ''}"
+    if first_agpr is None:
+        return
+    if agprs and vgprs != first_agpr + agprs:
+        yield (
+            f"vgpr_count: the metadata says {vgprs} with {agprs} AGPRs, which start at {first_agpr}"
+        )
+    elif agprs == 0 and vgprs > first_agpr:
+        yield (
+            f"agpr_count: the metadata says 0 of {vgprs} registers, but AGPRs start at {first_agpr}"
+        )
+    elif (
+        agprs is None
+        and allocated is not None
+        and vgprs <= first_agpr
+        and _round_up(first_agpr, 8) < allocated
+    ):
+        yield (
+            f"vgpr_count: the metadata says {vgprs}, but {allocated} registers are allocated, "
+            f"from {first_agpr} on for AGPRs, which the count may leave out"
         )

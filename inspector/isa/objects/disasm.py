@@ -23,7 +23,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import KinspectError
-from .codelisting import Decoded, count_data, format_listing
+from .codelisting import DecodedInstruction, count_data, format_listing
 from .codeobject import CodeObject, read_code_object
 from .eflags import target_of
 
@@ -239,14 +239,14 @@ def _run_wheel(code: CodeObject, arch: str, timeout: float) -> str:
     return format_listing(code, sections, contents, decoded)
 
 
-def _decoded(output: str, count: int) -> Iterator[list[Decoded]]:
+def _decoded(output: str, count: int) -> Iterator[list[DecodedInstruction]]:
     """Yields the instructions of each section in the worker's output."""
     section_texts = output.split("\n\n") if count else []
     if len(section_texts) < count:
         raise _ToolError("ended before all sections were decoded")
     for section_text in section_texts[:count]:
         rows = (line.split("\t", 1) for line in section_text.strip("\n").split("\n") if line)
-        yield [Decoded(int(size), text) for size, text in rows]
+        yield [DecodedInstruction(int(size), text) for size, text in rows]
 
 
 def _execute(command: list[str], data: bytes, folder: str, timeout: float) -> bytes:

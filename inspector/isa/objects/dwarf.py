@@ -1,43 +1,36 @@
-"""Source lines of a code object: the DWARF line table (versions 2 to 5), bounded.
+"""Reading DWARF debug information: bounded, since the file may be hostile.
 
-The file may be hostile, and general readers follow whatever counts its debug information states:
-pyelftools 0.33 spends 10 seconds and gigabytes on a line table header of 44 bytes that announces
-two million directories. Here each step consumes bytes of the file and of a budget that is
-proportional to the file's size.
+General readers follow whatever counts the information states: pyelftools 0.33 spends 10 seconds and
+gigabytes on a line table header of 44 bytes that announces two million directories. Here each step
+consumes bytes of the file and of a budget that is proportional to the file's size.
 
-Source: DWARF Debugging Information Format, version 5, section 6.2, and version 4 for the older form
-of the header.
+Source: DWARF Debugging Information Format, version 5, sections 7.5.3 and 7.5.6.
 """
 
 from __future__ import annotations
 
-import posixpath
-import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
 
 _STRING_LIMIT = 4096
-_CHARACTERS_PER_STEP = 8
 # A step takes about a microsecond; the last figure bounds the time for one file.
 _STEPS_PER_BYTE, _FIRST_STEPS, _MOST_STEPS = 4, 10_000, 30_000_000
-_ADDRESS_MASK = (1 << 64) - 1
-
-# Standard and extended opcodes of line programs (DWARF 5, 7.22).
-_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN = 1, 2, 3, 4, 5
-_CONST_ADD_PC, _FIXED_ADVANCE_PC = 8, 9
-_END_SEQUENCE, _SET_ADDRESS = 1, 2
-_CONTENT_PATH, _CONTENT_DIRECTORY = 1, 2
+ADDRESS_MASK = (1 << 64) - 1
 
 FORM_STRING, FORM_STRP, FORM_LINE_STRP = 0x08, 0x0E, 0x1F
+FORM_ADDR, FORM_INDIRECT, FORM_IMPLICIT, FORM_RNGLISTX = 0x01, 0x16, 0x21, 0x23
+# Index forms into .debug_addr: addrx, addrx1 .. addrx4, GNU's predecessor.
+ADDRESS_INDEX_FORMS = frozenset({0x1B, 0x29, 0x2A, 0x2B, 0x2C, 0x1F01})
+_KINDS_LIMIT = 1 << 16
 
 
 class DwarfError(ValueError):
     """The debug information contradicts itself, or goes on for absurdly long."""
 
 
-class Budget:
+class DwarfBudget:
     """The number of steps that may still be spent on one file's debug information."""
 
     def __init__(self, size: int) -> None:
@@ -50,7 +43,7 @@ class Budget:
             raise DwarfError("it is too large, or repeats itself without end")
 
 
-class Cursor:
+class DwarfCursor:
     """Reads little-endian values from a section, never past `end`."""
 
     __slots__ = ("data", "end", "position")
@@ -91,7 +84,7 @@ class Cursor:
             byte = self.uint(1)
             value |= (byte & 0x7F) << shift
             if not byte & 0x80:
-                return value & _ADDRESS_MASK
+                return value & ADDRESS_MASK
             shift += 7
             if shift > 63:
                 raise DwarfError("a number of more than 64 bits")
@@ -116,14 +109,14 @@ class Cursor:
             raise DwarfError("a string reaches past its section")
         self.position = end + 1
 
-    def unit(self) -> tuple[Cursor, int]:
+    def unit(self) -> tuple[DwarfCursor, int]:
         """Steps over a unit: returns a cursor over its contents, and the size of its offsets."""
         length, offset_size = self.uint(4), 4
         if length == 0xFFFFFFFF:
             length, offset_size = self.uint(8), 8
         start = self.position
         self.skip(length)
-        return Cursor(self.data, start, self.position), offset_size
+        return DwarfCursor(self.data, start, self.position), offset_size
 
 
 def string_at(section: bytes, offset: int) -> str:
@@ -135,7 +128,7 @@ def string_at(section: bytes, offset: int) -> str:
     return section[offset : end if end >= 0 else limit].decode("utf-8", "replace")
 
 
-class Sections(Struct, frozen=True):
+class DebugSections(Struct, frozen=True):
     """The debug sections that are read here; missing ones are empty."""
 
     line: bytes = b""
@@ -148,208 +141,93 @@ class Sections(Struct, frozen=True):
     addr: bytes = b""
 
 
-class Row(Struct, frozen=True):
-    """A row of a line table: from `address` on, code stems from this place; `file` None ends a
-    sequence.
-    """
+class Abbreviation(Struct, frozen=True):
+    """A kind of entry: its tag, and per attribute (name, form, implicit constant)."""
 
-    address: int
-    file: str | None
-    line: int
-    column: int
+    tag: int
+    children: bool
+    attributes: tuple[tuple[int, int, int | None], ...]
 
 
-class LineProgram(Struct, frozen=True):
-    """The line table of one unit: its files by number, and its rows in the order of the table."""
-
-    files: Mapping[int, str]
-    rows: tuple[Row, ...]
-
-
-class _Header(Struct, frozen=True):
-    """The header of a line table, up to the program; `operands` are counts by opcode."""
-
-    cursor: Cursor  # over the program
-    min_instruction: int
-    line_base: int
-    line_range: int
-    opcode_base: int
-    operands: bytes
-    files: Mapping[int, str]
-
-
-def read_line_program(
-    sections: Sections, offset: int, compile_dir: str, budget: Budget
-) -> LineProgram:
-    """Run the line program at `offset` of `.debug_line`.
-
-    Args:
-        sections: the debug sections.
-        offset: from DW_AT_stmt_list of the unit.
-        compile_dir: DW_AT_comp_dir, which relative paths start from.
-        budget: the budget of the file.
+def read_abbreviations(
+    section: bytes, offset: int, budget: DwarfBudget
+) -> Mapping[int, Abbreviation]:
+    """Read the table of entry kinds at `offset` of `.debug_abbrev`, by code.
 
     Raises:
         DwarfError: the table is damaged.
     """
-    unit, offset_size = Cursor(sections.line, offset).unit()
-    header = _header(unit, offset_size, sections, compile_dir, budget)
-    return LineProgram(header.files, tuple(_rows(header, budget)))
+    cursor = DwarfCursor(section, offset)
+    abbreviations: dict[int, Abbreviation] = {}
+    while code := cursor.uleb():
+        tag, children = cursor.uleb(), bool(cursor.uint(1))
+        attributes = []
+        while True:
+            budget.take()
+            attribute, form = cursor.uleb(), cursor.uleb()
+            constant = cursor.sleb() if form == FORM_IMPLICIT else None
+            if not attribute and not form:
+                break
+            attributes.append((attribute, form, constant))
+        abbreviations[code] = Abbreviation(tag, children, tuple(attributes))
+        if len(abbreviations) > _KINDS_LIMIT:
+            raise DwarfError("more kinds of entries than compilers write")
+    return abbreviations
 
 
-def _header(
-    cursor: Cursor, offset_size: int, sections: Sections, compile_dir: str, budget: Budget
-) -> _Header:
-    """Reads the header of a line table, of any version."""
-    version = cursor.uint(2)
-    if not 2 <= version <= 5:
-        raise DwarfError(f"a line table of DWARF version {version}")
-    if version >= 5:
-        cursor.skip(2)  # sizes of addresses and segment selectors
-    length = cursor.uint(offset_size)
-    program = Cursor(cursor.data, cursor.position + length, cursor.end)
-    min_instruction = cursor.uint(1)
-    if version >= 4:
-        cursor.skip(1)  # operations per instruction, of VLIW machines
-    cursor.skip(1)  # default_is_stmt
-    line_base, line_range, opcode_base = cursor.sint(1), cursor.uint(1), cursor.uint(1)
-    if not line_range or not opcode_base:
-        raise DwarfError("a line table without opcodes")
-    operands = cursor.take(opcode_base - 1)
-    names = Cursor(cursor.data, cursor.position, program.position)
-    if version >= 5:
-        files = _files_v5(names, offset_size, sections, compile_dir, budget)
-    else:
-        files = _files_v4(names, compile_dir, budget)
-    return _Header(program, min_instruction, line_base, line_range, opcode_base, operands, files)
+def read_form(cursor: DwarfCursor, form: int, offset_size: int) -> int:
+    """Reads a value of `form`: its number, or the position of an inline string."""
+    size = _FIXED.get(form)
+    if size is not None:
+        return cursor.uint(size)
+    if form in _OFFSETS:
+        # DW_FORM_ref_addr had the size of an address in version 2.
+        return cursor.uint(offset_size)
+    read_value = _VARIABLE.get(form)
+    if read_value is None:
+        raise DwarfError(f"a value of unknown form 0x{form:x}")
+    return read_value(cursor)
 
 
-def _files_v4(cursor: Cursor, compile_dir: str, budget: Budget) -> Mapping[int, str]:
-    directories = [compile_dir]
-    while directory := cursor.string():
-        directories.append(_join([compile_dir], 0, directory, budget))
-    files: dict[int, str] = {}
-    while name := cursor.string():
-        directory_index = cursor.uleb()
-        cursor.uleb()  # time of last change
-        cursor.uleb()  # length
-        files[len(files) + 1] = _join(directories, directory_index, name, budget)
-    return files
+def _skip_string(cursor: DwarfCursor) -> int:
+    start = cursor.position
+    cursor.skip_string()
+    return start
 
 
-def _files_v5(
-    cursor: Cursor, offset_size: int, sections: Sections, compile_dir: str, budget: Budget
-) -> Mapping[int, str]:
-    """The files of a line table of version 5, by number."""
+def _skip_block(length: Callable[[DwarfCursor], int]) -> Callable[[DwarfCursor], int]:
+    def read(cursor: DwarfCursor) -> int:
+        cursor.skip(length(cursor))
+        return 0
 
-    def entries() -> Iterator[tuple[str, int]]:
-        """Yields path and directory number of each entry of the next table."""
-        formats = [(cursor.uleb(), cursor.uleb()) for _ in range(cursor.uint(1))]
-        count = cursor.uleb()
-        # Entries without fields take no bytes: nothing would bound their count.
-        if count and not formats:
-            raise DwarfError("file names without fields")
-        for _ in range(count):
-            path, directory = "", 0
-            for content, form in formats:
-                value = _entry_value(cursor, form, offset_size, sections)
-                if content == _CONTENT_PATH:
-                    path = str(value)
-                elif content == _CONTENT_DIRECTORY and isinstance(value, int):
-                    directory = value
-            yield path, directory
-
-    # Directory 0 is the compilation directory; others are relative to it.
-    directories: list[str] = []
-    for path, _ in entries():
-        directories.append(_join(directories or [compile_dir], 0, path, budget))
-    return {i: _join(directories, d, path, budget) for i, (path, d) in enumerate(entries())}
+    return read
 
 
-def _join(directories: list[str], index: int, name: str, budget: Budget) -> str:
-    joined = posixpath.join(directories[index], name) if index < len(directories) else name
-    budget.take(1 + len(joined) // _CHARACTERS_PER_STEP)
-    return joined
-
-
-def _entry_value(
-    cursor: Cursor, form: int, offset_size: int, sections: Sections
-) -> str | int | None:
-    """The value of a field of a file entry: a string, or a number."""
-    if form == FORM_STRING:
-        return cursor.string()
-    if form == FORM_LINE_STRP:
-        return string_at(sections.line_str, cursor.uint(offset_size))
-    if form == FORM_STRP:
-        return string_at(sections.str, cursor.uint(offset_size))
-    read_number = _NUMBER_FORMS.get(form)
-    if read_number is None:
-        raise DwarfError(f"a file name of unknown form 0x{form:x}")
-    return read_number(cursor)
-
-
-def _block(cursor: Cursor) -> int:
-    cursor.skip(cursor.uleb())
-    return 0
-
-
-_NUMBER_FORMS: Mapping[int, Callable[[Cursor], int]] = MappingProxyType(
+# Form -> size in bytes (DWARF 5, 7.5.6).
+_FIXED: Mapping[int, int] = MappingProxyType(
     {
-        0x05: lambda c: c.uint(2),
-        0x06: lambda c: c.uint(4),
-        0x07: lambda c: c.uint(8),
-        0x09: _block,
-        0x0B: lambda c: c.uint(1),
+        0x01: 8, 0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1, 0x0C: 1, 0x11: 1, 0x12: 2, 0x13: 4, 0x14: 8,
+        0x19: 0, 0x1C: 4, 0x1E: 16, 0x20: 8, 0x24: 8, 0x25: 1, 0x26: 2, 0x27: 3, 0x28: 4, 0x29: 1,
+        0x2A: 2, 0x2B: 3, 0x2C: 4,
+    }
+)  # fmt: skip
+_OFFSETS = frozenset({0x0E, 0x10, 0x17, 0x1D, 0x1F, 0x1F20, 0x1F21})
+_VARIABLE: Mapping[int, Callable[[DwarfCursor], int]] = MappingProxyType(
+    {
+        0x03: _skip_block(lambda c: c.uint(2)),
+        0x04: _skip_block(lambda c: c.uint(4)),
+        0x08: _skip_string,
+        0x09: _skip_block(lambda c: c.uleb()),
+        0x0A: _skip_block(lambda c: c.uint(1)),
+        0x0D: lambda c: c.sleb(),
         0x0F: lambda c: c.uleb(),
-        0x1E: lambda c: c.uint(16),  # MD5 of the source
+        0x15: lambda c: c.uleb(),
+        0x18: _skip_block(lambda c: c.uleb()),
+        0x1A: lambda c: c.uleb(),
+        0x1B: lambda c: c.uleb(),
+        0x22: lambda c: c.uleb(),
+        0x23: lambda c: c.uleb(),
+        0x1F01: lambda c: c.uleb(),
+        0x1F02: lambda c: c.uleb(),
     }
 )
-
-
-def _rows(header: _Header, budget: Budget) -> Iterator[Row]:
-    """Runs a line program and yields its rows."""
-    cursor = header.cursor
-    address, file, line, column = 0, 1, 1, 0
-
-    def row() -> Row:
-        return Row(address, header.files.get(file, ""), line, column)
-
-    def advance(operations: int) -> int:
-        return (address + operations * header.min_instruction) & _ADDRESS_MASK
-
-    while cursor.position < cursor.end:
-        budget.take()
-        opcode = cursor.uint(1)
-        if opcode >= header.opcode_base:
-            step = opcode - header.opcode_base
-            address = advance(step // header.line_range)
-            line += header.line_base + step % header.line_range
-            yield row()
-        elif opcode == 0:
-            length = cursor.uleb()
-            body = Cursor(cursor.data, cursor.position, cursor.end)
-            cursor.skip(length)
-            extended = body.uint(1) if length else 0
-            if extended == _END_SEQUENCE:
-                yield Row(address, None, 0, 0)
-                address, file, line, column = 0, 1, 1, 0
-            elif extended == _SET_ADDRESS:
-                address = body.uint(min(length - 1, struct.calcsize("<Q")))
-        elif opcode == _COPY:
-            yield row()
-        elif opcode == _ADVANCE_PC:
-            address = advance(cursor.uleb())
-        elif opcode == _ADVANCE_LINE:
-            line += cursor.sleb()
-        elif opcode == _SET_FILE:
-            file = cursor.uleb()
-        elif opcode == _SET_COLUMN:
-            column = cursor.uleb()
-        elif opcode == _CONST_ADD_PC:
-            address = advance((255 - header.opcode_base) // header.line_range)
-        elif opcode == _FIXED_ADVANCE_PC:
-            address = (address + cursor.uint(2)) & _ADDRESS_MASK
-        else:
-            # Flags that matter to debuggers, and opcodes of later versions.
-            for _ in range(header.operands[opcode - 1]):
-                cursor.uleb()

@@ -71,7 +71,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class ElfSymbol:
     """A symbol; `type` is STT_* (1 object, 2 function), `section` an index or a reserved one."""
 
     name: str
@@ -103,7 +103,7 @@ class Elf:
     abi_version: int
     flags: int
     sections: tuple[Section, ...] = ()
-    symbols: tuple[Symbol, ...] = field(default=(), repr=False)
+    symbols: tuple[ElfSymbol, ...] = field(default=(), repr=False)
 
     def section(self, name: str) -> Section | None:
         """The first section called `name`."""
@@ -134,7 +134,7 @@ class Elf:
             limits.budget(self.name, len(self.data)).take(packed.data_size)
             return packed.data()
 
-    def position_of(self, symbol: Symbol) -> tuple[Section, int] | None:
+    def position_of(self, symbol: ElfSymbol) -> tuple[Section, int] | None:
         """The section that defines a symbol and the symbol's offset in it; None for
         other symbols.
         """
@@ -146,7 +146,7 @@ class Elf:
             return None
         return section, offset
 
-    def read_symbol(self, symbol: Symbol, size: int) -> bytes | None:
+    def read_symbol(self, symbol: ElfSymbol, size: int) -> bytes | None:
         """The first `size` bytes of a symbol's data; None where they are not in the file."""
         position = self.position_of(symbol)
         if position is None:
@@ -273,7 +273,7 @@ def _names(elf: Elf, table: bytes, offsets: Iterable[int]) -> Iterator[str]:
         yield name.decode("utf-8", "replace")
 
 
-def _symbols(elf: Elf) -> tuple[Symbol, ...]:
+def _symbols(elf: Elf) -> tuple[ElfSymbol, ...]:
     """The symbols of `.symtab`, or of `.dynsym` where the file is stripped.
 
     Unpacked in bulk: libraries of tuned GEMMs have hundreds of thousands of symbols, and
@@ -291,6 +291,6 @@ def _symbols(elf: Elf) -> tuple[Symbol, ...]:
     entries = list(_SYMBOL.iter_unpack(raw[: len(raw) // _SYMBOL.size * _SYMBOL.size]))
     names = _names(elf, elf.bytes_of(elf.sections[table.link]), (e[0] for e in entries))
     return tuple(
-        Symbol(name, value, size, info & 0xF, info >> 4, section)
+        ElfSymbol(name, value, size, info & 0xF, info >> 4, section)
         for name, (_, info, _, section, value, size) in zip(names, entries, strict=True)
     )

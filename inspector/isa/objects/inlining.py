@@ -11,26 +11,25 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .dwarf import (
-    FORM_LINE_STRP,
-    FORM_STRING,
-    FORM_STRP,
-    Budget,
-    Cursor,
-    DwarfError,
-    Sections,
-    string_at,
-)
-from .forms import (
     ADDRESS_INDEX_FORMS,
     FORM_ADDR,
     FORM_IMPLICIT,
     FORM_INDIRECT,
+    FORM_LINE_STRP,
     FORM_RNGLISTX,
+    FORM_STRING,
+    FORM_STRP,
     Abbreviation,
+    DebugSections,
+    DwarfBudget,
+    DwarfCursor,
+    DwarfError,
     read_abbreviations,
     read_form,
+    string_at,
 )
 
 _ADDRESS_SIZE = 8
@@ -61,7 +60,7 @@ _UNIT_KINDS_PLAIN, _UNIT_KINDS_SKELETON = frozenset({0x01, 0x03}), frozenset({0x
 class InlinedCall(Struct, frozen=True):
     """A call that was inlined: its place in the source, its code, and the call around it.
 
-    `parent` is an index into `Unit.calls`; `file` a file number of the unit's line table.
+    `parent` is an index into `CompilationUnit.calls`, `file` a file number of its line table.
     """
 
     ranges: tuple[tuple[int, int], ...]
@@ -72,7 +71,7 @@ class InlinedCall(Struct, frozen=True):
     parent: int | None
 
 
-class Unit(Struct, frozen=True):
+class CompilationUnit(Struct, frozen=True):
     """A compilation unit: the offset of its line table, and its inlined calls, outer ones first."""
 
     line_offset: int | None
@@ -85,10 +84,10 @@ class _Value(Struct, frozen=True):
     number: int
 
 
-class _Context(Struct, frozen=True):
+class _UnitContext(Struct, frozen=True):
     """The properties of a unit that its values are read by."""
 
-    sections: Sections
+    sections: DebugSections
     version: int
     offset_size: int
     low_pc: int = 0
@@ -100,14 +99,14 @@ _Entry = Mapping[int, _Value]
 _EMPTY: _Entry = MappingProxyType({})
 
 
-def read_units(sections: Sections, budget: Budget) -> tuple[Unit, ...]:
+def read_units(sections: DebugSections, budget: DwarfBudget) -> tuple[CompilationUnit, ...]:
     """Read every compilation unit of `.debug_info`.
 
     Raises:
         DwarfError: the information is damaged.
     """
     units = []
-    cursor = Cursor(sections.info)
+    cursor = DwarfCursor(sections.info)
     tables: dict[int, Mapping[int, Abbreviation]] = {}
     while cursor.position < cursor.end:
         unit, offset_size = cursor.unit()
@@ -118,12 +117,12 @@ def read_units(sections: Sections, budget: Budget) -> tuple[Unit, ...]:
 
 
 def _unit(
-    cursor: Cursor,
+    cursor: DwarfCursor,
     offset_size: int,
-    sections: Sections,
+    sections: DebugSections,
     tables: dict[int, Mapping[int, Abbreviation]],
-    budget: Budget,
-) -> Unit | None:
+    budget: DwarfBudget,
+) -> CompilationUnit | None:
     """Reads a unit; None for a kind that describes no code. `tables` caches abbreviations."""
     version = cursor.uint(2)
     if not 2 <= version <= 5:
@@ -142,15 +141,17 @@ def _unit(
         raise DwarfError(f"addresses of {address_size} bytes")
     if table_offset not in tables:
         tables[table_offset] = read_abbreviations(sections.abbrev, table_offset, budget)
-    return _entries(cursor, tables[table_offset], _Context(sections, version, offset_size), budget)
+    return _entries(
+        cursor, tables[table_offset], _UnitContext(sections, version, offset_size), budget
+    )
 
 
 def _entries(
-    cursor: Cursor,
+    cursor: DwarfCursor,
     abbreviations: Mapping[int, Abbreviation],
-    context: _Context,
-    budget: Budget,
-) -> Unit:
+    context: _UnitContext,
+    budget: DwarfBudget,
+) -> CompilationUnit:
     """Reads the entries of a unit."""
     line_offset: int | None = None
     compile_dir = ""
@@ -186,10 +187,11 @@ def _entries(
                 raise DwarfError("entries nested deeper than compilers write")
         elif not open_calls:
             break
-    return Unit(line_offset, compile_dir, tuple(calls))
+    return CompilationUnit(line_offset, compile_dir, tuple(calls))
 
 
-def _attributes(cursor: Cursor, abbreviation: Abbreviation, context: _Context) -> _Entry:
+def _attributes(cursor: DwarfCursor, abbreviation: Abbreviation, context: _UnitContext) -> _Entry:
+    """Reads the attributes of an entry; those that are not needed are skipped."""
     values: dict[int, _Value] = {}
     for attribute, form, constant in abbreviation.attributes:
         if form == FORM_INDIRECT:
@@ -203,32 +205,21 @@ def _attributes(cursor: Cursor, abbreviation: Abbreviation, context: _Context) -
     return values if values else _EMPTY
 
 
-def _with_bases(context: _Context, entry: _Entry) -> _Context:
+def _with_bases(context: _UnitContext, entry: _Entry) -> _UnitContext:
     """The context with the addresses and bases that the unit's first entry states."""
 
     def number(attribute: int, default: int) -> int:
         return entry[attribute].number if attribute in entry else default
 
-    based = _Context(
-        context.sections,
-        context.version,
-        context.offset_size,
-        0,
-        number(_AT_ADDR_BASE, context.addr_base),
-        number(_AT_RNGLISTS_BASE, context.rnglists_base),
+    based = replace(
+        context,
+        addr_base=number(_AT_ADDR_BASE, context.addr_base),
+        rnglists_base=number(_AT_RNGLISTS_BASE, context.rnglists_base),
     )
-    low = _address(entry.get(_AT_LOW_PC), based)
-    return _Context(
-        based.sections,
-        based.version,
-        based.offset_size,
-        low or 0,
-        based.addr_base,
-        based.rnglists_base,
-    )
+    return replace(based, low_pc=_address(entry.get(_AT_LOW_PC), based) or 0)
 
 
-def _string(value: _Value | None, cursor: Cursor, context: _Context) -> str:
+def _string(value: _Value | None, cursor: DwarfCursor, context: _UnitContext) -> str:
     if value is None:
         return ""
     if value.form == FORM_STRING:
@@ -240,7 +231,7 @@ def _string(value: _Value | None, cursor: Cursor, context: _Context) -> str:
     return ""  # in an index table, which device compilers do not write without -gsplit-dwarf
 
 
-def _address(value: _Value | None, context: _Context) -> int | None:
+def _address(value: _Value | None, context: _UnitContext) -> int | None:
     if value is None:
         return None
     if value.form in ADDRESS_INDEX_FORMS:
@@ -248,18 +239,17 @@ def _address(value: _Value | None, context: _Context) -> int | None:
     return value.number
 
 
-def _indexed_address(index: int, context: _Context) -> int:
-    return Cursor(context.sections.addr, context.addr_base + _ADDRESS_SIZE * index).uint(
-        _ADDRESS_SIZE
-    )
+def _indexed_address(index: int, context: _UnitContext) -> int:
+    cursor = DwarfCursor(context.sections.addr, context.addr_base + _ADDRESS_SIZE * index)
+    return cursor.uint(_ADDRESS_SIZE)
 
 
 def _call(
     entry: _Entry,
     owner: int | None,
     calls: list[InlinedCall],
-    context: _Context,
-    budget: Budget,
+    context: _UnitContext,
+    budget: DwarfBudget,
 ) -> InlinedCall:
     """The inlined call of an entry within the call `owner`."""
 
@@ -276,7 +266,7 @@ def _call(
     )
 
 
-def _ranges(entry: _Entry, context: _Context, budget: Budget) -> Iterator[tuple[int, int]]:
+def _ranges(entry: _Entry, context: _UnitContext, budget: DwarfBudget) -> Iterator[tuple[int, int]]:
     """Yields the address ranges (start, end) of an entry."""
     range_list = entry.get(_AT_RANGES)
     if range_list is not None:
@@ -292,8 +282,10 @@ def _ranges(entry: _Entry, context: _Context, budget: Budget) -> Iterator[tuple[
         yield low, end
 
 
-def _range_pairs(value: _Value, context: _Context, budget: Budget) -> Iterator[tuple[int, int]]:
-    cursor, base = Cursor(context.sections.ranges, value.number), context.low_pc
+def _range_pairs(
+    value: _Value, context: _UnitContext, budget: DwarfBudget
+) -> Iterator[tuple[int, int]]:
+    cursor, base = DwarfCursor(context.sections.ranges, value.number), context.low_pc
     while True:
         budget.take()
         low, high = cursor.uint(_ADDRESS_SIZE), cursor.uint(_ADDRESS_SIZE)
@@ -305,13 +297,15 @@ def _range_pairs(value: _Value, context: _Context, budget: Budget) -> Iterator[t
             yield base + low, base + high
 
 
-def _range_list(value: _Value, context: _Context, budget: Budget) -> Iterator[tuple[int, int]]:
+def _range_list(
+    value: _Value, context: _UnitContext, budget: DwarfBudget
+) -> Iterator[tuple[int, int]]:
     """Yields the ranges of a list in `.debug_rnglists` (DWARF 5, 7.25), empty ones included."""
     section, offset = context.sections.rnglists, value.number
     if value.form == FORM_RNGLISTX:
         entry = context.rnglists_base + context.offset_size * value.number
-        offset = context.rnglists_base + Cursor(section, entry).uint(context.offset_size)
-    cursor, base = Cursor(section, offset), context.low_pc
+        offset = context.rnglists_base + DwarfCursor(section, entry).uint(context.offset_size)
+    cursor, base = DwarfCursor(section, offset), context.low_pc
 
     def indexed() -> int:
         return _indexed_address(cursor.uleb(), context)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from ...errors import KinspectError
 from ...model import SourceLoc
-from .dwarf import Budget, Cursor, DwarfError, LineProgram, Row, Sections, read_line_program
+from .dwarf import DebugSections, DwarfBudget, DwarfCursor, DwarfError
 from .elf import ET_REL, Elf
-from .inlining import InlinedCall, Unit, innermost, read_units
+from .inlining import CompilationUnit, InlinedCall, innermost, read_units
+from .line_program import LineProgram, LineRow, read_line_program
 
 _SECTION_NAMES = ("line", "info", "abbrev", "str", "line_str", "ranges", "rnglists", "addr")
 
@@ -30,7 +31,7 @@ class LineMap:
 
     problem: str | None = None
     _addresses: tuple[int, ...] = ()
-    _rows: tuple[tuple[Row, int], ...] = field(default=(), repr=False)
+    _rows: tuple[tuple[LineRow, int], ...] = field(default=(), repr=False)
     _units: tuple[_UnitCalls, ...] = field(default=(), repr=False)
 
     def location_at(self, address: int) -> SourceLoc | None:
@@ -72,18 +73,18 @@ def read_line_map(elf: Elf) -> LineMap:
         return LineMap(f"source lines are left out: damaged debug information ({error})")
 
 
-def _sections(elf: Elf) -> Sections:
+def _sections(elf: Elf) -> DebugSections:
     sections = {n: elf.section(f".debug_{n}") for n in _SECTION_NAMES}
-    return Sections(**{n: elf.bytes_of(s) for n, s in sections.items() if s is not None})
+    return DebugSections(**{n: elf.bytes_of(s) for n, s in sections.items() if s is not None})
 
 
-def _line_map(sections: Sections) -> LineMap:
+def _line_map(sections: DebugSections) -> LineMap:
     """Builds the map of all units."""
-    budget = Budget(len(sections.line) + len(sections.info) + len(sections.abbrev))
+    budget = DwarfBudget(len(sections.line) + len(sections.info) + len(sections.abbrev))
     units = [u for u in read_units(sections, budget) if u.line_offset is not None]
     if not units:
         units = list(_units_of_lines(sections))
-    rows: list[tuple[Row, int]] = []
+    rows: list[tuple[LineRow, int]] = []
     calls: list[_UnitCalls] = []
     offsets_read: set[int] = set()
     for unit in units:
@@ -100,7 +101,7 @@ def _line_map(sections: Sections) -> LineMap:
     return LineMap(None, tuple(row.address for row, _ in rows), tuple(rows), tuple(calls))
 
 
-def _with_extent(rows: tuple[Row, ...]) -> Iterator[Row]:
+def _with_extent(rows: tuple[LineRow, ...]) -> Iterator[LineRow]:
     """The rows that cover code, without those at the very end of their sequence."""
     sequence_end: int | None = None
     covering = []
@@ -113,16 +114,16 @@ def _with_extent(rows: tuple[Row, ...]) -> Iterator[Row]:
     return reversed(covering)
 
 
-def _units_of_lines(sections: Sections) -> list[Unit]:
+def _units_of_lines(sections: DebugSections) -> list[CompilationUnit]:
     """Line tables alone, for files without `.debug_info`."""
-    cursor, units = Cursor(sections.line), []
+    cursor, units = DwarfCursor(sections.line), []
     while cursor.position < cursor.end:
-        units.append(Unit(cursor.position, "", ()))
+        units.append(CompilationUnit(cursor.position, "", ()))
         cursor.unit()
     return units
 
 
-def _unit_calls(unit: Unit, program: LineProgram) -> _UnitCalls:
+def _unit_calls(unit: CompilationUnit, program: LineProgram) -> _UnitCalls:
     starts, owners = innermost(unit.calls)
     sites: list[SourceLoc | None] = []
     for call in unit.calls:

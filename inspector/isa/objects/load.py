@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ...errors import KinspectError
 from ...model import Function, Instruction, Program, Resources
 from ...printable import printable_line
+from ..assembly import parse_text
 from ..stack import with_stack_accesses
-from ..text import parse_text
 from .bundle import extract_code_objects
 from .codelisting import count_data, trim_listing
 from .codeobject import CodeObject, CodeSymbol, read_code_object

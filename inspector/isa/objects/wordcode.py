@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ...errors import KinspectError
 from ...model import Resources
-from ..asm.words import Decode
+from ..asm.machine_words import Decode, DecodedWords
 from .codeobject import CodeObject
 from .disasm import disassemble_object
 from .eflags import target_of
@@ -38,7 +38,7 @@ def decoder(arch: str | None, wave_sizes: Collection[int | None], notes: list[st
         notes: list to which the reason is added where nothing can be decoded.
     """
 
-    def decode(runs: Sequence[Sequence[int]]) -> Sequence[Sequence[tuple[int, str]]] | None:
+    def decode(runs: Sequence[Sequence[int]]) -> Sequence[DecodedWords] | None:
         count = sum(map(len, runs))
         words = f"{count} words of code stand as data in the text and are not decoded"
         target = target_of(arch)
@@ -54,7 +54,7 @@ def decoder(arch: str | None, wave_sizes: Collection[int | None], notes: list[st
     return decode
 
 
-def _decode(runs: Sequence[Sequence[int]], code: CodeObject) -> Sequence[Sequence[tuple[int, str]]]:
+def _decode(runs: Sequence[Sequence[int]], code: CodeObject) -> Sequence[DecodedWords]:
     """(number of words, text) of the instructions in each run; `code` holds the runs."""
     text = disassemble_object(code).text
     instruction_at: dict[int, tuple[int, str]] = {}

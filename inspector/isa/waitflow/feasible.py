@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from ...model import Function, Instruction
 from ..mnemonics import Flow, flow_of
 from . import ranges
-from .pending import Ages, Outstanding, ceilings, join, through
+from .pending import Ages, PendingEvents, ceilings, join, through
 from .ranges import Ranges
 from .registers import named
-from .steps import Steps
+from .steps import CounterSteps
 
 MOST_STATES = 48
 """Sets of assumptions that one block is analysed under; beyond that nothing is assumed there."""
@@ -64,7 +65,7 @@ class _Ending(Struct, frozen=True):
 
 
 def confirmed(
-    function: Function, steps: Steps, maxima: Mapping[str, int], pending: Outstanding
+    function: Function, steps: CounterSteps, maxima: Mapping[str, int], pending: PendingEvents
 ) -> set[tuple[int, int]]:
     """The entries of `pending.early` that remain on paths without contradictions.
 
@@ -78,51 +79,92 @@ def confirmed(
     endings = _endings(function)
     if not endings or not near:
         return near
-    code = [function.instructions[b.start : b.stop] for b in function.blocks]
-    conditions = {ending.condition for ending in endings.values()}
-    lost = [_lost(block_code, conditions) for block_code in code]
-    compared_at = {
-        index: ending.compared[0]
-        for index, ending in endings.items()
-        if ending.compared is not None
-    }
-    effects = ranges.effects(code, set(compared_at.values()))
-    live = ranges.live(effects, compared_at, [block.successors for block in function.blocks])
-    age_limits = ceilings(steps, maxima)
-    start: Assumptions = (frozenset(), frozenset())
-    entry_ages: dict[tuple[int, Assumptions], Ages] = {(0, start): {}}
-    block_states: dict[int, set[Assumptions]] = {0: {start}}
-    early: dict[tuple[int, Assumptions], Outstanding] = {}
-    visits: dict[tuple[int, Assumptions], int] = {}
-    work = [(0, start)]
-    while work:
-        node = work.pop()
-        index, (outcomes, values) = node
-        visits[node] = visits.get(node, 0) + 1
-        early[node] = Outstanding()
-        exit_ages = through(steps, steps.blocks[index], entry_ages[node], age_limits, early[node])
-        exit_state = (
-            frozenset(pair for pair in outcomes if pair[0] not in lost[index]),
-            ranges.after(effects[index], values),
+    return _FeasiblePaths(function, steps, maxima, endings).early() & near
+
+
+class _PathNode(NamedTuple):
+    """A block under some assumptions."""
+
+    block: int
+    assumptions: Assumptions
+
+
+_NOTHING_ASSUMED: Assumptions = (frozenset(), frozenset())
+
+
+class _FeasiblePaths:
+    """The dataflow of outstanding operations over blocks with assumptions, in place of blocks."""
+
+    def __init__(
+        self,
+        function: Function,
+        steps: CounterSteps,
+        maxima: Mapping[str, int],
+        endings: Mapping[int, _Ending],
+    ) -> None:
+        self._blocks = function.blocks
+        self._steps = steps
+        self._endings = endings
+        self._age_limits = ceilings(steps, maxima)
+        code = [function.instructions[b.start : b.stop] for b in function.blocks]
+        conditions = {ending.condition for ending in endings.values()}
+        self._lost = [_lost(block_code, conditions) for block_code in code]
+        compared_at = {
+            index: ending.compared[0]
+            for index, ending in endings.items()
+            if ending.compared is not None
+        }
+        self._changes = ranges.changes_of(code, set(compared_at.values()))
+        successors = [block.successors for block in function.blocks]
+        self._live = ranges.live(self._changes, compared_at, successors)
+        self._assumptions_of: dict[int, set[Assumptions]] = {0: {_NOTHING_ASSUMED}}
+
+    def early(self) -> set[tuple[int, int]]:
+        """(instruction's index, event id) where registers are touched too early on such a path."""
+        start = _PathNode(0, _NOTHING_ASSUMED)
+        entry_ages: dict[_PathNode, Ages] = {start: {}}
+        records: dict[_PathNode, PendingEvents] = {}
+        visits: Counter[_PathNode] = Counter()
+        work = [start]
+        while work:
+            node = work.pop()
+            visits[node] += 1
+            record = records[node] = PendingEvents()
+            exit_ages = through(
+                self._steps,
+                self._steps.blocks[node.block],
+                entry_ages[node],
+                self._age_limits,
+                record,
+            )
+            for next_node in self._successors(node):
+                hurry = visits[next_node] > _PATIENCE
+                joined = join(entry_ages.get(next_node), exit_ages, hurry)
+                if joined != entry_ages.get(next_node):
+                    entry_ages[next_node] = joined
+                    if next_node not in work:
+                        work.append(next_node)
+        return {key for record in records.values() for key in record.early}
+
+    def _successors(self, node: _PathNode) -> Iterator[_PathNode]:
+        """Yields the blocks that may follow, with what is assumed then."""
+        block, (outcomes, values) = node
+        exit_assumptions = (
+            frozenset(pair for pair in outcomes if pair[0] not in self._lost[block]),
+            ranges.after(self._changes[block], values),
         )
-        exits = _exits(function.blocks[index].successors, endings.get(index), exit_state)
+        exits = _exits(self._blocks[block].successors, self._endings.get(block), exit_assumptions)
         for successor, (outcomes, values) in exits:
-            state = (outcomes, frozenset(pair for pair in values if pair[0] in live[successor]))
-            states = block_states.setdefault(successor, set())
-            if state not in states and len(states) >= MOST_STATES:
-                state = start
-            states.add(state)
-            next_node = (successor, state)
-            hurry = visits.get(next_node, 0) > _PATIENCE
-            joined = join(entry_ages.get(next_node), exit_ages, hurry)
-            if joined != entry_ages.get(next_node):
-                entry_ages[next_node] = joined
-                if next_node not in work:
-                    work.append(next_node)
-    return {key for record in early.values() for key in record.early} & near
+            live = self._live[successor]
+            assumptions = (outcomes, frozenset(pair for pair in values if pair[0] in live))
+            known = self._assumptions_of.setdefault(successor, set())
+            if assumptions not in known and len(known) >= MOST_STATES:
+                assumptions = _NOTHING_ASSUMED
+            known.add(assumptions)
+            yield _PathNode(successor, assumptions)
 
 
-def _near(function: Function, steps: Steps, pending: Outstanding) -> set[tuple[int, int]]:
+def _near(function: Function, steps: CounterSteps, pending: PendingEvents) -> set[tuple[int, int]]:
     """The entries of `pending.early` within MOST_BLOCKS of the operation."""
     block_of = {i: b.index for b in function.blocks for i in range(b.start, b.stop)}
     reached: dict[int, set[int]] = {}
@@ -179,31 +221,22 @@ def _ending(code: Sequence[Instruction], index: int, successors: Sequence[int]) 
     targets = [successor for successor in successors if successor != index + 1]
     if branch_outcome is None or len(targets) != 1 or index + 1 not in successors:
         return None
-    for inst in reversed(code[:-1]):
-        name = inst.op.name
+    for position in reversed(range(len(code) - 1)):
+        name = code[position].op.name
         match = _COMPARE.match(name)
         if match is not None:
-            comparison = _OPPOSITE.get(match[1], match[1])
-            operands = " ".join(inst.operands.replace(",", ", ").split())
-            later_code = code[inst.index - code[0].index + 1 :]
-            if not _written_registers(later_code).isdisjoint(named(operands)) or not named(
-                operands
-            ):
+            operands = " ".join(code[position].operands.replace(",", ", ").split())
+            registers = named(operands)
+            if not registers or not _written_registers(code[position + 1 :]).isdisjoint(registers):
                 return None
-            condition_name = (
-                comparison
-                if comparison == "eq" and match[2][0] != "f"
-                else f"{comparison}_{match[2]}"
-            )
-            holds = branch_outcome == (
-                comparison == match[1]
-            )  # the branch is taken where `comparison` holds
-            target, fallthrough = targets[0], index + 1
-            return _Ending(
-                (condition_name, operands),
-                *((target, fallthrough) if holds else (fallthrough, target)),
-                compared=ranges.compared(comparison, match[2], operands),
-            )
+            comparison = _OPPOSITE.get(match[1], match[1])
+            is_exact = comparison == "eq" and match[2][0] != "f"
+            condition = comparison if is_exact else f"{comparison}_{match[2]}"
+            # Whether the branch is taken where `comparison` holds.
+            taken_if_true = branch_outcome == (comparison == match[1])
+            ways = (targets[0], index + 1) if taken_if_true else (index + 1, targets[0])
+            compared = ranges.compared(comparison, match[2], operands)
+            return _Ending((condition, operands), *ways, compared=compared)
         if name.startswith("s_") and not _KEEPS_SCC.match(name):
             return None
     return None

@@ -34,9 +34,13 @@ _SUMS: Mapping[str, int] = {
 }
 
 
-class Effect(Struct, frozen=True):
-    """The effect of a block on a register: it gets the value of `source` at the start of the block
-    plus `plus`, or an unknown one.
+class RegisterChange(Struct, frozen=True):
+    """A change of a register by a block.
+
+    Args:
+        register: the register.
+        source: the register whose value at the start of the block it gets; None for an unknown one.
+        plus: number that is added to that value.
     """
 
     register: int
@@ -44,36 +48,32 @@ class Effect(Struct, frozen=True):
     plus: int = 0
 
 
-def compared(comparison: str, type_: str, operands: str) -> tuple[int, Values] | None:
+def compared(comparison: str, number_type: str, operands: str) -> tuple[int, Values] | None:
     """The register of a comparison with a number, and its values where the comparison holds.
 
     Args:
         comparison: `eq`, `lt` or `le`.
-        type_: `i32` or `u32`; None is returned for others.
+        number_type: `i32` or `u32`; None is returned for others.
         operands: as printed.
     """
-    left_operand, _, right_operand = (text.strip() for text in operands.partition(","))
-    if type_ not in ("i32", "u32"):
+    if number_type not in ("i32", "u32"):
         return None
-    base = (
-        _SIGN if type_ == "i32" and comparison != "eq" else 0
-    )  # shifts signed order to start at 0
-    register, number = _register(left_operand), _number(right_operand)
-    if register is not None and number is not None:
-        bound = (number + base) % _SIZE
-        first, last = (
-            (bound, bound)
-            if comparison == "eq"
-            else (0, bound if comparison == "le" else bound - 1)
-        )
+    left, _, right = (operand.strip() for operand in operands.partition(","))
+    # Added to both sides of a signed comparison, this makes it an unsigned one.
+    base = _SIGN if number_type == "i32" and comparison != "eq" else 0
+    register, number = _register(left), _number(right)
+    is_register_left = register is not None and number is not None
+    if not is_register_left:
+        register, number = _register(right), _number(left)
+    if register is None or number is None:
+        return None
+    bound = (number + base) % _SIZE
+    if comparison == "eq":
+        first, last = bound, bound
+    elif is_register_left:
+        first, last = 0, bound if comparison == "le" else bound - 1
     else:
-        register, number = _register(right_operand), _number(left_operand)
-        if register is None or number is None:
-            return None
-        bound = (number + base) % _SIZE
-        first, last = (
-            (bound, bound) if comparison == "eq" else (bound + (comparison == "lt"), _SIZE - 1)
-        )
+        first, last = bound if comparison == "le" else bound + 1, _SIZE - 1
     return register, _shifted(((first, last),), -base) if first <= last else ()
 
 
@@ -89,51 +89,53 @@ def narrowed(assumed: Ranges, register: int, true_values: Values, holds: bool) -
     return frozenset(values.items())
 
 
-def effects(blocks: Sequence[Sequence[Instruction]], compared_: set[int]) -> list[list[Effect]]:
-    """The effects of each block on registers that are compared, or copied to compared ones."""
+def changes_of(
+    blocks: Sequence[Sequence[Instruction]], compared_registers: set[int]
+) -> list[list[RegisterChange]]:
+    """The changes by each block of registers that are compared, or copied to compared ones."""
     copies = [
         (change.register, change.source)
         for code in blocks
         for inst in code
         if (change := _copy_or_sum(inst)) is not None and change.source is not None
     ]
-    tracked = set(compared_)
+    tracked = set(compared_registers)
     while sources := {s for r, s in copies if r in tracked and s not in tracked}:
         tracked |= sources
-    return [_effects(code, tracked) for code in blocks]
+    return [_changes(code, tracked) for code in blocks]
 
 
-def after(effects_: Sequence[Effect], assumed: Ranges) -> Ranges:
-    """The values after a block, by its effects."""
-    if not assumed or not effects_:
+def after(changes: Sequence[RegisterChange], assumed: Ranges) -> Ranges:
+    """The values after a block, by its changes."""
+    if not assumed or not changes:
         return assumed
     old_values, values = dict(assumed), dict(assumed)
-    for effect in effects_:
-        values.pop(effect.register, None)
-        source = old_values.get(effect.source) if effect.source is not None else None
+    for change in changes:
+        values.pop(change.register, None)
+        source = old_values.get(change.source) if change.source is not None else None
         if source is not None:
-            values[effect.register] = _shifted(source, effect.plus)
+            values[change.register] = _shifted(source, change.plus)
     return frozenset(values.items())
 
 
 def live(
-    effects_: Sequence[Sequence[Effect]],
+    changes: Sequence[Sequence[RegisterChange]],
     compared_at: Mapping[int, int],
     successors: Sequence[Sequence[int]],
 ) -> list[frozenset[int]]:
     """By block, the registers whose values before it decide a comparison in or after it.
 
     Args:
-        effects_: by block, as `effects` returns them.
+        changes: by block, as `changes_of` returns them.
         compared_at: block -> the register that its ending compares.
         successors: by block.
     """
-    sources_of = [{effect.register: effect.source for effect in block} for block in effects_]
-    live_in: list[frozenset[int]] = [frozenset() for _ in effects_]
+    sources_of = [{change.register: change.source for change in block} for block in changes]
+    live_in: list[frozenset[int]] = [frozenset() for _ in changes]
     changed = True
     while changed:
         changed = False
-        for index in reversed(range(len(effects_))):
+        for index in reversed(range(len(changes))):
             live_out = {r for successor in successors[index] for r in live_in[successor]}
             if index in compared_at:
                 live_out.add(compared_at[index])
@@ -148,56 +150,52 @@ def written_registers(inst: Instruction) -> set[int]:
     """Registers that an instruction may write: of vector ones, all in the first two operands."""
     first_operand, other_operands = split_destination(inst.operands)
     registers = set(named(first_operand))
-    return (
-        registers
-        if inst.op.name.startswith("s_")
-        else registers | set(named(split_destination(other_operands)[0]))
-    )
+    if not inst.op.name.startswith("s_"):
+        registers.update(named(split_destination(other_operands)[0]))
+    return registers
 
 
-def _effects(code: Sequence[Instruction], tracked: set[int]) -> list[Effect]:
-    """The effects of a block on the tracked registers."""
-    effect_of: dict[int, Effect] = {}
+def _changes(code: Sequence[Instruction], tracked: set[int]) -> list[RegisterChange]:
+    """The changes of the tracked registers by a block."""
+    change_of: dict[int, RegisterChange] = {}
     for inst in code:
         if flow_of(inst.op, inst.operands) is Flow.CALL:
-            effect_of.update((register, Effect(register)) for register in tracked)
+            change_of.update((register, RegisterChange(register)) for register in tracked)
             continue
         if inst.op.name.startswith(("s_cmp", "s_bitcmp")):
             continue
         change = _copy_or_sum(inst)
         if change is not None and change.register in tracked and change.source is not None:
-            earlier = effect_of.get(change.source, Effect(change.source, change.source))
-            effect_of[change.register] = Effect(
+            earlier = change_of.get(change.source, RegisterChange(change.source, change.source))
+            change_of[change.register] = RegisterChange(
                 change.register, earlier.source, earlier.plus + change.plus
             )
             continue
-        effect_of.update(
-            (register, Effect(register)) for register in written_registers(inst) & tracked
-        )
+        written = written_registers(inst) & tracked
+        change_of.update((register, RegisterChange(register)) for register in written)
     # A loop counter would get new values in each iteration without end.
     return [
-        Effect(effect.register) if effect.source == effect.register and effect.plus else effect
-        for effect in effect_of.values()
+        RegisterChange(change.register)
+        if change.source == change.register and change.plus
+        else change
+        for change in change_of.values()
     ]
 
 
-def _copy_or_sum(inst: Instruction) -> Effect | None:
-    """The effect of a copy, or of a sum with a number; None for other instructions."""
+def _copy_or_sum(inst: Instruction) -> RegisterChange | None:
+    """The change by a copy, or by a sum with a number; None for other instructions."""
     name = inst.op.name
     if name not in _COPIES and name not in _SUMS:
         return None
-    operand_texts = [text.strip() for text in inst.operands.split(",")]
-    target = _register(operand_texts[0])
-    if target is None:
+    destination, *sources = (operand.strip() for operand in inst.operands.split(","))
+    register = _register(destination)
+    source = _register(sources[0]) if sources else None
+    if register is None or source is None:
         return None
-    if name in _COPIES and len(operand_texts) == len(("target", "source")):
-        source = _register(operand_texts[1])
-        return Effect(target, source) if source is not None else None
-    if name in _SUMS and len(operand_texts) == len(("target", "left", "right")):
-        source, number = _register(operand_texts[1]), _number(operand_texts[2])
-        if source is not None and number is not None:
-            return Effect(target, source, _SUMS[name] * number)
-    return None
+    if name in _COPIES and len(sources) == 1:
+        return RegisterChange(register, source)
+    number = _number(sources[1]) if name in _SUMS and len(sources) == 2 else None
+    return None if number is None else RegisterChange(register, source, _SUMS[name] * number)
 
 
 def _register(text: str) -> int | None:

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from ...model import Block
 from .pending import CAP
-from .steps import Steps
-from .verdicts import Judged
+from .steps import CounterSteps
+from .verdicts import JudgedWait
 
 Cost = tuple[int, int, int]
 """(instructions, those of unknown cycles, known cycles), compared in this order."""
@@ -42,10 +42,10 @@ class Slack(Struct, frozen=True):
 
 
 def slacks(
-    steps: Steps,
+    steps: CounterSteps,
     blocks: Sequence[Block],
     cycles: Mapping[int, int | None],
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedWait],
 ) -> list[Slack | None]:
     """The slack of each verdict, in their order; None where it waits for nothing.
 
@@ -63,7 +63,7 @@ class _Search:
     """Searches backwards from waits; set up once for a function."""
 
     def __init__(
-        self, steps: Steps, blocks: Sequence[Block], cycles: Mapping[int, int | None]
+        self, steps: CounterSteps, blocks: Sequence[Block], cycles: Mapping[int, int | None]
     ) -> None:
         self._steps = steps
         self._blocks = blocks
@@ -77,7 +77,7 @@ class _Search:
         self._known_cycles = list(accumulate((f or 0 for f in figures), initial=0))
         self._marks = _marks(steps)
 
-    def slack(self, wait: Judged) -> Slack | None:
+    def slack(self, wait: JudgedWait) -> Slack | None:
         """The least slack over the operations that the wait is needed for."""
         targets: dict[int, set[int]] = {}
         for producer in wait.waits_for:
@@ -92,7 +92,7 @@ class _Search:
         instructions, unknown, cycles = best
         return Slack(instructions, None if unknown else cycles)
 
-    def _nearest(self, wait: Judged, channel: int, event_ids: set[int]) -> Cost | None:
+    def _nearest(self, wait: JudgedWait, channel: int, event_ids: set[int]) -> Cost | None:
         """The cheapest path back to one of the events, by Dijkstra's algorithm.
 
         A node is a position, the number of younger events of the channel still to pass, and that of
@@ -150,7 +150,7 @@ class _Search:
         )
 
 
-def _marks(steps: Steps) -> dict[tuple[str, int], list[list[Mark]]]:
+def _marks(steps: CounterSteps) -> dict[tuple[str, int], list[list[Mark]]]:
     """(Counter, channel) -> block -> the marks of the counter in it, in order."""
     block_numbers = range(len(steps.blocks))
     keys = [

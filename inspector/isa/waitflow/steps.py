@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ...model import Function, Instruction
 from ..mnemonics import FLOW_CLASSES, Flow, flow_of
-from .counters import RAISING, Counters, Effect, Event, events_of
+from .counters import RAISING, CounterEvent, Effect, GenerationCounters, events_of
 from .registers import high_half, low_half, named_halves, overlapping, split_destination, unnamed_of
 
 BARRIER: frozenset[Effect] = frozenset({"lds", "dma"})
@@ -31,7 +31,7 @@ _FENCED = frozenset({"barrier", "barrier_signal", "cache", "atomic", "lds_atomic
 _COHERENT = re.compile(r"(?<![\w:])(?:sc0|sc1|glc|dlc)(?![\w:])|\bscope:SCOPE_(?:SE|DEV|SYS)\b")
 
 
-class Step(Struct, frozen=True):
+class CounterStep(Struct, frozen=True):
     """One instruction that raises, waits for or orders something, or a run that only touches.
 
     Args:
@@ -67,7 +67,7 @@ def members(ids: int) -> list[int]:
     return numbers
 
 
-class Steps(Struct, frozen=True):
+class CounterSteps(Struct, frozen=True):
     """A function reduced for the dataflow.
 
     Args:
@@ -78,18 +78,18 @@ class Steps(Struct, frozen=True):
         blocks: by block index, its steps.
     """
 
-    events: tuple[Event, ...]
+    events: tuple[CounterEvent, ...]
     producers: tuple[int, ...]
     channels: tuple[int, ...]
     counts: Mapping[str, tuple[int, ...]]
-    blocks: tuple[tuple[Step, ...], ...]
+    blocks: tuple[tuple[CounterStep, ...], ...]
 
 
 def steps_of(
     function: Function,
     maxima: Mapping[str, int],
     waits_of: Callable[[Instruction], Mapping[str, int]],
-) -> Steps:
+) -> CounterSteps:
     """Reduces a function to steps.
 
     Args:
@@ -97,9 +97,9 @@ def steps_of(
         maxima: the machine's counters -> largest value.
         waits_of: the counters that a wait instruction waits for, and their counts.
     """
-    counters = Counters.of(maxima)
+    counters = GenerationCounters.of(maxima)
     halves = counters.flat_in_order
-    events: list[Event] = []
+    events: list[CounterEvent] = []
     producers: list[int] = []
     raised: dict[int, tuple[int, ...]] = {}
     for inst in function.instructions:
@@ -108,13 +108,7 @@ def steps_of(
             raised[inst.index] = tuple(range(len(events), len(events) + len(inst_events)))
             events.extend(inst_events)
             producers.extend([inst.index] * len(inst_events))
-    numbers: dict[tuple[str, str], int] = {}
-    channels = tuple(
-        numbers.setdefault((e.counter, e.order), len(numbers)) if e.order else -1 for e in events
-    )
-    counts: dict[str, tuple[int, ...]] = {}
-    for (counter, _), number in numbers.items():
-        counts[counter] = (*counts.get(counter, ()), number)
+    channels, counts = _channels(events)
     maker = _StepMaker(
         events=events,
         raised=raised,
@@ -127,10 +121,26 @@ def steps_of(
         tuple(maker.steps(function.instructions[block.start : block.stop]))
         for block in function.blocks
     )
-    return Steps(tuple(events), tuple(producers), channels, counts, blocks)
+    return CounterSteps(tuple(events), tuple(producers), channels, counts, blocks)
 
 
-def _events(inst: Instruction, counters: Counters, halves: bool) -> tuple[Event, ...]:
+def _channels(
+    events: Sequence[CounterEvent],
+) -> tuple[tuple[int, ...], dict[str, tuple[int, ...]]]:
+    """The channel of each event, and the channels of each counter; see `CounterSteps`."""
+    numbers: dict[tuple[str, str], int] = {}
+    channels = tuple(
+        numbers.setdefault((e.counter, e.order), len(numbers)) if e.order else -1 for e in events
+    )
+    counts: dict[str, tuple[int, ...]] = {}
+    for (counter, _), number in numbers.items():
+        counts[counter] = (*counts.get(counter, ()), number)
+    return channels, counts
+
+
+def _events(
+    inst: Instruction, counters: GenerationCounters, halves: bool
+) -> tuple[CounterEvent, ...]:
     """The events of an instruction; 16-bit loads write half a register where `halves` is set."""
     events = events_of(inst, counters)
     if not halves or "_d16" not in inst.op.name:
@@ -164,7 +174,7 @@ class _StepMaker:
     def __init__(
         self,
         *,
-        events: Sequence[Event],
+        events: Sequence[CounterEvent],
         raised: Mapping[int, tuple[int, ...]],
         channels: Sequence[int],
         waits_of: Callable[[Instruction], Mapping[str, int]],
@@ -200,9 +210,9 @@ class _StepMaker:
         # Events whose registers an instruction touches without naming them.
         self._of_op = _Memo(lambda name: self._writers_of(unnamed_of(name, wave_size)))
 
-    def steps(self, instructions: Sequence[Instruction]) -> list[Step]:
+    def steps(self, instructions: Sequence[Instruction]) -> list[CounterStep]:
         """The steps of one block."""
-        steps: list[Step] = []
+        steps: list[CounterStep] = []
         run: list[tuple[int, int]] = []
         for position, inst in enumerate(instructions):
             cls, index = inst.cls, inst.index
@@ -211,7 +221,7 @@ class _StepMaker:
                 if waits:
                     _end(run, steps)
                     fence = _is_fence(instructions, position + 1)
-                    steps.append(Step(index, waits=waits, fence=fence))
+                    steps.append(CounterStep(index, waits=waits, fence=fence))
                 continue
             raises = self._raised.get(index)
             if raises is None and cls not in _ORDERING:
@@ -227,7 +237,7 @@ class _StepMaker:
                 orders |= self._of_effect.get(effect, 0)
             touches = self._touches(inst, raises or ())
             if raises or touches or orders or clears:
-                steps.append(Step(index, raises or (), touches, None, orders, False, clears))
+                steps.append(CounterStep(index, raises or (), touches, None, orders, False, clears))
         _end(run, steps)
         return steps
 
@@ -276,14 +286,14 @@ class _StepMaker:
         return touched | self._named(text)
 
 
-def _end(run: list[tuple[int, int]], steps: list[Step]) -> None:
+def _end(run: list[tuple[int, int]], steps: list[CounterStep]) -> None:
     """Makes one step of a run and begins the next run."""
     if not run:
         return
     touches = 0
     for _, ids in run:
         touches |= ids
-    steps.append(Step(run[0][0], (), touches, run=tuple(run)))
+    steps.append(CounterStep(run[0][0], (), touches, run=tuple(run)))
     run.clear()
 
 

@@ -16,8 +16,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ...model import Block, Function
-from .pending import CAP, Outstanding, outstanding
-from .steps import Step, Steps, members
+from .pending import CAP, PendingEvents, outstanding
+from .steps import CounterStep, CounterSteps, members
 
 Verdict = Literal["needed", "over-strict", "ordering", "idle"]
 
@@ -25,7 +25,7 @@ Debts = dict[int, dict[int, int]]
 """Event id -> index of the wait that completed it -> the age that it would have by now."""
 
 
-class Judged(Struct, frozen=True):
+class JudgedWait(Struct, frozen=True):
     """The verdict on one counter of one wait.
 
     Args:
@@ -46,7 +46,7 @@ class Judged(Struct, frozen=True):
     waits_for: tuple[int, ...]
 
 
-class Missing(Struct, frozen=True):
+class MissingWait(Struct, frozen=True):
     """A register is touched while an operation that writes it may be outstanding.
 
     Args:
@@ -71,12 +71,12 @@ class Verdicts(Struct, frozen=True):
         completions: wait's index -> indices of the instructions that may complete only there.
     """
 
-    waits: tuple[Judged, ...]
-    missing: tuple[Missing, ...]
+    waits: tuple[JudgedWait, ...]
+    missing: tuple[MissingWait, ...]
     completions: Mapping[int, frozenset[int]]
 
 
-def judge(steps: Steps, function: Function, maxima: Mapping[str, int]) -> Verdicts:
+def judge(steps: CounterSteps, function: Function, maxima: Mapping[str, int]) -> Verdicts:
     """Judges every wait of a function, and names the missing ones.
 
     Args:
@@ -96,7 +96,9 @@ def judge(steps: Steps, function: Function, maxima: Mapping[str, int]) -> Verdic
         for counter, n in (step.waits or {}).items()
     ]
     missing = dict.fromkeys(
-        Missing(index, steps.producers[number], steps.events[number].counter, pending.early[key])
+        MissingWait(
+            index, steps.producers[number], steps.events[number].counter, pending.early[key]
+        )
         for key in _too_early(steps, function, maxima, pending)
         for index, number in (key,)
     )
@@ -110,7 +112,7 @@ def judge(steps: Steps, function: Function, maxima: Mapping[str, int]) -> Verdic
 
 
 def _too_early(
-    steps: Steps, function: Function, maxima: Mapping[str, int], pending: Outstanding
+    steps: CounterSteps, function: Function, maxima: Mapping[str, int], pending: PendingEvents
 ) -> list[tuple[int, int]]:
     """(instruction's index, event id) where a register is certainly touched too early.
 
@@ -140,7 +142,9 @@ def _too_early(
 class _Needs:
     """The second dataflow: which completed operations are needed, and for what."""
 
-    def __init__(self, steps: Steps, pending: Outstanding, maxima: Mapping[str, int]) -> None:
+    def __init__(
+        self, steps: CounterSteps, pending: PendingEvents, maxima: Mapping[str, int]
+    ) -> None:
         self._steps = steps
         self._maxima = maxima
         self._completed = pending.at_wait
@@ -165,13 +169,13 @@ class _Needs:
                 if successor not in work:
                     heappush(work, successor)
 
-    def judged(self, step: Step, counter: str, n: int) -> Judged:
+    def judged(self, step: CounterStep, counter: str, n: int) -> JudgedWait:
         """The verdict on one counter of one wait."""
         completed = self._completed[step.index].get(counter, {})
         needed_ids = self._needed.get(step.index, set()) & completed.keys()
         ordered_ids = self._ordered.get(step.index, set()) & completed.keys()
         if not completed:
-            return Judged(step.index, counter, n, "idle", None, ())
+            return JudgedWait(step.index, counter, n, "idle", None, ())
         sufficient = min((completed[number] for number in needed_ids | ordered_ids), default=None)
         if sufficient is not None:  # a counter at its maximum waits for nothing
             sufficient = min(sufficient, self._maxima.get(counter, CAP) - 1)
@@ -181,14 +185,14 @@ class _Needs:
             not self._steps.events[number].writes for number in completed
         ):
             # No register depends on a store: a wait for one is for order.
-            return Judged(step.index, counter, n, "ordering", None, ())
+            return JudgedWait(step.index, counter, n, "ordering", None, ())
         if sufficient is None or sufficient > n:
-            return Judged(step.index, counter, n, "over-strict", sufficient, producers)
+            return JudgedWait(step.index, counter, n, "over-strict", sufficient, producers)
         for_register = any(completed[number] <= n for number in needed_ids) or not ordered_ids
         verdict: Verdict = "needed" if for_register else "ordering"
-        return Judged(step.index, counter, n, verdict, None, producers)
+        return JudgedWait(step.index, counter, n, verdict, None, producers)
 
-    def _through(self, block: Sequence[Step], entry: Debts) -> Debts:
+    def _through(self, block: Sequence[CounterStep], entry: Debts) -> Debts:
         """Runs one block and returns the debts at its end."""
         channels, events = self._steps.channels, self._steps.events
         clocks = [0] * (max(channels, default=-1) + 1)
@@ -229,7 +233,12 @@ class _Needs:
                 needs.setdefault(wait, set()).add(number)
 
     def _wait(
-        self, step: Step, waits: Mapping[str, int], debts: Debts, owed: int, clocks: Sequence[int]
+        self,
+        step: CounterStep,
+        waits: Mapping[str, int],
+        debts: Debts,
+        owed: int,
+        clocks: Sequence[int],
     ) -> int:
         """Runs one wait and returns the set of the events owed after it."""
         events, channels, wait_index = self._steps.events, self._steps.channels, step.index

@@ -12,22 +12,22 @@ from msgspec import Struct, field
 from ...documents import own_yaml
 from . import counters
 from .counters import figure
-from .peaks import Device
-from .readings import Pass, Readings
+from .peaks import DevicePeaks
+from .readings import PassReadings, Readings
 
 _FILE = Path(__file__).with_name("formulas.yaml")
 _KB = 1024
 
 
 class Sink(Protocol):
-    """The receiver of metrics and notes."""
+    """The receiver of metrics, and of reasons why some could not be computed."""
 
     def add(self, name: str, value: float, unit: str, note: str) -> None:
         """Adds a metric."""
         ...
 
-    def say(self, note: str) -> None:
-        """Adds a note."""
+    def add_missing(self, name: str, reason: str) -> None:
+        """Notes why a metric could not be computed."""
         ...
 
 
@@ -40,7 +40,7 @@ class Amount(Struct):
     zero: list[str] = field(default_factory=list)  # counters that were 0
     passes: set[str] = field(default_factory=set)
 
-    def take(self, counter: str, counted: Pass, factor: float) -> None:
+    def add_counter(self, counter: str, counted: PassReadings, factor: float) -> None:
         """Adds a counter of a pass times a constant."""
         mean = counted.mean(counter) or 0.0
         self.value += factor * mean
@@ -54,7 +54,7 @@ class Amount(Struct):
         term = f"{figure(abs(factor))} · {counter} {figure(mean)}"
         self.text = f"{self.text} {sign} {term}" if self.text else term
 
-    def join(self, amount: Amount) -> None:
+    def add_amount(self, amount: Amount) -> None:
         """Adds another amount."""
         self.value += amount.value
         if self.per_ns is not None:
@@ -80,7 +80,7 @@ class _Operations(Struct):
     missing: list[str]
 
 
-def add(sink: Sink, readings: Readings, device: Device) -> None:
+def add(sink: Sink, readings: Readings, device: DevicePeaks) -> None:
     """Adds all metrics of amounts, rates and peaks."""
     read = _traffic(readings, device, "read_bytes", "FETCH_SIZE", "FetchSize")
     write = _traffic(readings, device, "write_bytes", "WRITE_SIZE", "WriteSize")
@@ -98,13 +98,13 @@ def add(sink: Sink, readings: Readings, device: Device) -> None:
         sink.add("roofline.peak_bytes_per_s", device.memory_bytes_per_s, "bytes/s", source)
 
 
-def _traffic(readings: Readings, device: Device, kind: str, *names: str) -> Amount | None:
+def _traffic(readings: Readings, device: DevicePeaks, kind: str, *names: str) -> Amount | None:
     """Bytes beyond the L2 cache: as the profiler sums them, or from requests."""
     for name in names:
         counted = readings.together(name)
         if counted is not None:
             amount = Amount()
-            amount.take(name, counted, _KB)
+            amount.add_counter(name, counted, _KB)
             return amount
     for entry in _table()[kind]:
         archs = tuple(entry["architectures"])
@@ -114,7 +114,7 @@ def _traffic(readings: Readings, device: Device, kind: str, *names: str) -> Amou
         if counted is not None:
             amount = Amount()
             for counter, factor in entry["terms"].items():
-                amount.take(counter, counted, factor)
+                amount.add_counter(counter, counted, factor)
             return amount
     return None
 
@@ -132,15 +132,15 @@ def _total(read: Amount | None, write: Amount | None) -> Amount | None:
     if read is None or write is None:
         return None
     total = Amount()
-    total.join(read)
-    total.join(write)
+    total.add_amount(read)
+    total.add_amount(write)
     return total
 
 
-def _memory_share(sink: Sink, moved: Amount, device: Device) -> None:
+def _memory_share(sink: Sink, moved: Amount, device: DevicePeaks) -> None:
     name, peak = "measured.share.memory", device.memory_bytes_per_s
     if peak is None:
-        sink.say(f"no {name}: the device's memory bandwidth is unknown")
+        sink.add_missing(name, "the device's memory bandwidth is unknown")
         return
     rate = (moved.per_ns or 0.0) * 1e9
     source = device.sources.get("memory_bytes_per_s", "")
@@ -151,7 +151,7 @@ def _memory_share(sink: Sink, moved: Amount, device: Device) -> None:
     sink.add(name, 100 * rate / peak, "%", text)
 
 
-def _operations(readings: Readings, device: Device, kind: str) -> _Operations:
+def _operations(readings: Readings, device: DevicePeaks, kind: str) -> _Operations:
     """Returns the operations of `matrix` or `vector` instructions, by element type."""
     exists = counters.known(device.arch) if device.arch else frozenset()
     operations: dict[str, Amount] = {}
@@ -164,25 +164,25 @@ def _operations(readings: Readings, device: Device, kind: str) -> _Operations:
             if counted is None:
                 missing.append(name)
             else:
-                amount.take(name, counted, factor)
+                amount.add_counter(name, counted, factor)
         if amount.passes:
             operations[element] = amount
     for element, name in _table().get(f"{kind}_derived", {}).items():
         counted = readings.together(name)
         if counted is not None and element not in operations:
             amount = operations[element] = Amount()
-            amount.take(name, counted, 1)
+            amount.add_counter(name, counted, 1)
             missing = [m for m in missing if m not in _table()[kind][element]]
     return _Operations(operations, missing)
 
 
 def _flops(
-    sink: Sink, matrix: _Operations, vector: _Operations, moved: Amount | None, device: Device
+    sink: Sink, matrix: _Operations, vector: _Operations, moved: Amount | None, device: DevicePeaks
 ) -> None:
     """Adds the operations, their rate, and their number per byte; at least, if some are unknown."""
     total = Amount()
     for amount in (*matrix.by_element.values(), *vector.by_element.values()):
-        total.join(amount)
+        total.add_amount(amount)
     if not total.passes:
         return
     missing = [*matrix.missing, *vector.missing]
@@ -202,7 +202,7 @@ def _flops(
     _roof(sink, matrix, vector, total, device)
 
 
-def _matrix_share(sink: Sink, matrix: _Operations, device: Device) -> None:
+def _matrix_share(sink: Sink, matrix: _Operations, device: DevicePeaks) -> None:
     """Adds the rate of matrix operations as a share of the peaks of their element types."""
     name, share, terms = "measured.share.mfma", 0.0, []
     if not matrix.by_element:
@@ -214,7 +214,7 @@ def _matrix_share(sink: Sink, matrix: _Operations, device: Device) -> None:
             continue
         peak = _peak(device, device.matrix, element)
         if peak is None:
-            sink.say(f"no {name}: the device's peak for {element} is unknown")
+            sink.add_missing(name, f"the device's peak for {element} is unknown")
             return
         share += 100 * amount.per_ns * 1e9 / peak
         terms.append(f"{element} {figure(amount.per_ns * 1e9)} of {figure(peak)} flop/s")
@@ -225,7 +225,7 @@ def _matrix_share(sink: Sink, matrix: _Operations, device: Device) -> None:
 
 
 def _roof(
-    sink: Sink, matrix: _Operations, vector: _Operations, total: Amount, device: Device
+    sink: Sink, matrix: _Operations, vector: _Operations, total: Amount, device: DevicePeaks
 ) -> None:
     """Adds the peak for this mix: all operations over the time they need at their types' peaks."""
     name, seconds, terms = "roofline.peak_flops_per_s", 0.0, []
@@ -238,7 +238,7 @@ def _roof(
                 continue
             peak = _peak(device, peaks, element)
             if peak is None:
-                sink.say(f"no {name}: the device's peak for {unit} {element} is unknown")
+                sink.add_missing(name, f"the device's peak for {unit} {element} is unknown")
                 return
             seconds += amount.value / peak
             share = 100 * amount.value / total.value
@@ -249,7 +249,7 @@ def _roof(
         sink.add(name, total.value / seconds, "flop/s", note)
 
 
-def _peak(device: Device, peaks: Mapping[str, float], element: str) -> float | None:
+def _peak(device: DevicePeaks, peaks: Mapping[str, float], element: str) -> float | None:
     per_clock = peaks.get(element)
     return device.flops_per_s(per_clock) if per_clock is not None else None
 

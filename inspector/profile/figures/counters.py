@@ -21,7 +21,7 @@ _INSTANCE = re.compile(r"\[\d+\]$")
 _REDUCTION = re.compile(r"_(sum|max|min|avr)$")
 
 
-class Known(Struct, frozen=True):
+class CounterInfo(Struct, frozen=True):
     """The definition of a counter. A recorded value times `scale` is in `unit`.
 
     `over` is what kind of instances it sums up (XCC, SE, CU, SIMD, ...), empty where not known.
@@ -45,7 +45,7 @@ class _Tables(Struct):
     operands: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)  # name -> by arch
 
 
-class _Rule(Struct, frozen=True):
+class _CounterRule(Struct, frozen=True):
     match: re.Pattern[str]
     architectures: tuple[str, ...]
     unit: str
@@ -108,7 +108,7 @@ def nearest(name: str, arch: str) -> tuple[str, ...]:
     return tuple(by_lower[n] for n in near)
 
 
-def about(name: str, arch: str | None) -> Known:
+def about(name: str, arch: str | None) -> CounterInfo:
     """Returns the definition of a counter; an unknown one is a plain count."""
     bare = _INSTANCE.sub("", name)
     family = base_arch(arch) if arch else None
@@ -118,7 +118,7 @@ def about(name: str, arch: str | None) -> Known:
         if rule.architectures and family is None:
             break  # its unit depends on the target
         if not rule.architectures or (family is not None and family.startswith(rule.architectures)):
-            return Known(
+            return CounterInfo(
                 name=name,
                 unit=rule.unit,
                 scale=rule.scale,
@@ -126,7 +126,7 @@ def about(name: str, arch: str | None) -> Known:
                 text=rule.text,
                 source=rule.source,
             )
-    return Known(name, "count")
+    return CounterInfo(name, "count")
 
 
 def _stand_in(arch: str) -> str:
@@ -135,10 +135,10 @@ def _stand_in(arch: str) -> str:
 
 
 @functools.cache
-def _rules() -> tuple[_Rule, ...]:
+def _rules() -> tuple[_CounterRule, ...]:
     """Reads the definitions of `counters.yaml`, in order of precedence."""
     return tuple(
-        _Rule(
+        _CounterRule(
             match=re.compile(entry["match"]),
             architectures=tuple(entry.get("architectures", "").split()),
             unit=entry["unit"],

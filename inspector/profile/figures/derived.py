@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from ...model import Metric
 from . import amounts, counters, quirks
 from .counters import figure
-from .peaks import Device
-from .readings import Pass, Readings
+from .peaks import DevicePeaks
+from .readings import PassReadings, Readings
 
 _ACTIVE = "GRBM_GUI_ACTIVE"
 _OVER_CLOCK = 1.1
@@ -30,7 +30,13 @@ class Derived(Struct):
     """The metrics that could be computed, and notes on them."""
 
     metrics: dict[str, Metric] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    _notes: dict[str, str | None] = field(default_factory=dict)
+    """Note -> the metric whose absence it explains; None where it explains none."""
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes, without reasons for the absence of a metric that was computed another way."""
+        return [note for note, metric in self._notes.items() if metric not in self.metrics]
 
     def add(self, name: str, value: float, unit: str, note: str) -> None:
         """Adds a metric, unless there is one of that name, which is better."""
@@ -38,21 +44,25 @@ class Derived(Struct):
             name, Metric(name=name, value=value, unit=unit, origin="measured", note=note)
         )
 
-    def say(self, note: str) -> None:
-        """Adds a note, once."""
-        if note and note not in self.notes:
-            self.notes.append(note)
+    def add_note(self, note: str) -> None:
+        """Adds a note, once; an empty one is none."""
+        if note:
+            self._notes.setdefault(note)
+
+    def add_missing(self, name: str, reason: str) -> None:
+        """Notes why a metric could not be computed in one of the ways in which it can be."""
+        self._notes.setdefault(f"no {name}: {reason}", name)
 
 
 class _Ticks(Struct, frozen=True):
     """Clocks of one XCC in a pass, and how they were found."""
 
-    counted: Pass
+    counted: PassReadings
     value: float
     text: str
 
 
-def derive(readings: Readings, device: Device) -> Derived:
+def derive(readings: Readings, device: DevicePeaks) -> Derived:
     """Computes all metrics that follow from a specialisation's counters on a device."""
     result = Derived()
     _raw(result, readings, device)
@@ -62,18 +72,15 @@ def derive(readings: Readings, device: Device) -> Derived:
     _cache(result, readings)
     _clock(result, readings, device)
     amounts.add(result, readings, device)
-    # A figure that could not be computed in one way may have been in another.
-    lacking = {f"no {name}" for name in result.metrics}
-    result.notes = [note for note in result.notes if note.partition(":")[0] not in lacking]
     return result
 
 
-def _raw(result: Derived, readings: Readings, device: Device) -> None:
+def _raw(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Each counter in its unit, mean per dispatch."""
     scales: dict[tuple[int, str], list[str]] = {}
     for name, values in readings.counters.items():
         about = counters.about(name, device.arch)
-        scale, _ = quirks.scaled(name, device.arch)
+        scale = about.scale
         if scale != 1:
             scales.setdefault((scale, about.unit), []).append(name)
         value = values.mean * scale
@@ -93,15 +100,15 @@ def _raw(result: Derived, readings: Readings, device: Device) -> None:
         recorded_in = {4: "quad cycles", 1024: "KB of 1024 bytes"}.get(
             scale, f"units of {scale} {unit}"
         )
-        result.say(f"recorded in {recorded_in}, shown in {unit}: {', '.join(sorted(names))}")
+        result.add_note(f"recorded in {recorded_in}, shown in {unit}: {', '.join(sorted(names))}")
 
 
 def _ticks(
     result: Derived,
     readings: Readings,
-    device: Device,
+    device: DevicePeaks,
     *names: str,
-    unless: Callable[[Pass], bool] | None = None,
+    unless: Callable[[PassReadings], bool] | None = None,
 ) -> _Ticks | None:
     """Clocks of one XCC in the pass that has all these counters, GRBM_GUI_ACTIVE among them."""
     counted = readings.together(_ACTIVE, *names, unless=unless)
@@ -109,15 +116,15 @@ def _ticks(
     if counted is None or not recorded:
         return None
     if device.xccs is None:
-        result.say(
+        result.add_note(
             "no figures over time: over how many XCCs GRBM_GUI_ACTIVE is summed is unknown, as the "
             "recording does not describe the device"
         )
         return None
     value, note = quirks.per_xcc(recorded, device.xccs, counted.mean_ns, device.clock_mhz)
-    result.say(note)
+    result.add_note(note)
     if counted.is_merged:
-        result.say(
+        result.add_note(
             f"{counted.name} is merged from several passes: its ratios mix runs of the program"
         )
     text = f"{_ACTIVE} {figure(recorded)}"
@@ -132,11 +139,11 @@ def _needs(result: Derived, metric: str, **figures: float | None) -> bool:
     """Tells whether all figures of the device are known; adds a note on the missing ones."""
     missing = [name for name, value in figures.items() if not value]
     if missing:
-        result.say(f"no {metric}: unknown of the device: {', '.join(missing)}")
+        result.add_missing(metric, f"unknown of the device: {', '.join(missing)}")
     return not missing
 
 
-def _occupancy(result: Derived, readings: Readings, device: Device) -> None:
+def _occupancy(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the mean waves per EU, and their share of the most that the device can hold."""
     name, unit = "measured.occupancy.waves_per_eu", "waves/EU"
     for waves, text in _waves(result, readings, device):
@@ -156,7 +163,7 @@ def _occupancy(result: Derived, readings: Readings, device: Device) -> None:
 
 
 def _waves(
-    result: Derived, readings: Readings, device: Device
+    result: Derived, readings: Readings, device: DevicePeaks
 ) -> Iterator[tuple[float | None, str]]:
     """Yields the mean waves per EU, computed in several ways, the best first."""
     metric = "measured.occupancy.waves_per_eu"
@@ -176,7 +183,7 @@ def _waves(
         yield mean / (device.simds_per_cu or 1), text
     ticks = _ticks(result, readings, device, "SQ_WAVE_CYCLES")
     if ticks and _needs(result, metric, simds=device.simds):
-        scale, _ = quirks.scaled("SQ_WAVE_CYCLES", device.arch)
+        scale = counters.about("SQ_WAVE_CYCLES", device.arch).scale
         cycles = ticks.counted.mean("SQ_WAVE_CYCLES") or 0.0
         value = scale * cycles / ticks.value / (device.simds or 1)
         factor = f"{scale} · " if scale != 1 else ""
@@ -184,11 +191,11 @@ def _waves(
         yield value, f"{text} / ({ticks.text} · {device.simds} SIMDs)"
 
 
-def _has_more_levels(counted: Pass) -> bool:
+def _has_more_levels(counted: PassReadings) -> bool:
     return any(name.startswith(_LEVELS) for name in counted.means)
 
 
-def _busy(result: Derived, readings: Readings, device: Device) -> None:
+def _busy(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the shares of time in which units worked."""
     for name, counter, derived in (
         ("measured.mfma_busy", "SQ_VALU_MFMA_BUSY_CYCLES", "MfmaUtil"),
@@ -196,7 +203,7 @@ def _busy(result: Derived, readings: Readings, device: Device) -> None:
     ):
         ticks = _ticks(result, readings, device, counter)
         if ticks and _needs(result, name, simds=device.simds):
-            scale, _ = quirks.scaled(counter, device.arch)
+            scale = counters.about(counter, device.arch).scale
             cycles = ticks.counted.mean(counter) or 0.0
             value = 100 * scale * cycles / ticks.value / (device.simds or 1)
             factor = f"100 · {scale}" if scale != 1 else "100"
@@ -211,7 +218,7 @@ def _busy(result: Derived, readings: Readings, device: Device) -> None:
             result.add(name, value, "%", text)
 
 
-def _lds(result: Derived, readings: Readings, device: Device) -> None:
+def _lds(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the share of time that LDS was active, and what of it bank conflicts cost."""
     busy, conflict = "SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT"
     ticks = _ticks(result, readings, device, conflict)
@@ -254,7 +261,7 @@ def _cache(result: Derived, readings: Readings) -> None:
         result.add("measured.l2_hit", value, "%", "L2CacheHit, by the profiler")
 
 
-def _clock(result: Derived, readings: Readings, device: Device) -> None:
+def _clock(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the mean clock, unless it is above the device's: then the counter ran for longer."""
     timed = [
         candidate for candidate in readings.passes if candidate.has(_ACTIVE) and candidate.mean_ns
@@ -268,8 +275,9 @@ def _clock(result: Derived, readings: Readings, device: Device) -> None:
         text = f"{ticks.text} / {figure(counted.mean_ns)} ns"
         result.add("measured.clock_mhz", clock, "MHz", text)
     else:
-        result.say(
-            f"no measured.clock_mhz: {figure(ticks.value)} clocks in {figure(counted.mean_ns)} "
-            f"ns are more than {device.clock_mhz} MHz: {_ACTIVE} also runs before and after a "
-            "short kernel, so that shares of its time come out too low"
+        result.add_missing(
+            "measured.clock_mhz",
+            f"{figure(ticks.value)} clocks in {figure(counted.mean_ns)} ns are more than "
+            f"{device.clock_mhz} MHz: {_ACTIVE} also runs before and after a short kernel, so that "
+            "shares of its time come out too low",
         )

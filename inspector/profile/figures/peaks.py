@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from ...documents import own_yaml
 from ...machines import load, names
 from ...machines.loader import base_arch
-from ...machines.products import find_product, shared_bandwidth
+from ...machines.products import Product, find_product, shared_bandwidth
 from ...model import Machine
 from ...recording import Agent
 
@@ -27,7 +27,7 @@ _ELEMENTS = {"fp8": "f8", "bf8": "f8", "f8f6f4": "f8", "iu8": "i8"}
 _NARROW = ":narrow"
 
 
-class Device(Struct, frozen=True):
+class DevicePeaks(Struct, frozen=True):
     """Peak figures of one agent; None where unknown. `sources`: figure -> where it comes from.
 
     `matrix` and `vector` are operations per clock and CU by element type.
@@ -58,7 +58,7 @@ class Device(Struct, frozen=True):
         return per_clock * self.cus * self.clock_mhz * 1e6
 
 
-def device(agent: Agent | None, arch: str | None = None) -> Device:
+def device(agent: Agent | None, arch: str | None = None) -> DevicePeaks:
     """Returns the peak figures of an agent, each of its best source.
 
     Args:
@@ -70,54 +70,62 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
     product = find_product(described.product, arch, described.cus)
     arch = arch or (product.arch if product else None)
     machine = load(arch) if arch in names() else None
-    simds_per_cu = _simds_per_cu(machine) if machine else None
-    figures: dict[str, Any] = {}
-    sources: dict[str, str] = {}
+    chosen: dict[str, tuple[Any, str]] = {}
+    for name, candidates in _candidates(described, product, machine, arch).items():
+        known = [(value, source) for value, source in candidates if value is not None]
+        if known:
+            chosen[name] = known[0]
+    figures: dict[str, Any] = {name: value for name, (value, _) in chosen.items()}
+    return DevicePeaks(
+        arch=arch,
+        matrix=matrix_peaks(machine) if machine else {},
+        vector=vector_peaks(arch) if arch else {},
+        sources={name: source for name, (_, source) in chosen.items()},
+        **figures,
+    )
 
-    def choose(name: str, *candidates: tuple[Any, str]) -> None:
-        """Chooses the first value that is known, with its source."""
-        for value, source in candidates:
-            if value is not None:
-                figures[name], sources[name] = value, source
-                return
 
-    recorded = "the recording"
-    of_product = product.source if product else ""
-    choose(
-        "cus",
-        (described.cus, recorded),
-        (product.cus if product else None, of_product),
-        *_of_machine(machine, "cus"),
-    )
-    choose(
-        "clock_mhz",
-        (described.clock_mhz, recorded),
-        (product.clock_mhz if product else None, of_product),
-        *_of_machine(machine, "clock_mhz"),
-    )
-    choose("simds_per_cu", (described.simds_per_cu, recorded), (simds_per_cu, "the target"))
-    choose(
-        "max_waves",
-        (described.max_waves_per_simd, recorded),
-        (machine.max_waves if machine else None, "the target"),
-    )
-    with_several_xccs = frozenset(_formulas("quirks.yaml")["several_xccs"])
-    choose(
-        "xccs",
-        (described.xccs, recorded),
-        (product.xccs if product else None, of_product),
-        (1 if arch is not None and arch not in with_several_xccs else None, "the target has one"),
-    )
-    of_all_products = shared_bandwidth(arch) if arch else None
-    choose(
-        "memory_bytes_per_s",
-        (described.memory_bytes_per_s, recorded),
-        (product.memory_bytes_per_s if product else None, of_product),
-        of_all_products or (None, ""),
-    )
-    matrix = matrix_peaks(machine) if machine else {}
-    vector = vector_peaks(arch) if arch else {}
-    return Device(arch=arch, matrix=matrix, vector=vector, sources=sources, **figures)
+_Candidates = tuple[tuple[Any, str], ...]
+"""Values of a figure with their sources, the best first; None where a source does not have it."""
+
+
+def _candidates(
+    agent: Agent, product: Product | None, machine: Machine | None, arch: str | None
+) -> Mapping[str, _Candidates]:
+    """Returns what each source says of the figures of `DevicePeaks`, by their names."""
+    recorded, target = "the recording", "the target"
+    xccs = 1 if arch is not None and arch not in _table("quirks.yaml")["several_xccs"] else None
+    bandwidth = shared_bandwidth(arch) if arch else None
+    return {
+        "cus": (
+            (agent.cus, recorded),
+            *_of_product(product, "cus"),
+            *_of_machine(machine, "cus"),
+        ),
+        "clock_mhz": (
+            (agent.clock_mhz, recorded),
+            *_of_product(product, "clock_mhz"),
+            *_of_machine(machine, "clock_mhz"),
+        ),
+        "simds_per_cu": (
+            (agent.simds_per_cu, recorded),
+            (_simds_per_cu(machine) if machine else None, target),
+        ),
+        "max_waves": (
+            (agent.max_waves_per_simd, recorded),
+            (machine.max_waves if machine else None, target),
+        ),
+        "xccs": (
+            (agent.xccs, recorded),
+            *_of_product(product, "xccs"),
+            (xccs, "the target has one"),
+        ),
+        "memory_bytes_per_s": (
+            (agent.memory_bytes_per_s, recorded),
+            *_of_product(product, "memory_bytes_per_s"),
+            bandwidth or (None, ""),
+        ),
+    }
 
 
 def matrix_peaks(machine: Machine) -> Mapping[str, float]:
@@ -138,7 +146,7 @@ def matrix_peaks(machine: Machine) -> Mapping[str, float]:
 
 def vector_peaks(arch: str) -> Mapping[str, float]:
     """Operations per clock and CU of vector instructions, by element type."""
-    entries: Iterable[Mapping[str, Any]] = _formulas("formulas.yaml")["vector_peaks"]
+    entries: Iterable[Mapping[str, Any]] = _table("formulas.yaml")["vector_peaks"]
     peaks = (entry["flops"] for entry in entries if arch in entry["architectures"])
     return dict(next(peaks, {}))
 
@@ -148,7 +156,12 @@ def _simds_per_cu(machine: Machine) -> int:
     return machine.eus_cu_mode or machine.eus
 
 
-def _of_machine(machine: Machine | None, figure: str) -> tuple[tuple[Any, str], ...]:
+def _of_product(product: Product | None, figure: str) -> _Candidates:
+    """A figure of a product with its source; empty where the product is unknown."""
+    return ((getattr(product, figure), product.source),) if product is not None else ()
+
+
+def _of_machine(machine: Machine | None, figure: str) -> _Candidates:
     """A figure of the machine file with its source; empty where there is no such file."""
     if machine is None:
         return ()
@@ -157,6 +170,6 @@ def _of_machine(machine: Machine | None, figure: str) -> tuple[tuple[Any, str], 
 
 
 @functools.cache
-def _formulas(name: str) -> Any:
+def _table(name: str) -> Any:
     """A YAML file of this folder."""
     return own_yaml(_FOLDER / name)

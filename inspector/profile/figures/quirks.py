@@ -17,7 +17,6 @@ from msgspec import Struct
 from ...documents import own_yaml
 from ...machines.loader import base_arch
 from ...recording import NONE, Dispatches, KernelShape
-from . import counters
 
 _FILE = Path(__file__).with_name("quirks.yaml")
 _UNUSABLE_NS = 1_000_000
@@ -40,8 +39,8 @@ class Registers(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Clock(Struct, frozen=True):
-    """The resolution of a part's times; `usable` is False if they are too coarse."""
+class TimeResolution(Struct, frozen=True):
+    """The steps in which a part's times advance; `usable` is False if they are too coarse."""
 
     step_ns: int
     usable: bool = True
@@ -76,18 +75,6 @@ def sgprs(shape: KernelShape, arch: str | None) -> tuple[int | None, str]:
     return shape.sgpr, ""
 
 
-def scaled(counter: str, arch: str | None) -> tuple[int, str]:
-    """Returns the factor from a counter's value to its unit, and a note if that is not 1."""
-    about_counter = counters.about(counter, arch)
-    if about_counter.scale == 1:
-        return 1, ""
-    if about_counter.unit == "bytes":
-        return about_counter.scale, f"{counter} is in KB of {about_counter.scale} bytes"
-    if about_counter.scale == 4:
-        return 4, f"{counter} is in quad cycles: × 4"
-    return about_counter.scale, f"{counter}: × {about_counter.scale}"
-
-
 def per_xcc(
     value: float, xccs: int | None, duration_ns: float | None, clock_mhz: float | None
 ) -> tuple[float, str]:
@@ -105,16 +92,16 @@ def per_xcc(
     return value / xccs, f"GRBM_GUI_ACTIVE is summed over XCCs: ÷ {xccs}"
 
 
-def clock(table: Dispatches, rows: Sequence[int]) -> Clock:
+def time_resolution(table: Dispatches, rows: Sequence[int]) -> TimeResolution:
     """Determines the resolution of the times of some dispatches."""
     times = [t for row in rows for t in (table.start[row], table.end[row]) if t != NONE]
     step = math.gcd(*times) if times else 1
     if step >= _UNUSABLE_NS:
         note = f"times are rounded to {step} ns: durations are unknown"
-        return Clock(step, usable=False, note=note)
+        return TimeResolution(step, usable=False, note=note)
     if step < 2 or len(times) < _LEAST_TIMES:
-        return Clock(1)
-    return Clock(step, note=f"times are multiples of {step} ns: so fine is a duration")
+        return TimeResolution(1)
+    return TimeResolution(step, note=f"times are multiples of {step} ns: so fine is a duration")
 
 
 def durations(table: Dispatches, rows: Sequence[int], *, begun: bool) -> array[int]:

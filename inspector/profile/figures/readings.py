@@ -25,14 +25,14 @@ from .spreads import spread
 _INSTANCE = re.compile(r"\[\d+\]$")
 """The number of a counter's instance at the end of its name."""
 _SAMPLED_ROWS = 5000
-"""Dispatches whose times are looked at to judge a part's clock."""
+"""Dispatches whose times are looked at to judge the resolution of a part's times."""
 _SUM = "_sum"
 """Suffix of a counter that is summed over its instances."""
 _MOST_SQ = 16
 """Most counters of the block SQ in one pass: it has 8 counter registers, 16 on gfx12."""
 
 
-class Pass(Struct):
+class PassReadings(Struct):
     """The measurements of one specialisation in one part of the recording, without warm-ups."""
 
     part: int  # index of the part
@@ -63,7 +63,7 @@ class Pass(Struct):
 class Readings(Struct):
     """The passes of a specialisation, and the spread of each counter over all of them."""
 
-    passes: list[Pass]
+    passes: list[PassReadings]
     counters: dict[str, Spread]
     durations: array[int]  # ns of each dispatch in the timed passes, warm-ups left out
     total_ns: float  # time in one run of the program, warm-ups included
@@ -72,7 +72,9 @@ class Readings(Struct):
     replays: tuple[frozenset[int], ...] = ()  # these parts, grouped by run of the program
     notes: list[str] = field(default_factory=list)
 
-    def together(self, *names: str, unless: Callable[[Pass], bool] | None = None) -> Pass | None:
+    def together(
+        self, *names: str, unless: Callable[[PassReadings], bool] | None = None
+    ) -> PassReadings | None:
         """Returns the pass that recorded all of the counters; None if there is none.
 
         Args:
@@ -122,14 +124,14 @@ class _Parts(Struct, frozen=True):
 
     Attributes:
         recording: the whole recording.
-        clocks: part -> resolution of its times, and whether they are usable.
+        resolutions: part -> resolution of its times, and whether they are usable.
         has_starts: whether every dispatch has its start time.
         tracing: the parts that read no counters.
         counters_of: part -> the counters that it read.
     """
 
     recording: Recording
-    clocks: Mapping[int, quirks.Clock]
+    resolutions: Mapping[int, quirks.TimeResolution]
     has_starts: bool
     tracing: set[int]
     counters_of: Mapping[int, set[int]]
@@ -143,7 +145,7 @@ class _Parts(Struct, frozen=True):
             warm: whether those of the warm-ups or those of all others are returned.
         """
         times = array("q")
-        if not self.clocks[part].usable:
+        if not self.resolutions[part].usable:
             return times
         for lane in group.lanes:
             if lane.part == part:
@@ -169,7 +171,7 @@ def read(recording: Recording, groups: Sequence[DispatchGroup]) -> list[Readings
     parts = {part for group in groups for part in group.parts}
     all_parts = _Parts(
         recording,
-        clocks={part: _clock(recording, groups, part) for part in sorted(parts)},
+        resolutions={part: _resolution(recording, groups, part) for part in sorted(parts)},
         has_starts=NONE not in recording.dispatches.start,
         tracing=parts - set(counters_of),
         counters_of=counters_of,
@@ -266,14 +268,16 @@ def _dispatch_keys(
     return keys
 
 
-def _clock(recording: Recording, groups: Sequence[DispatchGroup], part: int) -> quirks.Clock:
-    """Determines the resolution of a part's times by some of its dispatches."""
+def _resolution(
+    recording: Recording, groups: Sequence[DispatchGroup], part: int
+) -> quirks.TimeResolution:
+    """Determines the resolution of a part's times from some of its dispatches."""
     rows: list[int] = []
     for specialisation in groups:
         for lane in specialisation.lanes:
             if lane.part == part:
                 rows += lane.rows[: _SAMPLED_ROWS - len(rows)]
-    return quirks.clock(recording.dispatches, rows)
+    return quirks.time_resolution(recording.dispatches, rows)
 
 
 def _readings_of(
@@ -306,7 +310,7 @@ def _readings_of(
         durations += durations_of_part[part]
     replays = all_parts.replays(timed)
     total = sum(sum(durations_of_part[part]) + sum(warmups_of_part[part]) for part in timed)
-    clock_notes = dict.fromkeys(all_parts.clocks[part].note for part in group.parts)
+    resolution_notes = dict.fromkeys(all_parts.resolutions[part].note for part in group.parts)
     return Readings(
         passes=passes,
         counters={name: values for name, values in spreads.items() if values is not None},
@@ -315,17 +319,19 @@ def _readings_of(
         traced=all_parts.tracing.issuperset(timed),
         timed=tuple(timed),
         replays=replays,
-        notes=[*filter(None, clock_notes), *notes],
+        notes=[*filter(None, resolution_notes), *notes],
     )
 
 
-def _pass(group: DispatchGroup, part: int, durations: array[int], all_parts: _Parts) -> Pass:
+def _pass(
+    group: DispatchGroup, part: int, durations: array[int], all_parts: _Parts
+) -> PassReadings:
     lanes = [lane for lane in group.lanes if lane.part == part]
     dispatches = sum(len(lane.rows) - len(lane.warmups) for lane in lanes)
     parts = all_parts.recording.parts
     name = parts[part].name if part < len(parts) else str(part)
     mean = sum(durations) / len(durations) if durations else None
-    return Pass(part, name, dispatches, mean)
+    return PassReadings(part, name, dispatches, mean)
 
 
 def _timed_parts(

@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...errors import KinspectError
 from ...isa.asm.includes import includes_beside
-from ...isa.text import parse_text
-from ...model import Function, Instruction, KernelReport, MeasuredLine, Program, SourceLoc
-from ...recording import Place, Samples, Traced
+from ...isa.assembly import parse_text
+from ...model import Function, KernelReport, MeasuredLine, Program
+from ...recording import CodePlace, Samples, Traced
 from .addresses import AddressMap, addresses_of, disassembled
-from .sequence import in_sequence
-from .spelling import PADDING, is_data, key_of, operation, split, text_key
-from .sums import LineSum, Unplaced, missing, position
-
-_MOST_WRONG = 0.1
-"""A code object that contradicts a larger share of the recorded instructions is another build's."""
+from .locating import Location, PlaceLocator, Unlocated
+from .sums import LineSum, Unplaced, missing
 
 
 class Landing(Struct, frozen=True):
@@ -79,44 +75,47 @@ def land(
         traced: the traced lines of this kernel.
     """
     samples, traced = tuple(samples), tuple(traced)
-    places = dict.fromkeys(
-        [
-            *(sample_group.place for sample_group in samples),
-            *(traced_line.place for traced_line in traced),
-        ]
+    places = [*(sample.place for sample in samples), *(item.place for item in traced)]
+    locator = PlaceLocator(functions, addresses)
+    sums = _Sums(locator.locate(tuple(dict.fromkeys(places))))
+    for sample in samples:
+        sums.at(sample.place).add_samples(sample)
+    for item in traced:
+        sums.at(item.place).add_traced(item)
+    notes = list(locator.notes)
+    if len({sample.method for sample in samples}) > 1:
+        notes.append("samples of two methods (host_trap and stochastic) are added up")
+    loops = _innermost(functions[0]) if functions else {}
+    unplaced = sums.unplaced()
+    return Landing(
+        tuple(total.measured(loops.get(line)) for line, total in sorted(sums.by_line.items())),
+        unplaced,
+        (*notes, *missing(unplaced)),
     )
-    finder = _Finder(functions, addresses)
-    instruction_of = finder.find(tuple(places))
-    sums_of_lines: dict[int, LineSum] = {}
-    sums_without_line: dict[Place, LineSum] = {}
 
-    def sum_of(place: Place) -> LineSum:
-        location = instruction_of[place]
-        if isinstance(location, _Unlocated):
-            return sums_without_line.setdefault(place, LineSum())
-        total = sums_of_lines.setdefault(location.line, LineSum(location, place))
+
+class _Sums(Struct):
+    """Measurements added up: by line, and by place where the line is unknown."""
+
+    locations: Mapping[CodePlace, Location]
+    by_line: dict[int, LineSum] = field(default_factory=dict)
+    by_place: dict[CodePlace, LineSum] = field(default_factory=dict)
+
+    def at(self, place: CodePlace) -> LineSum:
+        """Returns the sum that a measurement at a place is added to."""
+        location = self.locations[place]
+        if isinstance(location, Unlocated):
+            return self.by_place.setdefault(place, LineSum())
+        total = self.by_line.setdefault(location.line, LineSum(location, place))
         if total.address is None:
             total.address = place.offset if place.offset is not None else location.address
         return total
 
-    for sample in samples:
-        sum_of(sample.place).add_samples(sample)
-    for item in traced:
-        sum_of(item.place).add_traced(item)
-    loops = _innermost(functions[0]) if functions else {}
-    unplaced = tuple(
-        _unplaced(place, instruction_of[place], total) for place, total in sums_without_line.items()
-    )
-    if len({sample.method for sample in samples}) > 1:
-        finder.notes.append("samples of two methods (host_trap and stochastic) are added up")
-    return Landing(
-        tuple(sums_of_lines[line].measured(loops.get(line)) for line in sorted(sums_of_lines)),
-        unplaced,
-        (*finder.notes, *missing(unplaced)),
-    )
-
-
-# --------------------------------------------------------------------------- reading the code
+    def unplaced(self) -> tuple[Unplaced, ...]:
+        """Returns the sums without a line."""
+        return tuple(
+            _unplaced(place, self.locations[place], total) for place, total in self.by_place.items()
+        )
 
 
 def code_of(report: KernelReport, program: Program) -> tuple[Function, ...]:
@@ -198,151 +197,6 @@ def _unlanded(
     return Landing((), landing.unplaced, (*notes, *landing.notes))
 
 
-# --------------------------------------------------------------------------- locating places
-
-
-class _Unlocated(Struct, frozen=True):
-    """A place without a line: why, and the lines that it may be."""
-
-    why: str
-    lines: tuple[int, ...] = ()
-
-
-_Location = Instruction | _Unlocated
-
-
-class _Finder:
-    """Locates the instruction of each place: by address, by order, or by its text alone."""
-
-    def __init__(self, functions: Sequence[Function], addresses: AddressMap | None) -> None:
-        self._code = [i for f in functions for i in f.instructions]
-        self._functions = functions
-        self._addresses = addresses
-        self._by_key: dict[str, list[Instruction]] = {}
-        for instruction in self._code:
-            self._by_key.setdefault(key_of(instruction), []).append(instruction)
-        self.notes: list[str] = []
-
-    def find(self, places: Sequence[Place]) -> Mapping[Place, _Location]:
-        """Locates places; `notes` then says what was uncertain."""
-        locations: dict[Place, _Location] = {}
-        objects: dict[tuple[int | None, int | None], list[Place]] = {}
-        for place in places:
-            if place.offset is None:
-                locations[place] = self._by_text(place)
-            else:
-                objects.setdefault((place.process, place.code_object), []).append(place)
-        for group in objects.values():
-            locations.update(self._by_address(group))
-        return locations
-
-    def _by_address(self, places: Sequence[Place]) -> Mapping[Place, _Location]:
-        """Locates places of one code object of one process."""
-        address_map = self._addresses
-        if address_map is None or not address_map.instructions:
-            return self._by_order(places, "no code object of this kernel could be laid beside it")
-        with_text = [
-            recorded
-            for recorded in places
-            if recorded.text and split(recorded.text)[0] not in PADDING
-        ]
-        contradicting = sum(_contradicts(recorded, address_map) for recorded in with_text)
-        absent = sum(recorded.offset not in address_map.code for recorded in with_text)
-        if contradicting > _MOST_WRONG * len(with_text) or 2 * absent > len(with_text) > 0:
-            return self._by_order(
-                places,
-                f"the code object at hand is another build: {contradicting + absent} of"
-                f" {len(with_text)} recorded instructions are not at their addresses in it",
-            )
-        return {place: self._at_address(place, address_map) for place in places}
-
-    def _at_address(self, place: Place, address_map: AddressMap) -> _Location:
-        assert place.offset is not None
-        instruction = address_map.instructions.get(place.offset)
-        if instruction is not None:
-            if place.text and not _same_operation(place.text, instruction):
-                return _Unlocated(f"{instruction.mnemonic} is at this address", (instruction.line,))
-            return instruction
-        if place.offset in address_map.code:
-            return _Unlocated("its instruction is not in the assembly")
-        return _Unlocated("no instruction of this kernel is at this address")
-
-    def _by_order(self, places: Sequence[Place], why: str) -> Mapping[Place, _Location]:
-        """Locates places by their texts and order; `why` is the reason for not using addresses."""
-        rows = {p.offset: p.text for p in places if p.offset is not None and p.text}
-        note = f"{why}: recorded instructions were placed by their texts and order"
-        if note not in self.notes:
-            self.notes.append(note)
-        sequenced = in_sequence(self._functions, rows)
-        if sequenced.problem is not None:
-            self.notes.append(sequenced.problem)
-        locations: dict[int, _Location] = {
-            address: _Unlocated("nothing decides between lines", _lines(candidates))
-            for address, candidates in sequenced.candidates.items()
-        }
-        locations.update(sequenced.instructions)
-        not_in_text = _Unlocated(sequenced.problem or "its instruction is not in the assembly")
-        return {
-            place: self._by_comment(
-                place,
-                locations.get(place.offset, not_in_text)
-                if place.text
-                else _Unlocated("no instruction was recorded with the address"),
-            )
-            for place in places
-            if place.offset is not None
-        }
-
-    def _by_text(self, place: Place) -> _Location:
-        if not place.text:
-            return _Unlocated("neither address nor instruction was recorded")
-        candidates = self._by_key.get(text_key(place.text), [])
-        if len(candidates) == 1:
-            return candidates[0]
-        if not candidates:
-            return _Unlocated("its instruction is not in the assembly")
-        return self._by_comment(
-            place, _Unlocated(f"{len(candidates)} lines have this instruction", _lines(candidates))
-        )
-
-    def _by_comment(self, place: Place, location: _Location) -> _Location:
-        """Chooses the line that has the recorded source position, if only one of several has it."""
-        recorded_position = position(place.comment)
-        if (
-            isinstance(location, Instruction)
-            or recorded_position is None
-            or len(location.lines) < 2
-        ):
-            return location
-        lines = set(location.lines)
-        candidates = [i for i in self._code if i.line in lines and _is_at(i.loc, recorded_position)]
-        if len(candidates) == 1:
-            return candidates[0]
-        return _Unlocated(location.why, _lines(candidates)) if candidates else location
-
-
-def _is_at(loc: SourceLoc | None, recorded_position: SourceLoc) -> bool:
-    # Paths differ between machines, file names do not.
-    return (
-        loc is not None
-        and loc.line == recorded_position.line
-        and Path(loc.file).name == Path(recorded_position.file).name
-    )
-
-
-def _contradicts(place: Place, address_map: AddressMap) -> bool:
-    instruction = address_map.code.get(place.offset) if place.offset is not None else None
-    return instruction is not None and not _same_operation(place.text or "", instruction)
-
-
-def _same_operation(text: str, instruction: Instruction) -> bool:
-    return is_data(text) or operation(split(text)[0]) == operation(instruction.mnemonic)
-
-
-def _lines(instructions: Iterable[Instruction]) -> tuple[int, ...]:
-    return tuple(sorted(instruction.line for instruction in instructions))
-
-
 def _innermost(function: Function) -> dict[int, str]:
     """Returns line -> id of the innermost loop that contains it."""
     loop_of_line: dict[int, str] = {}
@@ -354,8 +208,8 @@ def _innermost(function: Function) -> dict[int, str]:
     return loop_of_line
 
 
-def _unplaced(place: Place, location: _Location, total: LineSum) -> Unplaced:
-    assert isinstance(location, _Unlocated)
+def _unplaced(place: CodePlace, location: Location, total: LineSum) -> Unplaced:
+    assert isinstance(location, Unlocated)
     return Unplaced(
         place=place,
         why=location.why,

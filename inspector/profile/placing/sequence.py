@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...model import Function, Instruction
 from .spelling import PADDING, is_data, key_of, operation, split, text_key
@@ -43,87 +43,98 @@ def in_sequence(functions: Sequence[Function], rows: Mapping[int, str]) -> Seque
         functions: all functions whose instructions may be among the rows.
         rows: address -> the instruction as the profiler wrote it.
     """
-    ordered = sorted(functions, key=lambda function: function.line_first)
-    instructions = [instruction for function in ordered for instruction in function.instructions]
-    by_key: dict[str, list[int]] = {}
-    by_operation: dict[str, list[int]] = {}
-    for index, instruction in enumerate(instructions):
-        by_key.setdefault(key_of(instruction), []).append(index)
-        by_operation.setdefault(operation(instruction.mnemonic), []).append(index)
-    doubtful: set[int] = set()
-    recognised, candidate_lists, fillers, unknown = _candidates(
-        rows, doubtful, by_key, by_operation
-    )
-    failed_address = _narrow(recognised, candidate_lists)
+    text = _Text(functions)
+    sorted_rows = text.sort(rows, skipped=frozenset())
+    failed_address = _narrow(sorted_rows.recognised, sorted_rows.candidates)
     if failed_address is not None and (doubtful := _behind_data(rows)):
-        recognised, candidate_lists, fillers, unknown = _candidates(
-            rows, doubtful, by_key, by_operation
-        )
-        failed_address = _narrow(recognised, candidate_lists)
+        sorted_rows = text.sort(rows, skipped=doubtful)
+        failed_address = _narrow(sorted_rows.recognised, sorted_rows.candidates)
     if failed_address is not None:
         problem = (
             "the order of the recorded instructions is another: "
             f"`{rows[failed_address]}` at 0x{failed_address:x} has no place in it"
         )
         return Sequenced({}, {}, tuple(sorted(rows)), problem)
-    candidates = dict(zip(recognised, candidate_lists, strict=True))
-    candidates.update({address: [] for address in fillers})
-    decided = _filled(candidates, rows, unknown, instructions)
+    return _located(rows, sorted_rows, text.instructions)
+
+
+def _located(
+    rows: Mapping[int, str], sorted_rows: _SortedRows, instructions: Sequence[Instruction]
+) -> Sequenced:
+    """Returns the result for rows whose candidates fit one another."""
+    candidates = dict(zip(sorted_rows.recognised, sorted_rows.candidates, strict=True))
+    candidates.update({address: [] for address in sorted_rows.fillers})
+    decided = _filled(candidates, rows, sorted_rows.unknown, instructions)
     undecided = {a: indices for a, indices in candidates.items() if a not in decided}
     return Sequenced(
         {address: instructions[index] for address, index in decided.items()},
         {
-            a: tuple(instructions[index] for index in indices)
-            for a, indices in undecided.items()
+            address: tuple(instructions[index] for index in indices)
+            for address, indices in undecided.items()
             if indices
         },
-        (*unknown, *(a for a, indices in undecided.items() if not indices)),
+        (*sorted_rows.unknown, *(a for a, indices in undecided.items() if not indices)),
     )
 
 
-def _behind_data(rows: Mapping[int, str]) -> set[int]:
-    """Addresses right after a word that could not be decoded, which may be its second half."""
-    ordered = sorted(rows)
-    return {
-        address
-        for previous, address in pairwise(ordered)
-        if is_data(rows[previous]) and address - previous == _LEAST_BYTES
-    }
+class _SortedRows(Struct):
+    """Recorded rows by what is known of them in the text.
 
-
-def _candidates(
-    rows: Mapping[int, str],
-    doubtful: set[int],
-    by_key: Mapping[str, list[int]],
-    by_operation: Mapping[str, list[int]],
-) -> tuple[list[int], list[list[int]], list[int], list[int]]:
-    """Divides the rows by what is known of them in the text.
-
-    Returns:
-        Addresses whose instruction the text has; for each of these, the indices of the instructions
-        that it can be; addresses of padding and data, which can be anywhere; addresses whose
-        instruction is not in the text.
+    Args:
+        recognised: addresses whose instruction the text has, ascending.
+        candidates: for each of these, the indices of the instructions that it can be.
+        fillers: addresses of padding and data, which can be anywhere.
+        unknown: addresses whose instruction is not in the text.
     """
-    recognised: list[int] = []
-    candidate_lists: list[list[int]] = []
-    fillers: list[int] = []
-    unknown: list[int] = []
-    for address in sorted(rows):
-        mnemonic, _ = split(rows[address])
-        if address in doubtful:
-            unknown.append(address)
-            continue
-        if mnemonic in PADDING or is_data(rows[address]):
-            fillers.append(address)
-            continue
-        # Operands that the linker filled in are spelled differently in the text.
-        indices = by_key.get(text_key(rows[address])) or by_operation.get(operation(mnemonic))
-        if indices is None:
-            unknown.append(address)
-        else:
-            recognised.append(address)
-            candidate_lists.append(indices)
-    return recognised, candidate_lists, fillers, unknown
+
+    recognised: list[int] = field(default_factory=list)
+    candidates: list[list[int]] = field(default_factory=list)
+    fillers: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
+
+
+class _Text:
+    """The instructions of an assembly, in the order of the file, by their spelling."""
+
+    def __init__(self, functions: Sequence[Function]) -> None:
+        ordered = sorted(functions, key=lambda function: function.line_first)
+        self.instructions = [i for function in ordered for i in function.instructions]
+        self._by_key: dict[str, list[int]] = {}
+        self._by_operation: dict[str, list[int]] = {}
+        for index, instruction in enumerate(self.instructions):
+            self._by_key.setdefault(key_of(instruction), []).append(index)
+            self._by_operation.setdefault(operation(instruction.mnemonic), []).append(index)
+
+    def sort(self, rows: Mapping[int, str], skipped: frozenset[int]) -> _SortedRows:
+        """Sorts rows by what is known of them; those at `skipped` addresses count as unknown."""
+        result = _SortedRows()
+        for address in sorted(rows):
+            mnemonic, _ = split(rows[address])
+            if address in skipped:
+                result.unknown.append(address)
+                continue
+            if mnemonic in PADDING or is_data(rows[address]):
+                result.fillers.append(address)
+                continue
+            # Operands that the linker filled in are spelled differently in the text.
+            indices = self._by_key.get(text_key(rows[address])) or self._by_operation.get(
+                operation(mnemonic)
+            )
+            if indices is None:
+                result.unknown.append(address)
+            else:
+                result.recognised.append(address)
+                result.candidates.append(indices)
+        return result
+
+
+def _behind_data(rows: Mapping[int, str]) -> frozenset[int]:
+    """Addresses right after a word that could not be decoded, which may be its second half."""
+    return frozenset(
+        address
+        for previous, address in pairwise(sorted(rows))
+        if is_data(rows[previous]) and address - previous == _LEAST_BYTES
+    )
 
 
 def _filled(

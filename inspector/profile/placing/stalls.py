@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from ...explain import view
 from ...model import KernelReport, MeasuredLine, SourceLoc, WaitOp
-from .loop_costs import Beside, amount, beside, measure_of
+from .loop_costs import amount, measure_of
+from .static_costs import StaticLine, static_lines
 
 MOST_LOADS = 3
 
@@ -41,7 +42,7 @@ def stalls(report: KernelReport) -> list[Stall]:
         return []
     measure = measure_of(lines)
     total = sum(amount(line, measure) or 0 for line in lines)
-    facts_by_line = {facts.line: facts for facts in beside(report)}
+    facts_by_line = {facts.line: facts for facts in static_lines(report)}
     costly = [
         Stall(
             line=line.line,
@@ -52,7 +53,7 @@ def stalls(report: KernelReport) -> list[Stall]:
             samples=line.samples,
             cost=cost,
             share=100 * cost / total if total else None,
-            beside=(*_reasons(line), *_beside_words(facts_by_line.get(line.line))),
+            beside=(*_reasons(line), *_static_facts(facts_by_line.get(line.line))),
         )
         for line in lines
         if (cost := amount(line, measure) or 0) > 0
@@ -70,7 +71,7 @@ def _reasons(line: MeasuredLine) -> tuple[str, ...]:
     return (", ".join(f"{name.replace('_', ' ')} {100 * n / total:.0f} %" for name, n in top),)
 
 
-def _beside_words(facts: Beside | None) -> Iterator[str]:
+def _static_facts(facts: StaticLine | None) -> Iterator[str]:
     """Yields in words what static analysis says of a line: rules, waits, access, spill."""
     if facts is None:
         return

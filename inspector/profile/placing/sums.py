@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from ...model import Instruction, MeasuredLine, SourceLoc
-from ...recording import Place, Samples, Traced
+from ...recording import CodePlace, Samples, Traced
 
 _MOST_LISTED = 3
 _CALL_SITE = " -> "  # between a position and where it was inlined into, as the SDK writes it
@@ -21,7 +21,7 @@ class Unplaced(Struct, frozen=True):
     `lines` are those it may belong to: several, or none that is known.
     """
 
-    place: Place
+    place: CodePlace
     why: str
     lines: tuple[int, ...] = ()
     samples: int = 0
@@ -34,7 +34,7 @@ class LineSum(Struct):
     """Sums of the measurements at an instruction; None where nothing of the kind was recorded."""
 
     instruction: Instruction | None = None
-    place: Place | None = None
+    place: CodePlace | None = None
     address: int | None = None
     hits: int | None = None
     latency: int | None = None

@@ -1,1 +1,1 @@
-"""One file per format. Each reads a file, or a folder that belongs together, into a `Builder`."""
+"""One file per format: each reads files that belong together into a `RecordingBuilder`."""

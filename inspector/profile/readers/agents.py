@@ -1,6 +1,6 @@
-"""Devices as rocprofiler-sdk describes them, in JSON, its database's texts and agent_info.csv.
+"""Devices as rocprofiler-sdk describes them, and how its files refer to them.
 
-And which of them a dispatch's `Agent_Id` means.
+A description has the same fields in JSON, in the database and in `agent_info.csv`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from ...recording import Agent
-from ..builder import Builder, int64
-from .rows import Table, integer
+from ..builder import RecordingBuilder, int64
+from .csv_columns import integer
+from .csv_table import CsvTable
 
 _CPU, _GPU = 1, 2  # rocprofiler_agent_type_t
 
@@ -67,13 +68,13 @@ def _number(about: Mapping[str, Any], key: str) -> int | None:
     return value if value is not None and value > 0 else None
 
 
-_NAMED = re.compile(r"(?P<kind>Agent|GPU|CPU)[ -]?(?P<index>\d{1,9})$", re.IGNORECASE)
-_LONGEST = 20
-"""A number of this many digits may not fit into 64 bits."""
+_AGENT_ID = re.compile(r"(?P<kind>Agent|GPU|CPU)[ -]?(?P<index>\d{1,9})$", re.IGNORECASE)
+_MOST_DIGITS = 19
+"""Of a number that surely fits 64 bits, signed."""
 
 
-class Agents(Struct):
-    """The node id that an `Agent_Id` means; the recording names devices by node ids.
+class AgentIds(Struct):
+    """Translates the `Agent_Id` of a CSV file to a node id, by which the recording names devices.
 
     rocprofv3 writes it in one of four ways: the bare node id (ROCm 6.2 to 6.4), and by its option
     `--agent-index` "Agent N" with N the logical node id (relative, the default: masked devices are
@@ -82,14 +83,14 @@ class Agents(Struct):
 
     nodes: dict[int, str] = field(default_factory=dict)  # node id → kind
     logical: dict[int, int] = field(default_factory=dict)  # logical node id → node id
-    ambiguous: set[str] = field(default_factory=set)
+    ambiguous: set[str] = field(default_factory=set)  # texts that name a GPU either way
 
     def key(self, text: str) -> str | None:
         """The node id that a cell means, as text."""
         text = text.strip()
-        named = _NAMED.match(text)
+        named = _AGENT_ID.match(text)
         if named is None:
-            return str(int(text)) if text.isdecimal() and len(text) < _LONGEST else text or None
+            return (str(int(text)) if _is_count(text) else text) or None
         kind, index = named["kind"].lower(), int(named["index"])
         if kind != "agent":
             nodes = sorted(node for node, node_kind in self.nodes.items() if node_kind == kind)
@@ -101,14 +102,14 @@ class Agents(Struct):
             return str(relative)
         return str(index)
 
-    def read(self, table: Table, builder: Builder) -> None:
+    def read(self, table: CsvTable, builder: RecordingBuilder) -> None:
         """Adds the devices of a table to the recording."""
         names = [name.strip().lower() for name in table.names]
         for block in table.blocks():
             for cells, line in zip(block.all_rows(), block.lines, strict=True):
                 about: dict[str, object] = {}
                 for name, cell in zip(names, cells, strict=True):
-                    about[name] = int(cell) if cell.isdecimal() and len(cell) < _LONGEST else cell
+                    about[name] = int(cell) if _is_count(cell) else cell
                 about["type"] = about.get("agent_type")
                 try:
                     node = integer(str(about.get("node_id", "")))
@@ -129,3 +130,8 @@ class Agents(Struct):
                 if logical is not None:
                     self.logical[logical] = node
         table.report(builder)
+
+
+def _is_count(text: str) -> bool:
+    """Tells whether a cell is a whole number of 64 bits."""
+    return text.isdecimal() and len(text) <= _MOST_DIGITS

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ...recording import CodeObject, KernelShape, Part, Place, ThreadTrace, Traced
-from ..builder import Builder
+from ...recording import CodePlace, KernelShape, Part, RecordedCodeObject, ThreadTrace, Traced
+from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .att_code import CodeRow, Names, code_rows, stats_rows
 from .att_waves import Sums, clock_mhz, occupancy, sum_waves
@@ -95,7 +95,7 @@ def _trace_of(file: Path, trace_folders: set[Path]) -> Path | None:
     return folder
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads one trace: the cost of each instruction, and when its waves ran."""
     files = group.files
     objects = [
@@ -119,7 +119,7 @@ def read(group: FileGroup, builder: Builder) -> None:
         )
 
 
-def _read_trace(name: str, path: Path, files: Sequence[Path], builder: Builder) -> None:
+def _read_trace(name: str, path: Path, files: Sequence[Path], builder: RecordingBuilder) -> None:
     """Reads the decoded files of a trace.
 
     Args:
@@ -134,35 +134,24 @@ def _read_trace(name: str, path: Path, files: Sequence[Path], builder: Builder) 
     if rows and not any(row.counted for row in rows):
         waves = sorted(file for file in files if _WAVE.match(file.name))
         rows = _with_sums(rows, sum_waves(waves, builder), builder)
-    numbers = _NUMBERS.search(name)
     spans, peak, most_run = occupancy(
         by_name.get("occupancy.json"), by_name.get("filenames.json"), builder
     )
     kernel = names.only or most_run
-    shapes = _shapes(rows, kernel, builder)
-    if rows and not any(row.counted for row in rows):
-        builder.note(f"{name}: {_NO_WAVE}")
-        rows = ()
-    processes = _processes(builder)
-    places = [_place(row, shapes, processes.get(row.code_object)) for row in rows]
-    pairs = list(zip(rows, places, strict=True))
+    pairs = _placed(name, rows, kernel, builder)
     builder.samples.extend(row.samples(place) for row, place in pairs if row.method)
-    if any(row.method for row in rows) and not spans:
+    if any(row.method for row, _ in pairs) and not spans:
         # PC samples in the form of a trace, in which no wave was traced.
         builder.parts[-1] = replace(builder.parts[-1], format=_SAMPLES)
         return
-    lines = tuple(
-        Traced(place=place, hits=row.hits, latency=row.latency, stall=row.stall, idle=row.idle)
-        for row, place in pairs
-        if not row.method
-    )
+    numbers = _NUMBERS.search(name)
     builder.traces.append(
         ThreadTrace(
             path=str(path),
             agent=numbers["agent"] if numbers else None,
             dispatch=int(numbers["dispatch"]) if numbers else None,
             kernel=kernel,
-            lines=lines,
+            lines=tuple(_traced(row, place) for row, place in pairs if not row.method),
             waves=spans,
             clock_mhz=clock_mhz(by_name.get("realtime.json"), builder),
             peak_waves_per_cu=peak,
@@ -170,8 +159,24 @@ def _read_trace(name: str, path: Path, files: Sequence[Path], builder: Builder) 
     )
 
 
+def _placed(
+    name: str, rows: Sequence[CodeRow], kernel: str | None, builder: RecordingBuilder
+) -> list[tuple[CodeRow, CodePlace]]:
+    """Returns the rows with their places; none, and a note, where nothing was measured at any."""
+    shapes = _shapes(rows, kernel, builder)
+    if rows and not any(row.counted for row in rows):
+        builder.note(f"{name}: {_NO_WAVE}")
+        return []
+    processes = _processes(builder)
+    return [(row, _place(row, shapes, processes.get(row.code_object))) for row in rows]
+
+
+def _traced(row: CodeRow, place: CodePlace) -> Traced:
+    return Traced(place=place, hits=row.hits, latency=row.latency, stall=row.stall, idle=row.idle)
+
+
 def _rows(
-    code: Path | None, stats: Path | None, builder: Builder
+    code: Path | None, stats: Path | None, builder: RecordingBuilder
 ) -> tuple[Names, Sequence[CodeRow]]:
     """Returns the instructions of `code.json`; if that is damaged, of the file that has more."""
     names, is_complete = Names(), False
@@ -187,7 +192,7 @@ def _rows(
     return names, rows
 
 
-def _with_sums(rows: Sequence[CodeRow], sums: Sums, builder: Builder) -> Sequence[CodeRow]:
+def _with_sums(rows: Sequence[CodeRow], sums: Sums, builder: RecordingBuilder) -> Sequence[CodeRow]:
     """Adds the sums over the wave files to the rows, for a code.json without counts."""
     unmatched = [sums[line] for line in sums.keys() - {row.line for row in rows}]
     if unmatched:
@@ -201,7 +206,7 @@ def _with_sums(rows: Sequence[CodeRow], sums: Sums, builder: Builder) -> Sequenc
 
 
 def _shapes(
-    rows: Sequence[CodeRow], kernel: str | None, builder: Builder
+    rows: Sequence[CodeRow], kernel: str | None, builder: RecordingBuilder
 ) -> dict[tuple[str | None, int | None], int]:
     """Returns (kernel of a row, code object) -> number of its shape, where the kernel is known."""
     shapes: dict[tuple[str | None, int | None], int] = {}
@@ -213,7 +218,7 @@ def _shapes(
     return shapes
 
 
-def _processes(builder: Builder) -> dict[int | None, int | None]:
+def _processes(builder: RecordingBuilder) -> dict[int | None, int | None]:
     """Returns id of a code object -> the process that saved it; None if several did.
 
     Traces themselves do not name the process.
@@ -230,8 +235,8 @@ def _processes(builder: Builder) -> dict[int | None, int | None]:
 
 def _place(
     row: CodeRow, shapes: dict[tuple[str | None, int | None], int], process: int | None
-) -> Place:
-    return Place(
+) -> CodePlace:
+    return CodePlace(
         shape=shapes.get((row.kernel, row.code_object)),
         process=process,
         code_object=row.code_object,
@@ -241,7 +246,7 @@ def _place(
     )
 
 
-def _add_code_object(file: Path, builder: Builder) -> None:
+def _add_code_object(file: Path, builder: RecordingBuilder) -> None:
     """Adds a code object that the profiler saved; its name holds id and process."""
     name_match = _OBJECT.match(file.name)
     try:
@@ -254,7 +259,7 @@ def _add_code_object(file: Path, builder: Builder) -> None:
         return
     assert name_match is not None
     builder.code_objects.append(
-        CodeObject(
+        RecordedCodeObject(
             id=int(name_match["id"]),
             process=int(name_match["process"]) if name_match["process"] else None,
             uri=None,

@@ -6,38 +6,25 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ...recording import Place, Samples
-from ..builder import Builder, int64, is_int64
+from ...recording import CodePlace, Samples
+from ..builder import RecordingBuilder, brief, int64, is_int64
+from .json_stream import JsonStream
 from .json_text import DamagedError
-from .streams import JsonStream
+from .pc_samples import REASONS, Method
 
 _MARK = "; "
 """Begins the row that names the kernel whose code follows."""
 _COLUMNS = 10
 _LONGEST_NUMBER = 64
 _AGAIN = "trace again, or copy the folder again: the rest of it was read"
-_METHODS: Mapping[int, Literal["host_trap", "stochastic"]] = MappingProxyType(
-    {1: "host_trap", 2: "stochastic"}
-)
+_METHODS: Mapping[int, Method] = MappingProxyType({1: "host_trap", 2: "stochastic"})
 """Service types of rocprofiler-sdk's att-tool (`code_line_service_type_t`); 0 is a trace."""
-_REASONS = (
-    "NONE",
-    "NO_INSTRUCTION_AVAILABLE",
-    "ALU_DEPENDENCY",
-    "WAITCNT",
-    "INTERNAL_INSTRUCTION",
-    "BARRIER_WAIT",
-    "ARBITER_NOT_WIN",
-    "ARBITER_WIN_EX_STALL",
-    "OTHER_WAIT",
-    "SLEEP_WAIT",
-)
-"""`rocprofiler_pc_sampling_instruction_not_issued_reason_t`, by value."""
+_REASONS = tuple(map(str.upper, REASONS))
 
 
 class CodeRow(Struct, frozen=True):
@@ -53,7 +40,7 @@ class CodeRow(Struct, frozen=True):
     stall: int
     idle: int | None
     kernel: str | None
-    method: Literal["host_trap", "stochastic"] | None = None  # of PC samples
+    method: Method | None = None  # of PC samples
     issued: int | None = None
     reasons: Mapping[str, int] = field(default_factory=dict)
 
@@ -68,7 +55,7 @@ class CodeRow(Struct, frozen=True):
             return self
         return replace(self, hits=sums[0], latency=sums[1], stall=sums[2], idle=sums[3])
 
-    def samples(self, place: Place) -> Samples:
+    def samples(self, place: CodePlace) -> Samples:
         """Returns the PC samples of the row, in a folder of samples."""
         assert self.method is not None
         return Samples(
@@ -99,7 +86,7 @@ class Names(Struct):
         return self.kernels[0] if len(self.kernels) == 1 else None
 
 
-def code_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow], bool]:
+def code_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRow], bool]:
     """Reads `code.json`.
 
     Returns:
@@ -123,7 +110,7 @@ def code_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow], bool]
     except (DamagedError, OSError) as error:
         is_complete = False
         position = f"after {len(rows)} instructions" if rows else "at its beginning"
-        builder.fail(path, f"damaged or cut off {position} ({_short(error)})", _AGAIN)
+        builder.fail(path, f"damaged or cut off {position} ({brief(error)})", _AGAIN)
     if unknown_rows:
         builder.fail(
             path, f"{unknown_rows} rows are of an unknown form", "the other rows were read"
@@ -202,7 +189,7 @@ def _named(counts: Sequence[Any], first: int) -> dict[str, int]:
     return {name: n for name, n in pairs if is_int64(n) and n}
 
 
-def stats_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow]]:
+def stats_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRow]]:
     """Reads `stats_ui_output_*.csv`: the sums of a trace, by address."""
     names, unknown_rows = Names(), 0
     rows: list[CodeRow] = []
@@ -239,7 +226,7 @@ def stats_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow]]:
     return names, _methods(rows)
 
 
-def _csv(path: Path, builder: Builder) -> Iterator[dict[str, str]]:
+def _csv(path: Path, builder: RecordingBuilder) -> Iterator[dict[str, str]]:
     """Yields the rows of a CSV file that has the needed columns."""
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as stream:
@@ -252,7 +239,7 @@ def _csv(path: Path, builder: Builder) -> Iterator[dict[str, str]]:
                 return
             yield from table
     except (OSError, csv.Error) as error:
-        builder.fail(path, f"cannot be read on ({_short(error)})", _AGAIN)
+        builder.fail(path, f"cannot be read on ({brief(error)})", _AGAIN)
 
 
 def _integer(text: str | None) -> int | None:
@@ -260,7 +247,3 @@ def _integer(text: str | None) -> int | None:
         return int64(int(text[:_LONGEST_NUMBER], 0)) if text is not None else None
     except ValueError:
         return None
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:80] or type(error).__name__

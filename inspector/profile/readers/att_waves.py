@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ...recording import WaveSpan
-from ..builder import LARGEST, Builder, is_int64
+from ..builder import LARGEST, RecordingBuilder, brief, is_int64
+from .json_stream import JsonStream
 from .json_text import DamagedError
-from .streams import JsonStream
 
 Sums = Mapping[int, tuple[int, int, int, int]]
 """Line of the trace -> hits, latency, stall and idle cycles."""
@@ -34,7 +34,7 @@ _FASTEST_MHZ = 1e5
 """A faster shader clock is taken for damage."""
 
 
-def sum_waves(files: Sequence[Path], builder: Builder) -> Sums:
+def sum_waves(files: Sequence[Path], builder: RecordingBuilder) -> Sums:
     """Adds up the instructions of wave files, as the decoder does for `code.json`.
 
     Idle time is that between the end of a wave's instruction and the begin of its next one.
@@ -101,7 +101,7 @@ def _are_integers(numbers: Sequence[Any]) -> bool:
 
 
 def occupancy(
-    path: Path | None, filenames: Path | None, builder: Builder
+    path: Path | None, filenames: Path | None, builder: RecordingBuilder
 ) -> tuple[tuple[WaveSpan, ...], int | None, str | None]:
     """Reads when waves began and ended on each CU.
 
@@ -125,7 +125,9 @@ def occupancy(
     return (), None, None
 
 
-def _events(path: Path, builder: Builder) -> tuple[tuple[WaveSpan, ...], int | None, str | None]:
+def _events(
+    path: Path, builder: RecordingBuilder
+) -> tuple[tuple[WaveSpan, ...], int | None, str | None]:
     """Reads the begins and ends of waves; see `occupancy` for the result."""
     spans: list[WaveSpan] = []
     kernels: Counter[int] = Counter()
@@ -193,7 +195,7 @@ def _engine_spans(engine: int, events: Sequence[Sequence[int]]) -> tuple[list[Wa
     return spans, peak, unstarted
 
 
-def _members(path: Path, builder: Builder) -> Iterator[tuple[str, Any]]:
+def _members(path: Path, builder: RecordingBuilder) -> Iterator[tuple[str, Any]]:
     """Yields the members of a file's object one by one: together they may not fit in memory."""
     try:
         with path.open("rb") as file:
@@ -204,7 +206,7 @@ def _members(path: Path, builder: Builder) -> Iterator[tuple[str, Any]]:
                 else:
                     yield key, stream.value()
     except (DamagedError, OSError) as error:
-        builder.fail(path, f"damaged or cut off ({' '.join(str(error).split())[:80]})", _AGAIN)
+        builder.fail(path, f"damaged or cut off ({brief(error)})", _AGAIN)
 
 
 def _is_event(event: Any) -> bool:
@@ -254,7 +256,7 @@ def _items(data: Any) -> list[tuple[int, Any]]:
     ]
 
 
-def clock_mhz(path: Path | None, builder: Builder) -> float | None:
+def clock_mhz(path: Path | None, builder: RecordingBuilder) -> float | None:
     """Returns the mean shader clock of the trace in MHz, over all engines; None if unknown."""
     data = _load(path, builder) if path is not None else None
     if not isinstance(data, dict):
@@ -281,12 +283,12 @@ def clock_mhz(path: Path | None, builder: Builder) -> float | None:
     return mhz if mhz < _FASTEST_MHZ else None
 
 
-def _load(path: Path, builder: Builder) -> Any:
+def _load(path: Path, builder: RecordingBuilder) -> Any:
     try:
         if path.stat().st_size > _MOST_BYTES:
             builder.fail(path, f"larger than {_MOST_BYTES >> 20} MiB", "trace fewer waves")
             return None
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
-        builder.fail(path, f"damaged or cut off ({' '.join(str(error).split())[:80]})", _AGAIN)
+        builder.fail(path, f"damaged or cut off ({brief(error)})", _AGAIN)
         return None

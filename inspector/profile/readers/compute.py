@@ -12,14 +12,14 @@ from math import isfinite
 from pathlib import Path
 
 from ...recording import Agent, Part
-from ..builder import LARGEST, Builder
+from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
-from .agents import Agents
-from .csv_counters import Counters, LongReader
+from .agents import AgentIds
+from .csv_counters import CounterWriter, LongReader
 from .csv_dispatches import DispatchWriter
-from .csv_legacy import read_wide
-from .csv_processes import names_of
-from .rows import Table, folded
+from .csv_table import CsvTable, folded
+from .csv_wide import read_wide
+from .process_files import names_of
 
 FORMAT = "rocprof-compute workload"
 
@@ -54,7 +54,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     return [FileGroup(called[folder, ""], inside) for folder, inside in workloads.items()]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads a workload: the device, then each table as a part."""
     files = {file.name: file for file in group.files}
     builder.tool.setdefault("name", "rocprof-compute")
@@ -69,7 +69,7 @@ def read(group: FileGroup, builder: Builder) -> None:
     for name in sorted(tables, key=lambda name: (name != _MERGED, name)):
         first = len(builder.dispatches)
         part = Part(f"{group.name}/{name.removesuffix('.csv')}", str(files[name]), FORMAT)
-        table = Table.open(files[name])
+        table = CsvTable.open(files[name])
         rounded += [name] * _read_table(table, builder, part)
         wide = "counter" not in table.columns
         if name == _MERGED and wide and len(builder.dispatches) > first and name not in rounded:
@@ -81,7 +81,7 @@ def read(group: FileGroup, builder: Builder) -> None:
     _add_agents(about, builder)
 
 
-def _read_table(table: Table, builder: Builder, part: Part) -> bool:
+def _read_table(table: CsvTable, builder: RecordingBuilder, part: Part) -> bool:
     """Reads a table as a part; whether its timestamps have lost digits."""
     if not table.names:
         table.report(builder)
@@ -91,11 +91,11 @@ def _read_table(table: Table, builder: Builder, part: Part) -> bool:
         writer = DispatchWriter(
             builder=builder,
             table=table,
-            agent_key=Agents().key,
+            agent_key=AgentIds().key,
             process=None,
             part=len(builder.parts) - 1,
         )
-        LongReader(writer, Counters(builder)).read()
+        LongReader(writer, CounterWriter(builder)).read()
         table.report(builder)
         return bool(writer.rounded)
     renamed = {}
@@ -105,9 +105,9 @@ def _read_table(table: Table, builder: Builder, part: Part) -> bool:
     return read_wide(table, builder, part, renamed)
 
 
-def _about(file: Path, builder: Builder) -> Mapping[str, str]:
+def _about(file: Path, builder: RecordingBuilder) -> Mapping[str, str]:
     """The first row of sysinfo.csv; sets the command."""
-    table = Table.open(file)
+    table = CsvTable.open(file)
     block = next(table.blocks(), None)
     if block is None:
         table.report(builder)
@@ -124,7 +124,7 @@ def _about(file: Path, builder: Builder) -> Mapping[str, str]:
     return about
 
 
-def _add_agents(about: Mapping[str, str], builder: Builder) -> None:
+def _add_agents(about: Mapping[str, str], builder: RecordingBuilder) -> None:
     """The device of sysinfo.csv, for each GPU id that dispatches name."""
     if not about:
         return
@@ -167,7 +167,7 @@ def _figure(text: str) -> float | None:
     return value if isfinite(value) else None
 
 
-def _read_tool(file: Path, builder: Builder) -> None:
+def _read_tool(file: Path, builder: RecordingBuilder) -> None:
     try:
         with file.open("rb") as stream:
             match = _TOOL.search(stream.read(4096))

@@ -15,10 +15,10 @@ from typing import Any
 from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import Agent, KernelShape, Part
-from ..builder import Builder, int64
+from ..builder import RecordingBuilder, int64
 from ..reading import FileGroup
-from .json_bases import SIGN, Base, opened
-from .json_files import head
+from .gzip_files import head
+from .sqlite_file import SIGN, Database, open_database
 
 FORMAT = "rocprof-compute analysis"
 
@@ -30,7 +30,7 @@ _AGAIN = "run `rocprof-compute analyze --output-format db` again"
 def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the databases that have its tables of kernels and dispatches."""
     return [
-        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        FileGroup.of_file(file)
         for file in files
         if head(file, len(SIGN)) == SIGN and _is_ours(file)
     ]
@@ -38,42 +38,42 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
 
 def _is_ours(path: Path) -> bool:
     try:
-        with opened(path) as base:
-            return {_DISPATCH, _KERNEL}.issubset(base.tables)
+        with open_database(path) as database:
+            return {_DISPATCH, _KERNEL}.issubset(database.tables)
     except (sqlite3.Error, OSError):
         return False
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads databases, a part for each workload; damage is reported as an error."""
     for path in group.files:
         builder.tool.setdefault("name", "rocprof-compute")
         try:
-            with opened(path) as base:
-                _read(path, group.name, base, builder)
+            with open_database(path) as database:
+                _read(path, group.name, database, builder)
         except (sqlite3.Error, OSError) as error:
             builder.fail(path, f"{path.name}: cannot be read: {error}", _AGAIN)
 
 
-def _read(path: Path, name: str, base: Base, builder: Builder) -> None:
+def _read(path: Path, name: str, database: Database, builder: RecordingBuilder) -> None:
     """Reads the dispatches of a database, workload by workload."""
-    for (version,) in base.rows("compute_metadata", ("compute_version",)):
+    for (version,) in database.rows("compute_metadata", ("compute_version",)):
         if version:
             builder.tool.setdefault("version", str(version))
     workloads = {
         number: (str(title or ""), _object(about))
-        for number, title, about in base.rows(
+        for number, title, about in database.rows(
             "compute_workload", ("workload_id", "name", "sys_info_extdata")
         )
     }
     kernels: dict[object, dict[int, str]] = {}
-    for kernel, workload, title in base.rows(
+    for kernel, workload, title in database.rows(
         _KERNEL, ("kernel_uuid", "workload_id", "kernel_name")
     ):
         if isinstance(kernel, int) and title is not None:
             kernels.setdefault(workload, {})[kernel] = str(title)
     columns = ("kernel_uuid", "dispatch_id", "gpu_id", "start_timestamp", "end_timestamp")
-    dispatches = list(base.rows(_DISPATCH, columns))
+    dispatches = list(database.rows(_DISPATCH, columns))
     for workload, names in kernels.items():
         title, about = workloads.get(workload, ("", {}))
         builder.begin(Part(f"{name}/{title}" if title else name, str(path), FORMAT))
@@ -92,7 +92,7 @@ def _read(path: Path, name: str, base: Base, builder: Builder) -> None:
 
 
 def _add_dispatch(
-    kernel: str, dispatch: Sequence[object], about: Mapping[str, Any], builder: Builder
+    kernel: str, dispatch: Sequence[object], about: Mapping[str, Any], builder: RecordingBuilder
 ) -> None:
     """Adds a dispatch (its number, GPU, start and end) and its GPU, which `about` describes."""
     number, gpu, start, end = map(int64, dispatch)

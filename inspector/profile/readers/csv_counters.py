@@ -1,14 +1,12 @@
-"""Reads counter values from CSV files.
+"""Reads counter values from long CSV tables, which have a row for each dispatch and counter.
 
-A long table has a row for each dispatch and counter, a wide one a row for each dispatch and a
-column for each counter.
+Of wide ones, with a column for each counter, see `csv_wide.py`.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, compress, repeat
 from math import isfinite
 from operator import ne, or_, sub
@@ -16,29 +14,14 @@ from operator import ne, or_, sub
 from msgspec import Struct, field
 
 from ...recording import NONE, KernelShape
-from ..builder import Builder, int64
-from ..row_index import RowIndex
-from .csv_dispatches import DamagedRowError, DispatchWriter
-from .csv_layout import FIELDS, SILENT, fold
-from .rows import Block, Table, integer
+from ..builder import RecordingBuilder
+from .csv_columns import integer, real
+from .csv_dispatches import DamagedRowError, DispatchColumns, DispatchWriter
+from .csv_table import CsvTable, RowBlock
+from .row_index import RowIndex
 
 _CHANNEL = re.compile(r"(\w+)\[\d+\]$")
 """A counter of one instance of a hardware unit, such as `TCC_HIT[3]`."""
-
-
-def number_of(value: str) -> float:
-    """A counter's value.
-
-    Raises:
-        ValueError: the text is no number.
-    """
-    try:
-        return float(value)
-    except ValueError:
-        number = integer(value)
-        if number is None:
-            raise
-        return float(number)
 
 
 def bare(name: str) -> str:
@@ -47,10 +30,10 @@ def bare(name: str) -> str:
     return match[1] if match else name
 
 
-class Counters(Struct):
+class CounterWriter(Struct):
     """Adds values to a recording, many at a time."""
 
-    builder: Builder
+    builder: RecordingBuilder
     undefined: int = 0  # values such as nan: a derived counter divided by 0
     _numbers: dict[str, int] = field(default_factory=dict)
 
@@ -86,7 +69,7 @@ class Counters(Struct):
         table.counter.extend(counters)
         table.value.extend(values)
 
-    def report(self, table: Table) -> None:
+    def report(self, table: CsvTable) -> None:
         """Adds a note on the values of a table that were left out."""
         if self.undefined:
             self.builder.note(
@@ -104,7 +87,7 @@ class LongReader(Struct):
     """
 
     writer: DispatchWriter
-    counters: Counters
+    counters: CounterWriter
     traced: RowIndex | None = None
     apart: int = 0  # dispatches whose id belongs to another dispatch in the trace
     _index_of_process: dict[str, RowIndex] = field(default_factory=dict)
@@ -124,7 +107,7 @@ class LongReader(Struct):
             self._values(block, rows)
         self.counters.report(table)
 
-    def _values(self, block: Block, rows: list[int]) -> None:
+    def _values(self, block: RowBlock, rows: list[int]) -> None:
         """Adds a block's counter values; `rows` are their dispatches, `NONE` for damaged ones."""
         names, texts = block.column("counter"), block.column("value")
         if names is None or texts is None:
@@ -136,7 +119,7 @@ class LongReader(Struct):
             values = []
             for position, text in enumerate(texts):
                 try:
-                    values.append(number_of(text))
+                    values.append(real(text))
                 except ValueError:
                     values.append(0.0)
                     if rows[position] != NONE:
@@ -144,28 +127,30 @@ class LongReader(Struct):
                         rows[position] = NONE
         self.counters.extend(rows, [numbers[name] for name in names], values)
 
-    def _rows_of_block(self, block: Block) -> list[int]:
+    def _rows_of_block(self, block: RowBlock) -> list[int]:
         """The dispatch of each row; those that are new are added.
 
         Raises:
             ValueError, OverflowError: a row is damaged; nothing was added.
         """
-        numbers = block.column("number") or ()
-        processes = self._processes(block)
         # The rows of one dispatch follow each other: only the first of them is parsed.
-        is_first = [True, *map(ne, numbers[1:], numbers)]
-        if processes and len(set(processes)) > 1:
-            is_first = list(map(or_, is_first, [True, *map(ne, processes[1:], processes)]))
-        ends = [*compress(range(len(is_first)), is_first), len(is_first)][1:]
-        dispatches = self.writer.parse(
-            block if len(ends) == len(is_first) else block.only(is_first)
+        processes = self._processes(block)
+        is_first = _starts_of_dispatches(block.column("number") or (), processes)
+        starts = list(compress(range(len(is_first)), is_first))
+        dispatches = self.writer.parse(block if all(is_first) else block.only(is_first))
+        dispatch_rows = self._rows_of(
+            dispatches, compress(processes, is_first) if processes else repeat("")
         )
+        counts = map(sub, [*starts[1:], len(is_first)], starts)
+        return list(chain.from_iterable(map(repeat, dispatch_rows, counts)))
+
+    def _rows_of(self, dispatches: DispatchColumns, processes: Iterable[str]) -> list[int]:
+        """The row of each dispatch in the recording; those that are new are added."""
         next_row = len(self.writer.builder.dispatches)
-        dispatch_rows: list[int] = []
+        rows: list[int] = []
         new_positions: list[int] = []
-        process_of_dispatch = compress(processes, is_first) if processes else repeat("")
         for position, (process, dispatch_id) in enumerate(
-            zip(process_of_dispatch, dispatches.dispatch_ids, strict=False)
+            zip(processes, dispatches.dispatch_ids, strict=False)
         ):
             index = self._index(process)
             row = index.get(dispatch_id)
@@ -181,16 +166,12 @@ class LongReader(Struct):
                     next_row += 1
                     new_positions.append(position)
                 index.add(dispatch_id, row)
-            dispatch_rows.append(row)
-        self.writer.append(
-            dispatches
-            if len(new_positions) == len(dispatch_rows)
-            else dispatches.select(new_positions)
-        )
-        counts = map(sub, ends, [0, *ends])
-        return list(chain.from_iterable(map(repeat, dispatch_rows, counts)))
+            rows.append(row)
+        all_new = len(new_positions) == len(rows)
+        self.writer.append(dispatches if all_new else dispatches.select(new_positions))
+        return rows
 
-    def _rows_of_damaged_block(self, block: Block) -> list[int]:
+    def _rows_of_damaged_block(self, block: RowBlock) -> list[int]:
         """The dispatch of each row of a block with damaged rows, for which it is `NONE`."""
         rows: list[int] = []
         number_column = self.writer.table.columns["number"]
@@ -233,7 +214,7 @@ class LongReader(Struct):
             index.add(dispatch_id, row)
         return row
 
-    def _processes(self, block: Block) -> Sequence[str]:
+    def _processes(self, block: RowBlock) -> Sequence[str]:
         """The process id or Guid of each row; empty where the file has neither."""
         return block.column("process") or block.column("guid") or ()
 
@@ -277,118 +258,14 @@ def _is_same_shape(trace: KernelShape, counted: KernelShape) -> bool:
     )
 
 
-_DUPLICATE = re.compile(r"(\w+?)_\d+$")
-"""The name that pandas gives a second column of the same name when files are merged."""
+def _starts_of_dispatches(numbers: Sequence[str], processes: Sequence[str]) -> list[bool]:
+    """Tells of each row whether it is of another dispatch than the one before it.
 
-
-class WideReader(Struct):
-    """Reads a table of one row per dispatch, with a column per counter.
-
-    The instances of a counter (`TCC_HIT[0]` … `TCC_HIT[127]`, the channels of all XCCs) are summed.
+    Args:
+        numbers: dispatch ids.
+        processes: process ids or Guids; none where the file has neither.
     """
-
-    writer: DispatchWriter
-    counters: Counters
-    renamed: dict[str, str] = field(default_factory=dict)  # name in the file -> counter's name
-    foreign: list[str] = field(default_factory=list)  # columns that hold no numbers
-    _indices: dict[str, list[int]] = field(default_factory=dict)  # by counter
-    _rows: RowIndex | None = None
-
-    def read(self) -> None:
-        """Reads the whole table."""
-        table = self.writer.table
-        unknown = table.unknown_columns()
-        first_columns = {name: column for column, name in reversed(list(enumerate(table.names)))}
-        for name in unknown:
-            duplicate = _DUPLICATE.match(name)
-            if duplicate is not None and (
-                duplicate[1] in first_columns or fold(duplicate[1]) in _KNOWN_COLUMNS
-            ):
-                continue
-            self._indices.setdefault(bare(name), []).append(first_columns[name])
-        if "xcc" in table.columns and "number" in table.columns:
-            self._rows = RowIndex()
-        first = True
-        for block in table.blocks():
-            if first:
-                self._drop_foreign(block.row(0))
-                first = False
-            self._block(block)
-        self.counters.report(table)
-
-    def _drop_foreign(self, cells: list[str]) -> None:
-        """Moves columns whose cell in the first row is no number from counters to `foreign`."""
-        for name, columns in list(self._indices.items()):
-            try:
-                for column in columns:
-                    if cells[column].strip():
-                        number_of(cells[column])
-            except ValueError:
-                self.foreign.append(name)
-                del self._indices[name]
-
-    def _block(self, block: Block) -> None:
-        rows = self._dispatches(block)
-        columns = list(zip(*block.all_rows(), strict=True))
-        for name, indices in self._indices.items():
-            number = self.counters.number(self.renamed.get(name, name))
-            values, rows_with_value = self._sums(block, rows, [columns[index] for index in indices])
-            self.counters.extend(rows_with_value, array("h", [number]) * len(values), values)
-
-    def _dispatches(self, block: Block) -> Sequence[int]:
-        """The dispatch of each row; rows of one dispatch on several XCCs have the same."""
-        if self._rows is None:
-            return self.writer.add(block)
-        dispatch_rows = []
-        number_column = self.writer.table.columns["number"]
-        for cells, line in zip(block.all_rows(), block.lines, strict=True):
-            try:
-                dispatch_id = int64(integer(cells[number_column]))
-            except (ValueError, OverflowError):
-                dispatch_id = None
-            if dispatch_id is None or dispatch_id < 0:
-                dispatch_id = NONE
-            row = self._rows.get(dispatch_id)
-            if row == NONE:
-                row = self.writer.add_row(cells, line)
-                if row != NONE and dispatch_id != NONE:
-                    self._rows.add(dispatch_id, row)
-            dispatch_rows.append(row)
-        return dispatch_rows
-
-    def _sums(
-        self, block: Block, rows: Sequence[int], columns: list[tuple[str, ...]]
-    ) -> tuple[list[float], Sequence[int]]:
-        """A counter's values, summed over `columns`, and the rows that have one.
-
-        A row whose cells are all empty has none.
-        """
-        try:
-            values_of_columns = [list(map(float, column)) for column in columns]
-        except ValueError:
-            return self._sums_one_by_one(block, rows, columns)
-        return (
-            values_of_columns[0]
-            if len(values_of_columns) == 1
-            else list(map(sum, zip(*values_of_columns, strict=True)))
-        ), rows
-
-    def _sums_one_by_one(
-        self, block: Block, rows: Sequence[int], columns: list[tuple[str, ...]]
-    ) -> tuple[list[float], list[int]]:
-        """Returns the sums of the cells of each row that has any, and those rows."""
-        values: list[float] = []
-        rows_with_value: list[int] = []
-        for position, cells in enumerate(zip(*columns, strict=True)):
-            filled = [cell for cell in cells if cell.strip()]
-            if not filled or rows[position] == NONE:
-                continue
-            try:
-                values.append(sum(map(number_of, filled)))
-                rows_with_value.append(rows[position])
-            except ValueError:
-                self.writer.table.damage(block.lines[position], "a counter's value is not a number")
-        return values, rows_with_value
-
-
-_KNOWN_COLUMNS = SILENT.union(*FIELDS.values()) - {""}
+    is_first = [True, *map(ne, numbers[1:], numbers)]
+    if processes and len(set(processes)) > 1:
+        return list(map(or_, is_first, [True, *map(ne, processes[1:], processes)]))
+    return is_first

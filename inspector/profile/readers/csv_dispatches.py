@@ -13,15 +13,16 @@ from operator import gt
 from msgspec import Struct, field
 
 from ...recording import NONE, KernelShape
-from ..builder import Builder
-from .rows import Block, Table, instant, integer
+from ..builder import RecordingBuilder, triple, volume
+from .csv_columns import instant, integer
+from .csv_table import CsvTable, RowBlock
 
 _SHAPE_COLUMNS = (
     "name", "agent", "process", "kernel_id", "lds", "scratch", "vgpr", "accum_vgpr", "sgpr",
     "wave_size", "workgroup_x", "workgroup_y", "workgroup_z", "workgroup_size", "grid_x", "grid_y",
     "grid_z", "grid_size",
 )  # fmt: skip
-"""The columns that make up a shape, by our names, as `Table.columns` has them."""
+"""The columns that make up a shape, by our names, as `CsvTable.columns` has them."""
 
 AgentKey = Callable[[str], str | None]
 """The cell of an agent -> its key in the recording."""
@@ -74,8 +75,8 @@ class DispatchWriter(Struct):
         shapes: number in the recording -> shape, of those that were made so far.
     """
 
-    builder: Builder
-    table: Table
+    builder: RecordingBuilder
+    table: CsvTable
     agent_key: AgentKey
     process: int | None
     part: int
@@ -95,7 +96,7 @@ class DispatchWriter(Struct):
         """Has the table extract the columns that `parse` needs, and others, from its rows."""
         self.table.select_columns(("number", "queue", "start", "end", *others), self._shape_names)
 
-    def parse(self, block: Block) -> DispatchColumns:
+    def parse(self, block: RowBlock) -> DispatchColumns:
         """Parses a block's dispatches by column.
 
         Raises:
@@ -124,7 +125,7 @@ class DispatchWriter(Struct):
             ends=ends,
         )
 
-    def _shape_numbers_of(self, block: Block) -> list[int]:
+    def _shape_numbers_of(self, block: RowBlock) -> list[int]:
         """Returns the number of each row's shape; `NONE` for damaged ones."""
         known = self._shape_numbers
         try:
@@ -147,7 +148,7 @@ class DispatchWriter(Struct):
         table.part.extend(array("h", [self.part]) * len(dispatches.shape_numbers))
         return range(first, len(table))
 
-    def add(self, block: Block) -> Sequence[int]:
+    def add(self, block: RowBlock) -> Sequence[int]:
         """Adds a dispatch for each row of a block.
 
         Returns:
@@ -234,8 +235,8 @@ class DispatchWriter(Struct):
         for column, size in sizes.items():
             if size is not None and size < 0:
                 raise DamagedRowError(f"{column} is negative")
-        workgroup = _triple(sizes, "workgroup")
-        grid = _triple(sizes, "grid")
+        workgroup = _size(sizes, "workgroup")
+        grid = _size(sizes, "grid")
         process = sizes.get("process")
         return KernelShape(
             name=_without_descriptor_suffix(name),
@@ -243,9 +244,9 @@ class DispatchWriter(Struct):
             process=self.process if process is None else process,
             kernel_id=sizes.get("kernel_id"),
             workgroup=workgroup,
-            workgroup_size=_product(workgroup) or sizes.get("workgroup_size"),
+            workgroup_size=volume(workgroup) or sizes.get("workgroup_size"),
             grid=grid,
-            grid_size=_product(grid) or sizes.get("grid_size"),
+            grid_size=volume(grid) or sizes.get("grid_size"),
             lds_bytes=sizes.get("lds"),
             scratch_bytes=sizes.get("scratch"),
             vgpr=sizes.get("vgpr"),
@@ -292,15 +293,9 @@ def _integers(texts: Sequence[str] | None, count: int) -> array[int]:
     return array("q", list(map(int, texts)))
 
 
-def _triple(sizes: dict[str, int | None], stem: str) -> tuple[int, int, int] | None:
-    """Returns a size in x, y and z, as `grid_x` and so on; None unless all three are known."""
-    x, y, z = (sizes.get(f"{stem}_{axis}") for axis in "xyz")
-    return None if x is None or y is None or z is None else (x, y, z)
-
-
-def _product(sizes: tuple[int, int, int] | None) -> int | None:
-    """Returns the number of elements; None where the sizes are unknown."""
-    return None if sizes is None else sizes[0] * sizes[1] * sizes[2]
+def _size(sizes: dict[str, int | None], stem: str) -> tuple[int, int, int] | None:
+    """Returns a size in x, y and z, from the columns `grid_x` and so on."""
+    return triple([sizes.get(f"{stem}_{axis}") for axis in "xyz"])
 
 
 def _without_descriptor_suffix(name: str) -> str:

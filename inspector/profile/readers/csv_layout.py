@@ -1,117 +1,146 @@
-"""Columns of profilers' CSV files: what they are called in all versions, and single ones taken out.
+"""Takes single cells out of rows of CSV, as far as all rows are quoted in one way.
 
 A profiler quotes each column either always or never. A row that is cut at its quotes falls into
-quoted cells and runs of unquoted ones; a run is cut at its commas only as far as it is asked for.
-Faster by half than the csv module, and nothing is assumed: what differs from the first row's form
-is left to that module.
+quoted cells and runs of unquoted ones; a run is cut at its commas only as far as its cells are
+wanted. That is faster by half than the csv module, and nothing is assumed: rows of another form
+than the first are left to that module.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import Struct, field
-
-# --------------------------------------------------------------------------- names
-
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    "name": ("kernelname",),
-    "kernel_id": ("kernelid",),
-    "agent": ("agentid", "gpuid"),
-    "process": ("processid", "pid"),
-    "guid": ("guid",),
-    "number": ("dispatchid", "index"),
-    "queue": ("queueid",),
-    "start": ("starttimestamp", "beginns"),
-    "end": ("endtimestamp", "endns"),
-    "lds": ("ldsblocksize", "groupsegmentsize", "ldsperworkgroup", "lds"),
-    "scratch": ("scratchsize", "privatesegmentsize", "scratchperworkitem", "scr"),
-    "vgpr": ("vgprcount", "archvgprcount", "archvgpr", "vgpr"),
-    "accum_vgpr": ("accumvgprcount", "accumvgpr"),
-    "sgpr": ("sgprcount", "sgpr"),
-    "wave_size": ("wavesize",),
-    "workgroup_x": ("workgroupsizex",),
-    "workgroup_y": ("workgroupsizey",),
-    "workgroup_z": ("workgroupsizez",),
-    "workgroup_size": ("workgroupsize", "wgr"),
-    "grid_x": ("gridsizex",),
-    "grid_y": ("gridsizey",),
-    "grid_z": ("gridsizez",),
-    "grid_size": ("gridsize", "grd"),
-    "counter": ("countername",),
-    "value": ("countervalue",),
-    "xcc": ("xccindex",),
-    "mask": ("execmask",),
-    "instruction": ("instruction",),
-    "comment": ("instructioncomment",),
-    "issued": ("waveissuedinstruction",),
-    "reason": ("stallreason",),
-    "label": ("name",),  # of statistics: a kernel or a function
-    "direction": ("direction",),
-    "calls": ("calls",),
-    "domain": ("domain",),
-    "total_ns": ("totaldurationns", "durationnsec"),
-    "mean_ns": ("averagens", "averagensec"),
-    "min_ns": ("minns", "minnsec"),
-    "max_ns": ("maxns", "maxnsec"),
-}
-"""Our names of columns, and theirs in all versions, the preferred first (folded: `fold`)."""
-
-SILENT: frozenset[str] = frozenset(
-    {
-        "kind", "streamid", "threadid", "correlationid", "tid", "pid", "queueindex", "sig", "obj",
-        "dispatchns", "completens", "durationns", "fbar", "percentage", "stddev", "sampletimestamp",
-        "instructiontype", "wavecount", "node", "",
-    }
-)  # fmt: skip
-"""Columns that every version writes and that are not read."""
-
-
-def fold(name: str) -> str:
-    """Removes case and punctuation of a column's name: `Kernel_Name` and `KernelName` are one."""
-    return re.sub(r"[^a-z0-9\[\]]", "", name.lower())
-
-
-# --------------------------------------------------------------------------- layout
 
 _CELL = re.compile(r'(?:^|,)("[^"]*"|[^",]*)(?=,|$)')
 
 
-class _Run(Struct):
-    """Unquoted cells between two quotes: the text at `part` is cut at commas, and pieces picked."""
+class _UnquotedRun(Struct):
+    """The unquoted cells between two quoted ones, or between one and an end of the row.
 
-    part: int
-    cells: int
-    leading: bool  # whether a comma stands before the first cell
-    trailing: bool  # whether one stands behind the last cell
-    limit: int = -1  # how many commas to cut at; -1 for all
-    picks: tuple[int, ...] = ()  # indices of the pieces to take
-    uncut_cells: int = 0  # cells in the last piece, which is part of the key as a text
+    Its text is cut at commas into pieces: one for each cell, and an empty one before the first
+    comma where a quoted cell precedes the run, and behind the last where one follows. The last
+    cells stay one piece, which is not cut, where only their text is wanted.
 
-    @property
-    def pieces(self) -> int:
-        """How many pieces the text of a complete row is cut into."""
-        return self.limit + 1 if self.limit >= 0 else self.cells + self.leading + self.trailing
-
-
-class Layout(Struct):
-    """How a table's rows are quoted, and which of their cells to take.
-
-    `singles` says in which group each column asked for by itself comes, `key` which groups together
-    are the key's text.
+    Args:
+        cells: how many.
+        after_quote: whether a quoted cell stands before it.
+        before_quote: whether one stands behind it.
+        most_cuts: how many commas to cut at; -1 for all.
+        picks: indices of the pieces to take.
+        uncut_cells: how many cells are in the last piece where that is not cut.
     """
 
-    singles: dict[str, int]
-    key: tuple[int, ...]
-    _parts: int  # of a row cut at quotes
-    _steps: tuple[int | _Run, ...]
-    _checked: dict[int, set[str]] = field(default_factory=dict)  # part -> uncut texts that fit
+    cells: int
+    after_quote: bool
+    before_quote: bool
+    most_cuts: int = -1
+    picks: tuple[int, ...] = ()
+    uncut_cells: int = 0
+    _well_formed: set[str] = field(default_factory=set)  # uncut texts that were looked at before
+
+    def pieces_of(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]] | None:
+        """Takes the picked pieces from the texts of many rows, piece by piece.
+
+        Returns:
+            None if a text is of another form.
+        """
+        if not self.cells:
+            is_between = self.after_quote and self.before_quote
+            return () if set(texts) == {"," if is_between else ""} else None
+        cut_texts = [text.split(",", self.most_cuts) for text in texts]
+        if set(map(len, cut_texts)) != {self._piece_count}:
+            return None
+        pieces = list(zip(*cut_texts, strict=True))
+        if self.after_quote and set(pieces[0]) != {""}:
+            return None
+        if self.uncut_cells:
+            if not self._have_all_cells(pieces[-1]):
+                return None
+        elif self.before_quote and set(pieces[-1]) != {""}:
+            return None
+        return [pieces[pick] for pick in self.picks]
+
+    @property
+    def _piece_count(self) -> int:
+        if self.most_cuts >= 0:
+            return self.most_cuts + 1
+        return self.cells + self.after_quote + self.before_quote
+
+    def _have_all_cells(self, texts: Sequence[str]) -> bool:
+        """Tells whether uncut texts have as many cells as they should."""
+        commas = self.uncut_cells - 1 + self.before_quote
+        for text in set(texts) - self._well_formed:
+            if text.count(",") != commas or (self.before_quote and not text.endswith(",")):
+                return False
+            self._well_formed.add(text)
+        return True
+
+
+class _WantedColumns(Struct):
+    """The columns to take, which get the numbers of their groups from left to right.
+
+    Args:
+        names: column -> name, of those that are taken by themselves.
+        keys: columns that make up the key.
+        group_of: name -> number of its group, of the columns seen so far.
+        key_groups: numbers of the groups that are the key, so far.
+        count: how many groups there are so far.
+    """
+
+    names: Mapping[int, str]
+    keys: frozenset[int]
+    group_of: dict[str, int] = field(default_factory=dict)
+    key_groups: list[int] = field(default_factory=list)
+    count: int = 0
+
+    def number(self, column: int) -> bool:
+        """Numbers the group of a column; tells whether it is wanted at all."""
+        name, is_key = self.names.get(column), column in self.keys
+        if name is None and not is_key:
+            return False
+        if name is not None:
+            self.group_of[name] = self.count
+        if is_key:
+            self.key_groups.append(self.count)
+        self.count += 1
+        return True
+
+    def number_text(self) -> None:
+        """Numbers the group of several cells of the key that stay one text."""
+        self.key_groups.append(self.count)
+        self.count += 1
+
+    def uncut_from(self, columns: range) -> int:
+        """Returns the column from which on a run need not be cut; its end if all of it must be.
+
+        Those are at least two columns, of the key alone.
+        """
+        start = columns.stop
+        while start > columns.start and start - 1 in self.keys and start - 1 not in self.names:
+            start -= 1
+        return start if columns.stop - start > 1 else columns.stop
+
+
+class RowLayout(Struct):
+    """How a table's rows are quoted, and which of their cells to take.
+
+    Args:
+        group_of: name of a column that is taken by itself -> index of its group.
+        key_groups: indices of the groups that together are the key.
+    """
+
+    group_of: Mapping[str, int]
+    key_groups: tuple[int, ...]
+    _part_count: int  # of a row that is cut at its quotes: runs and quoted cells take turns
+    _steps: tuple[tuple[int, _UnquotedRun | None], ...]  # part to take from; None: a quoted cell
 
     @classmethod
-    def of(
+    def of_row(
         cls, line: str, width: int, singles: Mapping[str, int], keys: frozenset[int]
-    ) -> Layout | None:
+    ) -> RowLayout | None:
         """Determines the layout of rows like `line`; returns None if it has not `width` columns.
 
         Args:
@@ -123,98 +152,50 @@ class Layout(Struct):
         cells = _CELL.findall(line)
         if len(cells) != width or width < 2 or not (singles or keys):
             return None
-        name_of = {column: name for name, column in singles.items()}
-        group_of: dict[str, int] = {}
-        key: list[int] = []
-        steps: list[int | _Run] = []
-        groups = 0
-        part = 0
-        column = 0
-        while column <= width:
-            run_end = column
-            while run_end < width and not cells[run_end].startswith('"'):
-                run_end += 1
-            step = _Run(
-                part,
-                run_end - column,
-                part > 0 and run_end > column,
-                run_end < width and run_end > column,
-            )
-            key_start = run_end
-            while key_start > column and key_start - 1 in keys and key_start - 1 not in name_of:
-                key_start -= 1
-            picks = []
-            for cell in range(column, key_start if run_end - key_start > 1 else run_end):
-                if cell in name_of or cell in keys:
-                    picks.append(cell - column + step.leading)
-                    if cell in name_of:
-                        group_of[name_of[cell]] = groups
-                    if cell in keys:
-                        key.append(groups)
-                    groups += 1
-            if run_end - key_start > 1:
-                step.uncut_cells = run_end - key_start
-                step.limit = key_start - column + step.leading
-                picks.append(step.limit)
-                key.append(groups)
-                groups += 1
-            step.picks = tuple(picks)
-            steps.append(step)
-            if run_end == width:
-                part += 1
-                break
-            if run_end in name_of or run_end in keys:
-                steps.append(part + 1)
-                if run_end in name_of:
-                    group_of[name_of[run_end]] = groups
-                if run_end in keys:
-                    key.append(groups)
-                groups += 1
-            part += 2
-            column = run_end + 1
-        return cls(group_of, tuple(key), part, tuple(steps))
+        wanted = _WantedColumns({column: name for name, column in singles.items()}, keys)
+        quoted = [column for column, cell in enumerate(cells) if cell.startswith('"')]
+        steps: list[tuple[int, _UnquotedRun | None]] = []
+        for index, (before, after) in enumerate(pairwise((-1, *quoted, width))):
+            steps.append((2 * index, _run(range(before + 1, after), width, wanted)))
+            if after < width and wanted.number(after):
+                steps.append((2 * index + 1, None))
+        return cls(wanted.group_of, tuple(wanted.key_groups), 2 * len(quoted) + 1, tuple(steps))
 
     def groups(self, lines: Sequence[str]) -> list[tuple[str, ...]] | None:
-        """Takes the cells of many lines, group by group; returns None if a line is of another form.
+        """Takes the cells of many rows, group by group; returns None if a row is of another form.
 
-        Lines hold no carriage returns.
+        The rows hold no carriage returns.
         """
-        parts = [line.split('"') for line in lines]
-        if set(map(len, parts)) != {self._parts}:
+        parts_of_rows = [line.split('"') for line in lines]
+        if set(map(len, parts_of_rows)) != {self._part_count}:
             return None
-        columns = list(zip(*parts, strict=True))
+        parts = list(zip(*parts_of_rows, strict=True))
         groups: list[tuple[str, ...]] = []
-        for step in self._steps:
-            if isinstance(step, int):
-                groups.append(columns[step])
+        for part, run in self._steps:
+            if run is None:
+                groups.append(parts[part])
                 continue
-            column = columns[step.part]
-            if not step.cells:
-                ends = step.part in (0, self._parts - 1)
-                if set(column) != {"" if ends else ","}:
-                    return None
-                continue
-            cut = [text.split(",", step.limit) for text in column]
-            if set(map(len, cut)) != {step.pieces}:
+            pieces = run.pieces_of(parts[part])
+            if pieces is None:
                 return None
-            pieces = list(zip(*cut, strict=True))
-            if step.leading and set(pieces[0]) != {""}:
-                return None
-            if step.uncut_cells:
-                if not self._have_all_cells(step, pieces[-1]):
-                    return None
-            elif step.trailing and set(pieces[-1]) != {""}:
-                return None
-            groups.extend(pieces[pick] for pick in step.picks)
+            groups.extend(pieces)
         return groups
 
-    def _have_all_cells(self, step: _Run, texts: tuple[str, ...]) -> bool:
-        """Tells whether uncut texts have as many cells as they should."""
-        checked = self._checked.setdefault(step.part, set())
-        for text in set(texts) - checked:
-            if text.count(",") != step.uncut_cells - 1 + step.trailing:
-                return False
-            if step.trailing and not text.endswith(","):
-                return False
-            checked.add(text)
-        return True
+
+def _run(columns: range, width: int, wanted: _WantedColumns) -> _UnquotedRun:
+    """Returns the run of some columns, and numbers those of them that are wanted."""
+    run = _UnquotedRun(
+        cells=len(columns), after_quote=columns.start > 0, before_quote=columns.stop < width
+    )
+    first_piece = columns.start - run.after_quote  # a column's piece is its distance from here
+    uncut_from = wanted.uncut_from(columns)
+    picks = [
+        column - first_piece for column in range(columns.start, uncut_from) if wanted.number(column)
+    ]
+    if uncut_from < columns.stop:
+        run.uncut_cells = columns.stop - uncut_from
+        run.most_cuts = uncut_from - first_piece
+        picks.append(run.most_cuts)
+        wanted.number_text()
+    run.picks = tuple(picks)
+    return run

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 from ...recording import Part
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from ..reading import FileGroup
-from .agents import Agents
-from .csv_counters import Counters, WideReader
-from .csv_dispatches import DispatchWriter
-from .csv_processes import names_of
-from .csv_summaries import STATISTICS, read_stats
-from .rows import Table, folded, header, integer
+from .csv_summaries import STATISTICS, read_copy_statistics, read_stats
+from .csv_table import CsvTable, folded, header
+from .csv_wide import read_wide
+from .process_files import names_of
 
 FORMAT = "rocprof CSV"
 
@@ -54,7 +52,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     return [FileGroup(names[key], tuple(members)) for key, members in groups.items()]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the dispatches; where there are none, the summary."""
     kinds = [(file, _kind(file)) for file in group.files]
     former_count = len(builder.dispatches)
@@ -64,7 +62,7 @@ def read(group: FileGroup, builder: Builder) -> None:
             if read_wide(_table(file, kind, builder), builder, Part(group.name, str(file), FORMAT)):
                 builder.note(f"{file.name}: timestamps are rounded, durations are unknown")
         elif kind == "copies":
-            _read_copies(Table.open(file), builder)
+            read_copy_statistics(CsvTable.open(file), builder)
         elif kind == "api":
             builder.note(f"{file.name}: statistics of calls, not read")
         elif kind == "empty":
@@ -73,58 +71,15 @@ def read(group: FileGroup, builder: Builder) -> None:
         if kind == "stats" and len(builder.dispatches) == former_count:
             builder.tool.setdefault("name", "rocprof")
             builder.begin(Part(group.name, str(file), STATISTICS))
-            read_stats(Table.open(file), builder)
+            read_stats(CsvTable.open(file), builder)
 
 
-def read_wide(
-    table: Table, builder: Builder, part: Part, renamed: dict[str, str] | None = None
-) -> bool:
-    """Reads a table of one row per dispatch with a column per counter, as a part of its own.
-
-    Returns:
-        Whether its timestamps have lost digits.
-    """
-    builder.begin(part)
-    writer = DispatchWriter(
-        builder=builder,
-        table=table,
-        agent_key=Agents().key,
-        process=None,
-        part=len(builder.parts) - 1,
-    )
-    reader = WideReader(writer, Counters(builder), renamed or {})
-    reader.read()
-    table.report(builder)
-    if reader.foreign:
-        names = ", ".join(reader.foreign[:4]) + (", …" if len(reader.foreign) > 4 else "")
-        builder.note(f"{table.path.name}: unknown columns are left out: {names}")
-    return bool(writer.rounded)
-
-
-def _read_copies(table: Table, builder: Builder) -> None:
-    """Adds a table of copies with calls and durations, which a database beside it has as well."""
-    if any(part.path.endswith(".db") for part in builder.parts):
-        return
-    label, calls_at, total_at = (table.columns[name] for name in ("label", "calls", "total_ns"))
-    for block in table.blocks():
-        for cells, line in zip(block.all_rows(), block.lines, strict=True):
-            try:
-                calls, total = integer(cells[calls_at]), integer(cells[total_at])
-                if calls is None or total is None:
-                    raise ValueError
-            except (ValueError, OverflowError):
-                table.damage(line, "calls or durations are not numbers")
-                continue
-            builder.transfer(cells[label], total, calls)
-    table.report(builder)
-
-
-def _table(file: Path, kind: Kind, builder: Builder) -> Table:
+def _table(file: Path, kind: Kind, builder: RecordingBuilder) -> CsvTable:
     """Opens a file of dispatches; without a header, its columns are guessed."""
     if kind != "headless":
-        return Table.open(file)
+        return CsvTable.open(file)
     builder.note(f"{file.name}: it has no header: its columns are taken for those of rocprof v1")
-    return Table.open(file, _headless(header(file)))
+    return CsvTable.open(file, _headless(header(file)))
 
 
 def _headless(cells: Sequence[str]) -> list[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ...recording import TopKernel
-from ..builder import Builder
-from .rows import Table, instant, integer
+from ..builder import RecordingBuilder
+from .csv_columns import instant, integer
+from .csv_table import CsvTable
 
 STATISTICS = "kernel statistics"
 _KERNEL_DOMAIN = "KERNEL_DISPATCH"
 
 
-def read_stats(table: Table, builder: Builder) -> None:
+def read_stats(table: CsvTable, builder: RecordingBuilder) -> None:
     """Adds a table of kernels with calls and durations to the summary.
 
     A table of all that was traced has a column `domain`; its rows of kernels alone are read.
@@ -29,7 +30,7 @@ def read_stats(table: Table, builder: Builder) -> None:
     table.report(builder)
 
 
-def _top_kernel(table: Table, cells: list[str]) -> TopKernel:
+def _top_kernel(table: CsvTable, cells: list[str]) -> TopKernel:
     """A row as a kernel.
 
     Raises:
@@ -54,7 +55,7 @@ def _top_kernel(table: Table, cells: list[str]) -> TopKernel:
     )
 
 
-def read_copies(table: Table, builder: Builder) -> None:
+def read_copies(table: CsvTable, builder: RecordingBuilder) -> None:
     """Adds a table of one row per copy to the recording's transfers."""
     columns = [table.columns[name] for name in ("direction", "start", "end")]
     for block in table.blocks():
@@ -68,4 +69,25 @@ def read_copies(table: Table, builder: Builder) -> None:
                 table.damage(line, "begin or end is no time")
                 continue
             builder.transfer(direction.strip(), end - start)
+    table.report(builder)
+
+
+def read_copy_statistics(table: CsvTable, builder: RecordingBuilder) -> None:
+    """Adds a table of copies with calls and durations to the recording's transfers.
+
+    A database beside it, if one was read, has the same copies.
+    """
+    if any(part.path.endswith(".db") for part in builder.parts):
+        return
+    label, calls_at, total_at = (table.columns[name] for name in ("label", "calls", "total_ns"))
+    for block in table.blocks():
+        for cells, line in zip(block.all_rows(), block.lines, strict=True):
+            try:
+                calls, total = integer(cells[calls_at]), integer(cells[total_at])
+                if calls is None or total is None:
+                    raise ValueError
+            except (ValueError, OverflowError):
+                table.damage(line, "calls or durations are not numbers")
+                continue
+            builder.transfer(cells[label], total, calls)
     table.report(builder)

@@ -1,7 +1,7 @@
 """CSV of rocprofv3 (ROCm 6.2 and later), and of `rocpd convert`, which writes the same.
 
 What a file holds is told by its columns: it may have any name. The files of one process are read
-together (`csv_processes.py`).
+together (`process_files.py`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...recording import NONE, Part
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from ..reading import FileGroup
-from ..row_index import RowIndex
-from .agents import Agents
-from .csv_counters import Counters, LongReader
+from .agents import AgentIds
+from .csv_counters import CounterWriter, LongReader
 from .csv_dispatches import DispatchWriter
-from .csv_processes import kind_named, names_of, prefix_of, process_of, results_file_read
 from .csv_summaries import STATISTICS, read_copies, read_stats
-from .rows import Block, Table, folded, nothing_in
+from .csv_table import CsvTable, RowBlock, folded, nothing_in
+from .process_files import kind_named, names_of, prefix_of, process_of, results_file_read
+from .row_index import RowIndex
 
 FORMAT = "rocprofv3 CSV"
 
@@ -54,7 +54,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     return [FileGroup(names[place], tuple(members)) for place, members in groups.items()]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the files of one process: its dispatches, or its statistics where it has none."""
     files: dict[str, list[Path]] = {}
     for file in group.files:
@@ -77,7 +77,7 @@ def read(group: FileGroup, builder: Builder) -> None:
         return
     for file in stats:
         builder.begin(Part(group.name, str(file), STATISTICS))
-        read_stats(Table.open(file), builder)
+        read_stats(CsvTable.open(file), builder)
 
 
 def _kind(file: Path) -> str:
@@ -88,17 +88,17 @@ def _kind(file: Path) -> str:
     return next((kind for kind, required in _REQUIRED_COLUMNS if required <= columns), "")
 
 
-def _read_further_files(files: Mapping[str, Sequence[Path]], builder: Builder) -> Agents:
+def _read_further_files(files: Mapping[str, Sequence[Path]], builder: RecordingBuilder) -> AgentIds:
     """Reads the agents and the copies of a process; notes what is not read."""
     for file in files.get("api", ()):
         builder.note(f"{kind_named(file) or file.stem}: API trace, not read")
     for file in files.get("empty", ()):
         builder.note(f"{file.name}: {nothing_in(file)}")
     for file in files.get("copies", ()):
-        read_copies(Table.open(file), builder)
-    agents = Agents()
+        read_copies(CsvTable.open(file), builder)
+    agents = AgentIds()
     for file in files.get("agents", ()):
-        agents.read(Table.open(file), builder)
+        agents.read(CsvTable.open(file), builder)
     return agents
 
 
@@ -106,8 +106,8 @@ class _DispatchReader(Struct):
     """Reads the dispatches of one process: its kernel trace, and counters beside it."""
 
     group: FileGroup
-    builder: Builder
-    agents: Agents
+    builder: RecordingBuilder
+    agents: AgentIds
 
     def read(self, traces: Sequence[Path], counter_files: Sequence[Path]) -> None:
         """Adds them as one part; counters of another process that only share a name, as another."""
@@ -120,12 +120,12 @@ class _DispatchReader(Struct):
         writers: list[DispatchWriter] = []
         index: RowIndex | None = None
         for file in traces:
-            writer = self._writer(Table.open(file), process, writers)
+            writer = self._writer(CsvTable.open(file), process, writers)
             rows = self._read_trace(writer, bool(counter_files))
             index = rows if index is None else index
         for file in counter_files:
-            writer = self._writer(Table.open(file), process, writers)
-            reader = LongReader(writer, Counters(builder), index)
+            writer = self._writer(CsvTable.open(file), process, writers)
+            reader = LongReader(writer, CounterWriter(builder), index)
             reader.read()
             if reader.apart:
                 builder.note(
@@ -137,7 +137,7 @@ class _DispatchReader(Struct):
         self._note_losses(writers)
 
     def _writer(
-        self, table: Table, process: int | None, writers: list[DispatchWriter]
+        self, table: CsvTable, process: int | None, writers: list[DispatchWriter]
     ) -> DispatchWriter:
         """Appends a writer for a table; all of a process share the shapes of their kernels."""
         part = len(self.builder.parts) - 1
@@ -180,13 +180,13 @@ def _shared_process(trace: Path | None, counter_file: Path) -> int | None:
 
     None if the first rows show that the two are not of one process.
     """
-    table = Table.open(counter_file)
+    table = CsvTable.open(counter_file)
     process = table.columns.get("process")
     block = next(table.blocks(), None)
     if process is None or block is None or not block.row(0)[process].isdecimal():
         return None
     if trace is not None:
-        trace_table = Table.open(trace)
+        trace_table = CsvTable.open(trace)
         traced = _kernels_by_dispatch(trace_table, next(trace_table.blocks(), None))
         for dispatch, kernel in _kernels_by_dispatch(table, block).items():
             if traced.get(dispatch, kernel) != kernel:
@@ -194,7 +194,7 @@ def _shared_process(trace: Path | None, counter_file: Path) -> int | None:
     return int(block.row(0)[process])
 
 
-def _kernels_by_dispatch(table: Table, block: Block | None) -> dict[str, tuple[str, str]]:
+def _kernels_by_dispatch(table: CsvTable, block: RowBlock | None) -> dict[str, tuple[str, str]]:
     """Dispatch id -> (kernel id, kernel name), as a block's cells have them."""
     columns = table.columns
     if block is None or not {"number", "kernel_id"} <= columns.keys():

@@ -33,7 +33,7 @@ class Triple(msgspec.Struct, gc=False):
     z: Whole = 0
 
 
-class Info(msgspec.Struct, gc=False):
+class DispatchInfo(msgspec.Struct, gc=False):
     """`rocprofiler_kernel_dispatch_info_t`; sizes in bytes, the grid in work-items."""
 
     agent_id: Handle
@@ -46,23 +46,18 @@ class Info(msgspec.Struct, gc=False):
     grid_size: Triple
 
 
-class Dispatch(msgspec.Struct, gc=False):
-    """An element of `buffer_records.kernel_dispatch`; times in ns."""
+class DispatchRecord(msgspec.Struct, gc=False):
+    """An element of `buffer_records.kernel_dispatch`, or the dispatch that counters are of.
 
-    dispatch_info: Info
+    Times in ns; beside counters since SDK 1.0.
+    """
+
+    dispatch_info: DispatchInfo
     start_timestamp: Natural = 0
     end_timestamp: Natural = 0
 
 
-class DispatchData(msgspec.Struct, gc=False):
-    """The dispatch that counters were collected of; times since SDK 1.0."""
-
-    dispatch_info: Info
-    start_timestamp: Natural = 0
-    end_timestamp: Natural = 0
-
-
-class Copied(msgspec.Struct, gc=False):
+class MemoryCopy(msgspec.Struct, gc=False):
     """An element of `buffer_records.memory_copy`; times in ns."""
 
     src_agent_id: Handle
@@ -71,61 +66,61 @@ class Copied(msgspec.Struct, gc=False):
     end_timestamp: Natural = 0
 
 
-class Value(msgspec.Struct, gc=False):
+class InstanceValue(msgspec.Struct, gc=False):
     """A counter's value in one of its instances."""
 
     counter_id: Handle
     value: float
 
 
-class Counted(msgspec.Struct, gc=False):
+class CounterRecord(msgspec.Struct, gc=False):
     """An element of `callback_records.counter_collection`; register counts until SDK 1.0."""
 
-    dispatch_data: DispatchData
-    records: list[Value] = []
+    dispatch_data: DispatchRecord
+    records: list[InstanceValue] = []
     arch_vgpr_count: Whole | None = None
     accum_vgpr_count: Whole | None = None
     sgpr_count: Whole | None = None
 
 
-class Pc(msgspec.Struct, gc=False):
+class ProgramCounter(msgspec.Struct, gc=False):
     """A program counter: an offset from the code object's load base; an address without one."""
 
     code_object_id: Whole = 0
     code_object_offset: Unsigned = 0
 
 
-class Snapshot(msgspec.Struct, gc=False):
+class IssueSnapshot(msgspec.Struct, gc=False):
     """The part of a sample that hardware sampling adds: why nothing was issued."""
 
     stall_reason: str | Whole | None = None
 
 
-class Sample(msgspec.Struct, gc=False):
+class PcSample(msgspec.Struct, gc=False):
     """A PC sample; the last two only where the method is stochastic."""
 
-    pc: Pc
+    pc: ProgramCounter
     exec_mask: Unsigned | None = None
     dispatch_id: Whole = 0
     wave_issued: Whole | None = None
-    snapshot: Snapshot | None = None
+    snapshot: IssueSnapshot | None = None
 
 
-class Sampled(msgspec.Struct, gc=False):
+class SampleRecord(msgspec.Struct, gc=False):
     """An element of `buffer_records.pc_sample_*`."""
 
-    record: Sample
+    record: PcSample
     inst_index: Whole = -1
 
 
-class Counter(msgspec.Struct):
+class CounterName(msgspec.Struct):
     """An element of `counters`."""
 
     id: Handle
     name: str
 
 
-class Symbol(msgspec.Struct):
+class KernelSymbol(msgspec.Struct):
     """An element of `kernel_symbols`; register counts since SDK 1.0."""
 
     kernel_id: Whole
@@ -145,7 +140,7 @@ class Symbol(msgspec.Struct):
         return f"kernel {self.kernel_id}"
 
 
-class Loaded(msgspec.Struct):
+class LoadedCodeObject(msgspec.Struct):
     """An element of `code_objects`."""
 
     code_object_id: Whole
@@ -155,7 +150,7 @@ class Loaded(msgspec.Struct):
     load_delta: int = 0
 
 
-class Statistics(msgspec.Struct):
+class KernelStatistics(msgspec.Struct):
     """Durations of one kernel, ns."""
 
     count: Whole
@@ -171,14 +166,14 @@ class DomainStatistics(msgspec.Struct):
     operations: Any = None
 
 
-class Domain(msgspec.Struct):
+class DomainSummary(msgspec.Struct):
     """An element of `summary`."""
 
     domain: str = ""
     stats: DomainStatistics | None = None
 
 
-class Strings(msgspec.Struct):
+class StringTables(msgspec.Struct):
     """Texts that records refer to by index."""
 
     pc_sample_instructions: list[str] = []
@@ -186,14 +181,14 @@ class Strings(msgspec.Struct):
     code_object_snapshot_filenames: list[Any] = []
 
 
-class Metadata(msgspec.Struct):
+class ProcessMetadata(msgspec.Struct):
     """The process: its id and command line."""
 
     pid: Whole | None = None
     command: list[str] = []
 
 
-def top_kernels(summary: list[Domain]) -> list[TopKernel]:
+def top_kernels(summary: list[DomainSummary]) -> list[TopKernel]:
     """Returns the profiler's own statistics of kernels."""
     top = []
     for item in summary:
@@ -226,8 +221,8 @@ def top_kernels(summary: list[Domain]) -> list[TopKernel]:
     return top
 
 
-def _statistics(about: object) -> Statistics | None:
+def _statistics(about: object) -> KernelStatistics | None:
     try:
-        return msgspec.convert(about, Statistics)
+        return msgspec.convert(about, KernelStatistics)
     except (msgspec.MsgspecError, UnicodeError):  # a text with half a surrogate
         return None

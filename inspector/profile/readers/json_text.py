@@ -11,7 +11,7 @@ import re
 import zlib
 
 from ...limits import LimitError
-from .json_files import Source
+from .gzip_files import ByteSource
 
 _SINGLE = 1 << 14
 """Bytes of a value that are decoded first; a longer one is tried again with twice as many."""
@@ -62,7 +62,7 @@ class JsonText:
         position: the index in `buffer` of the next byte.
     """
 
-    def __init__(self, file: Source, batch: int) -> None:
+    def __init__(self, file: ByteSource, batch: int) -> None:
         """Starts at the beginning, behind a byte order mark.
 
         Args:

@@ -17,9 +17,9 @@ import msgspec
 
 from ...limits import MOST_NESTED, LimitError
 from ...recording import Agent, Part, TopKernel
-from ..builder import LARGEST, Builder, int64
+from ..builder import LARGEST, RecordingBuilder, brief, int64
 from ..reading import FileGroup
-from .json_files import head, open_plain
+from .gzip_files import head, open_plain
 
 FORMAT = "Proton tree"
 
@@ -38,9 +38,7 @@ _AGAIN = "profile again, and finalize Proton before the program ends"
 def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the files that begin as Proton's trees do."""
     return [
-        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
-        for file in files
-        if file.suffix in _SUFFIXES and _is_tree(file)
+        FileGroup.of_file(file) for file in files if file.suffix in _SUFFIXES and _is_tree(file)
     ]
 
 
@@ -51,7 +49,7 @@ def _is_tree(file: Path) -> bool:
     return bool(_TREE.match(first)) and (b'"frame"' in first or b'"children"' in first)
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the trees; one that does not decode is reported as damaged."""
     for path in group.files:
         builder.begin(Part(group.name, str(path), FORMAT))
@@ -59,8 +57,7 @@ def read(group: FileGroup, builder: Builder) -> None:
         try:
             tree = _decoded(path)
         except (msgspec.MsgspecError, RecursionError, ValueError, OSError, EOFError) as error:
-            reason = " ".join(str(error).split())[:80] or type(error).__name__
-            builder.fail(path, f"{path.name}: damaged or cut off ({reason})", _AGAIN)
+            builder.fail(path, f"{path.name}: damaged or cut off ({brief(error)})", _AGAIN)
             continue
         _add(path, tree, builder)
 
@@ -74,7 +71,7 @@ def _decoded(path: Path) -> Any:
     return msgspec.msgpack.decode(text) if _PACKED.match(text) else msgspec.json.decode(text)
 
 
-def _add(path: Path, tree: Any, builder: Builder) -> None:
+def _add(path: Path, tree: Any, builder: RecordingBuilder) -> None:
     """Adds the durations of a tree's kernels, summed by name and device."""
     nodes = [node for node in tree if isinstance(node, dict)] if isinstance(tree, list) else []
     roots = [node for node in nodes if "frame" in node]
@@ -143,7 +140,7 @@ def _device(metrics: dict[str, Any]) -> str | None:
     return f"device {number}" if isinstance(number, str | int) else None
 
 
-def _devices(kinds: dict[str, Any], builder: Builder) -> None:
+def _devices(kinds: dict[str, Any], builder: RecordingBuilder) -> None:
     """Adds the devices of a tree: kind (`HIP`, `CUDA`) -> number -> properties."""
     for kind, numbers in kinds.items():
         for number, about in numbers.items() if isinstance(numbers, dict) else ():

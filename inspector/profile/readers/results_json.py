@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from ...recording import NONE, CodeObject, KernelShape, Part
-from ..builder import LARGEST, Builder
+from ...recording import NONE, Part
+from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
-from ..row_index import RowIndex
-from . import agents, json_records
-from .json_files import head, open_plain
-from .json_samples import Method, Places, shift
+from . import json_records
+from .gzip_files import head, open_plain
+from .json_stream import JsonStream
+from .json_tables import ProcessTables
 from .json_text import DamagedError
-from .streams import JsonStream
+from .pc_samples import Method, ProcessSamples
+from .row_index import RowIndex
 
 FORMAT = "rocprofv3 JSON"
 
@@ -42,14 +43,10 @@ _AGAIN = "profile again, and let the program end by itself so that the file is w
 
 def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the files that begin as rocprofv3's JSON does."""
-    return [
-        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
-        for file in files
-        if _SIGN.match(head(file, _AHEAD))
-    ]
+    return [FileGroup.of_file(file) for file in files if _SIGN.match(head(file, _AHEAD))]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         builder.begin(Part(group.name, str(path), FORMAT))
@@ -61,7 +58,7 @@ def read(group: FileGroup, builder: Builder) -> None:
             builder.fail(path, f"{path.name}: cannot be read: {error.strerror}", "check the file")
 
 
-def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
+def _read_document(path: Path, stream: JsonStream, builder: RecordingBuilder) -> None:
     """Reads the processes of a file, and reports damage and records of an unknown form."""
     processes = 0
     try:
@@ -71,7 +68,7 @@ def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
                 continue
             for _ in stream.items():
                 processes += 1
-                _Process(path, stream, builder).read()
+                _JsonProcess(path, stream, builder).read()
     except DamagedError as error:
         message = (
             f"{path.name}: {error.reason} at byte {error.offset:,}; what stands before was read"
@@ -88,7 +85,7 @@ def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
         builder.note(f"{path.name} holds no process: nothing was recorded")
 
 
-class _Process(Struct):
+class _JsonProcess(Struct):
     """One process, an element of the root array, while it is read.
 
     The sections may come in any order: records that need tables which have not been read yet are
@@ -97,17 +94,11 @@ class _Process(Struct):
 
     path: Path
     stream: JsonStream
-    builder: Builder
-    process: int | None = None
-    agents: dict[int, str] = field(default_factory=dict)  # key by handle
-    counters: dict[int, str] = field(default_factory=dict)  # name by handle
-    symbols: dict[int, json_records.Symbol] = field(default_factory=dict)
-    loaded: list[json_records.Loaded] = field(default_factory=list)
-    strings: json_records.Strings = field(default_factory=json_records.Strings)
-    summary: list[json_records.Domain] = field(default_factory=list)
+    builder: RecordingBuilder
+    tables: ProcessTables = field(default_factory=ProcessTables)
     rows: RowIndex = field(default_factory=RowIndex)  # dispatch id -> row
     shapes: dict[tuple[int | None, ...], int] = field(default_factory=dict)
-    places: Places | None = None
+    samples: ProcessSamples | None = None  # made when first needed
     sections_read: set[str] = field(default_factory=set)
     deferred: list[tuple[str, int]] = field(default_factory=list)  # section and its offset
     not_finite: dict[str, int] = field(default_factory=dict)  # counter -> values NaN or infinite
@@ -137,62 +128,15 @@ class _Process(Struct):
         if damage is not None:
             raise damage
 
-    # ------------------------------------------------------------------ sections
-
     def _section(self, key: str) -> None:
         """Reads the value of one key of the process."""
-        tables: dict[str, Callable[[], None]] = {
-            "metadata": self._metadata,
-            "agents": self._agents,
-            "counters": self._counter_names,
-            "strings": self._strings,
-            "code_objects": self._code_objects,
-            "kernel_symbols": self._symbols,
-            "summary": self._summary,
-        }
-        if key in tables:
-            tables[key]()
+        if self.tables.read(key, self.stream, self.builder):
             self.sections_read.add(key)
         elif key in ("callback_records", "buffer_records"):
             for kind in self.stream.members():
                 self._records(kind)
         else:
             self.stream.skip()
-
-    def _metadata(self) -> None:
-        about = self.stream.value(json_records.Metadata) or json_records.Metadata()
-        self.process = about.pid
-        self.builder.command = self.builder.command or tuple(about.command)
-
-    def _agents(self) -> None:
-        for index, about in enumerate(self.stream.records(dict)):
-            key = str(about.get("node_id", index))  # versions without it list them in node order
-            identity = about.get("id")
-            if isinstance(identity, dict) and isinstance(identity.get("handle"), int):
-                self.agents[identity["handle"]] = key
-            if agents.is_processor(about):
-                self.builder.agents.setdefault(key, agents.agent(key, about))
-
-    def _counter_names(self) -> None:
-        for counter in self.stream.records(json_records.Counter):
-            self.counters[counter.id.handle] = counter.name
-
-    def _strings(self) -> None:
-        self.strings = self.stream.value(json_records.Strings) or json_records.Strings()
-
-    def _code_objects(self) -> None:
-        self.loaded = [
-            loaded
-            for loaded in self.stream.records(json_records.Loaded)
-            if loaded.code_object_id and loaded.load_size  # the first is an empty one
-        ]
-
-    def _symbols(self) -> None:
-        for symbol in self.stream.records(json_records.Symbol):
-            self.symbols[symbol.kernel_id] = symbol
-
-    def _summary(self) -> None:
-        self.summary = list(self.stream.records(json_records.Domain))
 
     def _records(self, kind: str) -> None:
         """Reads an array of records, or defers it if it needs tables that come later."""
@@ -221,12 +165,10 @@ class _Process(Struct):
             self._samples(_SAMPLES[kind])
         self.sections_read.add(kind)
 
-    # ------------------------------------------------------------------ records
-
     def _dispatches(self) -> None:
         """Adds dispatches, or times to those whose counters were read first."""
         times = self.builder.dispatches
-        for record in self.stream.records(json_records.Dispatch):
+        for record in self.stream.records(json_records.DispatchRecord):
             launch = record.dispatch_info
             row = self.rows.get(launch.dispatch_id)
             start, end = record.start_timestamp or NONE, record.end_timestamp or NONE
@@ -241,17 +183,17 @@ class _Process(Struct):
         agents = self.builder.agents
 
         def side(handle: int) -> str:
-            agent = agents.get(self.agents.get(handle, ""))
+            agent = agents.get(self.tables.agents.get(handle, ""))
             return kinds[agent.kind] if agent is not None else "unknown"
 
-        for record in self.stream.records(json_records.Copied):
+        for record in self.stream.records(json_records.MemoryCopy):
             name = f"{side(record.src_agent_id.handle)} to {side(record.dst_agent_id.handle)}"
             self.builder.transfer(name, record.end_timestamp - record.start_timestamp)
 
     def _counter_values(self) -> None:
         """Adds up each counter of a dispatch over the instances of its block."""
         count = self.builder.add_counter_value
-        for record in self.stream.records(json_records.Counted):
+        for record in self.stream.records(json_records.CounterRecord):
             data = record.dispatch_data
             row = self.rows.get(data.dispatch_info.dispatch_id)
             if row == NONE:
@@ -263,7 +205,7 @@ class _Process(Struct):
                 handle = value.counter_id.handle
                 sums[handle] = sums.get(handle, 0.0) + value.value
             for handle, total in sums.items():
-                name = self.counters.get(handle) or f"counter {handle}"
+                name = self.tables.counters.get(handle) or f"counter {handle}"
                 if math.isfinite(total):
                     count(row, name, total)
                 else:
@@ -271,27 +213,35 @@ class _Process(Struct):
 
     def _samples(self, method: Method) -> None:
         """Adds PC samples up by place; those of a known dispatch have its shape."""
-        places = self._places()
-        texts, comments = self.strings.pc_sample_instructions, self.strings.pc_sample_comments
+        samples = self._process_samples()
+        texts, comments = (
+            self.tables.strings.pc_sample_instructions,
+            self.tables.strings.pc_sample_comments,
+        )
         shape_of = self.builder.dispatches.shape
-        for item in self.stream.records(json_records.Sampled):
+        for item in self.stream.records(json_records.SampleRecord):
             record = item.record
             row = self.rows.get(record.dispatch_id)
             index = item.inst_index
-            places.add(
+            samples.at(
                 method,
                 None if row == NONE else shape_of[row],
                 record.pc.code_object_id,
                 record.pc.code_object_offset,
-                mask=record.exec_mask,
-                issued=None if record.wave_issued is None else bool(record.wave_issued),
-                why=record.snapshot.stall_reason if record.snapshot else None,
                 text=texts[index] if 0 <= index < len(texts) else None,
                 comment=comments[index] if 0 <= index < len(comments) else None,
+            ).add(
+                record.exec_mask,
+                None if record.wave_issued is None else bool(record.wave_issued),
+                record.snapshot.stall_reason if record.snapshot else None,
             )
 
     def _add(
-        self, launch: json_records.Info, start: int, end: int, counted: json_records.Counted | None
+        self,
+        launch: json_records.DispatchInfo,
+        start: int,
+        end: int,
+        counted: json_records.CounterRecord | None,
     ) -> int:
         """Adds a dispatch and returns its row; registers are those of its counters, if any."""
         grid, group = launch.grid_size, launch.workgroup_size
@@ -303,7 +253,7 @@ class _Process(Struct):
         )  # fmt: skip
         shape = self.shapes.get(key)
         if shape is None:
-            shape = self.shapes[key] = self.builder.shape(self._shape(launch, counted))
+            shape = self.shapes[key] = self.builder.shape(self.tables.shape(launch, counted))
         queue = launch.queue_id.handle
         row = self.builder.dispatch(
             shape,
@@ -316,83 +266,24 @@ class _Process(Struct):
         self.rows.add(launch.dispatch_id, row)
         return row
 
-    def _shape(
-        self, launch: json_records.Info, counted: json_records.Counted | None
-    ) -> KernelShape:
-        """Returns a dispatch's shape; registers are those of the symbol, else of the counters."""
-        symbol = self.symbols.get(launch.kernel_id) or json_records.Symbol(launch.kernel_id)
-        grid, group = launch.grid_size, launch.workgroup_size
-        registers = symbol if symbol.arch_vgpr_count is not None or counted is None else counted
-        handle = launch.agent_id.handle
-        return KernelShape(
-            name=symbol.name(),
-            agent=self.agents.get(handle),
-            process=self.process,
-            kernel_id=launch.kernel_id,
-            code_object=symbol.code_object_id or None,
-            workgroup=(group.x, group.y, group.z),
-            workgroup_size=group.x * group.y * group.z,
-            grid=(grid.x, grid.y, grid.z),
-            grid_size=grid.x * grid.y * grid.z,
-            lds_bytes=launch.group_segment_size,
-            scratch_bytes=launch.private_segment_size,
-            vgpr=registers.arch_vgpr_count,
-            accum_vgpr=registers.accum_vgpr_count,
-            sgpr=registers.sgpr_count,
-        )
-
-    # ------------------------------------------------------------------ results
-
-    def _places(self) -> Places:
-        """Returns the samples' places; made when first needed, with the code objects' files."""
-        if self.places is None:
-            saved = _snapshots(self.path, self.strings.code_object_snapshot_filenames)
-            objects = {
-                item.code_object_id: (
-                    CodeObject(
-                        id=item.code_object_id,
-                        process=self.process,
-                        uri=item.uri or None,
-                        load_base=item.load_base,
-                        load_size=item.load_size,
-                        path=saved.get(item.code_object_id),
-                    ),
-                    shift(item.load_base, item.load_size, item.load_delta),
-                )
-                for item in self.loaded
-            }
-            self.places = Places(self.process, objects)
-        return self.places
+    def _process_samples(self) -> ProcessSamples:
+        """Returns the sums of samples, which begin empty once the code objects are known."""
+        if self.samples is None:
+            self.samples = self.tables.new_samples(self.path)
+        return self.samples
 
     def _finish(self) -> None:
         """Passes code objects and samples on; the summary only if there are no dispatches."""
-        places = self._places()
+        samples = self._process_samples()
         self.builder.code_objects.extend(
-            code_object for code_object, _ in places.code_objects.values()
+            code_object for code_object, _ in samples.code_objects.values()
         )
-        self.builder.samples.extend(places.samples())
+        self.builder.samples.extend(samples.samples())
         if not self.shapes:
-            self.builder.summary.extend(json_records.top_kernels(self.summary))
+            self.builder.summary.extend(json_records.top_kernels(self.tables.summary))
         for name, times in self.not_finite.items():
             self.builder.fail(
                 self.path,
                 f"{self.path.name}: {name} has {times:,} values that are no numbers, left out",
                 "the counter may not exist on this device: see rocprofv3 --list-avail",
             )
-
-
-def _snapshots(path: Path, names: list[object]) -> dict[int, str]:
-    """Returns id -> file of the code objects saved beside the report.
-
-    `names` is a list by id, or one of {key, value} (the schema of SDK 1.0).
-    """
-    snapshots = {}
-    for index, name in enumerate(names):
-        number: object = index
-        if isinstance(name, dict):
-            number, name = name.get("key"), name.get("value")
-        if isinstance(number, int) and isinstance(name, str) and name:
-            file = path.parent / Path(name).name
-            if file.is_file():
-                snapshots[number] = str(file)
-    return snapshots

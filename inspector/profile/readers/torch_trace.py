@@ -17,11 +17,12 @@ import msgspec
 from msgspec import Struct, field
 
 from ...recording import Agent, KernelShape, Part
-from ..builder import LARGEST, Builder, int64
+from ..builder import LARGEST, RecordingBuilder, int64, triple, volume
 from ..reading import FileGroup
-from .json_files import head, is_twin, open_plain
+from .gzip_files import head, open_plain
+from .json_stream import JsonStream
 from .json_text import DamagedError
-from .streams import JsonStream
+from .process_files import is_twin
 
 FORMAT = "Chrome trace"
 
@@ -55,13 +56,13 @@ class _Event(msgspec.Struct, gc=False):
 def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the JSON files, gzipped or not, that have events of a trace."""
     return [
-        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        FileGroup.of_file(file)
         for file in files
         if _OBJECT.match(head(file, _FIRST)) and _EVENTS.search(head(file, _AHEAD))
     ]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         former_count = len(builder.dispatches)
@@ -86,7 +87,7 @@ class _Trace(Struct):
 
     path: Path
     stream: JsonStream
-    builder: Builder
+    builder: RecordingBuilder
     lanes: set[str] = field(default_factory=set)  # of GPUs, in rocprof v1's traces
     shapes: dict[bytes, tuple[int, int | None, float | None]] = field(default_factory=dict)
     launches_in_work_items: set[int] = field(default_factory=set)  # their correlation ids
@@ -167,8 +168,6 @@ class _Trace(Struct):
             ):
                 self.lanes.add(str(event.pid))
 
-    # ------------------------------------------------------------------ PyTorch
-
     def _kernel(self, event: _Event) -> None:
         """Adds a kernel of PyTorch's profiler, and the occupancy that kineto estimates."""
         start, length = _ns(bytes(event.ts)), _ns(bytes(event.dur))
@@ -191,8 +190,6 @@ class _Trace(Struct):
         estimate = args.get(_OCCUPANCY)
         if isinstance(estimate, (int, float)) and estimate > 0:  # 0 where it was not computed
             self.builder.add_counter_value(row, _OCCUPANCY, float(estimate))
-
-    # ------------------------------------------------------------------ rocprof v1
 
     def _old_kernel(self, event: _Event) -> None:
         """Adds a kernel of rocprof v1, which states times in ns among the arguments."""
@@ -223,7 +220,7 @@ class _Trace(Struct):
 
 def _torch_shape(name: str, args: dict[str, Any], in_items: bool) -> KernelShape:
     """Returns a kernel's shape; `in_items` tells whether its grid is in work-items already."""
-    block, grid = _triple(args.get("block")), _triple(args.get("grid"))
+    block, grid = _counts(args.get("block")), _counts(args.get("grid"))
     if block is None:
         grid = None
     elif grid is not None and not in_items:
@@ -235,9 +232,9 @@ def _torch_shape(name: str, args: dict[str, Any], in_items: bool) -> KernelShape
         name=name,
         agent=None if device is None else _device(device),
         workgroup=block,
-        workgroup_size=None if block is None else block[0] * block[1] * block[2],
+        workgroup_size=volume(block),
         grid=grid,
-        grid_size=None if grid is None else grid[0] * grid[1] * grid[2],
+        grid_size=volume(grid),
         lds_bytes=shared if isinstance(shared, int) and 0 <= shared <= LARGEST else None,
         vgpr=_count(args.get("registers per thread")),  # 0 where it is not known, as on ROCm
     )
@@ -271,11 +268,11 @@ def _count(value: object) -> int | None:
     return value if isinstance(value, int) and 0 < value <= LARGEST else None
 
 
-def _triple(value: object) -> tuple[int, int, int] | None:
+def _counts(value: object) -> tuple[int, int, int] | None:
+    """Returns a size in three dimensions; None where it is none, or one of them is 0."""
     if not isinstance(value, list) or len(value) != 3:
         return None
-    x, y, z = (_count(axis) for axis in value)
-    return None if x is None or y is None or z is None else (x, y, z)
+    return triple([_count(axis) for axis in value])
 
 
 def _object(text: msgspec.Raw) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Builds the command lines of profilers for a measurement, valid for the installed version.
+"""Builds the command lines of rocprofv3 for a measurement, valid for the installed version.
 
 The output format is always named, because rocprofv3's default changed to a database in SDK 1.0.
 Kernel traces and counters are written as CSV, PC samples as JSON: their CSV has no addresses. Each
@@ -6,20 +6,20 @@ pass writes to its own folder with the process id in each file name, so that chi
 overwrite one another. Each pass of counters is a run of its own: before SDK 1.3 a second `--pmc`
 silently replaces the first, and a run of several passes turns every exit code into 1.
 
-Beside rocprofv3 there are rocprofv2, rocprof v1 and rocprof-compute.
+Those of the other profilers are in `planners.py`.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from ...errors import KinspectError
 from . import versions
-from .find import OURS, Profiler
+from .installed import OWN_FAILURE, Profiler
 
 PASSES = "passes"
 """The folder of a run that holds its passes, and nothing else: it is what readers read."""
@@ -45,7 +45,7 @@ class Measurements(Struct, frozen=True):
     skip_warmup: int | None = None  # first launches of each kernel that are left out
 
 
-class Pass(Struct, frozen=True):
+class PlannedPass(Struct, frozen=True):
     """One run of the program under the profiler.
 
     Attributes:
@@ -76,12 +76,9 @@ class Pass(Struct, frozen=True):
         return " ".join([*added, shlex.join(self.argv)])
 
 
-Planner = Callable[[Profiler, Measurements, Sequence[str], Path], tuple[Pass, ...]]
-
-
 def plan(
     profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
-) -> tuple[Pass, ...]:
+) -> tuple[PlannedPass, ...]:
     """Plans the passes of a run under rocprofv3, in the order in which they run.
 
     Args:
@@ -96,62 +93,85 @@ def plan(
     Raises:
         KinspectError: this version cannot make a measurement.
     """
-    passes: list[Pass] = []
-    for name, title, counters in _rocprofv3_passes(profiler, measurements):
-        folder = run / PASSES / f"{len(passes):02d}-{name}"
-        notes: list[str] = []
-        arguments, environment, files = _options_of_pass(
-            profiler=profiler,
-            measurements=measurements,
-            name=name,
-            counters=counters,
-            folder=folder,
-            notes=notes,
-        )
-        # Thread traces have no process in their names, so that each process gets a folder.
-        output = folder / "%pid%" if name == "att" else folder
-        argv = (
-            *(str(profiler.path), *arguments),
-            *("--output-format", "json" if name == "pc-sampling" else "csv"),
-            *("-d", str(output), "-o", "%pid%"),
-            *("--", *command),
-        )
-        passes.append(
-            Pass(
-                name=name,
-                title=title,
-                folder=folder,
-                argv=argv,
-                counters=counters,
-                environment=environment,
-                files=files,
-                notes=tuple(notes),
-                expects=_EXPECTS[name.rstrip("0123456789-")],
-            )
-        )
-    return tuple(passes)
+    return tuple(
+        _pass(kind, profiler, measurements, command, run / PASSES / f"{number:02d}-{kind.name}")
+        for number, kind in enumerate(_kinds(profiler, measurements))
+    )
 
 
-_EXPECTS: Mapping[str, tuple[str, ...]] = {
-    "trace": ("kernel_trace.csv",),
-    "counters": ("counter_collection.csv",),
-    "att": ("code.json",),
-    "pc-sampling": ("results.json",),
-}
+class _PassKind(Struct, frozen=True):
+    """A pass before its command line is known.
+
+    Args:
+        name: its name in the manifest; `counters-1` for the first one of counters.
+        title: its name in progress messages.
+        expects: endings of file names; it must leave a file with one of them.
+        counters: the counters that it is to return.
+    """
+
+    name: str
+    title: str
+    expects: str
+    counters: tuple[str, ...] = ()
 
 
-def _rocprofv3_passes(
-    profiler: Profiler, measurements: Measurements
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    yield "trace", "kernel trace", ()
+class _PassOptions(Struct):
+    """The options of a pass besides those of its output.
+
+    Args:
+        arguments: of the command line.
+        environment: variables to add.
+        files: path -> text of the files to write before the pass.
+        notes: what the profiler cannot do.
+    """
+
+    arguments: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    files: dict[Path, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def _kinds(profiler: Profiler, measurements: Measurements) -> Iterator[_PassKind]:
+    yield _PassKind("trace", "kernel trace", "kernel_trace.csv")
     for number, names in enumerate(measurements.counters, 1):
-        yield f"counters-{number}", ", ".join(names), names
+        title = ", ".join(names)
+        yield _PassKind(f"counters-{number}", title, "counter_collection.csv", names)
     if measurements.att is not None:
         _require(profiler, "--att", "thread traces", "ROCm 7.0")
-        yield "att", "thread trace", ()
+        yield _PassKind("att", "thread trace", "code.json")
     if measurements.sampling is not None:
         _require(profiler, "--pc-sampling-method", "PC sampling", "ROCm 6.4")
-        yield "pc-sampling", f"PC sampling ({measurements.sampling.method})", ()
+        title = f"PC sampling ({measurements.sampling.method})"
+        yield _PassKind("pc-sampling", title, "results.json")
+
+
+def _pass(
+    kind: _PassKind,
+    profiler: Profiler,
+    measurements: Measurements,
+    command: Sequence[str],
+    folder: Path,
+) -> PlannedPass:
+    options = _options_of(kind, profiler, measurements, folder)
+    # Thread traces have no process in their names, so that each process gets a folder.
+    output = folder / "%pid%" if kind.name == "att" else folder
+    argv = (
+        *(str(profiler.path), *options.arguments),
+        *("--output-format", "json" if kind.name == "pc-sampling" else "csv"),
+        *("-d", str(output), "-o", "%pid%"),
+        *("--", *command),
+    )
+    return PlannedPass(
+        name=kind.name,
+        title=kind.title,
+        folder=folder,
+        argv=argv,
+        counters=kind.counters,
+        environment=options.environment,
+        files=options.files,
+        notes=tuple(options.notes),
+        expects=(kind.expects,),
+    )
 
 
 def _require(profiler: Profiler, option: str, feature: str, rocm: str) -> None:
@@ -159,60 +179,67 @@ def _require(profiler: Profiler, option: str, feature: str, rocm: str) -> None:
         raise KinspectError(
             f"{profiler.describe()} has no {feature}",
             f"use {rocm} or newer, and name its rocprofv3 by --rocprof",
-            exit_code=OURS,
+            exit_code=OWN_FAILURE,
         )
 
 
-_Options = tuple[list[str], dict[str, str], dict[Path, str]]
-"""Arguments, environment variables, and files to write before the pass."""
-
-
-def _options_of_pass(
-    profiler: Profiler,
-    measurements: Measurements,
-    name: str,
-    counters: tuple[str, ...],
-    folder: Path,
-    notes: list[str],
-) -> _Options:
-    """The options of a pass besides those of its output; `notes` gains what cannot be done.
+def _options_of(
+    kind: _PassKind, profiler: Profiler, measurements: Measurements, folder: Path
+) -> _PassOptions:
+    """Returns the options of a pass.
 
     Options that may take a value stand before others, lest they take the next word for theirs.
     """
-    if name == "trace":
-        return ["--kernel-trace"], {}, {}
-    if name == "att":
+    if kind.name == "trace":
+        return _PassOptions(["--kernel-trace"])
+    if kind.name == "att":
         assert measurements.att is not None
+        options = _PassOptions(["--kernel-trace", "--att", *_att_options(measurements.att)])
         skipped_launches = 1 if measurements.skip_warmup is None else measurements.skip_warmup
-        filters = _filters(profiler, measurements, f"[{skipped_launches + 1}]", notes)
-        return ["--kernel-trace", "--att", *_att_options(measurements.att), *filters], {}, {}
-    if name == "pc-sampling":
+        _add_filters(options, profiler, measurements, f"[{skipped_launches + 1}]")
+        return options
+    if kind.name == "pc-sampling":
         assert measurements.sampling is not None
         return _sampling_options(profiler, measurements.sampling)
     # Counters are read of all launches: the report leaves out the warm-ups.
-    filters = _filters(profiler, measurements, None, notes)
     if profiler.has("--pmc"):
-        return ["--pmc", *counters, *filters], {}, {}
-    # SDK 0.4 (ROCm 6.2) reads counters only from a file; every version accepts its text form.
-    listing = folder / "counters.txt"
-    return ["-i", str(listing), *filters], {}, {listing: f"pmc: {' '.join(counters)}\n"}
+        options = _PassOptions(["--pmc", *kind.counters])
+    else:
+        # SDK 0.4 (ROCm 6.2) reads counters only from a file; every version accepts its text form.
+        listing = folder / "counters.txt"
+        text = f"pmc: {' '.join(kind.counters)}\n"
+        options = _PassOptions(["-i", str(listing)], files={listing: text})
+    _add_filters(options, profiler, measurements)
+    return options
 
 
-def _filters(
-    profiler: Profiler, measurements: Measurements, span: str | None, notes: list[str]
-) -> Iterator[str]:
-    """Yields options that choose kernels and launches; notes what the profiler cannot choose."""
+def _add_filters(
+    options: _PassOptions,
+    profiler: Profiler,
+    measurements: Measurements,
+    launches: str | None = None,
+) -> None:
+    """Adds options that choose kernels and launches; notes what the profiler cannot choose.
+
+    Args:
+        options: of the pass.
+        profiler: that runs it.
+        measurements: with the kernels to choose.
+        launches: the launches of each kernel to trace, as `[2]`; None for all.
+    """
     if measurements.kernel is not None:
         if profiler.has("--kernel-include-regex"):
             # One word with the option: the expression may begin with a dash.
-            yield f"--kernel-include-regex={measurements.kernel}"
+            options.arguments.append(f"--kernel-include-regex={measurements.kernel}")
         else:
-            notes.append(f"{profiler.describe()} cannot choose kernels: all are measured")
-    if span is not None:
+            options.notes.append(f"{profiler.describe()} cannot choose kernels: all are measured")
+    if launches is not None:
         if profiler.has("--kernel-iteration-range"):
-            yield from ("--kernel-iteration-range", span)
+            options.arguments += ["--kernel-iteration-range", launches]
         else:
-            notes.append(f"{profiler.describe()} cannot skip warm-ups: the first launch is traced")
+            options.notes.append(
+                f"{profiler.describe()} cannot skip warm-ups: the first launch is traced"
+            )
 
 
 def _att_options(att: Att) -> Iterator[str]:
@@ -227,7 +254,7 @@ def _att_options(att: Att) -> Iterator[str]:
             yield from (option, str(value))
 
 
-def _sampling_options(profiler: Profiler, sampling: versions.Sampling) -> _Options:
+def _sampling_options(profiler: Profiler, sampling: versions.Sampling) -> _PassOptions:
     # With the kernel trace, a sample's dispatch id leads to the kernel's name.
     arguments = ["--kernel-trace"]
     environment = {}
@@ -237,141 +264,4 @@ def _sampling_options(profiler: Profiler, sampling: versions.Sampling) -> _Optio
         environment["ROCPROFILER_PC_SAMPLING_BETA_ENABLED"] = "1"
     arguments += ["--pc-sampling-method", sampling.method, "--pc-sampling-unit", sampling.unit]
     arguments += ["--pc-sampling-interval", str(sampling.interval)]
-    return arguments, environment, {}
-
-
-# --------------------------------------------------------------------------- other profilers
-
-
-def _rocprof_v1(
-    profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
-) -> tuple[Pass, ...]:
-    """Passes of rocprof (v1): times, then one per pass of counters."""
-
-    def argv(folder: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        results = str(folder / "results.csv")
-        return (str(profiler.path), *arguments, "--timestamp", "on", "-o", results, *command)
-
-    return _trace_and_counters(
-        profiler=profiler,
-        measurements=measurements,
-        run=run,
-        argv=argv,
-        trace=(),
-        expects="results.csv",
-    )
-
-
-def _rocprofv2(
-    profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
-) -> tuple[Pass, ...]:
-    """Passes of rocprofv2: a kernel trace, then one per pass of counters."""
-
-    def argv(folder: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        return (str(profiler.path), *arguments, "-d", str(folder), "-o", "results", *command)
-
-    return _trace_and_counters(
-        profiler=profiler,
-        measurements=measurements,
-        run=run,
-        argv=argv,
-        trace=("--kernel-trace",),
-        expects=".csv",
-    )
-
-
-def _trace_and_counters(
-    profiler: Profiler,
-    measurements: Measurements,
-    run: Path,
-    argv: Callable[[Path, tuple[str, ...]], tuple[str, ...]],
-    trace: tuple[str, ...],
-    expects: str,
-) -> tuple[Pass, ...]:
-    """A trace and the passes of counters, each with a file that names its counters.
-
-    Args:
-        profiler: the profiler that was found.
-        measurements: what is to be measured.
-        run: the run's folder.
-        argv: makes the command line from a pass's folder and its arguments.
-        trace: the arguments that request a trace.
-        expects: how the names of the output files end.
-    """
-    _refuse_lines(profiler, measurements)
-    passes = []
-    for number, names in enumerate(((), *measurements.counters)):
-        name = f"counters-{number}" if names else "trace"
-        folder = run / PASSES / f"{number:02d}-{name}"
-        listing = folder / "counters.txt"
-        passes.append(
-            Pass(
-                name=name,
-                title=", ".join(names) or "kernel trace",
-                folder=folder,
-                argv=argv(folder, ("-i", str(listing)) if names else trace),
-                counters=tuple(names),
-                files={listing: f"pmc: {' '.join(names)}\n"} if names else {},
-                notes=_unfiltered(profiler, measurements),
-                expects=(expects,),
-            )
-        )
-    return tuple(passes)
-
-
-def _rocprof_compute(
-    profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
-) -> tuple[Pass, ...]:
-    """The one pass of rocprof-compute, which runs the program as often as it needs."""
-    _refuse_lines(profiler, measurements)
-    if measurements.counters:
-        raise KinspectError(
-            "rocprof-compute chooses its counters itself", "leave out --counters, or --tool"
-        )
-    folder = run / PASSES / "00-compute"
-    filters = ("-k", measurements.kernel) if measurements.kernel is not None else ()
-    output_option = "--output-directory"
-    if not versions.compute_has(output_option, profiler.version):
-        output_option = "--path"
-    format_option = "--format-rocprof-output"
-    tables = (format_option, "csv") if versions.compute_has(format_option, profiler.version) else ()
-    # Its rooflines are benchmarks of the GPU; kinspect takes the peaks from its machine tables.
-    argv = (
-        str(profiler.path),
-        "profile",
-        "-n",
-        "kinspect",
-        output_option,
-        str(folder),
-        *tables,
-        "--no-roof",
-        *filters,
-        "--",
-        *command,
-    )
-    title = "rocprof-compute (runs the program several times)"
-    return (Pass("compute", title, folder, argv, expects=(".csv", ".db")),)
-
-
-PLANNERS: Mapping[str, Planner] = {
-    "rocprofv3": plan,
-    "rocprofv2": _rocprofv2,
-    "rocprof": _rocprof_v1,
-    "rocprof-compute": _rocprof_compute,
-}
-"""Name of a profiler -> the function that makes its passes."""
-
-
-def _refuse_lines(profiler: Profiler, measurements: Measurements) -> None:
-    if measurements.att is not None or measurements.sampling is not None:
-        raise KinspectError(
-            f"{profiler.describe()} has neither --att nor --pc-sampling as kinspect reads them",
-            "use rocprofv3 of ROCm 7.0 or newer",
-            exit_code=OURS,
-        )
-
-
-def _unfiltered(profiler: Profiler, measurements: Measurements) -> tuple[str, ...]:
-    if measurements.kernel is None:
-        return ()
-    return (f"{profiler.tool} measures all kernels; the report shows those asked for",)
+    return _PassOptions(arguments, environment)

@@ -51,7 +51,7 @@ _PASSED_ON = (
 )
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 
-How = Literal["complete", "failed", "killed", "timeout"]
+Status = Literal["complete", "failed", "killed", "timeout"]
 
 
 class Ending(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Ending(Struct, frozen=True):
     """
 
     exit_code: int | None
-    status: How
+    status: Status
     seconds: float
     interrupted: bool
     log: str
@@ -101,43 +101,63 @@ def run(
         with suppress(OSError):
             os.lseek(0, input_position, os.SEEK_SET)
     own_group = not _reads_terminal()
-    pump = _Pump()
+    errors = _ErrorOutput()
     signals = _Signals(own_group)
     with signals.caught():
-        try:
-            process = subprocess.Popen(
-                argv,
-                env={**environment, MARK: mark},
-                stderr=pump.inlet,
-                preexec_fn=os.setpgrp if own_group else None,
-            )
-        except BaseException:
-            pump.close()
-            raise
+        process = _started(argv, {**environment, MARK: mark}, errors, own_group)
         signals.send_to(process)
-        pump.start()
+        errors.start()
         timed_out = False
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
             _end(process, mark, grace)
-        code = process.returncode
-    log = pump.finish()
-    interrupted = bool(signals.received & _ENDING)
-    status: How = "complete" if code == 0 else "killed" if code < 0 else "failed"
-    if interrupted:
-        status = "killed"
-    elif timed_out:
-        status = "timeout"
-    exit_code = 128 - code if code < 0 else code
+    log = errors.finish()
+    code, interrupted = process.returncode, bool(signals.received & _ENDING)
     return Ending(
-        exit_code=exit_code,
-        status=status,
+        exit_code=128 - code if code < 0 else code,
+        status=_status(code, interrupted, timed_out),
         seconds=time.monotonic() - began,
         interrupted=interrupted,
         log=log,
     )
+
+
+def input_position() -> int | None:
+    """Returns the position in standard input, if it is a file; None for a pipe, which has none."""
+    try:
+        return os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:
+        return None
+
+
+def _started(
+    argv: Sequence[str], environment: Mapping[str, str], errors: _ErrorOutput, own_group: bool
+) -> subprocess.Popen[bytes]:
+    """Starts a command line whose error output goes to `errors`.
+
+    Raises:
+        OSError: it cannot be started; `errors` is closed then.
+    """
+    try:
+        return subprocess.Popen(
+            argv,
+            env=environment,
+            stderr=errors.inlet,
+            preexec_fn=os.setpgrp if own_group else None,
+        )
+    except BaseException:
+        errors.close()
+        raise
+
+
+def _status(code: int, interrupted: bool, timed_out: bool) -> Status:
+    if interrupted:
+        return "killed"
+    if timed_out:
+        return "timeout"
+    return "complete" if code == 0 else "killed" if code < 0 else "failed"
 
 
 def marked(mark: str) -> Iterator[int]:
@@ -154,17 +174,17 @@ def marked(mark: str) -> Iterator[int]:
 
 def _end(process: subprocess.Popen[bytes], mark: str, grace: float) -> None:
     """Asks all processes of a pass to end, so that they write what they have; then kills them."""
-    _tell(mark, signal.SIGTERM)
+    _signal_all(mark, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(grace)
     until = time.monotonic() + _MOST_KILLING
-    while _tell(mark, signal.SIGKILL) and time.monotonic() < until:
+    while _signal_all(mark, signal.SIGKILL) and time.monotonic() < until:
         process.poll()  # one that is dead but not yet asked after is no more found
         time.sleep(_BETWEEN_KILLS)  # others may just have started new ones
     process.wait()
 
 
-def _tell(mark: str, number: signal.Signals) -> int:
+def _signal_all(mark: str, number: signal.Signals) -> int:
     count = 0
     for pid in marked(mark):
         with suppress(ProcessLookupError):
@@ -178,14 +198,6 @@ def _reads_terminal() -> bool:
         return os.isatty(0)
     except OSError:  # closed
         return False
-
-
-def input_position() -> int | None:
-    """Returns the position in standard input, if it is a file; None for a pipe, which has none."""
-    try:
-        return os.lseek(0, 0, os.SEEK_CUR)
-    except OSError:
-        return None
 
 
 class _Signals:
@@ -230,7 +242,7 @@ class _Signals:
                 os.kill(process.pid, number)
 
 
-class _Pump:
+class _ErrorOutput:
     """Passes error output on as it comes, and stores its head and tail."""
 
     def __init__(self) -> None:

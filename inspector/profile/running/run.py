@@ -14,10 +14,11 @@ from ... import machines
 from ...errors import KinspectError
 from ...machines.loader import base_arch
 from ...version import VERSION
-from . import find, launch, manifest, passes, versions
-from .commands import PLANNERS, Att, Measurements, Pass
+from . import counter_sets, installed, launch, manifest, passes, versions
+from .commands import Att, Measurements, PlannedPass
 from .manifest import Manifest, PassRecord
-from .returned import Complaint, complaints, dispatched, returned
+from .outcome import judge
+from .planners import PLANNERS
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """Exit statuses for a command that does not exist or cannot be run, as shells have them."""
@@ -28,7 +29,7 @@ TRITON = "triton"
 Say = Callable[[str], None]
 
 
-class Request(Struct, frozen=True):
+class ProfileRequest(Struct, frozen=True):
     """The options of `kinspect profile`.
 
     Args:
@@ -67,8 +68,8 @@ class Request(Struct, frozen=True):
 class Prepared(Struct, frozen=True):
     """A request with the profiler that runs it, and the measurements that this can make."""
 
-    request: Request
-    profiler: find.Profiler
+    request: ProfileRequest
+    profiler: installed.Profiler
     arch: str | None
     measurements: Measurements
     notes: tuple[str, ...] = ()
@@ -77,11 +78,11 @@ class Prepared(Struct, frozen=True):
 class ProfilePlan(Struct, frozen=True):
     """The passes that will be run, and the folder `run` that they write to."""
 
-    request: Request
-    profiler: find.Profiler
+    request: ProfileRequest
+    profiler: installed.Profiler
     arch: str | None
     run: Path
-    passes: tuple[Pass, ...]
+    passes: tuple[PlannedPass, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -100,7 +101,7 @@ def check_command(command: Sequence[str], environment: Mapping[str, str] | None 
     raise KinspectError(f"{name}: command not found", hint, exit_code=NOT_FOUND)
 
 
-def prepare(request: Request, *, dry: bool = False) -> Prepared:
+def prepare(request: ProfileRequest, *, dry: bool = False) -> Prepared:
     """Finds the profiler and plans its passes; neither runs the user's program nor writes files.
 
     Args:
@@ -110,18 +111,9 @@ def prepare(request: Request, *, dry: bool = False) -> Prepared:
     Raises:
         KinspectError: no profiler, no such counter, or a measurement that it cannot make.
     """
-    profiler = find.find(request.command, request.tool, request.rocprof)
+    profiler = installed.find_profiler(request.command, request.tool, request.rocprof)
     arch = _arch(request, profiler)
-    notes: list[str] = []
-    att = None
-    if request.att:
-        att = request.att_options
-        try:
-            att = replace(att, library=find.decoder(profiler, att.library))
-        except KinspectError as error:
-            if not dry:
-                raise
-            notes.append(str(error))
+    att, notes = _trace_options(request, profiler, dry) if request.att else (None, [])
     sampling = None
     if request.sampling:
         assert arch is not None
@@ -146,7 +138,25 @@ def prepare(request: Request, *, dry: bool = False) -> Prepared:
     return prepared
 
 
-def _counters_of_passes(request: Request, arch: str | None) -> tuple[tuple[str, ...], ...]:
+def _trace_options(
+    request: ProfileRequest, profiler: installed.Profiler, dry: bool
+) -> tuple[Att, list[str]]:
+    """Returns the options of a thread trace with the decoder's folder, and notes.
+
+    Raises:
+        KinspectError: there is no decoder, and the run is not `dry`.
+    """
+    options = request.att_options
+    try:
+        library = installed.find_decoder(profiler, options.library)
+    except KinspectError as error:
+        if not dry:
+            raise
+        return options, [str(error)]
+    return replace(options, library=library), []
+
+
+def _counters_of_passes(request: ProfileRequest, arch: str | None) -> tuple[tuple[str, ...], ...]:
     """Divides the requested counters into passes that the hardware can count.
 
     Raises:
@@ -155,8 +165,8 @@ def _counters_of_passes(request: Request, arch: str | None) -> tuple[tuple[str, 
     if not request.counters:
         return ()
     assert arch is not None
-    groups = passes.groups(passes.parse(request.counters), arch)
-    return passes.split(groups, passes.of_arch(arch), passes.clock(arch))
+    groups = counter_sets.groups(counter_sets.parse(request.counters), arch)
+    return passes.split(groups, passes.of_arch(arch), counter_sets.clock(arch))
 
 
 def lay_out(prepared: Prepared, run: Path) -> ProfilePlan:
@@ -178,7 +188,7 @@ def lay_out(prepared: Prepared, run: Path) -> ProfilePlan:
     )
 
 
-def _arch(request: Request, profiler: find.Profiler) -> str | None:
+def _arch(request: ProfileRequest, profiler: installed.Profiler) -> str | None:
     """Returns the GPU's arch, as requested or found; None if unknown and not needed.
 
     Raises:
@@ -189,7 +199,7 @@ def _arch(request: Request, profiler: find.Profiler) -> str | None:
         return base_arch(request.arch)
     is_needed = bool(request.counters) or request.sampling
     try:
-        arch = find.arch_here(profiler)
+        arch = installed.gpu_arch(profiler)
     except KinspectError:
         if is_needed:
             raise
@@ -203,7 +213,7 @@ def _arch(request: Request, profiler: find.Profiler) -> str | None:
     return arch
 
 
-def _environment(request: Request, run: Path) -> dict[str, str]:
+def _environment(request: ProfileRequest, run: Path) -> dict[str, str]:
     """Returns variables that make Triton compile into the run's folder, where the code stays."""
     if request.keep_cache or os.environ.get("TRITON_CACHE_DIR"):
         return {}
@@ -286,12 +296,17 @@ def exit_code(records: Iterable[PassRecord]) -> int:
         if record.exit_code and record.status in ("failed", "killed"):
             return record.exit_code
         if record.errors or record.status != "complete":
-            own_code = find.OURS
+            own_code = installed.OWN_FAILURE
     return own_code
 
 
 def _run_pass(
-    plan: ProfilePlan, item: Pass, former: PassRecord, *, first: bool, input_position: int | None
+    plan: ProfilePlan,
+    item: PlannedPass,
+    former: PassRecord,
+    *,
+    first: bool,
+    input_position: int | None,
 ) -> tuple[PassRecord, str | None]:
     """Runs a pass; also returns why the later passes must not run, None if they may."""
     item.folder.mkdir(parents=True, exist_ok=True)
@@ -307,93 +322,14 @@ def _run_pass(
         return replace(
             former, status="failed", errors=(error_and_hint,)
         ), "the profiler cannot be run"
-    messages = complaints(ending.log)
     files = tuple(
         str(path.relative_to(plan.run)) for path in sorted(item.folder.rglob("*")) if path.is_file()
     )
-    outcome = replace(
+    record = replace(
         former,
         status=ending.status,
         exit_code=ending.exit_code,
         seconds=round(ending.seconds, 3),
         files=files,
     )
-    outcome, stop = _with_problems(outcome, item, ending, messages, first=first)
-    if ending.status == "timeout":
-        text = f"took longer than {timeout:g} s and was ended"
-        outcome = _with_error(outcome, text, "what it had written is kept; raise --timeout for all")
-    return outcome, stop
-
-
-def _with_problems(
-    outcome: PassRecord,
-    item: Pass,
-    ending: launch.Ending,
-    messages: Sequence[Complaint],
-    *,
-    first: bool,
-) -> tuple[PassRecord, str | None]:
-    """Adds errors and notes to the record of a pass that has ended.
-
-    Args:
-        outcome: its record so far.
-        item: the pass.
-        ending: how its process ended.
-        messages: the problems that the profiler reported.
-        first: whether it is the first pass; if that fails, the others would too.
-
-    Returns:
-        The record, and why the later passes must not run; None if they may.
-    """
-    fatal = next((complaint for complaint in messages if complaint.fatal), None)
-    for complaint in messages:
-        if not complaint.fatal:
-            outcome = replace(
-                outcome, notes=(*outcome.notes, f"{complaint.message}; {complaint.hint}")
-            )
-    if ending.interrupted:
-        return _with_error(outcome, "interrupted", "what it had written is kept"), "interrupted"
-    if ending.status in ("failed", "killed"):
-        if fatal is not None:
-            outcome = _with_error(outcome, fatal.message, fatal.hint)
-            if fatal.profilers:
-                # Not the program's failure: its exit code says nothing of the program.
-                outcome = replace(outcome, status="failed", exit_code=None)
-        else:
-            description = f"ended with status {ending.exit_code}"
-            outcome = _with_error(outcome, description, "its own output says why")
-        return outcome, "the first pass failed" if first else None
-    if ending.status == "timeout":
-        return outcome, None
-    missing = returned(item.folder, item.counters)
-    outcome = replace(outcome, missing=missing)
-    if missing:
-        outcome = _with_error(
-            outcome,
-            f"the profiler returned nothing for {', '.join(missing)}",
-            "this GPU may not have them: `rocprofv3 -L` lists what it has",
-        )
-    rows = item.name in ("att", "pc-sampling", "compute") or dispatched(item.folder)
-    if not rows or not any(name.endswith(item.expects) for name in outcome.files):
-        reason = fatal.message if fatal is not None else _LIKELY[item.name.partition("-")[0]]
-        hint = fatal.hint if fatal is not None else _HINT
-        return _with_error(outcome, f"0 dispatches recorded: {reason}", hint), (
-            "nothing to measure" if first else None
-        )
-    return outcome, None
-
-
-_HINT = "check with `AMD_LOG_LEVEL=3` that it launches kernels on an AMD GPU"
-_LIKELY: Mapping[str, str] = {  # kind of a pass -> the likely reason that it recorded nothing
-    "trace": "the program launched no GPU kernel, or ran it in a process that does not inherit its"
-    " environment or ends by os._exit or a kill, or HIP_VISIBLE_DEVICES hides the GPU",
-    "counters": "no kernel matches --kernel",
-    "att": "no kernel matches --kernel, or none was launched more often than --skip-warmup (1 by"
-    " default), or no wave ran on the traced CU (--att-target-cu, --att-shader-engine-mask)",
-    "pc": "the kernels were too short for the interval (--pc-interval)",
-    "compute": "the program launched no GPU kernel",
-}
-
-
-def _with_error(record: PassRecord, message: str, hint: str) -> PassRecord:
-    return replace(record, errors=(*record.errors, (message, hint)))
+    return judge(record, item, ending, first=first, timeout=timeout)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
+from ...documents import own_yaml
 from ...errors import KinspectError
 
 Version = tuple[int, ...]
+
+_FILE = Path(__file__).with_name("versions.yaml")
 
 
 class Sampling(Struct, frozen=True):
@@ -28,9 +30,7 @@ class Sampling(Struct, frozen=True):
 
 @cache
 def _tables() -> Mapping[str, Any]:
-    loaded: Mapping[str, Any] = yaml.safe_load(
-        files(__package__).joinpath("versions.yaml").read_text(encoding="utf-8")
-    )
+    loaded: Mapping[str, Any] = own_yaml(_FILE)
     return loaded
 
 

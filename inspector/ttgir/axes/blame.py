@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from ...model import TtgirOp
 from ..lowered import pointee_bytes
 from ..opforms import FUNCTIONS
+from .analysis import Axes, loaded_tile
 from .cause import Blame, Kind
-from .facts import Facts
-from .flow import Axes, loaded_tile
-from .reshaping import SPREADS, dimension_before
+from .facts import AxisFacts
+from .graph import SPREADS, dimension_before
 
 _MOST_STEPS = 200
 _LONGEST_SHIFT = 31
@@ -32,7 +32,7 @@ _AFTER_MULTIPLES = frozenset(("sgt", "ugt", "sle", "ule"))
 
 def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:
     """The cause that fewer than `need` neighbours along a dimension are adjacent in memory."""
-    blame = _Walk(axes).contiguity(value, dim, need)
+    blame = _BlameWalk(axes).contiguity(value, dim, need)
     if blame.kind not in ("constant", "value"):
         return blame
     load = loaded_tile(axes, blame.value)
@@ -41,12 +41,12 @@ def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:
 
 def not_divisible(axes: Axes, value: str, dim: int, need: int) -> Blame:
     """The cause that the first of the neighbours is not known to be a multiple of `need`."""
-    return _Walk(axes).divisibility(value, dim, need)
+    return _BlameWalk(axes).divisibility(value, dim, need)
 
 
 def not_constant(axes: Axes, value: str, dim: int, need: int) -> Blame:
     """The cause that fewer than `need` neighbours along a dimension are known to be equal."""
-    return _Walk(axes).constancy(value, dim, need)
+    return _BlameWalk(axes).constancy(value, dim, need)
 
 
 def is_argument(axes: Axes, value: str) -> bool:
@@ -55,7 +55,7 @@ def is_argument(axes: Axes, value: str) -> bool:
     return argument is not None and argument.owner.name in FUNCTIONS
 
 
-class _Walk:
+class _BlameWalk:
     """A walk back that begins at `contiguity`, `divisibility` or `constancy`; the rules
     are below.
     """
@@ -66,7 +66,7 @@ class _Walk:
         self.axes = axes
         self.visited: set[str] = set()
 
-    def _facts(self, name: str, dim: int) -> Facts:
+    def _facts(self, name: str, dim: int) -> AxisFacts:
         return self.axes.of(name, dim + 1)
 
     def _end(self, name: str) -> Blame:
@@ -98,8 +98,6 @@ class _Walk:
         sources = argument.sources if argument is not None else graph.merged.get(name, ())
         lacking = [s for s in sources if s not in self.visited and lacks(s)]
         return min(lacking, key=lambda s: self.axes.of(s).constant is not None, default=None)
-
-    # ------------------------------------------------------------------ contiguity
 
     def contiguity(self, name: str, dim: int, need: int) -> Blame:
         """The cause of a value's lack of contiguity."""
@@ -248,8 +246,6 @@ class _Walk:
                 return self.of_operand(op, name, dim, need)
         return self._end(op.results[0])
 
-    # ------------------------------------------------------------------ divisibility
-
     def divisibility(self, name: str, dim: int, need: int) -> Blame:
         """The cause of a value's lack of divisibility."""
 
@@ -310,8 +306,6 @@ class _Walk:
         other_divisibility = min(divisibilities[b if worst == a else a], need)
         return self.divisibility(worst, dim, max(1, need // max(1, other_divisibility)))
 
-    # ------------------------------------------------------------------ constancy
-
     def constancy(self, name: str, dim: int, need: int) -> Blame:
         """The cause of a value's lack of constancy."""
         source = self._source(name, lambda s: self._facts(s, dim).constancy[dim] < need)
@@ -355,34 +349,34 @@ _KINDS: Mapping[str, Kind] = {
     "get_program_id": "program",
     "make_range": "range",
 }
-_Rule = Callable[[_Walk, TtgirOp, int, int], Blame]
+_Rule = Callable[[_BlameWalk, TtgirOp, int, int], Blame]
 
 _CONTIGUITY: Mapping[str, _Rule] = {
-    "arith.addi": _Walk.sum_contiguity,
-    "arith.andi": _Walk.cleared,
-    "arith.divsi": _Walk.wrapped,
-    "arith.divui": _Walk.wrapped,
-    "arith.maxsi": _Walk.choice,
-    "arith.minsi": _Walk.choice,
-    "arith.muli": _Walk.product_contiguity,
-    "arith.remsi": _Walk.wrapped,
-    "arith.remui": _Walk.wrapped,
-    "arith.select": _Walk.choice,
-    "arith.shli": _Walk.shifted,
-    "arith.shrsi": _Walk.shifted,
-    "arith.shrui": _Walk.shifted,
-    "arith.subi": _Walk.sum_contiguity,
-    "tt.addptr": _Walk.sum_contiguity,
+    "arith.addi": _BlameWalk.sum_contiguity,
+    "arith.andi": _BlameWalk.cleared,
+    "arith.divsi": _BlameWalk.wrapped,
+    "arith.divui": _BlameWalk.wrapped,
+    "arith.maxsi": _BlameWalk.choice,
+    "arith.minsi": _BlameWalk.choice,
+    "arith.muli": _BlameWalk.product_contiguity,
+    "arith.remsi": _BlameWalk.wrapped,
+    "arith.remui": _BlameWalk.wrapped,
+    "arith.select": _BlameWalk.choice,
+    "arith.shli": _BlameWalk.shifted,
+    "arith.shrsi": _BlameWalk.shifted,
+    "arith.shrui": _BlameWalk.shifted,
+    "arith.subi": _BlameWalk.sum_contiguity,
+    "tt.addptr": _BlameWalk.sum_contiguity,
 }
 _DIVISIBILITY: Mapping[str, _Rule] = {
-    "arith.addi": _Walk.sum_divisibility,
-    "arith.muli": _Walk.product_divisibility,
-    "arith.subi": _Walk.sum_divisibility,
-    "tt.addptr": _Walk.sum_divisibility,
+    "arith.addi": _BlameWalk.sum_divisibility,
+    "arith.muli": _BlameWalk.product_divisibility,
+    "arith.subi": _BlameWalk.sum_divisibility,
+    "tt.addptr": _BlameWalk.sum_divisibility,
 }
 _CONSTANCY: Mapping[str, _Rule] = {
-    "arith.andi": _Walk.bits_constancy,
-    "arith.cmpi": _Walk.comparison,
-    "arith.ori": _Walk.bits_constancy,
-    "arith.select": _Walk.bits_constancy,
+    "arith.andi": _BlameWalk.bits_constancy,
+    "arith.cmpi": _BlameWalk.comparison,
+    "arith.ori": _BlameWalk.bits_constancy,
+    "arith.select": _BlameWalk.bits_constancy,
 }

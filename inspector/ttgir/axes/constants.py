@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ...model import TtgirOp
-from .facts import Facts
+from .facts import AxisFacts
 
 _Fold = Callable[[int, int], "int | None"]
 
@@ -50,7 +50,7 @@ _LIMIT = 1 << 31
 """Larger results are not folded: whether they wrap depends on the width of the type."""
 
 
-def fold(op: TtgirOp, operands: Sequence[Facts]) -> int | None:
+def fold(op: TtgirOp, operands: Sequence[AxisFacts]) -> int | None:
     """The integer that an operation always yields; None where it is not known.
 
     Unsigned division, which would need the width of negative operands, is not folded; nor are

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from ...model import TtgirOp
 from ..queries import DOTS, LOADS
-from .flow import Graph
+from .graph import ValueGraph, makers
 
 _MOST_STEPS = 2000
 
 
-def rests_on_dot(graph: Graph, value: str) -> bool:
+def rests_on_dot(graph: ValueGraph, value: str) -> bool:
     """Whether a tile in registers is computed from a dot's result without passing memory."""
-    return any(op.name in DOTS for op in _makers(graph, [value]))
+    return any(op.name in DOTS for op in makers(graph, [value], _is_computation, _MOST_STEPS))
 
 
-def rests_on_load(graph: Graph, value: str) -> bool:
+def rests_on_load(graph: ValueGraph, value: str) -> bool:
     """Whether a tile in registers is computed from one loaded from global memory."""
-    return any(op.name in LOADS for op in _makers(graph, [value]))
+    return any(op.name in LOADS for op in makers(graph, [value], _is_computation, _MOST_STEPS))
 
 
-def written_to(graph: Graph, buffer: str) -> list[str]:
+def written_to(graph: ValueGraph, buffer: str) -> list[str]:
     """The tiles in registers that are written to a buffer, or to one that it is a view of."""
     allocated = {op.results[0] for op in _allocations(graph, buffer)}
     tiles = [
@@ -37,7 +37,7 @@ def written_to(graph: Graph, buffer: str) -> list[str]:
     return tiles
 
 
-def reads_of(graph: Graph, buffer: str) -> list[TtgirOp]:
+def reads_of(graph: ValueGraph, buffer: str) -> list[TtgirOp]:
     """The operations that read a buffer, or a part of it, into registers."""
     allocated = {op.results[0] for op in _allocations(graph, buffer)}
     return [
@@ -49,9 +49,9 @@ def reads_of(graph: Graph, buffer: str) -> list[TtgirOp]:
     ]
 
 
-def _allocations(graph: Graph, buffer: str) -> Iterator[TtgirOp]:
+def _allocations(graph: ValueGraph, buffer: str) -> Iterator[TtgirOp]:
     """Yields the allocations of a buffer, through views and loops."""
-    for op in _makers(graph, [buffer], follow=_is_view):
+    for op in makers(graph, [buffer], _is_view, _MOST_STEPS):
         if _short(op) == "local_alloc":
             yield op
 
@@ -67,21 +67,3 @@ def _short(op: TtgirOp) -> str:
 def _is_computation(op: TtgirOp) -> bool:
     """Whether an operation computes a tile of registers from tiles of registers."""
     return op.name not in LOADS and op.name not in DOTS and _short(op) != "local_load"
-
-
-def _makers(
-    graph: Graph, values: Sequence[str], follow: Callable[[TtgirOp], bool] = _is_computation
-) -> Iterator[TtgirOp]:
-    """Yields the operations that compute values, going back through those that `follow` accepts."""
-    work, visited = list(values), set(values)
-    while work and len(visited) <= _MOST_STEPS:
-        name = work.pop()
-        op = graph.producers.get(name)
-        if op is not None and name not in graph.merged:
-            yield op
-            sources = op.operands if follow(op) else ()
-        else:
-            sources = tuple(graph.sources(name))
-        unvisited = [source for source in sources if source not in visited]
-        visited.update(unvisited)
-        work += unvisited

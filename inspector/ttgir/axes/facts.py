@@ -21,7 +21,7 @@ UNBOUNDED = 1 << 62
 """The divisibility of 0."""
 
 
-class Facts(Struct, frozen=True):
+class AxisFacts(Struct, frozen=True):
     """The facts of one value.
 
     Attributes:
@@ -47,16 +47,16 @@ def product(a: int, b: int) -> int:
     return min(a * b, UNBOUNDED)
 
 
-def nothing(rank: int) -> Facts:
+def nothing(rank: int) -> AxisFacts:
     """The facts of an unknown value."""
     all_ones = (1,) * max(1, rank)
-    return Facts(all_ones, all_ones, all_ones)
+    return AxisFacts(all_ones, all_ones, all_ones)
 
 
-def of_constant(value: int, shape: Sequence[int]) -> Facts:
+def of_constant(value: int, shape: Sequence[int]) -> AxisFacts:
     """The facts of a number, or of a tensor full of it."""
     rank = max(1, len(shape))
-    return Facts(
+    return AxisFacts(
         (1,) * rank, (power_of_two_in(value),) * rank, tuple(shape) if shape else (1,), value
     )
 
@@ -66,7 +66,7 @@ def settled(
     divisibility: Sequence[int],
     constancy: Sequence[int],
     constant: int | None = None,
-) -> Facts:
+) -> AxisFacts:
     """Facts in which a divisor of every element, known from one dimension, counts in all.
 
     Where groups are single elements, the divisibility is that of every element.
@@ -75,7 +75,7 @@ def settled(
         every = everywhere(contiguity, divisibility)
         if every > 1:
             divisibility = [max(d, every) for d in divisibility]
-    return Facts(tuple(contiguity), tuple(divisibility), tuple(constancy), constant)
+    return AxisFacts(tuple(contiguity), tuple(divisibility), tuple(constancy), constant)
 
 
 def everywhere(contiguity: Sequence[int], divisibility: Sequence[int]) -> int:
@@ -83,7 +83,7 @@ def everywhere(contiguity: Sequence[int], divisibility: Sequence[int]) -> int:
     return max((d for c, d in zip(contiguity, divisibility, strict=True) if c == 1), default=1)
 
 
-def meet(a: Facts, b: Facts) -> Facts:
+def meet(a: AxisFacts, b: AxisFacts) -> AxisFacts:
     """The facts of a value that is one of two."""
     if a is b:
         return a
@@ -98,7 +98,7 @@ def meet(a: Facts, b: Facts) -> Facts:
     )
 
 
-def shared_divisibility(a: Facts, b: Facts, d: int) -> int:
+def shared_divisibility(a: AxisFacts, b: AxisFacts, d: int) -> int:
     """A divisor of the first elements of both values' groups along one dimension.
 
     Where the groups differ in length, the shorter ones begin inside the longer ones.

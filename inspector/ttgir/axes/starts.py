@@ -7,10 +7,10 @@ the run would have: it depends on the parts that are the same for all neighbours
 from __future__ import annotations
 
 from ..lowered import pointee_bytes
+from .analysis import Axes
 from .blame import not_divisible
 from .cause import Blame
-from .flow import Axes
-from .reshaping import dimension_before
+from .graph import dimension_before
 
 _DEEPEST = 32
 _SUMS = frozenset(("arith.addi", "arith.subi", "tt.addptr"))

@@ -1,28 +1,13 @@
-"""The width of accesses of operations that move tiles, and the limits that each fact sets.
-
-Widths follow the rules by which Triton lowers such operations. For global memory: the elements that
-a thread holds side by side along its layout's fastest dimension, that are adjacent in memory, that
-the alignment allows and that share a mask bit, up to 128 bits. For LDS: the elements of a thread
-that lie side by side in the buffer.
-"""
+"""Operations that move tiles between memory, LDS and registers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 
 from msgspec import Struct
 
-from ...model import Layout, TtgirOp, TtgirType
-from ..layouts import to_linear
-from ..linear import LinearLayout, echelon_basis, in_echelon
-from ..lowered import element_bits, pointee
-from ..matrix import order_of
-from ..shared import shared_offset
-from .facts import Facts
-from .flow import Axes
-
-WIDEST_BITS = 128
+from ...model import TtgirOp, TtgirType
+from ..lowered import pointee
 
 
 class Tile(Struct, frozen=True):
@@ -53,57 +38,6 @@ class Tile(Struct, frozen=True):
     def addresses(self) -> str | None:
         """The tensor of the tile's addresses or offsets."""
         return self.offsets or self.pointer
-
-
-class Limits(Struct, frozen=True):
-    """The limits of the facts, in elements, along the dimension in which accesses are widened.
-
-    Attributes:
-        dim: that dimension; the fastest of the layout, or of the LDS buffer.
-        per_thread: neighbours that a thread holds.
-        thread_elements: elements that a thread holds in total.
-        bits: bits of an element.
-        lanes: lanes of the workgroup.
-        share: neighbours of each lane, were the tile's different addresses spread evenly over all.
-        shared: neighbours that are known to have the same address.
-        distinct: different addresses along the dimension, at most.
-        across: the dimension along which neighbouring lanes lie.
-        contiguity: neighbours in memory.
-        divisibility: bytes that divide the first address.
-        mask: neighbours that share a mask bit; None without a mask.
-        elements: elements per access.
-    """
-
-    dim: int
-    per_thread: int
-    thread_elements: int
-    bits: int
-    lanes: int = 1
-    share: int = WIDEST_BITS
-    shared: int = 1
-    distinct: int | None = None
-    across: int | None = None
-    contiguity: int | None = None
-    divisibility: int | None = None
-    mask: int | None = None
-    elements: int = 1
-
-    @property
-    def width(self) -> int:
-        """Bits per access."""
-        return self.elements * self.bits
-
-    @property
-    def widest(self) -> int:
-        """Elements that one access could move in any layout of the tile."""
-        return max(self.elements, min(WIDEST_BITS // self.bits, self.share))
-
-    @property
-    def aligned(self) -> int | None:
-        """Elements that the alignment allows."""
-        if self.divisibility is None:
-            return None
-        return max(1, self.divisibility // max(1, self.bits // 8))
 
 
 class _Form(Struct, frozen=True):
@@ -180,150 +114,6 @@ def _lds_tile(op: TtgirOp, short: str) -> Tile | None:
     if not tiles or not buffers or tiles[0].kind != "tensor" or buffers[0].layout is None:
         return None
     return Tile(op, cls, tiles[0], tiles[0].element, buffer=buffers[0])
-
-
-# --------------------------------------------------------------------------- limits
-
-
-class Layouts:
-    """Linear layouts of the tiles of one file, each computed once."""
-
-    __slots__ = ("_cache",)
-
-    def __init__(self) -> None:
-        self._cache: dict[tuple[str, tuple[int, ...]], LinearLayout | None] = {}
-
-    def of(self, layout: Layout | None, shape: tuple[int, ...]) -> LinearLayout | None:
-        """The linear layout of a tensor; None where it has none."""
-        if layout is None:
-            return None
-        key = (layout.text, shape)
-        if key not in self._cache:
-            self._cache[key] = to_linear(layout, shape)
-        return self._cache[key]
-
-
-def limits_of(tile: Tile, axes: Axes | None, layouts: Layouts) -> Limits | None:
-    """The limits on the width of a tile's accesses; None where the layout is not known.
-
-    Args:
-        tile: the operation.
-        axes: the facts of its addresses and mask; an access of LDS needs none.
-        layouts: the layouts of the file's tiles.
-    """
-    linear = layouts.of(tile.tensor_type.layout, tile.tensor_type.shape)
-    bits = element_bits(tile.element)
-    if linear is None or bits is None:
-        return None
-    bits = max(8, bits)
-    if tile.buffer is not None:
-        return _lds_limits(tile, tile.buffer, linear, bits)
-    if axes is None:
-        return None
-    return _global_limits(tile, axes, linear, bits)
-
-
-def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> Limits:
-    """The limits on accesses of global memory."""
-    rank = len(tile.tensor_type.shape)
-    across = _first_step(linear.lane)
-    dim = fastest(linear)
-    if own_run(linear, dim) == 1 and across is not None:
-        dim = across  # no neighbours in a lane: those in the next lane matter
-    facts = axes.of(tile.addresses or "", rank)
-    size = bits // 8
-    divisibility = facts.divisibility[dim]
-    if tile.offsets is not None:  # offsets count elements
-        base = axes.of(tile.pointer or "").divisibility[0]
-        divisibility = min(divisibility * size, base)
-    mask = None if tile.mask is None else axes.of(tile.mask, rank).constancy[dim]
-    run = own_run(linear, dim)
-    contiguity = facts.contiguity[dim]
-    elements = min(WIDEST_BITS // bits, run, contiguity, max(1, divisibility // size))
-    hint = tile.op.attributes.get("contiguity")
-    if isinstance(hint, int):  # from before the compiler changed the addresses' form
-        elements = max(elements, hint)
-        contiguity = max(contiguity, hint)
-        divisibility = max(divisibility, hint * size)
-    if mask is not None:
-        elements = min(elements, mask)
-    lanes = 1 << (len(linear.lane) + len(linear.warp))
-    distinct = distinct_addresses(facts, linear.shape)
-    return Limits(
-        dim=dim,
-        per_thread=run,
-        thread_elements=linear.distinct_elements_per_thread,
-        bits=bits,
-        lanes=lanes,
-        share=max(1, min(prod(distinct) // lanes, distinct[dim])),
-        shared=min(facts.constancy[dim], linear.shape[dim]),
-        distinct=distinct[dim],
-        across=across,
-        contiguity=contiguity,
-        divisibility=divisibility,
-        mask=mask,
-        elements=max(1, elements),
-    )
-
-
-def distinct_addresses(facts: Facts, shape: Sequence[int]) -> tuple[int, ...]:
-    """The most different addresses along each dimension of a tile."""
-    return tuple(
-        max(1, size // max(1, constancy))
-        for size, constancy in zip(shape, facts.constancy, strict=False)
-    )
-
-
-def fastest(linear: LinearLayout) -> int:
-    """The dimension that a thread's registers step along first; the last if they step
-    along none.
-    """
-    first_dim = _first_step(linear.register)
-    return len(linear.shape) - 1 if first_dim is None else first_dim
-
-
-def _first_step(bases: Sequence[Sequence[int]]) -> int | None:
-    """The dimension of the first basis vector that is not zero."""
-    return next((dim for basis in bases for dim, step in enumerate(basis) if step), None)
-
-
-def own_run(linear: LinearLayout, dim: int) -> int:
-    """Neighbours along a dimension in the first registers of each thread."""
-    run = 1
-    for basis in linear.register:
-        if any(step != (run if d == dim else 0) for d, step in enumerate(basis)):
-            break
-        run *= 2
-    return run
-
-
-def _lds_limits(tile: Tile, buffer: TtgirType, linear: LinearLayout, bits: int) -> Limits | None:
-    """The largest aligned run of buffer offsets that a thread holds.
-
-    Offsets of an unpadded buffer are linear in the coordinates over GF(2), so a thread holds a run
-    of 2^n if its register steps span the offsets 1, 2, ... 2^(n-1). Padding lies between runs.
-    A swizzle exchanges groups of `vec` differently in each row, so no access spans two groups.
-    """
-    steps = [_offset(buffer, basis) for basis in linear.register if any(basis)]
-    if any(step is None for step in steps):
-        return None
-    span = echelon_basis([step for step in steps if step is not None])
-    params = buffer.layout.params if buffer.layout is not None else {}
-    vec, phases = params.get("vec"), params.get("maxPhase")
-    max_elements = WIDEST_BITS // bits
-    if isinstance(vec, int) and isinstance(phases, int) and phases > 1:
-        max_elements = min(max_elements, vec)
-    run = 1
-    while run < max_elements and in_echelon(run, span):
-        run *= 2
-    dim = (
-        order_of(buffer.layout, len(tile.tensor_type.shape))[0] if buffer.layout is not None else 0
-    )
-    return Limits(dim, run, linear.distinct_elements_per_thread, bits, elements=run)
-
-
-def _offset(buffer: TtgirType, coordinates: Sequence[int]) -> int | None:
-    return shared_offset(buffer.layout, buffer.shape, coordinates)
 
 
 def needed_values(tiles: Sequence[Tile]) -> list[str]:

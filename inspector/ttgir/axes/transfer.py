@@ -14,7 +14,7 @@ from ..lowered import pointee_bytes
 from .constants import fold
 from .facts import (
     UNBOUNDED,
-    Facts,
+    AxisFacts,
     everywhere,
     meet,
     nothing,
@@ -25,12 +25,12 @@ from .facts import (
     shared_divisibility,
 )
 
-_Rule = Callable[[TtgirOp, Sequence[Facts]], "Facts | None"]
+_Rule = Callable[[TtgirOp, Sequence[AxisFacts]], "AxisFacts | None"]
 
 HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 
 
-def facts_after(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def facts_after(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     """The facts of an operation's first result.
 
     Args:
@@ -55,7 +55,7 @@ def facts_after(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return facts
 
 
-def _hinted(op: TtgirOp, facts: Facts) -> Facts:
+def _hinted(op: TtgirOp, facts: AxisFacts) -> AxisFacts:
     rank = len(facts.contiguity)
     derived = (facts.contiguity, facts.divisibility, facts.constancy)
     contiguity, divisibility, constancy = (
@@ -73,7 +73,7 @@ def _hint(hint: object, derived: tuple[int, ...], rank: int) -> tuple[int, ...]:
     return derived
 
 
-def _constancy(a: Facts, b: Facts) -> list[int]:
+def _constancy(a: AxisFacts, b: AxisFacts) -> list[int]:
     return [gcd(x, y) for x, y in zip(a.constancy, b.constancy, strict=True)]
 
 
@@ -81,7 +81,7 @@ def _is_sub(op: TtgirOp) -> bool:
     return op.name == "arith.subi"
 
 
-def _add(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _add(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     """Sums and differences, pointers plus offsets included."""
     a, b = operands[0], operands[1]
     scale = pointee_bytes(op.operand_types[0]) if op.name == "tt.addptr" else 1
@@ -104,7 +104,7 @@ def _add(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return settled(contiguity, divisibility, _constancy(a, b))
 
 
-def _mul(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _mul(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     a, b = operands[0], operands[1]
     if b.constant == 1:
         return _same_numbers(a, b)
@@ -116,11 +116,11 @@ def _mul(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
 
 
-def _same_numbers(a: Facts, neutral: Facts) -> Facts:
+def _same_numbers(a: AxisFacts, neutral: AxisFacts) -> AxisFacts:
     return settled(a.contiguity, a.divisibility, _constancy(a, neutral))
 
 
-def _element_divisor(a: Facts, d: int) -> int:
+def _element_divisor(a: AxisFacts, d: int) -> int:
     """A divisor of every element, as far as one dimension tells."""
     return a.divisibility[d] if a.contiguity[d] == 1 else 1
 
@@ -129,14 +129,14 @@ def _shape(op: TtgirOp) -> tuple[int, ...]:
     return op.result_types[0].shape
 
 
-def _steps(a: Facts, b: Facts, shape: Sequence[int], d: int) -> int | None:
+def _steps(a: AxisFacts, b: AxisFacts, shape: Sequence[int], d: int) -> int | None:
     """The elements between two multiples of a divisor in a range; None if unknown."""
     if not shape or a.contiguity[d] != shape[d] or b.constancy[d] != shape[d]:
         return None
     return gcd(a.contiguity[d], a.divisibility[d], b.divisibility[d])
 
 
-def _div(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _div(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     a, b = operands[0], operands[1]
     shape = _shape(op)
     constancy = _constancy(a, b)
@@ -156,7 +156,7 @@ def _quotient(divisibility: int, divisor: int | None) -> int:
     )
 
 
-def _rem(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _rem(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     a, b = operands[0], operands[1]
     shape = _shape(op)
     contiguity, divisibility = [], []
@@ -170,12 +170,12 @@ def _rem(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return settled(contiguity, divisibility, _constancy(a, b))
 
 
-def _bits(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _bits(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     all_ones = (1,) * len(operands[0].contiguity)
-    return Facts(all_ones, all_ones, tuple(_constancy(operands[0], operands[1])))
+    return AxisFacts(all_ones, all_ones, tuple(_constancy(operands[0], operands[1])))
 
 
-def _shift_left(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _shift_left(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     a, b = operands[0], operands[1]
     if b.constant == 0:
         return _same_numbers(a, b)
@@ -184,7 +184,7 @@ def _shift_left(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
 
 
-def _shift_right(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _shift_right(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     a, b = operands[0], operands[1]
     if b.constant == 0:
         return _same_numbers(a, b)
@@ -193,7 +193,7 @@ def _shift_right(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
 
 
-def _meet_operands(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _meet_operands(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     return meet(operands[0], operands[1])
 
 
@@ -201,7 +201,7 @@ _ABOVE = frozenset(("sgt", "ugt", "sle", "ule"))
 _BELOW = frozenset(("slt", "ult", "sge", "uge"))
 
 
-def _compare(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+def _compare(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
     """Comparisons, whose results are constant in groups."""
     a, b = operands[0], operands[1]
     shape = _shape(op)
@@ -219,10 +219,10 @@ def _compare(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
             continue
         constancy[d] = max(constancy[d], run)
     all_ones = (1,) * len(shape)
-    return Facts(all_ones, all_ones, tuple(constancy))
+    return AxisFacts(all_ones, all_ones, tuple(constancy))
 
 
-def _select(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _select(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     """A select between two values."""
     condition, a, b = operands[0], operands[1], operands[2]
     if condition.constant is not None:
@@ -240,25 +240,25 @@ def _select(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return settled(contiguity, divisibility, constancy)
 
 
-def _first_operand(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _first_operand(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     return operands[0]
 
 
-def _range(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+def _range(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
     start, end = op.attributes.get("start"), op.attributes.get("end")
     if not isinstance(start, int) or not isinstance(end, int):
         return None
-    return Facts((end - start,), (power_of_two_in(start),), (1,))
+    return AxisFacts((end - start,), (power_of_two_in(start),), (1,))
 
 
-def _splat(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _splat(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     shape = _shape(op)
     source = operands[0]
     rank = len(shape)
-    return Facts((1,) * rank, (source.divisibility[0],) * rank, shape, source.constant)
+    return AxisFacts((1,) * rank, (source.divisibility[0],) * rank, shape, source.constant)
 
 
-def _expand(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+def _expand(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
     """A tensor with a new dimension of extent 1."""
     axis, source = op.attributes.get("axis"), operands[0]
     if not isinstance(axis, int) or not 0 <= axis <= len(source.contiguity):
@@ -278,7 +278,7 @@ def _expand(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
     )
 
 
-def _broadcast(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+def _broadcast(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
     source, old, new = operands[0], op.operand_types[0].shape, _shape(op)
     if len(old) != len(new) or len(source.contiguity) != len(new):
         return None
@@ -291,11 +291,11 @@ def _broadcast(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
     )
 
 
-def _transpose(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+def _transpose(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
     order, a = op.attributes.get("order"), operands[0]
     if not isinstance(order, tuple) or sorted(order) != list(range(len(a.contiguity))):
         return None
-    return Facts(
+    return AxisFacts(
         tuple(a.contiguity[d] for d in order),
         tuple(a.divisibility[d] for d in order),
         tuple(a.constancy[d] for d in order),
@@ -303,7 +303,7 @@ def _transpose(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
     )
 
 
-def _reshape(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+def _reshape(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
     """A reshape that keeps the order of the elements."""
     a, old, new = operands[0], op.operand_types[0].shape, _shape(op)
     if op.attributes.get("allow_reorder") or len(a.contiguity) != len(old):
@@ -332,15 +332,15 @@ def _reshape(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
     return settled(contiguity, divisibility, constancy)
 
 
-def _loaded(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _loaded(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     """A load: equal addresses and mask bits give equal values."""
     all_ones = (1,) * len(operands[0].contiguity)
     masked = len(operands) > 1 and len(operands[1].constancy) == len(all_ones)
     constancy = _constancy(operands[0], operands[1]) if masked else operands[0].constancy
-    return Facts(all_ones, all_ones, tuple(constancy))
+    return AxisFacts(all_ones, all_ones, tuple(constancy))
 
 
-def _bitcast(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _bitcast(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     a = operands[0]
     if op.operand_types[0].kind != "ptr" and "ptr" not in op.operand_types[0].element:
         return a
@@ -354,10 +354,10 @@ def _bitcast(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return settled((1,) * len(divisibility), divisibility, a.constancy, a.constant)
 
 
-def _poison(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+def _poison(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     """A value that is never accessed: any fact holds."""
     every = (UNBOUNDED,) * max(1, len(_shape(op)))
-    return Facts(every, every, every)
+    return AxisFacts(every, every, every)
 
 
 RULES: Mapping[str, _Rule] = {

@@ -25,7 +25,7 @@ from ...errors import KinspectError
 from ...model import SourceLoc, TtgirOp
 from ..parser import parse_ttgir
 from ..queries import LOOPS
-from .flow import Graph, functions
+from .graph import ValueGraph, functions
 
 _UNNAMED = re.compile(
     r"%(?:arg|c)?-?\d+(?:_i\d+)?(?:_\d+)?(?:#\d+)?\Z|%(?:cst|true|false)(?:_\d+)?\Z"
@@ -53,7 +53,7 @@ class NamedLine(Struct, frozen=True):
     inlined_at: SourceLoc | None
 
 
-class Assignment(Struct, frozen=True):
+class VariableAssignment(Struct, frozen=True):
     """The value that a variable is assigned.
 
     Args:
@@ -69,7 +69,7 @@ class Assignment(Struct, frozen=True):
     shape: tuple[int, ...]
 
 
-def variable(graph: Graph, value: str) -> str | None:
+def variable(graph: ValueGraph, value: str) -> str | None:
     """The variable that a value is; None where it is none or unknown.
 
     Args:
@@ -90,13 +90,13 @@ def variable(graph: Graph, value: str) -> str | None:
     return graph.variables.get(sources[-1]) if sources else None
 
 
-def is_loop_index(graph: Graph, value: str) -> bool:
+def is_loop_index(graph: ValueGraph, value: str) -> bool:
     """Whether a value counts a loop's iterations."""
     carried = graph.carried.get(value)
     return carried is not None and carried.owner.name == "scf.for" and carried.index == 0
 
 
-def delayed_source(graph: Graph, value: str) -> str | None:
+def delayed_source(graph: ValueGraph, value: str) -> str | None:
     """The value that a loop computes one iteration ahead and carries as `value`.
 
     Pipelining does so with addresses and masks. None where it depends on `value` itself.
@@ -115,7 +115,7 @@ def delayed_source(graph: Graph, value: str) -> str | None:
     return None if _depends_on(graph, sources[-1], itself) else sources[-1]
 
 
-def _argument_of(graph: Graph, result: str) -> str:
+def _argument_of(graph: ValueGraph, result: str) -> str:
     """The argument in which a loop carries a result; empty where it is no loop's result."""
     op = graph.producers.get(result)
     regions = op.attributes.get("block_args", ()) if op is not None else ()
@@ -125,7 +125,7 @@ def _argument_of(graph: Graph, result: str) -> str:
     return str(regions[0][position]) if position < len(regions[0]) else ""
 
 
-def _depends_on(graph: Graph, value: str, root: str) -> bool:
+def _depends_on(graph: ValueGraph, value: str, root: str) -> bool:
     """Whether `value` is computed from `root`; True as well after `_MOST_STEPS` values."""
     visited, work = {value}, [value]
     while work and len(visited) <= _MOST_STEPS:
@@ -140,10 +140,7 @@ def _depends_on(graph: Graph, value: str, root: str) -> bool:
     return len(visited) > _MOST_STEPS
 
 
-# --------------------------------------------------------------------------- positions
-
-
-def _variables(graph: Graph) -> Mapping[str, str]:
+def _variables(graph: ValueGraph) -> Mapping[str, str]:
     """The variables that values are, by the positions in TTGIR and TTIR."""
     if graph.ttir is None:
         return {}
@@ -163,13 +160,13 @@ def _variables(graph: Graph) -> Mapping[str, str]:
     }
 
 
-def _outermost(graph: Graph) -> Mapping[str, Assignment]:
+def _outermost(graph: ValueGraph) -> Mapping[str, VariableAssignment]:
     """The values that, by their positions, a statement assigns to a variable."""
     stems = _stems(graph)
     of_loops = {op.loc for op in graph.ops if op.name in _REGIONS and op.loc is not None}
     first_columns = _first_columns(graph, stems)
     subexpressions = _subexpressions(graph, of_loops)
-    outermost: dict[str, Assignment] = {}
+    outermost: dict[str, VariableAssignment] = {}
     for value, op in graph.producers.items():
         name = _stem(value, stems)
         if name is None or op.loc is None or op.loc in of_loops or value in subexpressions:
@@ -179,11 +176,13 @@ def _outermost(graph: Graph) -> Mapping[str, Assignment]:
         loc = op.loc.in_user_code
         line = NamedLine(name, loc.file, loc.line, loc.inlined_at)
         if (loc.column or 0) <= first_columns[line]:
-            outermost[value] = Assignment(line, loc.column, op.name, op.result_types[0].shape)
+            outermost[value] = VariableAssignment(
+                line, loc.column, op.name, op.result_types[0].shape
+            )
     return outermost
 
 
-def _first_columns(graph: Graph, stems: frozenset[str]) -> dict[NamedLine, int]:
+def _first_columns(graph: ValueGraph, stems: frozenset[str]) -> dict[NamedLine, int]:
     """The column where the first value of a name begins on each line."""
     columns: dict[NamedLine, int] = {}
     for value, op in graph.producers.items():
@@ -195,7 +194,7 @@ def _first_columns(graph: Graph, stems: frozenset[str]) -> dict[NamedLine, int]:
     return columns
 
 
-def _subexpressions(graph: Graph, of_loops: set[SourceLoc]) -> frozenset[str]:
+def _subexpressions(graph: ValueGraph, of_loops: set[SourceLoc]) -> frozenset[str]:
     """Values that are used by an expression that begins where they do, or before."""
     subexpressions: set[str] = set()
     for user in graph.ops:
@@ -231,10 +230,7 @@ def _frames(loc: SourceLoc | None) -> Iterator[SourceLoc]:
         loc = loc.inlined_at
 
 
-# --------------------------------------------------------------------------- spelling
-
-
-def _stems(graph: Graph) -> frozenset[str]:
+def _stems(graph: ValueGraph) -> frozenset[str]:
     """Names in the file without the number of a result."""
     names = (*graph.producers, *graph.carried)
     return frozenset(name.partition("#")[0].partition("'")[0] for name in names)

@@ -26,10 +26,12 @@ Kind = Literal["loop", "place", "code"]
 SourceText = Callable[[SourceLoc], "str | None"]
 TextOf = Callable[[KernelReport], "str | None"]
 
-NO_CODE = "the code is not at hand"
-_MNEMONIC = 24
+_NO_CODE = "the code is not at hand"
+MNEMONIC_WIDTH = 24
+"""Columns of an instruction's mnemonic, before its operands."""
+_CONTEXT = 3
+"""Rows before and after a difference that are never folded."""
 _STYLES = (
-    # prefixes of instruction classes, style
     (("mfma", "wmma"), "matrix"),
     (("scratch",), "scratch"),
     (("lds",), "lds"),
@@ -39,9 +41,10 @@ _STYLES = (
     (("salu", "smem"), "scalar"),
     (("nop", "hint", "message", "control", "export", "gds", "unknown"), "other"),
 )
+"""(prefixes of instruction classes, style); all others are vector instructions."""
 
 
-class Cell(Struct, frozen=True):
+class AlignedCell(Struct, frozen=True):
     """One side of a row: a heading, or an instruction.
 
     Attributes:
@@ -57,12 +60,12 @@ class Cell(Struct, frozen=True):
     style: str = ""
 
 
-class Row(Struct, frozen=True):
+class AlignedRow(Struct, frozen=True):
     """A row of both views; `left` or `right` is None where that side is empty."""
 
     kind: Kind
-    left: Cell | None
-    right: Cell | None
+    left: AlignedCell | None
+    right: AlignedCell | None
 
     @property
     def differs(self) -> bool:
@@ -81,7 +84,7 @@ class Aligned(Struct, frozen=True):
         note: why there are no rows; "" if there are some.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[AlignedRow, ...]
     differences: tuple[int, ...] = ()
     folds: tuple[tuple[int, int], ...] = ()
     note: str = ""
@@ -99,13 +102,13 @@ def aligned(pair: KernelDiff, text: TextOf, source: SourceText) -> Aligned:
     for report in (pair.left, pair.right):
         function = _function(report, text)
         if function is None:
-            return Aligned((), note=NO_CODE)
+            return Aligned((), note=_NO_CODE)
         functions.append(function)
-    rows: list[Row] = []
+    rows: list[AlignedRow] = []
     for loops in pair.loops or (None,):
         rows += _region(loops, functions, source)
     if not any(row.kind == "code" for row in rows):
-        return Aligned((), note=NO_CODE)
+        return Aligned((), note=_NO_CODE)
     return Aligned(tuple(rows), tuple(_differences(rows)), tuple(_folds(rows)))
 
 
@@ -122,12 +125,12 @@ def _function(report: KernelReport, text: TextOf) -> Function | None:
 
 def _region(
     loops: LoopPair | None, functions: Sequence[Function], source: SourceText
-) -> Iterator[Row]:
+) -> Iterator[AlignedRow]:
     """The rows of a loop of both sides under a heading, or of all the code without one."""
     loop_reports: tuple[LoopReport | None, LoopReport | None] = (None, None)
     if loops is not None:
         loop_reports = loops.left, loops.right
-        yield Row("loop", *(Cell(_loop_title(loops, loop)) for loop in loop_reports))
+        yield AlignedRow("loop", *(AlignedCell(_loop_title(loops, loop)) for loop in loop_reports))
         if loop_reports[0] is None or loop_reports[1] is None:
             return
     regions = [
@@ -164,9 +167,9 @@ def _place_row(
     left_code: Sequence[Instruction],
     right_code: Sequence[Instruction],
     source: SourceText,
-) -> Row:
+) -> AlignedRow:
     """The heading of a pair of source lines, each with its text or number of instructions."""
-    cells: list[Cell | None] = []
+    cells: list[AlignedCell | None] = []
     for location, instructions in ((left_place, left_code), (right_place, right_code)):
         if location is None:
             cells.append(None)
@@ -175,13 +178,13 @@ def _place_row(
         if location and instructions and (loc := instructions[0].loc) is not None:
             text = " ".join((source(loc.in_user_code) or "").split())
         count = view.plural(len(instructions), "instruction") if instructions else "nothing"
-        cells.append(Cell(f"{location or 'no source line'}  {text or count}"))
-    return Row("place", cells[0], cells[1])
+        cells.append(AlignedCell(f"{location or 'no source line'}  {text or count}"))
+    return AlignedRow("place", cells[0], cells[1])
 
 
 def _aligned_rows(
     left_code: Sequence[Instruction], right_code: Sequence[Instruction]
-) -> Iterator[Row]:
+) -> Iterator[AlignedRow]:
     """The rows of the instructions of a pair of source lines."""
     left_texts = [isa.canonical(instruction) for instruction in left_code]
     right_texts = [isa.canonical(instruction) for instruction in right_code]
@@ -190,14 +193,14 @@ def _aligned_rows(
     for tag, i1, i2, j1, j2 in _edits(left_texts, right_texts):
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
-                yield Row("code", _cell(left_code[i], " "), _cell(right_code[j], " "))
+                yield AlignedRow("code", _cell(left_code[i], " "), _cell(right_code[j], " "))
             continue
         lefts = [_cell(left_code[i], _sign(left_texts[i], left_only, "-")) for i in range(i1, i2)]
         rights = [
             _cell(right_code[j], _sign(right_texts[j], right_only, "+")) for j in range(j1, j2)
         ]
         for left, right in zip_longest(lefts, rights):
-            yield Row("code", left, right)
+            yield AlignedRow("code", left, right)
 
 
 def _edits(a: Sequence[str], b: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
@@ -221,22 +224,16 @@ def _sign(text: str, budget: Counter[str], sign: Sign) -> Sign:
     return "~"
 
 
-def _cell(instruction: Instruction, sign: Sign) -> Cell:
-    text = f"{instruction.mnemonic:<{_MNEMONIC}} {instruction.operands}".rstrip()
-    return Cell(text, sign, instruction.line, _style(instruction.cls))
+def _cell(instruction: Instruction, sign: Sign) -> AlignedCell:
+    text = f"{instruction.mnemonic:<{MNEMONIC_WIDTH}} {instruction.operands}".rstrip()
+    return AlignedCell(text, sign, instruction.line, _style(instruction.cls))
 
 
 def _style(cls: str) -> str:
     return next((style for starts, style in _STYLES if cls.startswith(starts)), "vector")
 
 
-# --------------------------------------------------------------------------- differences and folds
-
-_CONTEXT = 3
-"""Rows before and after a difference that are never folded."""
-
-
-def _differences(rows: Sequence[Row]) -> Iterator[int]:
+def _differences(rows: Sequence[AlignedRow]) -> Iterator[int]:
     """Yields the first row of each stretch of differing rows."""
     in_difference = False
     for line, row in enumerate(rows):
@@ -245,7 +242,7 @@ def _differences(rows: Sequence[Row]) -> Iterator[int]:
         in_difference = row.differs
 
 
-def _folds(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
+def _folds(rows: Sequence[AlignedRow]) -> Iterator[tuple[int, int]]:
     """Yields (first, last) row of each stretch of one source line's code far from differences."""
     near = bytearray(len(rows))
     for line, row in enumerate(rows):
@@ -265,7 +262,7 @@ def _folds(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
             start = None
 
 
-def title(pair: KernelDiff) -> str:
+def instruction_tally(pair: KernelDiff) -> str:
     """The numbers of instructions that differ and do not, as text."""
     if not pair.isa:
         return "the code is the same but for registers and order"

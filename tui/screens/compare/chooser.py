@@ -15,9 +15,9 @@ from ....inspector.compare.diff.results import label_of
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ...session import SessionKernel
-from ...widgets.code import Text
-from ...widgets.filtering import FilterLine, RowList
-from .words import differing
+from ...widgets.code import Text, cut
+from ...widgets.filtered_list import FilterLine, RowList, word_filter
+from .figures import differing
 
 _FIGURES = (
     # heading, metric
@@ -34,7 +34,7 @@ class Chooser(Vertical):
 
     DEFAULT_CSS = """
     Chooser { height: 1fr; }
-    Chooser #asked { height: auto; padding: 0 1; }
+    Chooser #prompt { height: auto; padding: 0 1; }
     Chooser #titles { height: 1; color: $foreground 60%; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,12 +55,12 @@ class Chooser(Vertical):
         super().__init__(id=id)
         self._entries: Sequence[SessionKernel] = ()
         self._filtered: list[SessionKernel] = []
-        self._words = ""
+        self._filter_text = ""
         self._sides: dict[str, KernelReport | None] = {"left": None, "right": None}
 
     def compose(self) -> ComposeResult:
         """Stacks the prompt, the filter, the titles and the list."""
-        yield Static(id="asked", markup=False)
+        yield Static(id="prompt", markup=False)
         yield FilterLine("words: kernel, case, target, file", id="choose-filter")
         yield Static(id="titles", markup=False)
         yield RowList(id="choices")
@@ -76,8 +76,8 @@ class Chooser(Vertical):
         rows = self.query_one(RowList)
         current_key = self._filtered[rows.cursor].key if rows.cursor < len(self._filtered) else None
         self._entries = entries
-        needles = self._words.lower().split()
-        self._filtered = [e for e in entries if all(needle in _searched(e) for needle in needles)]
+        has_words = word_filter(self._filter_text)
+        self._filtered = [entry for entry in entries if has_words(_searched(entry))]
         cells = [self._cells(entry) for entry in self._filtered]
         titles = ("", "kernel", "target", "where", *(title for title, _ in _FIGURES), "")
         widths = [
@@ -91,7 +91,7 @@ class Chooser(Vertical):
         start = widths[0] + 2
         spans = ((0, widths[0], "label"), (start, start + widths[1], "name"))
         rows.show(Text(lines, lambda line: spans), cursor)
-        self.query_one("#asked", Static).update(self._prompt())
+        self.query_one("#prompt", Static).update(self._prompt())
 
     def _prompt(self) -> str:
         if len(self._entries) < 2:
@@ -123,14 +123,12 @@ class Chooser(Vertical):
         kernel = label_of(report)
         return (
             marks,
-            _cut(kernel, _KERNEL_WIDTH),
+            cut(kernel, _KERNEL_WIDTH),
             report.arch or "-",
-            _cut(location, _PLACE_WIDTH),
+            cut(location, _PLACE_WIDTH),
             *figures,
             settings,
         )
-
-    # ------------------------------------------------------------------ choosing
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
         """Chooses the kernel for the next side; a new left side clears the right one."""
@@ -164,7 +162,7 @@ class Chooser(Vertical):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the list while the user types."""
         event.stop()
-        self._words = event.value.strip()
+        self._filter_text = event.value.strip()
         self.show(self._entries)
 
     def on_filter_line_left(self, event: FilterLine.Left) -> None:
@@ -175,7 +173,7 @@ class Chooser(Vertical):
 
 def _searched(entry: SessionKernel) -> str:
     report = entry.report
-    return f"{label_of(report)} {report.arch or ''} {report.id} {view.place(report.source)}".lower()
+    return f"{label_of(report)} {report.arch or ''} {report.id} {view.place(report.source)}"
 
 
 def _figure(value: object) -> str:
@@ -189,7 +187,3 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
         for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
     return "  ".join(padded).rstrip()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -17,11 +17,10 @@ from ....inspector.model import KernelReport
 from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from . import words as words
-from .align import Aligned, title
-from .both import Compared
-from .child import compared_in_child
+from .align import Aligned, instruction_tally
 from .chooser import Chooser
+from .comparison import KernelComparison, compared_in_child
+from .figures import changes, scorecards, short_labels, verdict
 from .views import SideBySide
 
 _LOW_SCREEN = 30
@@ -77,7 +76,7 @@ class ComparePage(Page):
         self.VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW_SCREEN, "-high")]
         self._left = left
         self._right = right
-        self._compared: Compared | None = None
+        self._comparison: KernelComparison | None = None
         self._view = 0
 
     def compose(self) -> ComposeResult:
@@ -106,7 +105,7 @@ class ComparePage(Page):
         """The labels of the two kernels."""
         if self._left is None or self._right is None or self._choosing:
             return "choose two kernels"
-        left, right = words.short_labels(self._left, self._right)
+        left, right = short_labels(self._left, self._right)
         return f"{left} → {right}"
 
     def session_changed(self) -> None:
@@ -117,8 +116,6 @@ class ComparePage(Page):
     @property
     def _choosing(self) -> bool:
         return self.query_one(ContentSwitcher).current == "choose"
-
-    # ------------------------------------------------------------------ comparing
 
     def _show_chooser(self) -> None:
         self.query_one(ContentSwitcher).current = "choose"
@@ -133,11 +130,11 @@ class ComparePage(Page):
 
     def _start_comparison(self, left: KernelReport, right: KernelReport) -> None:
         self._left, self._right = left, right
-        self._compared = None
+        self._comparison = None
         self.query_one(ContentSwitcher).current = "result"
         self._show_message("comparing …")
         code = self.query_one(SideBySide)
-        code.show(Aligned(()), words.short_labels(left, right))
+        code.show(Aligned(()), short_labels(left, right))
         code.views[0].focus()
         self._retitle()
         work = partial(self._compare, left, right)
@@ -150,14 +147,14 @@ class ComparePage(Page):
         if not worker.is_cancelled:
             self.app.call_from_thread(self._show_result, result)
 
-    def _show_result(self, result: Compared | str) -> None:
+    def _show_result(self, result: KernelComparison | str) -> None:
         if not self.is_attached:
             return  # the page was closed meanwhile
         if isinstance(result, str):
             self._show_message(f"they cannot be compared: {result}")
             return
-        self._compared = result
-        labels = words.short_labels(result.pair.left, result.pair.right)
+        self._comparison = result
+        labels = short_labels(result.pair.left, result.pair.right)
         self.query_one(SideBySide).show(result.code, (f"A  {labels[0]}", f"B  {labels[1]}"))
         self._lay_out_figures()
 
@@ -168,15 +165,15 @@ class ComparePage(Page):
 
     def _lay_out_figures(self) -> None:
         """Lays out verdict, changes and scorecards for the panes' widths."""
-        if self._compared is None:
+        if self._comparison is None:
             return
-        pair, code = self._compared.pair, self._compared.code
-        code_title = title(pair) if code.rows else ""
-        verdict = words.verdict(pair, code=code_title, short=self.size.height < _LOW_SCREEN)
-        self.query_one("#verdict", Static).update(verdict)
+        pair, code = self._comparison.pair, self._comparison.code
+        tally = instruction_tally(pair) if code.rows else ""
+        head = verdict(pair, code=tally, short=self.size.height < _LOW_SCREEN)
+        self.query_one("#verdict", Static).update(head)
         for name, pane, text in (
-            ("#changed", "#changes", words.changes),
-            ("#scored", "#cards", words.scorecards),
+            ("#changed", "#changes", changes),
+            ("#scored", "#cards", scorecards),
         ):
             width = self.query_one(pane).scrollable_content_region.width
             self.query_one(name, Static).update(text(pair, max(width, 20)))
@@ -188,8 +185,6 @@ class ComparePage(Page):
     def _retitle(self) -> None:
         self.query_one(Heading).refresh()
         self.refresh_bindings()
-
-    # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disables the comparison's keys while the chooser is shown."""
@@ -213,8 +208,8 @@ class ComparePage(Page):
     def action_difference(self, direction: int) -> None:
         """Goes to the next (1) or previous (-1) difference of the code."""
         number = self.query_one(SideBySide).next_difference(direction)
-        if number is None and self._compared is not None:
-            none = not self._compared.code.differences
+        if number is None and self._comparison is not None:
+            none = not self._comparison.code.differences
             message = "the code does not differ" if none else "no further difference this way"
             self.app.notify(message, timeout=2)
 
@@ -243,14 +238,14 @@ class ComparePage(Page):
 
     def action_open(self) -> None:
         """Opens the kernel whose code has the focus, at the line of the cursor."""
-        if self._compared is None or self._left is None or self._right is None:
+        if self._comparison is None or self._left is None or self._right is None:
             return
         code = self.query_one(SideBySide)
         on_right = code.views[1].has_focus
         report = self._right if on_right else self._left
         line: int | None = None
-        if code.cursor < len(self._compared.code.rows):
-            row = self._compared.code.rows[code.cursor]
+        if code.cursor < len(self._comparison.code.rows):
+            row = self._comparison.code.rows[code.cursor]
             cell = row.right if on_right else row.left
             line = cell.line if cell is not None else None
         for entry in self.session.entries.values():

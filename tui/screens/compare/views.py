@@ -13,10 +13,9 @@ from textual.message import Message
 from textual.widgets import Static
 
 from ...widgets.code import CodeView, Text
-from .align import Aligned, Cell, Row, Sign
+from .align import MNEMONIC_WIDTH, Aligned, AlignedCell, AlignedRow, Sign
 
 _GUTTER = 9
-_MNEMONIC = 24
 _SIGNS: Mapping[Sign, str] = MappingProxyType({"-": "removed", "+": "added", "~": "dim", " ": ""})
 
 
@@ -175,15 +174,17 @@ class SideBySide(Horizontal):
             view.move_to(start, quiet=True)
 
 
-def _cells_by_side(rows: Sequence[Row]) -> tuple[list[Cell | None], list[Cell | None]]:
+def _cells_by_side(
+    rows: Sequence[AlignedRow],
+) -> tuple[list[AlignedCell | None], list[AlignedCell | None]]:
     return [row.left for row in rows], [row.right for row in rows]
 
 
-def _text(cell: Cell | None) -> str:
+def _text(cell: AlignedCell | None) -> str:
     return cell.text if cell is not None else ""
 
 
-def _gutter(cells: Sequence[Cell | None], line: int) -> list[tuple[str, str]]:
+def _gutter(cells: Sequence[AlignedCell | None], line: int) -> list[tuple[str, str]]:
     """The gutter of a row: the line in the assembly and the sign."""
     cell = cells[line]
     if cell is None or cell.line is None:
@@ -192,7 +193,7 @@ def _gutter(cells: Sequence[Cell | None], line: int) -> list[tuple[str, str]]:
 
 
 def _spans(
-    rows: Sequence[Row], cells: Sequence[Cell | None], line: int
+    rows: Sequence[AlignedRow], cells: Sequence[AlignedCell | None], line: int
 ) -> list[tuple[int, int, str]]:
     """The styled parts of a row, as (start, end, style)."""
     cell = cells[line]
@@ -206,4 +207,4 @@ def _spans(
         return [(0, head, "label"), (head, size, "comment")]
     if cell.sign != " ":
         return [(0, size, _SIGNS[cell.sign])]
-    return [(0, min(size, _MNEMONIC), cell.style)]
+    return [(0, min(size, MNEMONIC_WIDTH), cell.style)]

@@ -13,11 +13,11 @@ from ....inspector.lint.rule import Rule
 from ....inspector.lint.schema import bundled_packs, load_packs
 from ....inspector.model import Finding
 from ....inspector.pipeline.analysis import catalogue
+from ...widgets.bars import Piece
 from .groups import MARKS, FindingGroup, Item, Rules
 
-Part = tuple[str, str]
 _COLOURS: Mapping[str, str] = {"error": "$error", "warning": "$warning", "info": "$primary"}
-_WORDS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note"}
+_LABELS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note"}
 _MAX_LOCATIONS = 20
 _MAX_FIXES = 3
 _FAINT = "$foreground 60%"
@@ -66,28 +66,28 @@ def of_group(group: FindingGroup, rule: Rule | None) -> Content:
     return _assembled([(f"{group.title}\n", "bold"), (f"{group.tally}\n\n", _FAINT)], listed)
 
 
-def _assembled(*parts: Iterable[Part]) -> Content:
+def _assembled(*parts: Iterable[Piece]) -> Content:
     pieces = [piece for part in parts for piece in part]
     return Content.assemble(*(piece for piece in pieces if piece[0]))
 
 
-def _title(name: str, rule: Rule | None, severity: str, confidence: str) -> Iterator[Part]:
+def _title(name: str, rule: Rule | None, severity: str, confidence: str) -> Iterator[Piece]:
     yield f"{MARKS[severity]} ", _COLOURS[severity]
     yield f"{name} {rule.text.name if rule else ''}".rstrip(), "bold"
-    yield f"  {_WORDS[severity]}, {confidence}\n", _COLOURS[severity]
+    yield f"  {_LABELS[severity]}, {confidence}\n", _COLOURS[severity]
 
 
-def _heading(text: str) -> Part:
+def _heading(text: str) -> Piece:
     return f"\n{text}\n", "bold $accent"
 
 
-def _prose(title: str, text: str) -> Iterator[Part]:
+def _prose(title: str, text: str) -> Iterator[Piece]:
     if text:
         yield _heading(title)
         yield f"{' '.join(text.split())}\n", ""
 
 
-def _fixes(group: FindingGroup, rule_fix: str) -> Iterator[Part]:
+def _fixes(group: FindingGroup, rule_fix: str) -> Iterator[Piece]:
     """The findings' remedies, else the rule's; some rules leave the remedy to each finding."""
     fixes = dict.fromkeys(" ".join(item.finding.advice.split()) for item in group.items)
     proposals = [fix for fix in fixes if fix] or [fix for fix in (_plain(rule_fix),) if fix]
@@ -103,7 +103,7 @@ def _plain(fix: str) -> str:
     return "" if "{" in fix else fix
 
 
-def _evidence(finding: Finding) -> Iterator[Part]:
+def _evidence(finding: Finding) -> Iterator[Piece]:
     evidence = explain.evidence(finding, unit_of)
     if not evidence:
         return
@@ -120,21 +120,21 @@ def unit_of(name: str) -> str:
     return spec.unit if spec is not None else ""
 
 
-def _locations(item: Item) -> Iterator[Part]:
+def _locations(item: Item) -> Iterator[Piece]:
     locations = [location for location in item.finding.locations if location.line]
     if not locations:
         return
     yield _heading("Where")
     for location in locations[:_MAX_LOCATIONS]:
-        file = f"{view.file_name(location.file)}:" if location.file else f"{location.kind} "
-        where = f"{file}{location.line}".replace("amdgcn", "ISA")
-        yield f"{where:<14}  ", "$primary"
+        text = "ISA" if location.kind == "amdgcn" else location.kind
+        file = f"{view.file_name(location.file)}:" if location.file else f"{text} "
+        yield f"{f'{file}{location.line}':<14}  ", "$primary"
         yield f"{' '.join(location.text.split())}\n", ""
     if len(locations) > _MAX_LOCATIONS:
         yield f"and {len(locations) - _MAX_LOCATIONS} more\n", _FAINT
 
 
-def _rule(rule: Rule | None) -> Iterator[Part]:
+def _rule(rule: Rule | None) -> Iterator[Piece]:
     if rule is None:
         yield "\nNo pack that ships with kinspect has this rule.\n", _FAINT
         return

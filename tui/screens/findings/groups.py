@@ -14,12 +14,14 @@ from ....inspector.lint.ranking import rank
 from ....inspector.lint.rule import Rule
 from ....inspector.model import Finding, Location
 from ...session import SEVERITIES, SessionKernel
+from ...widgets.code import cut
+from ...widgets.filtered_list import word_filter
 
 Grouping = Literal["rule", "kernel", "file"]
 GROUPINGS: tuple[Grouping, ...] = ("rule", "kernel", "file")
 MARKS: Mapping[str, str] = {"error": "✖", "warning": "▲", "info": "●"}
 """Severity -> the mark before a finding, for readers who do not see its colour."""
-NO_FILE = "no source line"
+_NO_FILE = "no source line"
 
 _OPENED_FIRST = ("amdgcn", "ttgir", "llir", "source")  # texts that a finding opens in, best first
 _KERNEL_WIDTH, _PLACE_WIDTH, _TITLE_WIDTH = 34, 26, 48  # widths of the list's columns, in cells
@@ -49,7 +51,7 @@ class Item(Struct, frozen=True):
         kernel = case if case and self.entry.report.name == name else f"{self.kernel}{suffix}"
         target = self.entry.report.arch or "-"
         target = "" if target == arch else f" {target}"
-        return _cut(kernel, _KERNEL_WIDTH - len(target)) + target
+        return cut(kernel, _KERNEL_WIDTH - len(target)) + target
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -78,7 +80,7 @@ class FindingGroup(Struct, frozen=True):
         return tally(item.finding for item in self.items) + where
 
 
-class Row(Struct, frozen=True):
+class FindingRow(Struct, frozen=True):
     """A line of the list: the heading of a group, or one of its findings."""
 
     group: FindingGroup
@@ -107,23 +109,23 @@ def filtered(items: Iterable[Item], words: str, min_severity: str, rules: Rules)
         min_severity: the lowest severity to include.
         rules: the rules by id, whose names and tags are searched, too.
     """
-    needles = words.lower().split()
     worst = SEVERITIES[: SEVERITIES.index(min_severity) + 1]
     severe = [item for item in items if item.finding.severity in worst]
-    if not needles:
+    if not words.strip():
         return severe
-    return [item for item in severe if all(needle in _searched(item, rules) for needle in needles)]
+    has_words = word_filter(words)
+    return [item for item in severe if has_words(_searched(item, rules))]
 
 
 def _searched(item: Item, rules: Rules) -> str:
-    """The lower-case text of a finding that the filter's words are searched in."""
+    """The text of a finding that the filter's words are searched in."""
     finding, report = item.finding, item.entry.report
     rule = rules.get(finding.rule)
     severity = "note info" if finding.severity == "info" else finding.severity
     name = rule.text.name if rule is not None else ""
     tags = " ".join(rule.text.tags) if rule is not None else ""
     parts = (finding.rule, name, tags, severity, item.kernel, report.arch or "", report.id)
-    return " ".join((*parts, view.finding_place(finding), finding.message)).lower()
+    return " ".join((*parts, view.finding_place(finding), finding.message))
 
 
 def grouped(items: Sequence[Item], grouping: Grouping, rules: Rules) -> list[FindingGroup]:
@@ -165,9 +167,9 @@ def _title(grouping: Grouping, name: str, items: Sequence[Item], rules: Rules) -
 
 
 def file_of(item: Item) -> str:
-    """The user's file that a finding is about, or `NO_FILE`."""
+    """The user's file that a finding is about, or `_NO_FILE`."""
     location = source_of(item)
-    return location[0] if location is not None else NO_FILE
+    return location[0] if location is not None else _NO_FILE
 
 
 def source_of(item: Item) -> tuple[str, int] | None:
@@ -198,9 +200,6 @@ def best_location(finding: Finding) -> Location | None:
     return min(candidates, key=lambda location: _OPENED_FIRST.index(location.kind), default=None)
 
 
-# --------------------------------------------------------------------------- rows
-
-
 def shared_by(entries: Iterable[SessionKernel]) -> tuple[str | None, str | None]:
     """The kernel name and the target that all entries share, which rows need not repeat.
 
@@ -214,7 +213,9 @@ def shared_by(entries: Iterable[SessionKernel]) -> tuple[str | None, str | None]
     )
 
 
-def rows_of(groups: Sequence[FindingGroup], grouping: Grouping, closed: Iterable[str]) -> list[Row]:
+def rows_of(
+    groups: Sequence[FindingGroup], grouping: Grouping, closed: Iterable[str]
+) -> list[FindingRow]:
     """The rows of the list; a closed group (by name) shows only its heading."""
     closed_names = set(closed)
     shared = shared_by(item.entry for group in groups for item in group.items)
@@ -222,7 +223,7 @@ def rows_of(groups: Sequence[FindingGroup], grouping: Grouping, closed: Iterable
     columns = [_columns(item, grouping, item.short_name(*shared)) for item in items]
     widths = [max((len(cells[n]) for cells in columns), default=0) for n in range(2)]
     titles = max((len(group.title) for group in groups), default=0)
-    rows: list[Row] = []
+    rows: list[FindingRow] = []
     cells = iter(columns)
     for group in groups:
         rows.append(_heading(group, group.name in closed_names, min(titles, _TITLE_WIDTH)))
@@ -231,7 +232,7 @@ def rows_of(groups: Sequence[FindingGroup], grouping: Grouping, closed: Iterable
     return rows
 
 
-def _heading(group: FindingGroup, is_closed: bool, width: int) -> Row:
+def _heading(group: FindingGroup, is_closed: bool, width: int) -> FindingRow:
     mark = MARKS[group.worst]
     start = f"{'▸' if is_closed else '▾'} {mark} "
     title = f"{group.title:<{width}}"
@@ -242,12 +243,12 @@ def _heading(group: FindingGroup, is_closed: bool, width: int) -> Row:
         (len(start), len(start) + len(group.title), "label"),
         (len(start) + len(title), len(text), "comment"),
     )
-    return Row(group, None, text, spans)
+    return FindingRow(group, None, text, spans)
 
 
 def _columns(item: Item, grouping: Grouping, short_name: str) -> tuple[str, str]:
     """The two columns before the message, less what the group's heading says already."""
-    location = _cut(view.finding_place(item.finding), _PLACE_WIDTH)
+    location = cut(view.finding_place(item.finding), _PLACE_WIDTH)
     if grouping == "kernel":
         return item.finding.rule, location
     if grouping == "file":
@@ -255,7 +256,9 @@ def _columns(item: Item, grouping: Grouping, short_name: str) -> tuple[str, str]
     return short_name, location
 
 
-def _row(group: FindingGroup, item: Item, cells: Sequence[str], widths: Sequence[int]) -> Row:
+def _row(
+    group: FindingGroup, item: Item, cells: Sequence[str], widths: Sequence[int]
+) -> FindingRow:
     finding = item.finding
     mark = MARKS[finding.severity]
     first, location = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
@@ -266,8 +269,4 @@ def _row(group: FindingGroup, item: Item, cells: Sequence[str], widths: Sequence
         (6, 6 + len(first), "name"),
         (len(start), len(start) + len(location), "literal"),
     )
-    return Row(group, item, text, tuple(span for span in spans if span[0] < span[1]))
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    return FindingRow(group, item, text, tuple(span for span in spans if span[0] < span[1]))

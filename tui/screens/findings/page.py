@@ -16,16 +16,16 @@ from ...editor import open_editor
 from ...pages import Page
 from ...session import SEVERITIES
 from ...widgets.code import CodeView, Text
-from ...widgets.filtering import FilterLine, RowList
+from ...widgets.filtered_list import FilterLine, RowList
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from . import detail as detail
+from . import detail
 from .groups import (
     GROUPINGS,
     FindingGroup,
+    FindingRow,
     Grouping,
     Item,
-    Row,
     Rules,
     best_location,
     filtered,
@@ -83,10 +83,10 @@ class FindingsPage(Page):
         self.VERTICAL_BREAKPOINTS = [(0, "-low"), (_ROWS_WITHOUT_DETAIL, "-high")]
         self._grouping: Grouping = "rule"
         self._min_severity = "info"
-        self._words = ""
+        self._filter_text = ""
         self._folded: dict[Grouping, set[str]] = {grouping: set() for grouping in GROUPINGS}
         self._groups: list[FindingGroup] = []
-        self._rows: list[Row] = []
+        self._rows: list[FindingRow] = []
         self._rules: Rules = {}
 
     def compose(self) -> ComposeResult:
@@ -98,7 +98,7 @@ class FindingsPage(Page):
             with Container(id="listed"):
                 yield RowList(id="list")
             with VerticalScroll(id="about", can_focus=True):
-                yield Static(id="said")
+                yield Static(id="explanation")
         yield Keys()
 
     def on_mount(self) -> None:
@@ -118,7 +118,7 @@ class FindingsPage(Page):
         try:
             rules = detail.rules()
         except KinspectError as error:
-            self.app.call_from_thread(self._rules_failed, f"{error.message}; {error.hint}")
+            self.app.call_from_thread(self._rules_failed, str(error))
         else:
             self.app.call_from_thread(self._take_rules, rules)
 
@@ -130,13 +130,11 @@ class FindingsPage(Page):
     def _rules_failed(self, why: str) -> None:
         self.app.notify(why, severity="warning", markup=False)
 
-    # ------------------------------------------------------------------ the list
-
     def _show(self) -> None:
         """Rebuilds the list; the cursor stays with its finding, else near its line."""
         former_row = self._row
         all_items = [Item(entry, finding) for entry, finding in self.session.findings()]
-        items = filtered(all_items, self._words, self._min_severity, self._rules)
+        items = filtered(all_items, self._filter_text, self._min_severity, self._rules)
         self._groups = grouped(items, self._grouping, self._rules)
         self._rows = rows_of(self._groups, self._grouping, self._folded[self._grouping])
         self.query_one("#tally", Static).update(self._tally_text(all_items, items))
@@ -147,7 +145,7 @@ class FindingsPage(Page):
         self.query_one(Heading).refresh()
         self._explain()
 
-    def _cursor_after(self, former: Row | None) -> int:
+    def _cursor_after(self, former: FindingRow | None) -> int:
         """The line of the row that was under the cursor before the list was rebuilt."""
         if former is None:
             return 0
@@ -173,8 +171,8 @@ class FindingsPage(Page):
             parts += [text for text in (name, arch) if text]
         if self._min_severity != "info":
             parts.append(_SEVERITY_FILTERS[self._min_severity])
-        if self._words:
-            parts.append(f"filter: {self._words}")
+        if self._filter_text:
+            parts.append(f"filter: {self._filter_text}")
         return "  ·  ".join(parts)
 
     def _why_empty(self) -> str:
@@ -190,7 +188,7 @@ class FindingsPage(Page):
         return "nothing looks wrong"
 
     @property
-    def _row(self) -> Row | None:
+    def _row(self) -> FindingRow | None:
         line = self.query_one(RowList).cursor
         return self._rows[line] if line < len(self._rows) else None
 
@@ -202,7 +200,7 @@ class FindingsPage(Page):
         elif row is not None:
             rule = self._rules.get(row.group.name) if self._grouping == "rule" else None
             content = detail.of_group(row.group, rule)
-        self.query_one("#said", Static).update(content)
+        self.query_one("#explanation", Static).update(content)
         self.query_one("#about").scroll_home(animate=False)
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
@@ -233,15 +231,13 @@ class FindingsPage(Page):
         else:
             self.kinspect.open_kernel(item.entry.key, line=location.line, text=location.kind)
 
-    # ------------------------------------------------------------------ keys
-
     def action_filter(self) -> None:
         """Opens the filter's input line."""
         self.query_one(FilterLine).ask()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the list while the user types."""
-        self._words = event.value.strip()
+        self._filter_text = event.value.strip()
         self._show()
 
     def on_filter_line_left(self) -> None:

@@ -18,18 +18,20 @@ from ....inspector.errors import KinspectError
 from ....inspector.explain import view
 from ....inspector.explain.plot import MARKS
 from ...pages import Page
-from ...widgets.code import CodeView, Text
-from ...widgets.filtering import FilterLine, RowList
+from ...widgets.code import CodeView, Text, cut
+from ...widgets.filtered_list import FilterLine, RowList, word_filter
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from . import data as data
-from .choose import MetricScreen, RunScreen, table
-from .plot import RunPlot, drawn, legend
+from . import queries
+from .dialogues import MetricScreen, RunScreen, text_table
+from .run_plot import RunPlot, drawn, legend
 
 _MOST_SERIES = 4
 """How many series get a column in the table of runs."""
 _MOST_LABEL = 24
 """Characters that are shown of a run's label."""
+_LABEL_COLUMN = 2
+"""Number of the column of labels in the table of runs."""
 _HOW_TO_KEEP = (
     "Nothing was kept yet.",
     "",
@@ -82,8 +84,8 @@ class HistoryPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
-        self._overview: data.Overview | None = None
-        self._look: data.Look | None = None  # the kernel under the cursor
+        self._overview: queries.Overview | None = None
+        self._kernel_history: queries.KernelHistory | None = None  # the kernel under the cursor
         self._names: list[str] = []  # the kernels that the filter leaves
         self._filter_words = ""
         self._metric: str | None = None  # None: the first that the kernel has
@@ -116,18 +118,16 @@ class HistoryPage(Page):
 
     def crumb(self) -> str:
         """The kernel's name."""
-        return self._look.kernel if self._look is not None else ""
+        return self._kernel_history.kernel if self._kernel_history is not None else ""
 
     @property
     def _history(self) -> History:
-        return data.history_at(self.kinspect.opening.history)
-
-    # ------------------------------------------------------------------ reading
+        return queries.history_at(self.kinspect.opening.history)
 
     def action_read(self) -> None:
         """Rereads the file, to which other processes may have added runs."""
         history = self._history
-        self._in_thread("overview", lambda: data.overview(history), self._take_overview)
+        self._in_thread("overview", lambda: queries.overview(history), self._take_overview)
 
     def _in_thread(
         self, group: str, read: Callable[[], object], on_done: Callable[..., None]
@@ -161,13 +161,13 @@ class HistoryPage(Page):
         self.run_worker(work, thread=True, exclusive=True, group=group)
 
     def _failed(self, why: str) -> None:
-        self._overview = self._look = None
+        self._overview = self._kernel_history = None
         message = f"The history cannot be read.\n\n{why}\n\nr reads it again."
         self.query_one("#nothing", Static).update(message)
         self.query_one(ContentSwitcher).current = "nothing"
         self.refresh_bindings()
 
-    def _take_overview(self, overview: data.Overview) -> None:
+    def _take_overview(self, overview: queries.Overview) -> None:
         self._overview = overview
         self.refresh_bindings()
         if not overview.kernels:
@@ -187,9 +187,9 @@ class HistoryPage(Page):
         overview = self._overview
         if overview is None:
             return
-        words = self._filter_words.lower().split()
-        current = self._look.kernel if self._look is not None else ""
-        self._names = [n for n in overview.kernels if all(word in n.lower() for word in words)]
+        has_words = word_filter(self._filter_words)
+        current = self._kernel_history.kernel if self._kernel_history is not None else ""
+        self._names = list(filter(has_words, overview.kernels))
         cursor = self._names.index(current) if current in self._names else 0
         names = self._names
         self.query_one("#kernels", RowList).show(
@@ -198,8 +198,8 @@ class HistoryPage(Page):
         shown_of = f"{len(names)} of " if len(names) < len(overview.kernels) else ""
         self.query_one("#state", Static).update(
             f"{shown_of}{view.plural(len(overview.kernels), 'kernel')}  ·  "
-            f"{view.plural(overview.runs, 'run')} from {data.when(overview.first)} "
-            f"to {data.when(overview.last)} UTC"
+            f"{view.plural(overview.runs, 'run')} from {queries.when(overview.first)} "
+            f"to {queries.when(overview.last)} UTC"
         )
         self._read_kernel()
 
@@ -207,32 +207,32 @@ class HistoryPage(Page):
         """Reads the runs of the kernel under the cursor."""
         line = self.query_one("#kernels", RowList).cursor
         if line >= len(self._names):
-            self._take_look(None)
+            self._take_kernel_history(None)
             return
         history, kernel = self._history, self._names[line]
-        read = partial(data.look, history, kernel, self._metric, self._target)
-        self._in_thread("look", read, self._take_look)
+        read = partial(queries.kernel_history, history, kernel, self._metric, self._target)
+        self._in_thread("kernel_history", read, self._take_kernel_history)
 
-    def _take_look(self, look: data.Look | None) -> None:
-        self._look = look
-        chart = look.chart if look is not None else None
+    def _take_kernel_history(self, kernel_history: queries.KernelHistory | None) -> None:
+        self._kernel_history = kernel_history
+        chart = kernel_history.chart if kernel_history is not None else None
         title = ""
         if chart is not None:
             unit = f" ({chart.unit})" if chart.unit else ""
             target = f" on {self._target}" if self._target else ""
             title = f"{chart.metric}{unit} over {view.plural(len(chart.runs), 'run')}{target}"
         self.query_one("#title", Static).update(title)
-        self.query_one(RunPlot).show(chart, look.said if look is not None else "no such kernel")
+        self.query_one(RunPlot).show(
+            chart, kernel_history.why_no_chart if kernel_history is not None else "no such kernel"
+        )
         self._show_runs()
         self.query_one(Heading).refresh()
 
-    # ------------------------------------------------------------------ the runs
-
     def _show_runs(self) -> None:
         """Shows the table of the kernel's runs, with a column for each plotted series."""
-        look = self._look
-        runs = look.runs if look is not None else ()
-        chart = look.chart if look is not None else None
+        kernel_history = self._kernel_history
+        runs = kernel_history.runs if kernel_history is not None else ()
+        chart = kernel_history.chart if kernel_history is not None else None
         series = drawn(chart)[:_MOST_SERIES] if chart is not None else ()
         ticks = chart.runs if chart is not None else ()
         index_of_run = {tick.run: n for n, tick in enumerate(ticks)}
@@ -241,11 +241,11 @@ class HistoryPage(Page):
         rows = [
             (
                 str(row.run),
-                data.when(row.date),
-                _cut(row.label, _MOST_LABEL),
+                queries.when(row.date),
+                cut(row.label, _MOST_LABEL),
                 row.what,
                 *(
-                    data.number(curve.values[index_of_run[row.run]])
+                    queries.number(curve.values[index_of_run[row.run]])
                     if row.run in index_of_run
                     else "-"
                     for curve in series
@@ -256,21 +256,25 @@ class HistoryPage(Page):
             )
             for row in runs
         ]
-        heads, *lines = table(titles, rows)
-        self.query_one("#columns", Static).update(heads)
+        table = text_table(titles, rows)
+        self.query_one("#columns", Static).update(table.heads)
         listed = self.query_one("#runs", RowList)
-        label = heads.find(titles[2]), heads.find(titles[3])
-        spans = ((label[0], label[1], "label"),) if label[0] >= 0 else ()
-        listed.show(Text(lines, lambda line: spans), 0)
+        label = table.columns.get(_LABEL_COLUMN)
+        spans = ((*label, "label"),) if label is not None else ()
+        listed.show(Text(table.lines, lambda line: spans), 0)
         self._point()
 
     def _point(self) -> None:
         """Marks the run under the cursor in the plot."""
-        look = self._look
+        kernel_history = self._kernel_history
         line = self.query_one("#runs", RowList).cursor
-        run = look.runs[line].run if look is not None and line < len(look.runs) else None
+        run = (
+            kernel_history.runs[line].run
+            if kernel_history is not None and line < len(kernel_history.runs)
+            else None
+        )
         self.query_one(RunPlot).point_at(run)
-        chart = look.chart if look is not None else None
+        chart = kernel_history.chart if kernel_history is not None else None
         legend_text = legend(chart, run) if chart is not None else Content("")
         self.query_one("#legend", Static).update(legend_text)
 
@@ -286,22 +290,20 @@ class HistoryPage(Page):
         if event.rows.id == "kernels":
             self.query_one("#runs", RowList).focus()
             return
-        if self._look is None or event.line >= len(self._look.runs):
+        if self._kernel_history is None or event.line >= len(self._kernel_history.runs):
             return
-        row = self._look.runs[event.line]
-        parts = (f"run {row.run}", data.when(row.date), row.what, row.label)
+        row = self._kernel_history.runs[event.line]
+        parts = (f"run {row.run}", queries.when(row.date), row.what, row.label)
         title = "  ".join(part for part in parts if part)
         history = self._history
         self._in_thread(
             "run",
-            partial(data.shown_run, history, row.run),
+            partial(queries.shown_run, history, row.run),
             partial(self._show_run, title),
         )
 
-    def _show_run(self, title: str, run_table: data.RunTable) -> None:
+    def _show_run(self, title: str, run_table: queries.RunTable) -> None:
         self.app.push_screen(RunScreen(title, run_table))
-
-    # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hides the keys that choose among kernels while there is no history."""
@@ -323,11 +325,11 @@ class HistoryPage(Page):
 
     def action_metric(self) -> None:
         """Lets the user choose the figure that is plotted."""
-        if self._look is None:
+        if self._kernel_history is None:
             return
-        chart = self._look.chart
+        chart = self._kernel_history.chart
         chosen = chart.metric if chart is not None else ""
-        self.app.push_screen(MetricScreen(self._look.figures, chosen), self._take_metric)
+        self.app.push_screen(MetricScreen(self._kernel_history.metrics, chosen), self._take_metric)
 
     def _take_metric(self, name: str | None) -> None:
         if name is not None:
@@ -336,23 +338,19 @@ class HistoryPage(Page):
 
     def action_next_metric(self, by: int) -> None:
         """Plots the next metric (1) or the one before (-1)."""
-        if self._look is None or not self._look.figures:
+        if self._kernel_history is None or not self._kernel_history.metrics:
             return
-        names = [figure.name for figure in self._look.figures]
-        chart = self._look.chart
+        names = [metric.name for metric in self._kernel_history.metrics]
+        chart = self._kernel_history.chart
         # Where no known metric is plotted, `-by` makes the step land on the first one.
         index = names.index(chart.metric) if chart is not None and chart.metric in names else -by
         self._take_metric(names[(index + by) % len(names)])
 
     def action_target(self) -> None:
         """Switches from all targets to each one alone, in turn."""
-        if self._look is None:
+        if self._kernel_history is None:
             return
-        targets: list[str | None] = [None, *self._look.targets]
+        targets: list[str | None] = [None, *self._kernel_history.targets]
         index = targets.index(self._target) if self._target in targets else 0
         self._target = targets[(index + 1) % len(targets)]
         self._read_kernel()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

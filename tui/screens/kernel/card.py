@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ....inspector.explain import loop_view, occupancy_view, view
 from ....inspector.model import Finding, KernelReport, LoopReport, WaitOp
-from ...widgets.scorecard import Block, Card, Fact
-from .text import SIGNS
+from ...widgets.scorecard import Card, CardBlock, CardFact
+from .pane_text import SIGNS
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.reading import Reading
@@ -37,28 +37,32 @@ def loop_at(report: KernelReport, reading: Reading, line: int) -> LoopReport | N
 def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
     """The scorecard of a loop, or of the whole kernel, with its memory accesses and occupancy."""
     memory = [
-        Fact(
+        CardFact(
             f"{row.count} × {row.mnemonic}", f"{view.show(row.bits)} bits {_locations(report, row)}"
         )
         for row in loop_view.memory_rows(report.memory_ops, loop.id if loop else None)
     ]
     if len(memory) > _MOST_ROWS:
-        memory = [*memory[: _MOST_ROWS - 1], Fact("", f"and {len(memory) - _MOST_ROWS + 1} more")]
+        memory = [
+            *memory[: _MOST_ROWS - 1],
+            CardFact("", f"and {len(memory) - _MOST_ROWS + 1} more"),
+        ]
     metrics = loop.metrics if loop is not None else report.metrics
-    mix = [Fact(label, figure) for label, figure in loop_view.scorecard(metrics)]
+    mix = [CardFact(label, figure) for label, figure in loop_view.scorecard(metrics)]
     if report.measured_lines:
         from .measured import region_facts
 
         mix = [*region_facts(report, loop), *mix]
     if assumed := view.assumed(report):
-        mix.insert(0, Fact("", assumed, "warning"))
-    occupancy = [Fact("", text) for text in occupancy_view.occupancy_lines(report)]
+        mix.insert(0, CardFact("", assumed, "warning"))
+    occupancy = [CardFact("", text) for text in occupancy_view.occupancy_lines(report)]
     where = "Memory in this loop" if loop is not None else "Memory outside of loops"
     return Card(
         _title(report, loop),
-        "" if loop is None else loop_view.loop_title(loop),
-        Block("", tuple(mix)),
-        (Block(where, tuple(memory)), Block("Occupancy", tuple(occupancy))),
+        loop_view.loop_title_parts(loop) if loop is not None else (),
+        loop_view.loop_title_parts(loop, with_unknown=False) if loop is not None else (),
+        CardBlock("", tuple(mix)),
+        (CardBlock(where, tuple(memory)), CardBlock("Occupancy", tuple(occupancy))),
     )
 
 
@@ -78,11 +82,12 @@ def _title(report: KernelReport, loop: LoopReport | None) -> str:
 
 def facts_of(
     report: KernelReport, reading: Reading, kind: str, line: int, costs: Costs | None = None
-) -> Block:
+) -> CardBlock:
     """The facts about a line of one of the texts: findings, costs, instruction, accesses."""
     findings = reading.marks.findings(line, kind)
     facts = [
-        Fact(SIGNS[finding.severity], _sentence(finding), finding.severity) for finding in findings
+        CardFact(SIGNS[finding.severity], _sentence(finding), finding.severity)
+        for finding in findings
     ]
     if costs is not None:
         facts += costs.facts(kind, line)
@@ -90,15 +95,15 @@ def facts_of(
         facts += _instruction(reading, line)
     facts += _accesses(report, kind, line)
     if not findings:
-        facts.append(Fact("", f"{view.findings_summary(report)} in the kernel", "dim"))
-    return Block("This line", tuple(facts))
+        facts.append(CardFact("", f"{view.findings_summary(report)} in the kernel", "dim"))
+    return CardBlock("This line", tuple(facts))
 
 
 def _sentence(finding: Finding) -> str:
     return f"{finding.rule} {' '.join(finding.message.split())}"
 
 
-def _instruction(reading: Reading, line: int) -> Iterator[Fact]:
+def _instruction(reading: Reading, line: int) -> Iterator[CardFact]:
     """The facts about an instruction: class, outstanding operations, waits and producers."""
     marks = reading.marks
     inst = marks.instruction(line)
@@ -106,17 +111,17 @@ def _instruction(reading: Reading, line: int) -> Iterator[Fact]:
         return
     bits = f", {inst.op.bits} bits" if inst.op.bits is not None else ""
     location = f"  {view.place(inst.loc.in_user_code)}" if inst.loc is not None else ""
-    yield Fact(inst.mnemonic, f"{inst.cls}{bits}{location}")
+    yield CardFact(inst.mnemonic, f"{inst.cls}{bits}{location}")
     counts = marks.outstanding(line)
     if counts:
         counters = ", ".join(f"{name} {'-' if n is None else n}" for name, n in counts.items())
-        yield Fact("outstanding", counters)
+        yield CardFact("outstanding", counters)
     for wait in marks.wait(line):
-        yield Fact(f"{wait.counter}({wait.n})", _verdict(wait), _severity(wait))
+        yield CardFact(f"{wait.counter}({wait.n})", _verdict(wait), _severity(wait))
     if marks.producers(line):
-        yield Fact("waits for", f"ISA {lines_said(marks.producers(line))}")
+        yield CardFact("waits for", f"ISA {line_list(marks.producers(line))}")
     if marks.waiters(line):
-        yield Fact("waited for", f"at ISA {lines_said(marks.waiters(line))}")
+        yield CardFact("waited for", f"at ISA {line_list(marks.waiters(line))}")
 
 
 def _verdict(wait: WaitOp) -> str:
@@ -134,17 +139,17 @@ def _severity(wait: WaitOp) -> str:
     return "warning" if wait.verdict in ("over-strict", "idle") else ""
 
 
-def _accesses(report: KernelReport, kind: str, line: int) -> Iterator[Fact]:
+def _accesses(report: KernelReport, kind: str, line: int) -> Iterator[CardFact]:
     for access in report.accesses:
         lines = access.lines if kind == "amdgcn" else (access.line,) if kind == "ttgir" else ()
         if line + 1 in lines:
             width = f"{view.show(access.bits)} of {view.show(access.widest)} bits"
-            yield Fact(access.op, f"{width}, {access.dtype}, {access.layout}")
+            yield CardFact(access.op, f"{width}, {access.dtype}, {access.layout}")
             if access.reason:
-                yield Fact("why", f"{access.reason} → {access.fix}", "warning")
+                yield CardFact("why", f"{access.reason} → {access.fix}", "warning")
 
 
-def lines_said(lines: Sequence[int]) -> str:
+def line_list(lines: Sequence[int]) -> str:
     """Lines, counted from 1, as a short list."""
     ellipsis = f", … ({len(lines)})" if len(lines) > _MOST_LINES else ""
     return ", ".join(str(line + 1) for line in lines[:_MOST_LINES]) + ellipsis

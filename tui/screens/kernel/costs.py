@@ -13,21 +13,21 @@ from ....inspector.explain.view import HOT, WARM
 from ....inspector.model import KernelReport
 from ....inspector.profile.placing.loop_costs import measure_of
 from ...widgets.code import Cell
-from ...widgets.scorecard import Fact
+from ...widgets.scorecard import CardFact
 
 
 class Costs(ABC):
     """Costs by line; lines count from 0.
 
     Args:
-        measure: of what shares are: stall cycles, samples not issued, samples, executed
+        measure: what is counted: stall cycles, samples not issued, samples, executed
             instructions.
-        shares: kind of text -> line -> its share of the kernel's, %. Lines of the source and of the
-            TTGIR have what all instructions of that source line cost together.
-        cells: kind of text -> line -> what stands in the gutter, where that is no share.
+        shares: kind of text -> line -> its share of the kernel's total, %. Lines of the source and
+            of the TTGIR have what all instructions of that source line cost together.
+        cells: kind of text -> line -> the gutter's cell, where it does not show the share.
 
     Attributes:
-        dearest: kind of text -> the lines of `shares`, the dearest first.
+        costliest: kind of text -> the lines of `shares`, the costliest first.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Costs(ABC):
         self.measure = measure
         self.shares = shares
         self.cells = cells or {}
-        self.dearest = {kind: _dearest_first(by_line) for kind, by_line in shares.items()}
+        self.costliest = {kind: _costliest_first(by_line) for kind, by_line in shares.items()}
 
     def share(self, kind: str, line: int) -> float | None:
-        """A line's part of the kernel's, %; None where nothing is known of it."""
+        """A line's share of the kernel's total, %; None where nothing is known of it."""
         return self.shares.get(kind, {}).get(line)
 
     @abstractmethod
-    def facts(self, kind: str, line: int) -> Iterator[Fact]:
+    def facts(self, kind: str, line: int) -> Iterator[CardFact]:
         """The facts about a line's cost, for the card; none where nothing is known of it."""
 
     @abstractmethod
@@ -79,6 +79,6 @@ def heading(report: KernelReport) -> str:
     return " sampl%" if measure_of(report.measured_lines) == "samples" else " stall%"
 
 
-def _dearest_first(shares: Mapping[int, float]) -> Sequence[int]:
+def _costliest_first(shares: Mapping[int, float]) -> Sequence[int]:
     """Lines, those with the largest shares first."""
     return tuple(sorted(shares, key=lambda line: (-shares[line], line)))

@@ -9,9 +9,9 @@ from ....inspector.explain.code.links import Links
 from ....inspector.explain.view import HOT
 from ....inspector.model import Emulated, EmulatedLine
 from ...widgets.code import Cell
-from ...widgets.scorecard import Fact
+from ...widgets.scorecard import CardFact
 from .costs import Costs, by_line, severity
-from .text import WIDTH, cell
+from .pane_text import WIDTH, cell
 
 _HOT_COUNT = 50.0
 """Per cent of the largest count from which on a line's count is drawn as hot."""
@@ -55,7 +55,7 @@ class EmulatedCosts(Costs):
             cells[number] = (f"{_amount(line.executed / self._waves):>{WIDTH - 1}} ", style)
         return cells
 
-    def facts(self, kind: str, line: int) -> Iterator[Fact]:
+    def facts(self, kind: str, line: int) -> Iterator[CardFact]:
         """The facts about a line's executions; none if it was not executed."""
         share = self.share(kind, line)
         if share is None:
@@ -64,11 +64,11 @@ class EmulatedCosts(Costs):
         if kind == "amdgcn":
             emulated_line = self._lines[line]
             per_wave = _amount(emulated_line.executed / self._waves)
-            yield Fact("emulated", f"{per_wave} × for each wave, {text}", severity(share))
-            yield from (Fact("", access) for access in _access_costs(emulated_line))
+            yield CardFact("emulated", f"{per_wave} × for each wave, {text}", severity(share))
+            yield from (CardFact("", access) for access in _access_costs(emulated_line))
         else:
             place = "" if kind == "source" else ", its source line"
-            yield Fact("emulated", f"{text}{place}", severity(share))
+            yield CardFact("emulated", f"{text}{place}", severity(share))
 
     def explanation(self, kind: str, line: int) -> str:
         """The facts about a line's executions as paragraphs; "" if it was not executed."""

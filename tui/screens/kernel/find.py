@@ -62,7 +62,7 @@ class Search:
 
 
 class Matches(Sequence[int]):
-    """The lines that hold some words, ascending; they are looked for when they are asked for.
+    """The lines that hold some words, ascending; they are looked for at the first use.
 
     Args:
         lines: the text.

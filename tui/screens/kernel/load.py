@@ -1,4 +1,4 @@
-"""Reads a kernel's texts for its page; what takes long is done behind it."""
+"""Reads a kernel's texts for its page; what takes long is done in a thread in the background."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ....inspector.errors import KinspectError
 from ....inspector.explain.code.folds import HIDDEN_FIRST, all_folds
 from ....inspector.explain.code.texts import Texts, texts_of, texts_of_file
 from ....inspector.model import Function, KernelReport
-from .text import displayed
+from .pane_text import displayed
 
 _T = TypeVar("_T")
 # Seconds that a busy thread may keep the interpreter. A key takes some twenty turns of the event
@@ -26,7 +26,7 @@ _SEEN_FIRST = 4000  # lines
 _AT_ONCE = 1 << 20  # bytes that are read and split within a frame
 
 
-class Loaded(Struct, frozen=True):
+class LoadedTexts(Struct, frozen=True):
     """The texts of a kernel, ready to be shown.
 
     Attributes:
@@ -46,7 +46,7 @@ class Loaded(Struct, frozen=True):
     prologue: int | None = None
 
 
-def load(report: KernelReport | None, path: Path | None) -> Loaded:
+def load(report: KernelReport | None, path: Path | None) -> LoadedTexts:
     """Reads the texts of a reported kernel, or those of a file that nothing is known of.
 
     Folds are those of what is seen first: looking for all takes longer than reading the text.
@@ -55,7 +55,7 @@ def load(report: KernelReport | None, path: Path | None) -> Loaded:
     return prepared(texts, most=_SEEN_FIRST)
 
 
-def whole(loaded: Loaded) -> Loaded:
+def with_all_folds(loaded: LoadedTexts) -> LoadedTexts:
     """The loaded texts with all folds, not only those of their first lines."""
     return prepared(loaded.texts, former=loaded)
 
@@ -63,9 +63,9 @@ def whole(loaded: Loaded) -> Loaded:
 def prepared(
     texts: Texts,
     function: Function | None = None,
-    former: Loaded | None = None,
+    former: LoadedTexts | None = None,
     most: int | None = None,
-) -> Loaded:
+) -> LoadedTexts:
     """Texts as the panes show them.
 
     Args:
@@ -86,10 +86,10 @@ def prepared(
         folded[kind] = [fold.start for fold in kind_folds if fold.what in HIDDEN_FIRST]
         prologue = next((fold.start for fold in kind_folds if fold.what == "prologue"), prologue)
     everything = most is None or all(len(text_lines) <= most for text_lines in texts.lines.values())
-    return Loaded(texts, lines, folds, folded, everything, prologue)
+    return LoadedTexts(texts, lines, folds, folded, everything, prologue)
 
 
-def is_big(report: KernelReport | None, path: Path | None) -> bool:
+def is_large(report: KernelReport | None, path: Path | None) -> bool:
     """Whether reading the texts may take longer than a frame."""
     if report is not None and report.artifacts:
         kinds = ("ttgir", "llir", "amdgcn")
@@ -102,7 +102,9 @@ def is_big(report: KernelReport | None, path: Path | None) -> bool:
         return False
 
 
-def behind(app: App[object], job: Callable[[], _T], on_result: Callable[[_T | str], None]) -> None:
+def in_background(
+    app: App[object], job: Callable[[], _T], on_result: Callable[[_T | str], None]
+) -> None:
     """Does something in a thread and hands over what came of it: the result, or what went wrong.
 
     The thread is none of Textual's: leaving the application need not wait for it.
@@ -113,7 +115,7 @@ def behind(app: App[object], job: Callable[[], _T], on_result: Callable[[_T | st
         try:
             result = job()
         except KinspectError as error:
-            result = f"{error.message}; {error.hint}" if error.hint else error.message
+            result = str(error)
         except Exception as error:
             # A bug must be seen on the page, not end the application.
             result = f"internal error: {type(error).__name__}: {error}; please report it"

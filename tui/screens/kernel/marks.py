@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from textual.widgets import Input
-
 from ...pages import Page
 from ...widgets.code import Hit
-from ...widgets.scorecard import Fact
-from .card import lines_said
+from ...widgets.scorecard import CardFact
+from .card import line_list
 from .find import Occurrences, Search, place
 from .find import step as next_line
-from .load import behind
+from .linked_texts import LinkedTexts
+from .load import in_background
 from .pane import Pane
 from .panes import Panes
-from .view import LinkedTexts
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.uses import Uses
 
 ANALYSING = "the kernel is still being analysed"
-_AT_ONCE = 10_000  # instructions up to which uses are sought at once, not in a thread
+_MOST_JUMPS = 100
+_AT_ONCE = 10_000  # instructions up to which uses are looked for at once, not in a thread
 
 
 class PaneMarks:
@@ -38,30 +37,32 @@ class PaneMarks:
         self._page = page
         self._panes = panes
         self._texts = texts
-        self.found: Occurrences | None = None
-        self._requested_uses = ("", -1)  # the register and the line last asked about
+        self.occurrences: Occurrences | None = None
+        self._requested_uses = ("", -1)  # the register and the line whose uses were looked for last
         self._uses: Uses | None = None  # the marked uses, where a register is marked
         self._marked_kind = ""  # the kind of text that the marks are in
         self._search_words = ""
-        self._search_index: Search | None = None  # while the prompt is open
+        self._search_index: Search | None = None
         self._register_choice: tuple[int, int] = (-1, 0)  # a line, and an index of its registers
-        self._jumps: list[tuple[str, int]] = []
-        self._prompt_cursor = 0  # the cursor's line when the prompt was opened
-
-    # ------------------------------------------------------------------ jumps
+        self._jumps: list[tuple[str, int]] = []  # (kind of text, line) where they began
 
     def jump(self, pane: Pane, line: int, message: str = "") -> None:
         """Goes to a line of a pane and remembers where the jump began."""
-        self._jumps.append((pane.kind, pane.code.cursor))
-        del self._jumps[:-100]
+        self.remember(pane, pane.code.cursor)
         self._panes.focus_on(pane)
         pane.code.deselect()
-        self._land(pane, line)
-        self._panes.say(message)
+        self.land(pane, line)
+        self._panes.show_message(message)
 
-    def _land(self, pane: Pane, line: int) -> None:
+    def remember(self, pane: Pane, line: int) -> None:
+        """Remembers a line of a pane as the place where a jump began."""
+        self._jumps.append((pane.kind, line))
+        del self._jumps[:-_MOST_JUMPS]
+
+    def land(self, pane: Pane, line: int) -> None:
+        """Puts the cursor on a line of a pane; the other panes follow."""
         pane.code.move_to(line, quiet=True, centre=True)
-        pane.tell()
+        pane.show_position()
         self._texts.follow(pane)
 
     def jump_back(self) -> None:
@@ -71,12 +72,10 @@ class PaneMarks:
             pane = self._panes.pane_of(kind)
             if pane is not None:
                 self._panes.focus_on(pane)
-                self._land(pane, line)
-                self._panes.say(f"back at {line + 1}")
+                self.land(pane, line)
+                self._panes.show_message(f"back at {line + 1}")
                 return
-        self._panes.say("there was no jump")
-
-    # ------------------------------------------------------------------ marks
+        self._panes.show_message("there was no jump")
 
     def mark_uses(self) -> None:
         """Marks the uses of a register of the line; pressed again, of the line's next register."""
@@ -85,14 +84,16 @@ class PaneMarks:
         pane = self._panes.pane_of("amdgcn")
         function = self._texts.reading.function if self._texts.reading is not None else None
         if pane is None or function is None:
-            self._panes.say(ANALYSING if self._texts.report is not None else "there is no assembly")
+            self._panes.show_message(
+                ANALYSING if self._texts.report is not None else "there is no assembly"
+            )
             return
         self._panes.focus_on(pane)
         line = pane.code.cursor
         names = [name for _, _, name in registers_of(pane.code.shown.lines[line])]
         names = list(dict.fromkeys(names))
         if not names:
-            self._panes.say("the line names no register")
+            self._panes.show_message("the line names no register")
             return
         nth = self._register_choice[1] + 1 if self._register_choice[0] == line else 0
         self._register_choice = (line, nth)
@@ -101,8 +102,8 @@ class PaneMarks:
         if len(function.instructions) < _AT_ONCE:
             self._show_uses(pane, uses(function, line, name), (name, line), len(names))
             return
-        self._panes.say(f"looking for {name} …")
-        behind(
+        self._panes.show_message(f"looking for {name} …")
+        in_background(
             self._page.app,
             lambda: uses(function, line, name),
             lambda result: self._show_uses(pane, result, (name, line), len(names)),
@@ -112,9 +113,9 @@ class PaneMarks:
         self, pane: Pane, result: Uses | str, target: tuple[str, int], names: int
     ) -> None:
         if target != self._requested_uses or not self._page.is_attached or pane.kind != "amdgcn":
-            return  # the user has asked for something else meanwhile
+            return  # the user has chosen another register or line meanwhile
         if isinstance(result, str):
-            self._panes.say(result, bad=True)
+            self._panes.show_message(result, bad=True)
             return
         lines = tuple(sorted({*result.writes, *result.reads}))
         named = _registers(result, pane.code.shown.lines)
@@ -122,31 +123,31 @@ class PaneMarks:
         self._uses = result
         self._texts.refresh_card()
         hint = f"   u: the next of {names} registers" if names > 1 else ""
-        self._panes.say(
+        self._panes.show_message(
             f"{result.register}: {len(result.writes)} lines write it, {len(result.reads)} read it"
             f"   N P step{hint}"
         )
 
-    def facts(self) -> tuple[Fact, ...]:
+    def facts(self) -> tuple[CardFact, ...]:
         """The lines that write and read the marked register, for the card; empty without one."""
         register_uses = self._uses
-        if register_uses is None or self.found is None:
+        if register_uses is None or self.occurrences is None:
             return ()
         return (
-            Fact(
-                f"{register_uses.register} written", lines_said(register_uses.writes) or "nowhere"
+            CardFact(
+                f"{register_uses.register} written", line_list(register_uses.writes) or "nowhere"
             ),
-            Fact(f"{register_uses.register} read", lines_said(register_uses.reads) or "nowhere"),
+            CardFact(f"{register_uses.register} read", line_list(register_uses.reads) or "nowhere"),
         )
 
     def _mark(self, pane: Pane, occurrences: Occurrences) -> None:
-        self.found, self._marked_kind, self._uses = occurrences, pane.kind, None
+        self.occurrences, self._marked_kind, self._uses = occurrences, pane.kind, None
         for slot in self._panes.slots:
             slot.code.mark(occurrences.hits if slot is pane else {})
 
     def unmark(self) -> bool:
         """Removes the marks; returns whether there were any."""
-        marked, self.found, self._uses = self.found is not None, None, None
+        marked, self.occurrences, self._uses = self.occurrences is not None, None, None
         for pane in self._panes.slots:
             pane.code.mark({})
         return marked
@@ -155,100 +156,58 @@ class PaneMarks:
         """Goes to the next (1) or previous (-1) match, or use of the marked register."""
         pane = self._panes.current
         if self._search_words and self._marked_kind != pane.kind and not pane.is_missing:
-            self._mark(pane, self._search(pane).find(self._search_words))
-        if self.found is None or self._marked_kind != pane.kind:
-            self._panes.say("nothing is searched for: / searches, u marks a register")
+            self._mark(pane, self.index(pane).find(self._search_words))
+        if self.occurrences is None or self._marked_kind != pane.kind:
+            self._panes.show_message("nothing is searched for: / searches, u marks a register")
             return
-        target = next_line(self.found.lines, pane.code.cursor, by)
+        target = next_line(self.occurrences.lines, pane.code.cursor, by)
         if target is None:
-            self._panes.say(f"{self.found.what} is not in the {pane.title.title}")
+            self._panes.show_message(f"{self.occurrences.what} is not in the {pane.title.title}")
             return
-        self.jump(pane, target, f"{self.found.what}: {place(self.found.lines, target)}")
+        self.jump(pane, target, f"{self.occurrences.what}: {place(self.occurrences.lines, target)}")
 
-    # ------------------------------------------------------------------ prompt
+    def search(self, pane: Pane, words: str, line: int) -> int:
+        """Marks the matches of a search in a pane.
 
-    def ask_words(self) -> None:
-        """Asks for words to look for in this text."""
-        self._ask("/")
+        Args:
+            pane: the pane.
+            words: what to look for; "" removes all marks.
+            line: where to begin.
 
-    def ask_line(self) -> None:
-        """Asks for a line to go to."""
-        self._ask(":")
-
-    def _ask(self, prefix: str) -> None:
-        if self._panes.current.is_missing:
-            return
-        prompt = self._panes.prompt
-        self._prompt_cursor = self._panes.current.code.cursor
-        if prefix == "/":  # prepare the index before the first letter is typed
-            self._page.call_after_refresh(self._search, self._panes.current)
-        prompt.placeholder = "search" if prefix == "/" else "line"
-        self._panes.ask(True)
-        prompt.value = ""
-        prompt.focus()
-
-    def search_for(self, prompt: Input) -> None:
-        """Shows the first match while the words are typed."""
-        if not self._page.has_class("-asking") or prompt.placeholder != "search":
-            return
-        pane = self._panes.current
-        self._search_words = prompt.value
-        if not prompt.value:
+        Returns:
+            The first match from that line on, round the end; the line itself without any.
+        """
+        self._search_words = words
+        if not words:
             self.unmark()
-            self._land(pane, self._prompt_cursor)
-            return
-        search = self._search(pane)
-        self._mark(pane, search.find(prompt.value))
-        match_line = search.first(prompt.value, self._prompt_cursor)
-        self._land(pane, self._prompt_cursor if match_line is None else match_line)
+            return line
+        index = self.index(pane)
+        self._mark(pane, index.find(words))
+        first = index.first(words, line)
+        return line if first is None else first
 
-    def submit(self, prompt: Input) -> None:
-        """Closes the prompt and stays at the match, or goes to the line typed."""
-        pane = self._panes.current
-        self._close_prompt()
-        if prompt.placeholder == "search":
-            if self.found is None:
-                return
-            count = len(self.found.lines)
-            position = place(self.found.lines, pane.code.cursor) if count else "in no line"
-            self._jumps.append((pane.kind, self._prompt_cursor))
-            self._panes.say(f"{self.found.what}: {position}   N next, P previous")
-        elif prompt.value.strip().isdecimal():
-            self.jump(pane, max(0, int(prompt.value) - 1))
-        else:
-            self._panes.say(f"{prompt.value!r} is no line number", bad=True)
-
-    def _search(self, pane: Pane) -> Search:
+    def index(self, pane: Pane) -> Search:
+        """The index of a pane's text, which is kept until `drop_index`."""
         if self._search_index is None or self._search_index.lines is not pane.code.shown.lines:
             self._search_index = Search(pane.code.shown.lines)
         return self._search_index
 
-    def leave(self) -> bool:
-        """Closes the prompt, or else drops the selection, or else the marks.
+    def drop_index(self) -> None:
+        """Frees the index, which is as large as the text."""
+        self._search_index = None
 
-        Returns:
-            Whether there was any of these.
-        """
+    def clear(self) -> bool:
+        """Drops the selection, or else the marks; returns whether there was either."""
         code = self._panes.current.code
-        if self._page.has_class("-asking"):
-            self._close_prompt()
-            self._search_words = ""
-            self.unmark()
-            self._land(self._panes.current, self._prompt_cursor)
-        elif code.selecting:
+        if code.selecting:
             code.deselect()
-            self._panes.current.tell()
+            self._panes.current.show_position()
         elif self.unmark():
             self._search_words = ""
-            self._panes.say("")
+            self._panes.show_message("")
         else:
             return False
         return True
-
-    def _close_prompt(self) -> None:
-        self._panes.ask(False)
-        self._search_index = None
-        self._panes.current.target.focus()
 
 
 def _registers(register_uses: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:

@@ -11,9 +11,10 @@ from ....inspector.explain import profile_view, view
 from ....inspector.explain.code.links import Links
 from ....inspector.explain.view import HOT
 from ....inspector.model import KernelReport, LoopReport, MeasuredLine
-from ....inspector.profile.placing.loop_costs import SourceCost, measure_of, source_costs
+from ....inspector.profile.placing.loop_costs import measure_of
 from ....inspector.profile.placing.stalls import Stall, stalls
-from ...widgets.scorecard import Fact
+from ....inspector.profile.placing.static_costs import SourceCost, source_costs
+from ...widgets.scorecard import CardFact
 from .costs import Costs, by_line, severity
 
 _HOT_LOOP_SHARE = 50.0
@@ -49,7 +50,7 @@ class MeasuredCosts(Costs):
         self._measured = by_line(report.measured_lines)  # of the assembly
         self._source = source
 
-    def facts(self, kind: str, line: int) -> Iterator[Fact]:
+    def facts(self, kind: str, line: int) -> Iterator[CardFact]:
         """The facts about a line's measured cost; none if nothing was measured there."""
         share = self.share(kind, line)
         if share is None:
@@ -59,7 +60,7 @@ class MeasuredCosts(Costs):
         else:
             place = "" if kind == "source" else ", its source line"
             text = f"{share:.1f} % of the {self.measure}{place}"
-        yield Fact("measured", text, severity(share))
+        yield CardFact("measured", text, severity(share))
 
     def explanation(self, kind: str, line: int) -> str:
         """A line's measurements with static analysis of the same place; "" without any."""
@@ -121,7 +122,7 @@ def _source_lines(
     return source, ttgir_shares
 
 
-def region_facts(report: KernelReport, loop: LoopReport | None) -> Iterator[Fact]:
+def region_facts(report: KernelReport, loop: LoopReport | None) -> Iterator[CardFact]:
     """The facts about the measured cost of a loop or, without one, of the kernel."""
     metrics = loop.metrics if loop is not None else report.metrics
     share = metrics.get("measured.stall_share")
@@ -131,12 +132,12 @@ def region_facts(report: KernelReport, loop: LoopReport | None) -> Iterator[Fact
             style = "error"
         else:
             style = "warning" if share.value >= HOT else ""
-        yield Fact("measured", f"{share.value:.1f} % of the kernel's {measure}", style)
+        yield CardFact("measured", f"{share.value:.1f} % of the kernel's {measure}", style)
     elif loop is None:
         for name, label in (("stall_cycles", "stall cycles"), ("samples", "samples")):
             metric = metrics.get(f"measured.{name}")
             if metric is not None and metric.value is not None:
-                yield Fact("measured", f"{profile_view.scaled(metric.value)} {label}")
+                yield CardFact("measured", f"{profile_view.scaled(metric.value)} {label}")
 
 
 def _amounts(cost: Stall | SourceCost) -> str:

@@ -14,12 +14,13 @@ from textual.widgets import Input
 
 from ...editor import open_editor
 from ...pages import Page
-from .explain import ExplainScreen
+from ..text_dialogues import ExplainScreen
 from .find import Trail, place, step
+from .linked_texts import KernelToShow, LinkedTexts
 from .marks import ANALYSING, PaneMarks
 from .pane import Pane
 from .panes import Panes
-from .view import LinkedTexts
+from .prompt import Prompt
 
 NOT_MEASURED = "no profiler measured lines of this kernel: kinspect profile --att records them"
 _LOOP = {
@@ -32,7 +33,7 @@ class KernelPage(Page):
     """The page of one kernel: what each key does.
 
     The work is done by its parts: `panes` holds the panes on the screen, `texts` fills and links
-    them, and `marks` moves the cursor and marks lines in them.
+    them, `marks` moves the cursor and marks lines in them, and `prompt` asks for words or a line.
 
     Args:
         key: the kernel's key in the session.
@@ -70,13 +71,13 @@ class KernelPage(Page):
         Binding("t", "stall(1)", "Stall"),
         Binding("T", "stall(-1)", "Stall before", show=False),
         Binding("slash", "search", "Search", key_display="/"),
-        Binding("N", "found(1)", "Next match", show=False),
-        Binding("P", "found(-1)", "Previous match", show=False),
+        Binding("N", "match(1)", "Next match", show=False),
+        Binding("P", "match(-1)", "Previous match", show=False),
         Binding("question_mark,enter", "explain", "Explain", key_display="?"),
         Binding("colon", "line", "Go to a line", show=False, key_display=":"),
         Binding("ctrl+o,backspace", "jump_back", "Back to before the jump", show=False),
         Binding("L", "llir", "LLVM IR", show=False),
-        Binding("f", "alone", "One pane", show=False),
+        Binding("f", "single_pane", "One pane", show=False),
         Binding("c", "copy", "Copy", show=False),
         Binding("e", "edit", "Editor", show=False),
         Binding("escape", "leave", "Back", show=False),
@@ -110,14 +111,12 @@ class KernelPage(Page):
         self.texts = LinkedTexts(
             self,
             self.panes,
-            key,
-            path=path,
-            line=line,
-            text=text,
+            KernelToShow(key, path, text, line),
             own_lines=self._own_lines,
             more_facts=lambda: self.marks.facts(),
         )
         self.marks = PaneMarks(self, self.panes, self.texts)
+        self.prompt = Prompt(self, self.panes, self.marks)
 
     @classmethod
     def of_file(cls, path: Path) -> KernelPage:
@@ -136,8 +135,6 @@ class KernelPage(Page):
     def settled(self) -> bool:
         """Whether the kernel is read and analysed."""
         return self.texts.settled
-
-    # ------------------------------------------------------------------ events
 
     def on_mount(self) -> None:
         """Shows the texts as far as they are known."""
@@ -158,13 +155,11 @@ class KernelPage(Page):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Shows the first match while the words are typed."""
-        self.marks.search_for(event.input)
+        self.prompt.changed(event.input.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Takes what was typed at the prompt."""
-        self.marks.submit(event.input)
-
-    # ------------------------------------------------------------------ panes
+        self.prompt.submit(event.input.value)
 
     def action_pane(self, by: int) -> None:
         """Moves the focus to the next pane."""
@@ -174,10 +169,10 @@ class KernelPage(Page):
     def action_llir(self) -> None:
         """Shows the LLVM IR in place of this pane's text, or that text again."""
         pane = self.panes.current
-        kind = pane.own if pane.kind == "llir" else "llir"
+        kind = pane.own_kind if pane.kind == "llir" else "llir"
         for slot in self.panes.slots:
             if slot.kind == "llir" and slot is not pane:
-                self.texts.show_in(slot, slot.own)
+                self.texts.show_in(slot, slot.own_kind)
         self.texts.show_in(pane, kind)
         self.marks.unmark()
         self.panes.focus_on(pane)
@@ -188,23 +183,21 @@ class KernelPage(Page):
         self.texts.follow(pane)
         self.panes.lay_out()
 
-    def action_alone(self) -> None:
+    def action_single_pane(self) -> None:
         """Shows one pane alone, or the others again."""
-        self.panes.alone = not self.panes.alone
+        self.panes.shows_one = not self.panes.shows_one
         self.panes.lay_out()
-
-    # ------------------------------------------------------------------ jumps
 
     def action_finding(self, by: int) -> None:
         """Jumps to the next line that a finding points at."""
         pane, reading = self.panes.current, self.texts.reading
         if reading is None:
-            self.panes.say(ANALYSING)
+            self.panes.show_message(ANALYSING)
             return
         lines = reading.marks.finding_lines(pane.kind)
         to = step(lines, pane.code.cursor, by)
         if to is None:
-            self.panes.say(f"no finding points at a line of the {pane.title.title}")
+            self.panes.show_message(f"no finding points at a line of the {pane.title.title}")
             return
         self.marks.jump(pane, to, f"line with findings {place(lines, to)}")
 
@@ -213,7 +206,7 @@ class KernelPage(Page):
         pane, reading = self.panes.current, self.texts.reading
         if pane.kind == "amdgcn":
             if reading is None:
-                self.panes.say(ANALYSING)
+                self.panes.show_message(ANALYSING)
                 return
             lines = reading.marks.loop_starts
         else:
@@ -224,7 +217,7 @@ class KernelPage(Page):
             )
         to = step(lines, pane.code.cursor, by)
         if to is None:
-            self.panes.say(f"no loop is to be seen in the {pane.title.title}")
+            self.panes.show_message(f"no loop is to be seen in the {pane.title.title}")
             return
         self.marks.jump(pane, to, f"loop {place(lines, to)}")
 
@@ -232,11 +225,11 @@ class KernelPage(Page):
         """Jumps to the line with most measured stalls, from there to the one with next most."""
         pane, costs = self.panes.current, self.texts.costs
         if costs is None:
-            self.panes.say(ANALYSING if self.texts.reading is None else NOT_MEASURED)
+            self.panes.show_message(ANALYSING if self.texts.reading is None else NOT_MEASURED)
             return
-        lines = costs.dearest.get(pane.kind, ())
+        lines = costs.costliest.get(pane.kind, ())
         if not lines:
-            self.panes.say(f"nothing was measured of lines of the {pane.title.title}")
+            self.panes.show_message(f"nothing was measured of lines of the {pane.title.title}")
             return
         cursor = pane.code.cursor
         rank = (lines.index(cursor) + by) % len(lines) if cursor in lines else 0
@@ -255,19 +248,19 @@ class KernelPage(Page):
         """Jumps from a wait to the operations it waits for, one after the other, and back."""
         pane, reading = self.panes.pane_of("amdgcn"), self.texts.reading
         if pane is None or reading is None:
-            self.panes.say(ANALYSING if self.texts.report is not None else "there is no assembly")
+            self.panes.show_message(
+                ANALYSING if self.texts.report is not None else "there is no assembly"
+            )
             return
         line, marks = pane.code.cursor, reading.marks
         partners = marks.producers(line) or marks.waiters(line)
         to = self._trail.next(line, partners)
         if to is None:
-            self.panes.say("neither a wait nor something that a wait waits for")
+            self.panes.show_message("neither a wait nor something that a wait waits for")
             return
         first = self._trail.stops[0]
         relation = "of what the wait waits for" if marks.producers(first) else "wait that covers it"
         self.marks.jump(pane, to, f"ISA {first + 1}: {self._trail.place} {relation}   w goes on")
-
-    # ------------------------------------------------------------------ marks
 
     def _own_lines(self, pane: Pane) -> tuple[int, ...]:
         """Lines of the same pane that belong to the cursor's: the loads of a wait, or its wait."""
@@ -286,24 +279,22 @@ class KernelPage(Page):
         """Marks the uses of a register of the line; when pressed again, of the next register."""
         self.marks.mark_uses()
 
-    def action_found(self, by: int) -> None:
+    def action_match(self, by: int) -> None:
         """Goes to the next match of the search, or the next use of the register."""
         self.marks.step(by)
 
     def action_search(self) -> None:
         """Asks for words to look for in this text."""
-        self.marks.ask_words()
+        self.prompt.ask_words()
 
     def action_line(self) -> None:
         """Asks for a line to go to."""
-        self.marks.ask_line()
+        self.prompt.ask_line()
 
     def action_leave(self) -> None:
         """Closes the prompt, else clears the selection, else the marks, else leaves the page."""
-        if not self.marks.leave():
+        if not (self.prompt.cancel() or self.marks.clear()):
             self.kinspect.action_back()
-
-    # ------------------------------------------------------------------ the line
 
     def action_explain(self) -> None:
         """Opens a window on what the line costs, and what its findings and instruction mean."""
@@ -313,14 +304,14 @@ class KernelPage(Page):
         line = pane.code.cursor
         explanations = [text for text in self._explanations(pane, line) if text]
         if not explanations:
-            self.panes.say("no finding and no instruction on this line to explain")
+            self.panes.show_message("no finding and no instruction on this line to explain")
             return
         title = f"{pane.title.title} {line + 1}"
         self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(explanations)))
 
     def _explanations(self, pane: Pane, line: int) -> Iterator[str]:
         """Texts on a line's costs, findings and instruction; some may be empty."""
-        # Rules and instruction tables are read when they are first asked for.
+        # Rules and instruction tables are read at their first use.
         from ....inspector.explain.code.explain import explain_finding, explain_instruction
         from ..findings.detail import rules, unit_of
 
@@ -346,7 +337,7 @@ class KernelPage(Page):
         first, last = pane.code.selection
         lines = loaded.texts.lines[pane.kind][first : last + 1]
         self.app.copy_to_clipboard("\n".join(lines))
-        self.panes.say(f"copied {len(lines)} line{'s' if len(lines) != 1 else ''}")
+        self.panes.show_message(f"copied {len(lines)} line{'s' if len(lines) != 1 else ''}")
 
     def action_edit(self) -> None:
         """Opens the source line in $EDITOR."""
@@ -355,7 +346,9 @@ class KernelPage(Page):
             return
         files, line = loaded.texts.files, pane.code.cursor
         if "source" not in files:
-            self.panes.say(loaded.texts.missing.get("source", "there is no source"), bad=True)
+            self.panes.show_message(
+                loaded.texts.missing.get("source", "there is no source"), bad=True
+            )
             return
         if pane.kind != "source":
             reading = self.texts.reading

@@ -48,11 +48,11 @@ class PaneTitle(Widget):
         return Strip([*strip, Segment(right, base)]).adjust_cell_length(width, base)
 
 
-class Missing(Static, can_focus=True):
+class MissingText(Static, can_focus=True):
     """Shown in place of a text that is missing, with the reason."""
 
     DEFAULT_CSS = """
-    Missing { height: 1fr; width: 1fr; padding: 1 2; color: $foreground 60%; }
+    MissingText { height: 1fr; width: 1fr; padding: 1 2; color: $foreground 60%; }
     """
 
 
@@ -81,12 +81,12 @@ class Pane(Vertical):
 
     def __init__(self, kind: str, moved: Callable[[Pane], None]) -> None:
         super().__init__(id=f"pane-{kind}")
-        self.own = kind
+        self.own_kind = kind
         self.kind = kind
         self.title = PaneTitle()
         self.code: CodeView = _View(lambda: moved(self))
         self.code.styles.scrollbar_size_horizontal = 0  # a row of text is worth more
-        self.missing = Missing(markup=False)
+        self.missing = MissingText(markup=False)
         self.missing.display = False
         self.is_missing = False  # whether there is no such text
 
@@ -117,7 +117,7 @@ class Pane(Vertical):
         self._show_text(True)
         self.title.heading, self.title.title, self.title.file = heading, TITLES[kind], file
         self.code.show(text, cursor, keep_folds=folded is None, folded=folded or ())
-        self.tell()
+        self.show_position()
         self.title.refresh()
         if had_focus:
             self.code.focus()
@@ -140,7 +140,7 @@ class Pane(Vertical):
             self.is_missing = not present
             self.code.display, self.missing.display = present, not present
 
-    def tell(self) -> None:
+    def show_position(self) -> None:
         """Shows the cursor's position or the selection in the title."""
         code = self.code
         lines = len(code.shown.lines)

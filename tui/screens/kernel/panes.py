@@ -38,7 +38,7 @@ class Panes:
         self.prompt.display = False
         self.current = amdgcn
         self._partner = source
-        self.alone = False
+        self.shows_one = False
 
     def compose(self) -> ComposeResult:
         """Panes, card, a line for messages."""
@@ -51,11 +51,9 @@ class Panes:
         yield self.prompt
         yield Keys(palette=False)  # its room is taken by keys of this page
 
-    # ------------------------------------------------------------------ panes
-
-    def show_first(self, kind: str) -> None:
+    def choose_first(self, kind: str) -> None:
         """Which text the keys act on when the page opens."""
-        self.current = next(pane for pane in self.slots if pane.own == kind)
+        self.current = next(pane for pane in self.slots if pane.own_kind == kind)
         if self.current is self._partner:
             self._partner = self.slots[2]
 
@@ -74,15 +72,13 @@ class Panes:
 
     def moved(self, pane: Pane) -> None:
         """Moves the other panes' cursors to the lines linked to this pane's cursor."""
-        pane.tell()
+        pane.show_position()
         self._follow(pane)
 
-    def say(self, text: str, *, bad: bool = False) -> None:
+    def show_message(self, text: str, *, bad: bool = False) -> None:
         """Shows a message in the line above the keys."""
         self.status.set_class(bad, "-bad")
         self.status.update(text, layout=False)
-
-    # ------------------------------------------------------------------ layout
 
     def take_focus(self, widget: Widget | None) -> None:
         """Makes the pane with the focus the one that keys act on."""
@@ -90,7 +86,7 @@ class Panes:
             if widget in (pane.code, pane.missing):
                 self.focus_on(pane)
 
-    def ask(self, asking: bool) -> None:
+    def show_prompt(self, asking: bool) -> None:
         """Shows the line for questions in place of the one for messages, or that one again."""
         # By no rule of the style sheet: all widgets of the page would be looked at.
         self._page.set_class(asking, "-asking", update=False)
@@ -111,9 +107,9 @@ class Panes:
         width, height = self._page.app.size
         wide, middle = width >= _WIDE, _MIDDLE <= width < _WIDE
         visible = {self.current}
-        if wide and not self.alone:
+        if wide and not self.shows_one:
             visible = set(self.slots)
-        elif middle and not self.alone:
+        elif middle and not self.shows_one:
             visible.add(self._beside())
         for pane in self.slots:
             _display(pane, pane in visible)

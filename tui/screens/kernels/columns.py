@@ -1,4 +1,4 @@
-"""The columns of the kernels' table: their figures and how the figures are formatted."""
+"""The columns of the kernels' table: their figures, and how these are formatted and coloured."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ....inspector.errors import KinspectError
 from ....inspector.explain.view import file_name, place
 from ....inspector.model import MetricValue
 from ...session import SEVERITIES, SessionKernel
-from ...widgets.bars import Piece, bar
-from ...widgets.table_rows import Head
+from ...widgets.bars import Piece
+from ...widgets.table_rows import ColumnHead
 
 UNKNOWN = "-"
 Value = int | float | str | None
-WIDEST_ACCESS = 128  # bits per lane
+_WIDEST_ACCESS = 128  # bits per lane
 
 
-class Column(Struct, frozen=True):
+class KernelColumn(Struct, frozen=True):
     """A column of the table.
 
     Attributes:
@@ -30,7 +30,11 @@ class Column(Struct, frozen=True):
         read: returns a kernel's figure.
         better: 1 where more is better, -1 where less is, 0 where neither is.
         form: formats the figure.
+        range_form: formats the two figures of a range; None: as `form` does.
+        style: returns the style of a figure.
         bar_maximum: returns the figure at which the bar beside it is full; None: there is no bar.
+        shows_maximum: whether that figure stands after the kernel's.
+        draw: returns the cell in place of the formatted figure; None: the figure is drawn.
         right: whether the column is aligned right.
     """
 
@@ -41,10 +45,14 @@ class Column(Struct, frozen=True):
     read: Callable[[SessionKernel], Value]
     better: int = 0
     form: Callable[[float], str] = lambda number: f"{number:g}"
+    range_form: Callable[[float], str] | None = None
+    style: Callable[[Value], str] = lambda value: ""
     bar_maximum: Callable[[SessionKernel], float | None] | None = None
+    shows_maximum: bool = False
+    draw: Callable[[SessionKernel], tuple[Piece, ...]] | None = None
     right: bool = True
 
-    def head(self, bars: int) -> Head:
+    def head(self, bars: int) -> ColumnHead:
         """The column for the table, with one cell kept free for the arrow of a change.
 
         Args:
@@ -52,7 +60,7 @@ class Column(Struct, frozen=True):
         """
         width = self.width + (bars if self.bar_maximum is not None else 0)
         title = self.title + " " * (self.right and len(self.title) <= width)
-        return Head(self.name, title, width + 1, self.right)
+        return ColumnHead(self.name, title, width + 1, self.right)
 
 
 def number(value: MetricValue) -> int | float | None:
@@ -111,6 +119,29 @@ def _findings(entry: SessionKernel) -> Value:
     return total
 
 
+def counts(entry: SessionKernel) -> tuple[Piece, ...]:
+    """Counts of findings by severity, coloured; a dot for none."""
+    tallies = [(entry.count(severity), severity) for severity in SEVERITIES]
+    return tuple(((str(n) if n else "·").rjust(3), name if n else "dim") for n, name in tallies)
+
+
+def _dim(value: Value) -> str:
+    return "dim"
+
+
+def _error_if_any(value: Value) -> str:
+    return "error" if value else ""
+
+
+def _width_style(value: Value) -> str:
+    """The style of an access's width: half the widest or more is fine."""
+    if not isinstance(value, int | float):
+        return ""
+    if value >= _WIDEST_ACCESS:
+        return "good"
+    return "bar" if value >= _WIDEST_ACCESS / 2 else "warning"
+
+
 @functools.cache
 def most_waves(arch: str | None) -> int | None:
     """The most waves that one SIMD of a target holds."""
@@ -134,19 +165,28 @@ def _whole_kib(size: float) -> str:
     return f"{size:g} B" if size < 1024 else f"{size / 1024:.0f}K"
 
 
-ARCH = Column("arch", "arch", "the target", 8, lambda entry: entry.report.arch or None, right=False)
-COLUMNS: Mapping[str, Column] = {
+_ARCH = KernelColumn(
+    "arch",
+    "arch",
+    "the target",
+    8,
+    lambda entry: entry.report.arch or None,
+    style=_dim,
+    right=False,
+)
+COLUMNS: Mapping[str, KernelColumn] = {
     column.name: column
     for column in (
-        Column(
+        KernelColumn(
             "findings",
             "findings",
             "errors, warnings and notes; of a folded row those of the worst",
             9,
             _findings,
             -1,
+            draw=counts,
         ),
-        Column(
+        KernelColumn(
             "occ",
             "waves/EU",
             "resident waves per SIMD, of the most that it can hold",
@@ -154,8 +194,9 @@ COLUMNS: Mapping[str, Column] = {
             _of_kernel("occupancy.waves_per_eu"),
             1,
             bar_maximum=lambda entry: most_waves(entry.report.arch),
+            shows_maximum=True,
         ),
-        Column(
+        KernelColumn(
             "vec",
             "load bits",
             "mean bits per lane of the main loop's global loads, of 128",
@@ -163,9 +204,10 @@ COLUMNS: Mapping[str, Column] = {
             _load_bits,
             1,
             form=lambda bits: f"{bits:.0f}",
-            bar_maximum=lambda entry: WIDEST_ACCESS,
+            style=_width_style,
+            bar_maximum=lambda entry: _WIDEST_ACCESS,
         ),
-        Column(
+        KernelColumn(
             "waits",
             "full w.",
             "waits of the main loop that let a counter fall to 0, per iteration",
@@ -173,21 +215,38 @@ COLUMNS: Mapping[str, Column] = {
             _metric("count.full_wait"),
             -1,
         ),
-        Column("vgpr", "VGPRs", "VGPRs per lane, AGPRs included", 7, _of_kernel("vgpr_count"), -1),
-        Column("lds", "LDS", "LDS per workgroup, bytes", 8, _of_kernel("lds_bytes"), -1, form=kib),
-        Column(
-            "spill", "spills", "VGPRs spilled to scratch", 6, _of_kernel("vgpr_spill_count"), -1
+        KernelColumn(
+            "vgpr", "VGPRs", "VGPRs per lane, AGPRs included", 7, _of_kernel("vgpr_count"), -1
         ),
-        ARCH,
-        Column("matrix", "MFMA", "MFMA or WMMA instructions per iteration", 6, _matrix),
-        Column(
+        KernelColumn(
+            "lds",
+            "LDS",
+            "LDS per workgroup, bytes",
+            8,
+            _of_kernel("lds_bytes"),
+            -1,
+            form=kib,
+            range_form=_whole_kib,
+        ),
+        KernelColumn(
+            "spill",
+            "spills",
+            "VGPRs spilled to scratch",
+            6,
+            _of_kernel("vgpr_spill_count"),
+            -1,
+            style=_error_if_any,
+        ),
+        _ARCH,
+        KernelColumn("matrix", "MFMA", "MFMA or WMMA instructions per iteration", 6, _matrix),
+        KernelColumn(
             "cycles",
             "cycles",
             "cycles for which those occupy the SIMD's matrix unit, per iteration",
             8,
             _metric("cycles.mfma"),
         ),
-        Column(
+        KernelColumn(
             "share",
             "mat %",
             "matrix instructions of all in the main loop, per cent",
@@ -196,8 +255,10 @@ COLUMNS: Mapping[str, Column] = {
             1,
             form=lambda ratio: f"{ratio * 100:.0f}%",
         ),
-        Column("valu", "VALU", "vector instructions per iteration", 8, _metric("count.valu"), -1),
-        Column(
+        KernelColumn(
+            "valu", "VALU", "vector instructions per iteration", 8, _metric("count.valu"), -1
+        ),
+        KernelColumn(
             "lvec",
             "LDS bits",
             "mean bits per lane of an LDS read in the main loop, of 128",
@@ -205,12 +266,15 @@ COLUMNS: Mapping[str, Column] = {
             _metric("vector_bits.lds_read.mean"),
             1,
             form=lambda bits: f"{bits:.0f}",
-            bar_maximum=lambda entry: WIDEST_ACCESS,
+            style=_width_style,
+            bar_maximum=lambda entry: _WIDEST_ACCESS,
         ),
-        Column("barriers", "barr.", "barriers per iteration", 5, _metric("count.barrier"), -1),
-        Column("agpr", "AGPRs", "accumulation VGPRs per lane", 6, _of_kernel("agpr_count")),
-        Column("sgpr", "SGPRs", "SGPRs per wave", 6, _of_kernel("sgpr_count"), -1),
-        Column(
+        KernelColumn(
+            "barriers", "barr.", "barriers per iteration", 5, _metric("count.barrier"), -1
+        ),
+        KernelColumn("agpr", "AGPRs", "accumulation VGPRs per lane", 6, _of_kernel("agpr_count")),
+        KernelColumn("sgpr", "SGPRs", "SGPRs per wave", 6, _of_kernel("sgpr_count"), -1),
+        KernelColumn(
             "scratch",
             "scratch",
             "scratch bytes per lane",
@@ -218,16 +282,19 @@ COLUMNS: Mapping[str, Column] = {
             _of_kernel("scratch_bytes"),
             -1,
             form=kib,
+            range_form=_whole_kib,
+            style=_error_if_any,
         ),
-        Column(
+        KernelColumn(
             "limiter",
             "limited by",
             "what keeps more waves from being resident",
             11,
             _text("occupancy.limiter"),
+            style=_dim,
             right=False,
         ),
-        Column(
+        KernelColumn(
             "groups",
             "wg/CU",
             "resident workgroups per CU (WGP)",
@@ -235,21 +302,30 @@ COLUMNS: Mapping[str, Column] = {
             _of_kernel("occupancy.workgroups_per_cu"),
             1,
         ),
-        Column("waves", "waves", "waves per workgroup", 5, _of_kernel("waves_per_workgroup")),
-        Column("code", "code", "machine code, bytes", 6, _of_kernel("code_bytes"), -1, form=kib),
-        Column("insns", "instr.", "instructions", 6, _of_kernel("instruction_count"), -1),
-        Column("grid", "wgs", "workgroups of the launch", 7, _of_kernel("grid.workgroups")),
-        Column(
+        KernelColumn("waves", "waves", "waves per workgroup", 5, _of_kernel("waves_per_workgroup")),
+        KernelColumn(
+            "code",
+            "code",
+            "machine code, bytes",
+            6,
+            _of_kernel("code_bytes"),
+            -1,
+            form=kib,
+            range_form=_whole_kib,
+        ),
+        KernelColumn("insns", "instr.", "instructions", 6, _of_kernel("instruction_count"), -1),
+        KernelColumn("grid", "wgs", "workgroups of the launch", 7, _of_kernel("grid.workgroups")),
+        KernelColumn(
             "launches",
             "launch.",
             "launches seen while the script ran",
             7,
             lambda entry: entry.report.variant.launches if entry.report.variant else None,
         ),
-        Column(
+        KernelColumn(
             "file", "file", "where it was read from", 22, lambda e: file_name(e.path), right=False
         ),
-        Column(
+        KernelColumn(
             "source",
             "source",
             "where the kernel begins",
@@ -260,10 +336,10 @@ COLUMNS: Mapping[str, Column] = {
     )
 }
 DEFAULT = ("findings", "occ", "vec", "waits", "vgpr", "lds", "spill", "arch")
-EXTRA = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
+_EXTRA = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
 """Columns that are added, in this order, where there is room and the user chose none."""
-ROOMY = 48
-"""Cells that stay free for the first column when columns of `EXTRA` are added."""
+_ROOMY = 48
+"""Cells that stay free for the first column when columns of `_EXTRA` are added."""
 # Other names that filters accept -> name of the column.
 ALIASES: Mapping[str, str] = {
     "vgprs": "vgpr",
@@ -280,7 +356,7 @@ ALIASES: Mapping[str, str] = {
 }
 
 
-def chosen(names: Sequence[str], width: int, bars: int) -> tuple[Column, ...]:
+def chosen(names: Sequence[str], width: int, bars: int) -> tuple[KernelColumn, ...]:
     """The columns that were chosen by name, ignoring unknown names, or else those that fit well.
 
     Args:
@@ -295,108 +371,10 @@ def chosen(names: Sequence[str], width: int, bars: int) -> tuple[Column, ...]:
 def fitting(width: int, bars: int) -> tuple[str, ...]:
     """Names of the columns for a table `width` cells wide where the user chose none."""
     names = list(DEFAULT)
-    free_cells = width - ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
-    for name in EXTRA:
+    free_cells = width - _ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
+    for name in _EXTRA:
         free_cells -= COLUMNS[name].head(bars).width + 1
         if free_cells < 0:
             break
         names.append(name)
     return tuple(names)
-
-
-# --------------------------------------------------------------------------- cells
-
-
-def cell(
-    column: Column,
-    entry: SessionKernel,
-    value: Value,
-    former: Value,
-    *,
-    bars: int,
-    comparable: bool,
-) -> tuple[Piece, ...]:
-    """A cell of a kernel's row.
-
-    Args:
-        column: the column.
-        entry: the kernel.
-        value: its figure.
-        former: its figure in the previous run.
-        bars: cells of a bar.
-        comparable: whether there is a previous run to compare with.
-    """
-    arrow = _arrow(column, value, former) if comparable else (" ", "")
-    if column.name == "findings":
-        return (*counts(entry), arrow)
-    if isinstance(value, str):
-        return ((value, "dim" if column.name in ("arch", "limiter") else ""), arrow)
-    if value is None:
-        return ((UNKNOWN, "dim"), arrow)
-    text, style = column.form(value), _style(column, value)
-    if column.bar_maximum is None:
-        return ((text, style), arrow)
-    maximum = column.bar_maximum(entry)
-    share = value / maximum if maximum else None
-    of_maximum = f"/{maximum:g}" if column.name == "occ" and maximum else ""
-    figure = f"{text}{of_maximum}".rjust(column.width)
-    return (*bar(share, bars, style or "bar"), (figure, style), arrow)
-
-
-def span_cell(
-    column: Column, entries: Sequence[SessionKernel], values: Sequence[Value]
-) -> tuple[Piece, ...]:
-    """A cell of a folded row: the best and the worst figure of its kernels.
-
-    Args:
-        column: the column.
-        entries: the kernels.
-        values: their figures.
-    """
-    present = [value for value in values if value is not None]
-    if not present:
-        return ((UNKNOWN, "dim"), (" ", ""))
-    if column.name == "findings":
-        worst = max(entries, key=lambda entry: _findings(entry) or 0)
-        return (*counts(worst), (" ", ""))
-    texts = [value for value in present if isinstance(value, str)]
-    if texts:
-        distinct = dict.fromkeys(texts)
-        text = texts[0] if len(distinct) == 1 else f"{len(distinct)} kinds"
-        return ((text, "dim"), (" ", ""))
-    numbers = [value for value in present if not isinstance(value, str)]
-    low, high = min(numbers), max(numbers)
-    best_figure, worst_figure = (high, low) if column.better > 0 else (low, high)
-    form = _whole_kib if column.form is kib else column.form
-    first, last = form(best_figure), form(worst_figure)
-    style = _style(column, worst_figure)
-    return ((first if first == last else f"{first}–{last}", style), (" ", ""))
-
-
-def counts(entry: SessionKernel) -> tuple[Piece, ...]:
-    """Counts of findings by severity, coloured; a dot for none."""
-    tallies = [(entry.count(severity), severity) for severity in SEVERITIES]
-    return tuple(((str(n) if n else "·").rjust(3), name if n else "dim") for n, name in tallies)
-
-
-def _style(column: Column, value: Value) -> str:
-    """The style of a figure: spills are errors, accesses of half the widest or more are fine."""
-    if column.name in ("spill", "scratch") and value:
-        return "error"
-    if column.name in ("vec", "lvec") and isinstance(value, int | float):
-        return (
-            "good" if value >= WIDEST_ACCESS else "bar" if value >= WIDEST_ACCESS / 2 else "warning"
-        )
-    return ""
-
-
-def _arrow(column: Column, value: Value, former: Value) -> Piece:
-    """The change of a figure since the previous run: up, down, or `~` if it is no number."""
-    if value == former:
-        return (" ", "")
-    if isinstance(value, str) or isinstance(former, str) or value is None or former is None:
-        return ("~", "other")
-    up = value > former
-    good = column.better > 0 if up else column.better < 0
-    style = "other" if column.better == 0 else "better" if good else "worse"
-    return ("↑" if up else "↓", style)

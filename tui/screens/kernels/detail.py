@@ -1,4 +1,4 @@
-"""The details of the row under the cursor, below the kernels' table, and a failure in full."""
+"""The details of the row under the cursor, below the kernels' table."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Static
 
 from ....inspector.explain import occupancy_view, view
 from ....inspector.model import ErrorRecord, Finding, KernelReport
 from ...session import SEVERITIES, SessionKernel
 from ...widgets.styles import part_style
-from .columns import COLUMNS, UNKNOWN, Column, Value
-from .rows import Leaf, Node
+from .columns import COLUMNS, UNKNOWN, KernelColumn, Value
+from .leaves import Leaf
+from .tree import Node
 
-_WORDS = {"error": "error", "warning": "warn ", "info": "note "}
-_MOST_LINES = 16
+_LABELS = {"error": "error", "warning": "warn ", "info": "note "}
+_MAX_FINDINGS = 16
 
 
 class Detail(Widget):
@@ -128,12 +124,12 @@ class Detail(Widget):
         if not report.findings:
             return [self._text(("dim", view.findings_summary(report)))]
         ranked = sorted(report.findings, key=lambda f: SEVERITIES.index(f.severity))
-        return [self._finding(finding) for finding in ranked[:_MOST_LINES]]
+        return [self._finding(finding) for finding in ranked[:_MAX_FINDINGS]]
 
     def _finding(self, finding: Finding) -> Text:
         location = view.finding_place(finding)
         line = self._text(
-            (finding.severity, _WORDS[finding.severity]), ("dim", f" {finding.rule}  ")
+            (finding.severity, _LABELS[finding.severity]), ("dim", f" {finding.rule}  ")
         )
         room = self.content_size.width - line.cell_len - len(location) - 2
         message = Text(" ".join(finding.message.split()))
@@ -182,60 +178,7 @@ class Detail(Widget):
         return line
 
 
-def _figure(column: Column, value: Value) -> str:
+def _figure(column: KernelColumn, value: Value) -> str:
     if value is None or isinstance(value, str):
         return value or UNKNOWN
     return column.form(value)
-
-
-class FailureScreen(ModalScreen[None]):
-    """A failure in full, with the end of the user's code's output."""
-
-    DEFAULT_CSS = """
-    FailureScreen { align: center middle; background: $background 60%; }
-    FailureScreen > VerticalScroll {
-        width: 90%; height: auto; max-height: 90%; padding: 0 1;
-        background: $surface; border: round $error; border-title-color: $error;
-        border-subtitle-color: $foreground 60%;
-    }
-    FailureScreen .hint { color: $accent; margin-top: 1; }
-    FailureScreen .head { color: $foreground 60%; margin-top: 1; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss", "Close", show=False),
-        Binding("j", "scroll(1)", "Down", show=False),
-        Binding("k", "scroll(-1)", "Up", show=False),
-        Binding("ctrl+d", "scroll(10)", "Page down", show=False),
-        Binding("ctrl+u", "scroll(-10)", "Page up", show=False),
-        Binding("y", "copy", "Copy", show=False),
-    ]
-
-    def __init__(self, error: ErrorRecord) -> None:
-        super().__init__()
-        self._error = error
-
-    def compose(self) -> ComposeResult:
-        """The message, the hint and the output."""
-        error = self._error
-        with VerticalScroll() as scroll:
-            scroll.border_title = f"failed to {error.stage}"
-            scroll.border_subtitle = "y copies  esc closes"
-            where = "  ".join(part for part in (error.kernel, error.file) if part)
-            yield Static(where, markup=False, classes="where")
-            yield Static(error.message, markup=False, classes="message")
-            if error.hint:
-                yield Static(f"→ {error.hint}", markup=False, classes="hint")
-            if error.output:
-                yield Static("what it printed:", classes="head")
-                yield Static(error.output.rstrip(), markup=False, classes="output")
-
-    def action_scroll(self, lines: int) -> None:
-        """Scrolls the text."""
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
-
-    def action_copy(self) -> None:
-        """Copies the failure with its hint and output."""
-        error = self._error
-        parts = (error.file, error.kernel, f"{error.stage}: {error.message}", error.hint)
-        self.app.copy_to_clipboard("\n".join(part for part in (*parts, error.output) if part))
-        self.notify("copied", timeout=2)

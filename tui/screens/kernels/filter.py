@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from ...session import SEVERITIES
 from .columns import ALIASES, COLUMNS
-from .rows import Leaf
+from .leaves import Leaf
 
-Test = Callable[[Leaf], bool]
+LeafTest = Callable[[Leaf], bool]
 _WORDS = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _CONDITION = re.compile(r"([A-Za-z_][\w.]*)(>=|<=|!=|==|>|<|=)(.*)")
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -43,14 +43,14 @@ class FilterError(ValueError):
     """A filter cannot be understood; the message says why."""
 
 
-class Sets(Struct, frozen=True):
+class KernelSets(Struct, frozen=True):
     """Kernels that `is:marked` and `is:front` select, by key."""
 
     marked: frozenset[str] = frozenset()
     front: frozenset[str] = frozenset()
 
 
-def parse(text: str, sets: Sets) -> Test:
+def parse(text: str, sets: KernelSets) -> LeafTest:
     """Parses a filter into a test of rows.
 
     Args:
@@ -64,7 +64,7 @@ def parse(text: str, sets: Sets) -> Test:
     return lambda leaf: all(test(leaf) for test in tests)
 
 
-def _term(term: str, sets: Sets) -> Test:
+def _term(term: str, sets: KernelSets) -> LeafTest:
     """The test of one term: negated, quoted, `part:text`, a condition, or a word."""
     if term[:1] in "-!" and len(term) > 1:
         negated = _term(term[1:], sets)
@@ -84,7 +84,7 @@ def _term(term: str, sets: Sets) -> Test:
     return lambda leaf: lowered in leaf.text
 
 
-def _part(part: str, text: str) -> Test:
+def _part(part: str, text: str) -> LeafTest:
     if part == "sev":
         names = [name for name in SEVERITIES if name.startswith(text)]
         if text and not names:
@@ -110,7 +110,7 @@ def _of_part(leaf: Leaf, part: str) -> str:
     return " ".join(finding.rule for finding in entry.report.findings)
 
 
-def _state(state: str, sets: Sets) -> Test:
+def _state(state: str, sets: KernelSets) -> LeafTest:
     """The test of `is:STATE`; a state that is still being typed matches every row."""
     if state in _FAILED:
         return lambda leaf: leaf.error is not None
@@ -126,7 +126,7 @@ def _state(state: str, sets: Sets) -> Test:
     raise FilterError(f"is:{state}: there is {', '.join(states)}")
 
 
-def _condition(name: str, sign: str, typed: str, *, term: str) -> Test:
+def _condition(name: str, sign: str, typed: str, *, term: str) -> LeafTest:
     """The test of a condition on a figure, constexpr, option or metric.
 
     Args:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ....inspector.model import KernelReport
 from ...session import Session
 from ...state import State
-from ...widgets.table_rows import Head, Row
-from .columns import COLUMNS, Column, chosen
-from .filter import FilterError, Sets, Test, parse
+from ...widgets.table_rows import ColumnHead, TableRow
+from .columns import COLUMNS, KernelColumn, chosen
+from .filter import FilterError, KernelSets, LeafTest, parse
+from .leaves import Leaf, Leaves
 from .row_cells import row_of
-from .rows import (
-    Leaf,
-    Leaves,
-    Node,
-    filtered_nodes,
-    flat,
-    is_descending,
-    ordered,
-    tree,
-)
+from .tree import Node, filtered_nodes, flat, is_descending, ordered, tree
 
-FIRST_SORT = "findings"
+_FIRST_SORT = "findings"
 _MAX_UNFOLDED = 40
 """A filter's result of at most this many kernels is shown unfolded."""
 
@@ -43,7 +35,7 @@ class Listing:
         columns: the table's columns after the first.
         marked: keys of marked kernels, in the order in which they were marked.
         stars: keys of configurations on a Pareto front.
-        text: the filter as typed.
+        filter_text: the filter as typed.
         filter_error: why the filter cannot be understood; "" if it can.
     """
 
@@ -62,13 +54,11 @@ class Listing:
         self.tuned: list[tuple[str, KernelReport]] = []
         self.shown = 0
         self.kernels = 0
-        self.columns: tuple[Column, ...] = ()
+        self.columns: tuple[KernelColumn, ...] = ()
         self.marked: dict[str, None] = {}
         self.stars: frozenset[str] = frozenset()
-        self.text = ""
+        self.filter_text = ""
         self.filter_error = ""
-
-    # ------------------------------------------------------------------ which rows
 
     def update(self, session: Session, width: int, bars: int) -> None:
         """Computes the rows from the session, the filter and the order.
@@ -98,13 +88,13 @@ class Listing:
         self._opens_result = test is not None and self.shown <= _MAX_UNFOLDED
         self.rows = flat(self.roots, self.is_open)
 
-    def _parsed_filter(self) -> Test | None:
+    def _parsed_filter(self) -> LeafTest | None:
         """The filter as a test; None without one, or where `filter_error` says what is wrong."""
         self.filter_error = ""
-        if not self.text:
+        if not self.filter_text:
             return None
         try:
-            return parse(self.text, Sets(frozenset(self.marked), self.stars))
+            return parse(self.filter_text, KernelSets(frozenset(self.marked), self.stars))
         except FilterError as error:
             self.filter_error = str(error)
             return None
@@ -113,13 +103,11 @@ class Listing:
         """The index of the visible row with a key; None if there is none."""
         return next((i for i, node in enumerate(self.rows) if node.key == key), None)
 
-    # ------------------------------------------------------------------ order
-
     @property
     def sort(self) -> str:
         """The column that the rows are sorted by, or "order" (of the run) or "name"."""
         name = self._state.sort
-        return name if name in COLUMNS or name in ("order", "name") else FIRST_SORT
+        return name if name in COLUMNS or name in ("order", "name") else _FIRST_SORT
 
     @property
     def sort_title(self) -> str:
@@ -142,8 +130,6 @@ class Listing:
         names = ["name", *(column.name for column in self.columns), "order"]
         following = names.index(self.sort) + 1 if self.sort in names else 0
         self.sort_by(names[following % len(names)])
-
-    # ------------------------------------------------------------------ folds
 
     def is_open(self, node: Node) -> bool:
         """Whether the rows under a row are visible.
@@ -185,13 +171,11 @@ class Listing:
         unfold = not any(self.is_open(node) for node in groups)
         self._open_by_user.update((node.key, unfold) for node in groups)
 
-    # ------------------------------------------------------------------ drawing
-
-    def heads(self, bars: int) -> tuple[Head, ...]:
+    def heads(self, bars: int) -> tuple[ColumnHead, ...]:
         """The titles of the columns; `bars` is the width of a bar in cells."""
-        return (Head("name", "  kernel", 0), *(column.head(bars) for column in self.columns))
+        return (ColumnHead("name", "  kernel", 0), *(column.head(bars) for column in self.columns))
 
-    def row(self, number: int, bars: int) -> Row:
+    def row(self, number: int, bars: int) -> TableRow:
         """The cells of a visible row; `bars` is the width of a bar in cells."""
         node = self.rows[number]
         return row_of(
@@ -212,7 +196,7 @@ def _tuned(leaves: list[Leaf]) -> Iterator[tuple[str, KernelReport]]:
             yield leaf.key, leaf.entry.report
 
 
-def _filtered(roots: list[Node], test: Test, column_name: str, reverse: bool) -> list[Node]:
+def _filtered(roots: list[Node], test: LeafTest, column_name: str, reverse: bool) -> list[Node]:
     """The rows that pass a test, in order."""
     filtered = filtered_nodes(roots, test)
     # A group stands where its first child does, and the filter may have dropped that child.
@@ -224,3 +208,36 @@ def _descendants(nodes: list[Node]) -> Iterator[Node]:
     for node in nodes:
         yield node
         yield from _descendants(node.children)
+
+
+def on_fronts(reports: Iterable[tuple[str, KernelReport]]) -> frozenset[str]:
+    """Keys of tuned configurations on the Pareto front of their kernel, case and target.
+
+    Args:
+        reports: (key in the session, report) of kernels.
+    """
+    # Imported here because only tuned kernels need them.
+    from ....inspector.compare.sweep.figures import figures_of
+    from ....inspector.compare.sweep.pareto import front
+
+    groups: dict[tuple[object, ...], list[tuple[str, KernelReport]]] = {}
+    for key, report in reports:
+        if report.variant is not None and report.variant.tuning:
+            groups.setdefault(_launch_key(report), []).append((key, report))
+    stars: set[str] = set()
+    for members in groups.values():
+        if len(members) > 1:
+            best = front([figures_of(report) for _, report in members])
+            stars.update(key for (key, _), star in zip(members, best, strict=True) if star)
+    return frozenset(stars)
+
+
+def _launch_key(report: KernelReport) -> tuple[object, ...]:
+    """A key that the configurations tried for one launch share: everything but their tuning."""
+    variant = report.variant
+    assert variant is not None
+    tuning = variant.tuning or {}
+    fixed = {k: repr(v) for k, v in variant.constexprs.items() if k not in tuning}
+    path = report.id.partition("::")[0]
+    types = tuple(sorted(variant.signature.items()))
+    return path, variant.kernel, variant.arch, types, tuple(sorted(fixed.items()))

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from ...widgets.table import Table
-from ...widgets.table_rows import Head, Row
+from ...widgets.table_rows import ColumnHead, TableRow
 from .columns import COLUMNS
 
 _TITLE = 17  # cells for a column's box and title
@@ -62,15 +62,17 @@ class ColumnsMenu(ModalScreen[list[str]]):
     def _fill(self, cursor: int | None) -> None:
         table = self.query_one(Table)
         about = max(8, table.size.width - _TITLE - 2)  # less a gap and the scrollbar
-        heads = (Head("", "     column", 0), Head("about", "what it is", about))
+        heads = (ColumnHead("", "     column", 0), ColumnHead("about", "what it is", about))
         table.show(heads, len(self._names), self._row, cursor=cursor)
         table.focus()
 
-    def _row(self, row: int) -> Row:
+    def _row(self, row: int) -> TableRow:
         column = COLUMNS[self._names[row]]
         checked = column.name in self._shown
         box = (" [x] " if checked else " [ ] ", "good" if checked else "dim")
-        return Row((box, (column.title, "name" if checked else "")), (((column.about, "dim"),),))
+        return TableRow(
+            (box, (column.title, "name" if checked else "")), (((column.about, "dim"),),)
+        )
 
     def on_table_opened(self, message: Table.Opened) -> None:
         """Shows or hides the column that was double-clicked."""

@@ -20,13 +20,14 @@ from ...session import SessionKernel
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.table import Table
-from ...widgets.table_rows import Row
+from ...widgets.table_rows import TableRow
+from ..text_dialogues import FailureScreen
 from .columns import fitting
-from .detail import Detail, FailureScreen
-from .listing import Listing
+from .detail import Detail
+from .listing import Listing, on_fronts
 from .menu import ColumnsMenu
-from .rows import Node, fronts
-from .status import FilterLine, RunStatus, Status
+from .status import KernelsFilter, RunStatus, Status
+from .tree import Node
 
 WIDE = 110
 """Columns of the terminal from which on bars have twice the cells."""
@@ -84,15 +85,13 @@ class KernelsPage(Page):
             self._listing = Listing(self.kinspect.state)
         return self._listing
 
-    # ------------------------------------------------------------------ layout
-
     def compose(self) -> ComposeResult:
         """Stacks heading, state of the run, table, details, filter and keys."""
         yield Heading()
         yield Status()
         yield Table(id="kernels")
         yield Detail()
-        yield FilterLine(id="filter", classes="hidden")
+        yield KernelsFilter(id="filter", classes="hidden")
         yield Keys()
 
     def on_mount(self) -> None:
@@ -120,8 +119,6 @@ class KernelsPage(Page):
         """The targets of the run."""
         session = self.session
         return " ".join(session.request.targets) if session.request is not None else ""
-
-    # ------------------------------------------------------------------ content
 
     def session_changed(self) -> None:
         """Rebuilds the table; during a run, not so often that rebuilding takes most of the time."""
@@ -169,13 +166,13 @@ class KernelsPage(Page):
     def _bar_cells(self) -> int:
         return 8 if self.size.width >= WIDE else 4
 
-    def _row(self, index: int) -> Row:
+    def _row(self, index: int) -> TableRow:
         return self.listing.row(index, self._bar_cells)
 
     def _why_empty(self) -> str:
         session = self.session
         if self.listing.leaves:
-            return f"no row meets the filter {self.listing.text!r}: escape clears it"
+            return f"no row meets the filter {self.listing.filter_text!r}: escape clears it"
         if session.progress.running:
             return f"{self._first_stage()} …"
         if session.request is None:
@@ -199,7 +196,7 @@ class KernelsPage(Page):
             shown=listing.shown,
             total=len(listing.leaves),
             kernels=listing.kernels,
-            filter_text=listing.text,
+            filter_text=listing.filter_text,
             filter_error=listing.filter_error,
             sort=listing.sort_title,
             marked=sum(key in self.session.entries for key in listing.marked),
@@ -214,8 +211,6 @@ class KernelsPage(Page):
         cursor, rows = self.query_one(Table).cursor, self.listing.rows
         return rows[cursor] if 0 <= cursor < len(rows) else None
 
-    # ------------------------------------------------------------------ the Pareto front
-
     def _update_front(self) -> None:
         """Computes in a thread which configurations are on a front, if the kernels changed."""
         tuned = self.listing.tuned
@@ -228,7 +223,7 @@ class KernelsPage(Page):
         )
         self._ranked_kernels = tuned
         if not unchanged:
-            self.run_worker(lambda: fronts(tuned), thread=True, group="front", name="front")
+            self.run_worker(lambda: on_fronts(tuned), thread=True, group="front", name="front")
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Marks the configurations on the front once it has been computed."""
@@ -237,8 +232,6 @@ class KernelsPage(Page):
             assert isinstance(front, frozenset)
             self.listing.stars = front
             self.rebuild()
-
-    # ------------------------------------------------------------------ moving and opening
 
     def on_table_moved(self, message: Table.Moved) -> None:
         """Shows the details of the row under the cursor."""
@@ -290,30 +283,28 @@ class KernelsPage(Page):
         self.listing.fold_all()
         self.rebuild()
 
-    # ------------------------------------------------------------------ filter, order, columns
-
     def action_filter(self) -> None:
         """Opens the filter's input line."""
-        line = self.query_one(FilterLine)
+        line = self.query_one(KernelsFilter)
         line.remove_class("hidden")
         line.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the table while the user types."""
         event.stop()
-        self.listing.text = event.value.strip()
+        self.listing.filter_text = event.value.strip()
         self.rebuild()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Returns to the table, which stays filtered."""
         event.stop()
         self.query_one(Table).focus()
-        self.query_one(FilterLine).set_class(not self.listing.text, "hidden")
+        self.query_one(KernelsFilter).set_class(not self.listing.filter_text, "hidden")
 
     def action_escape(self) -> None:
         """Clears the filter; without one, closes the page."""
-        line = self.query_one(FilterLine)
-        if self.listing.text or line.has_focus:
+        line = self.query_one(KernelsFilter)
+        if self.listing.filter_text or line.has_focus:
             line.value = ""
             line.add_class("hidden")
             self.query_one(Table).focus()
@@ -341,8 +332,6 @@ class KernelsPage(Page):
         shown = [column.name for column in self.listing.columns]
         menu = ColumnsMenu(shown, fitting(self.size.width, self._bar_cells))
         self.app.push_screen(menu, show_columns)
-
-    # ------------------------------------------------------------------ marks and variants
 
     def _entry(self) -> SessionKernel | None:
         """The kernel under the cursor; None on a group or failure."""

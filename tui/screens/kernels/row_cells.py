@@ -7,21 +7,22 @@ from collections.abc import Container, Sequence
 from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord
 from ...session import SessionKernel
-from ...widgets.bars import Piece
-from ...widgets.table_rows import Row
-from .columns import Column, cell, span_cell
-from .rows import Leaf, Node
+from ...widgets.bars import Piece, bar
+from ...widgets.table_rows import TableRow
+from .columns import UNKNOWN, KernelColumn, Value
+from .leaves import Leaf
+from .tree import Node
 
 
 def row_of(
     node: Node,
-    columns: Sequence[Column],
+    columns: Sequence[KernelColumn],
     bar_cells: int,
     *,
     is_open: bool,
     marked: Container[str],
     stars: Container[str],
-) -> Row:
+) -> TableRow:
     """The cells of a row.
 
     Args:
@@ -36,12 +37,12 @@ def row_of(
     if leaf is None:
         name = _group_name(node, is_open, marked, stars)
         is_stale = all(member.stale for member in node.leaves())
-        return Row(name, _group_figures(node, columns), faded=is_stale)
+        return TableRow(name, _group_figures(node, columns), faded=is_stale)
     name = _leaf_name(node, leaf, marked, stars)
     if leaf.error is not None:
-        return Row(name, message=_message(leaf.error))
+        return TableRow(name, message=_message(leaf.error))
     assert leaf.entry is not None
-    return Row(name, _figures(leaf, leaf.entry, columns, bar_cells), faded=leaf.stale)
+    return TableRow(name, _figures(leaf, leaf.entry, columns, bar_cells), faded=leaf.stale)
 
 
 def _leaf_name(
@@ -89,11 +90,11 @@ def _note(node: Node) -> tuple[Piece, ...]:
 
 
 def _figures(
-    leaf: Leaf, entry: SessionKernel, columns: Sequence[Column], bar_cells: int
+    leaf: Leaf, entry: SessionKernel, columns: Sequence[KernelColumn], bar_cells: int
 ) -> tuple[tuple[Piece, ...], ...]:
     """The cells of a kernel's figures."""
     return tuple(
-        cell(
+        _cell(
             column,
             entry,
             leaf.values.get(column.name),
@@ -105,14 +106,97 @@ def _figures(
     )
 
 
-def _group_figures(node: Node, columns: Sequence[Column]) -> tuple[tuple[Piece, ...], ...]:
+def _group_figures(node: Node, columns: Sequence[KernelColumn]) -> tuple[tuple[Piece, ...], ...]:
     """The cells of a group's best and worst figures."""
     kernels = [(leaf, leaf.entry) for leaf in node.leaves() if leaf.entry is not None]
     entries = [entry for _, entry in kernels]
     return tuple(
-        span_cell(column, entries, [leaf.values.get(column.name) for leaf, _ in kernels])
+        _span_cell(column, entries, [leaf.values.get(column.name) for leaf, _ in kernels])
         for column in columns
     )
+
+
+def _cell(
+    column: KernelColumn,
+    entry: SessionKernel,
+    value: Value,
+    former: Value,
+    *,
+    bars: int,
+    comparable: bool,
+) -> tuple[Piece, ...]:
+    """A cell of a kernel's row.
+
+    Args:
+        column: the column.
+        entry: the kernel.
+        value: its figure.
+        former: its figure in the previous run.
+        bars: cells of a bar.
+        comparable: whether there is a previous run to compare with.
+    """
+    arrow = _arrow(column, value, former) if comparable else (" ", "")
+    if column.draw is not None:
+        return (*column.draw(entry), arrow)
+    if isinstance(value, str):
+        return ((value, column.style(value)), arrow)
+    if value is None:
+        return ((UNKNOWN, "dim"), arrow)
+    text, style = column.form(value), column.style(value)
+    if column.bar_maximum is None:
+        return ((text, style), arrow)
+    maximum = column.bar_maximum(entry)
+    share = value / maximum if maximum else None
+    of_maximum = f"/{maximum:g}" if column.shows_maximum and maximum else ""
+    figure = f"{text}{of_maximum}".rjust(column.width)
+    return (*bar(share, bars, style or "bar"), (figure, style), arrow)
+
+
+def _span_cell(
+    column: KernelColumn, entries: Sequence[SessionKernel], values: Sequence[Value]
+) -> tuple[Piece, ...]:
+    """A cell of a folded row: the best and the worst figure of its kernels.
+
+    Args:
+        column: the column.
+        entries: the kernels.
+        values: their figures.
+    """
+    present = [value for value in values if value is not None]
+    if not present:
+        return ((UNKNOWN, "dim"), (" ", ""))
+    if column.draw is not None:
+        worst = max(entries, key=lambda entry: _as_number(column.read(entry)))
+        return (*column.draw(worst), (" ", ""))
+    texts = [value for value in present if isinstance(value, str)]
+    if texts:
+        distinct = dict.fromkeys(texts)
+        text = texts[0] if len(distinct) == 1 else f"{len(distinct)} kinds"
+        return ((text, "dim"), (" ", ""))
+    numbers = [value for value in present if not isinstance(value, str)]
+    low, high = min(numbers), max(numbers)
+    best_figure, worst_figure = (high, low) if column.better > 0 else (low, high)
+    form = column.range_form or column.form
+    first, last = form(best_figure), form(worst_figure)
+    style = column.style(worst_figure)
+    return ((first if first == last else f"{first}–{last}", style), (" ", ""))
+
+
+def _arrow(column: KernelColumn, value: Value, former: Value) -> Piece:
+    """The change of a figure since the previous run: up, down, or `~` if it is no number."""
+    if value == former:
+        return (" ", "")
+    if isinstance(value, str) or isinstance(former, str) or value is None or former is None:
+        return ("~", "other")
+    up = value > former
+    good = column.better > 0 if up else column.better < 0
+    style = "other" if column.better == 0 else "better" if good else "worse"
+    return ("↑" if up else "↓", style)
+
+
+def _as_number(value: Value) -> float:
+    """A figure by which kernels are ranked; unknown ones are the least."""
+    return value if isinstance(value, int | float) else 0
 
 
 def _message(error: ErrorRecord) -> tuple[Piece, ...]:

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from ....inspector.explain.view import plural
-from ...session import Progress
+from ...session import RunProgress
 from ...widgets.bars import bar
 from ...widgets.styles import part_style
 
@@ -37,7 +37,7 @@ class RunStatus(Struct, frozen=True):
         runs: the number of runs started.
     """
 
-    progress: Progress
+    progress: RunProgress
     stage: str
     failures: int
     shown: int
@@ -146,12 +146,12 @@ class Status(Widget):
         return part_style(self, f"status--{name}")
 
 
-class FilterLine(Input):
+class KernelsFilter(Input):
     """The filter's input line."""
 
     DEFAULT_CSS = """
-    FilterLine { height: 1; border: none; padding: 0 1; background: $panel; }
-    FilterLine:focus { border: none; background: $panel; }
+    KernelsFilter { height: 1; border: none; padding: 0 1; background: $panel; }
+    KernelsFilter:focus { border: none; background: $panel; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,tab", "leave", "Back to the table", show=False),

@@ -1,15 +1,17 @@
-"""The input fields of the occupancy page: a kernel's values, parsing, limits."""
+"""The input fields of the occupancy page: a kernel's figures, parsing, limits, a step's figures."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ....inspector import machines
 from ....inspector.errors import KinspectError
 from ....inspector.metrics.capacity import capacity, registers_needed, round_up
+from ....inspector.metrics.occupancy import Occupancy, occupancy
 from ....inspector.model import Demand, KernelReport, Machine
 
 
@@ -36,9 +38,17 @@ FIELDS = (
     Field("waves", "waves", "unknown"),
     Field("wave_size", "wave size", "the target's usual one"),
     Field("mode", "mode"),
-    Field("asked", "asked for", "as many VGPRs as are used"),
+    Field("requested", "asked for", "as many VGPRs as are used"),
 )
-MAX_DIGITS = 7
+_FIELD = {
+    "vgprs": "vgprs",
+    "agprs": "agprs",
+    "sgprs": "sgprs",
+    "lds_bytes": "lds",
+    "vgprs_requested": "requested",
+}
+"""Field of `Demand` -> name of the input field."""
+_MAX_DIGITS = 7
 """Figures with more digits are rejected as typing errors."""
 
 
@@ -52,6 +62,14 @@ class Query(Struct, frozen=True):
     def wave_size(self) -> int:
         """The wave size that was typed, else the target's default."""
         return self.demand.wave_size or self.machine.wave_sizes[0]
+
+    def occupancy(self) -> Occupancy:
+        """The occupancy of this demand on this target.
+
+        Raises:
+            KinspectError: a figure is none that a kernel can have.
+        """
+        return occupancy(self.machine, self.demand)
 
 
 def fields_of(kernel: KernelReport | None) -> dict[str, str]:
@@ -87,7 +105,7 @@ def fields_of(kernel: KernelReport | None) -> dict[str, str]:
     if vgprs is not None and demand.vgprs_requested is not None:
         needed = round_up(registers_needed(machine, vgprs, demand.agprs), unit.granule)
         requested = round_up(demand.vgprs_requested, unit.granule)
-        texts["asked"] = str(requested) if requested > needed else ""
+        texts["requested"] = str(requested) if requested > needed else ""
     return texts
 
 
@@ -106,7 +124,7 @@ def parsed(
     problems: dict[str, str] = {}
     figures = {
         name: _figure(name, values[name], problems)
-        for name in ("vgprs", "agprs", "sgprs", "lds", "waves", "wave_size", "asked")
+        for name in ("vgprs", "agprs", "sgprs", "lds", "waves", "wave_size", "requested")
     }
     machine = _machine(values["arch"], problems)
     if values["vgprs"].strip() == "":
@@ -121,25 +139,29 @@ def parsed(
             problems.setdefault(name, problem)
     if problems or machine is None:
         return None, problems
-    demand = kernel.demand if kernel is not None else None
-    hidden = demand is not None and demand.lds_from == "triton"  # LLVM does not see it
-    return Query(
-        machine,
-        Demand(
-            vgprs=figures["vgprs"],
-            agprs=figures["agprs"] or 0,
-            sgprs=figures["sgprs"],
-            lds_bytes=figures["lds"],
-            waves_per_workgroup=figures["waves"],
-            wave_size=figures["wave_size"],
-            cu_mode=mode == "cu" or machine.eus_cu_mode is None,
-            llvm=demand.llvm if demand is not None else "22",
-            vgprs_requested=figures["asked"],
-            compiler_lds=0 if hidden else None,
-            lds_from="triton" if hidden else "typed",
-            waves_from="typed",
-        ),
-    ), {}
+    return Query(machine, _demand(machine, mode, figures, kernel)), {}
+
+
+def _demand(
+    machine: Machine, mode: str, figures: Mapping[str, int | None], kernel: KernelReport | None
+) -> Demand:
+    """The demand of valid figures; the rest is the kernel's."""
+    own = kernel.demand if kernel is not None else None
+    hidden = own is not None and own.lds_from == "triton"  # LLVM does not see it
+    return Demand(
+        vgprs=figures["vgprs"],
+        agprs=figures["agprs"] or 0,
+        sgprs=figures["sgprs"],
+        lds_bytes=figures["lds"],
+        waves_per_workgroup=figures["waves"],
+        wave_size=figures["wave_size"],
+        cu_mode=mode == "cu" or machine.eus_cu_mode is None,
+        llvm=own.llvm if own is not None else "22",
+        vgprs_requested=figures["requested"],
+        compiler_lds=0 if hidden else None,
+        lds_from="triton" if hidden else "typed",
+        waves_from="typed",
+    )
 
 
 def _unsupported(
@@ -154,29 +176,30 @@ def _unsupported(
         yield "agprs", f"{machine.arch} has none"
 
 
+def _waves_hint(query: Query) -> str:
+    waves = query.demand.waves_per_workgroup
+    return f"a workgroup: {waves * query.wave_size} lanes" if waves else "a workgroup"
+
+
+_AGPR_HINTS = {"none": "there are none", "unified": "share the VGPRs' file"}
+_HINTS: Mapping[str, Callable[[Query], str]] = {
+    "arch": lambda query: query.machine.name,
+    "vgprs": lambda query: f"of {query.machine.vgpr_addressable} a wave may have",
+    "agprs": lambda query: _AGPR_HINTS.get(query.machine.agpr, "a file of their own"),
+    "sgprs": lambda query: "a wave, VCC included",
+    "lds": lambda query: f"of {query.machine.lds_max:,} a workgroup",
+    "waves": _waves_hint,
+    "wave_size": lambda query: " or ".join(map(str, query.machine.wave_sizes)),
+    "mode": lambda query: (
+        "cu or wgp" if query.machine.eus_cu_mode is not None else "there are CUs alone"
+    ),
+    "requested": lambda query: "VGPRs (waves_per_eu)",
+}
+
+
 def hint(name: str, query: Query) -> str:
     """The text beside a field that is right: its unit and limit."""
-    machine = query.machine
-    if name == "arch":
-        return machine.name
-    if name == "vgprs":
-        return f"of {machine.vgpr_addressable} a wave may have"
-    if name == "agprs":
-        return {"none": "there are none", "unified": "share the VGPRs' file"}.get(
-            machine.agpr, "a file of their own"
-        )
-    if name == "sgprs":
-        return "a wave, VCC included"
-    if name == "lds":
-        return f"of {machine.lds_max:,} a workgroup"
-    if name == "waves":
-        waves = query.demand.waves_per_workgroup
-        return f"a workgroup: {waves * query.wave_size} lanes" if waves else "a workgroup"
-    if name == "wave_size":
-        return " or ".join(map(str, machine.wave_sizes))
-    if name == "mode":
-        return "cu or wgp" if machine.eus_cu_mode is not None else "there are CUs alone"
-    return "VGPRs (waves_per_eu)"
+    return _HINTS[name](query)
 
 
 def excessive(query: Query) -> dict[str, str]:
@@ -185,7 +208,7 @@ def excessive(query: Query) -> dict[str, str]:
     limits = (
         ("vgprs", demand.vgprs, machine.vgpr_addressable),
         ("agprs", demand.agprs, machine.vgpr_addressable),
-        ("asked", demand.vgprs_requested, machine.vgpr_addressable),
+        ("requested", demand.vgprs_requested, machine.vgpr_addressable),
         ("lds", demand.lds_bytes, machine.lds_max),
         ("waves", demand.waves_per_workgroup, machine.max_workgroup_size // query.wave_size),
     )
@@ -199,11 +222,49 @@ def excessive(query: Query) -> dict[str, str]:
 def step_of(name: str, query: Query) -> int:
     """The amount by which the keys + and - change a field: the resource's allocation granule."""
     machine = query.machine
-    if name in ("vgprs", "agprs", "asked"):
+    if name in ("vgprs", "agprs", "requested"):
         return machine.vgpr_granule[query.wave_size]
     if name == "sgprs":
         return machine.sgpr_granule or 8
     return machine.lds_granule["hardware"] if name == "lds" else 1
+
+
+def fields_after_step(query: Query, answer: Occupancy) -> Mapping[str, str]:
+    """The fields that the answer's next step changes, with their new texts; empty without one."""
+    step = answer.next_step
+    if step is None:
+        return {}
+    candidates: list[dict[str, int | None]] = [{}]
+    for resource, cut in ((step.resource, step.reduce_by), *step.also):
+        options = _cuts(query.demand, resource, cut)
+        candidates = [{**candidate, **option} for candidate in candidates for option in options]
+    for option in candidates:
+        if any(figure is not None and figure < 0 for figure in option.values()):
+            continue
+        changed: Demand = replace(query.demand, **option)
+        reached = occupancy(query.machine, changed).waves_per_eu
+        if reached is not None and reached >= step.gives:
+            return {_FIELD[k]: "" if v is None else str(v) for k, v in option.items()}
+    return {}
+
+
+def _cuts(demand: Demand, resource: str, cut: int) -> list[dict[str, int | None]]:
+    """The ways to cut the use of a resource, as changed fields of `Demand`, the best first."""
+    if resource == "vgpr":
+        # The cut may be shared between VGPRs and AGPRs: prefer to cut as few AGPRs as possible.
+        return [
+            {
+                "vgprs": (demand.vgprs or 0) - cut + agprs,
+                "agprs": demand.agprs - agprs,
+                "vgprs_requested": None,
+            }
+            for agprs in range(min(cut, demand.agprs) + 1)
+        ]
+    if resource == "lds":
+        return [{"lds_bytes": (demand.lds_bytes or 0) - cut}]
+    if resource == "sgpr":
+        return [{"sgprs": (demand.sgprs or 0) - cut}]
+    return [{"vgprs_requested": (demand.vgprs_requested or 0) - cut}]
 
 
 def _figure(name: str, text: str, problems: dict[str, str]) -> int | None:
@@ -215,7 +276,7 @@ def _figure(name: str, text: str, problems: dict[str, str]) -> int | None:
     if not digits.isascii() or not digits.isdecimal():
         problems[name] = "not below 0" if text.startswith("-") else "a whole number, please"
         return None
-    if len(digits) > MAX_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         problems[name] = "that is too much"
         return None
     return int(digits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -19,13 +18,15 @@ from ....inspector.model import KernelReport
 from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from ...widgets.plot import StepPlot, Steps
-from ..passes.choose import KernelChooser, worst_kernel
-from . import words
+from ...widgets.step_plot import StepFunction, StepPlot
+from ..kernel_chooser import KernelChooser, worst_kernel
+from .answer import DIM, answer_lines, level_table, why_two
+from .curves import curves, neighbour
 from .fields import (
     FIELDS,
     Query,
     excessive,
+    fields_after_step,
     fields_of,
     hint,
     parsed,
@@ -35,11 +36,9 @@ from .fields import (
 _KEYS = frozenset("+-=[]trskoq?/")
 """Characters that no figure and no target's name contains: in a field, too, they are keys."""
 _TALL, _NARROW = 34, 100  # least rows for tall plots; columns below which the layout is narrow
-_EXCESS = re.compile(r"(−[\d,]+)")
-_STYLES = {"resident": "bold", "next": "$success", "note": "$foreground 60%"}
 
 
-class Figure(Input):
+class FigureInput(Input):
     """An input field for one figure."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -86,9 +85,9 @@ class OccupancyPage(Page):
         text-wrap: nowrap; text-overflow: ellipsis; }
     OccupancyPage .field.-wrong > .label, OccupancyPage .field.-wrong > .hint {
         color: $error; text-style: bold; }
-    OccupancyPage Figure { width: 9; height: 1; border: none; padding: 0; background: $panel; }
-    OccupancyPage Figure:focus { border: none; background: $primary 30%; }
-    OccupancyPage #said { width: 1fr; height: 9; padding: 0 1; overflow-y: auto;
+    OccupancyPage FigureInput { width: 9; height: 1; border: none; padding: 0; background: $panel; }
+    OccupancyPage FigureInput:focus { border: none; background: $primary 30%; }
+    OccupancyPage #answer { width: 1fr; height: 9; padding: 0 1; overflow-y: auto;
         scrollbar-size: 1 1; }
     OccupancyPage #plots { height: 12; }
     OccupancyPage.-tall #plots { height: 1fr; min-height: 14; max-height: 34; }
@@ -117,16 +116,16 @@ class OccupancyPage(Page):
         super().__init__()
         self._key = key
         self._kernel: KernelReport | None = None
-        self._query_typed: Query | None = None
+        self._typed_query: Query | None = None
         self._answer: Occupancy | None = None
-        self._plots: tuple[Steps, Steps] | None = None
+        self._plots: tuple[StepFunction, StepFunction] | None = None
         self._values: dict[str, str] = fields_of(None)
         self._is_filled = False
         self._hints: dict[str, str] = {}  # field -> the hint that is shown beside it
         self._table_shape: tuple[int, ...] = ()  # sizes of the texts; others need another layout
 
     def compose(self) -> ComposeResult:
-        """Stacks the fields beside the answer, the plots and the step table."""
+        """Stacks the fields beside the answer, the plots and the table of levels."""
         yield Heading()
         with VerticalScroll(id="all"):
             with Horizontal(id="top"):
@@ -134,9 +133,9 @@ class OccupancyPage(Page):
                     for field in FIELDS:
                         with Horizontal(classes="field", id=f"row-{field.name}"):
                             yield Static(field.label, classes="label", markup=False)
-                            yield Figure(id=field.name, compact=True, max_length=12)
+                            yield FigureInput(id=field.name, compact=True, max_length=12)
                             yield Static(classes="hint", markup=False)
-                yield Static(id="said", markup=False)
+                yield Static(id="answer", markup=False)
             with Horizontal(id="plots"):
                 yield StepPlot(id="over-vgprs")
                 yield StepPlot(id="over-lds")
@@ -160,8 +159,6 @@ class OccupancyPage(Page):
         """Chooses the layout for the new size."""
         self.set_class(event.size.height >= _TALL, "-tall")
         self.set_class(event.size.width < _NARROW, "-narrow")
-
-    # ------------------------------------------------------------------ which kernel
 
     def session_changed(self) -> None:
         """Shows a kernel if there was none, or its new report if the user typed nothing."""
@@ -204,13 +201,11 @@ class OccupancyPage(Page):
         """Goes back to the kernel's figures."""
         self._fill(fields_of(self._kernel))
 
-    # ------------------------------------------------------------------ fields
-
     def _fill(self, values: dict[str, str]) -> None:
         """Sets the texts of all fields."""
         self._values = dict(values)
         for name, text in values.items():
-            line = self.query_one(f"#{name}", Figure)
+            line = self.query_one(f"#{name}", FigureInput)
             if line.value != text:
                 line.value = text
                 line.cursor_position = len(text)
@@ -229,10 +224,10 @@ class OccupancyPage(Page):
         answer: Occupancy | None = None
         if query is not None:
             try:
-                answer = words.work_out(query)
+                answer = query.occupancy()
             except KinspectError as error:
-                query, problems = None, {"arch": f"{error.message}; {error.hint}"}
-        self._query_typed, self._answer = query, answer
+                query, problems = None, {"arch": str(error)}
+        self._typed_query, self._answer = query, answer
         # A figure beyond the hardware's limits is valid input: the answer says what it results in.
         problems = problems if query is None else excessive(query)
         for field in FIELDS:
@@ -260,56 +255,47 @@ class OccupancyPage(Page):
             typed = self._values[name].strip()
             quoted = f" “{typed}”" if typed else ""
             parts += [(f"{labels[name]}{quoted}: ", "$error bold"), (f"{text}\n", "")]
-        self.query_one("#said", Static).update(Content.assemble(*parts), layout=False)
+        self.query_one("#answer", Static).update(Content.assemble(*parts), layout=False)
         # Plots and table of the last valid figures stay, dimmed.
 
     def _show_answer(self, query: Query, answer: Occupancy) -> None:
-        """Shows the sentences and the step table; the curves follow after the next refresh."""
+        """Shows the sentences and the table of levels; the curves follow after the next refresh."""
         parts: list[tuple[str, str]] = []
-        for label, text in words.words(query, answer):
-            unfit = label == "resident" and answer.cannot_launch is not None
-            style = "$error bold" if unfit else _STYLES.get(label, "")
-            parts += [(f"{label:<9} ", "$foreground 60%"), (f"{text}\n", style)]
-        self.query_one("#said", Static).update(Content.assemble(*parts), layout=False)
-        lines, present = words.step_table(query, answer)
-        table: list[tuple[str, str]] = [(f"{lines[0]}\n", "$foreground 60%")]
-        for n, line in enumerate(lines[1:]):
-            style = "$warning bold" if n == present else ""
-            table += [
-                (piece, "$error" if _EXCESS.fullmatch(piece) else style)
-                for piece in _EXCESS.split(f"{line}\n")
-            ]
-        why = words.why_two(answer, query)
-        shape = (len(lines), max(map(len, lines)), *map(len, why))
+        for line in answer_lines(query, answer):
+            parts += [(f"{line.label:<9} ", DIM), (f"{line.text}\n", line.style)]
+        self.query_one("#answer", Static).update(Content.assemble(*parts), layout=False)
+        table = level_table(query, answer)
+        why = why_two(answer, query)
+        widest = max(sum(len(text) for text, _ in line) for line in table)
+        shape = (len(table), widest, *map(len, why))
         grown, self._table_shape = shape != self._table_shape, shape
-        self.query_one("#levels", Static).update(Content.assemble(*table), layout=grown)
+        pieces = [piece for line in table for piece in (*line, ("\n", ""))]
+        self.query_one("#levels", Static).update(Content.assemble(*pieces), layout=grown)
         if grown:
             self.query_one("#why", Static).update("\n\n".join(why))
         self._plots = None
         self.call_after_refresh(self._show_curves)  # later: they take a hundred computations
 
     def _show_curves(self) -> None:
-        if self._plots is not None or self._query_typed is None or self._answer is None:
+        if self._plots is not None or self._typed_query is None or self._answer is None:
             return
-        self._plots = words.curves(self._query_typed, self._answer)
+        self._plots = curves(self._typed_query, self._answer)
         for name, steps in zip(("#over-vgprs", "#over-lds"), self._plots, strict=True):
             self.query_one(name, StepPlot).show(steps)
-
-    # ------------------------------------------------------------------ keys
 
     def _field(self) -> str:
         """The field that the keys change: the focused one, else the VGPRs."""
         focused = self.focused
-        return focused.id or "vgprs" if isinstance(focused, Figure) else "vgprs"
+        return focused.id or "vgprs" if isinstance(focused, FigureInput) else "vgprs"
 
     def _type(self, name: str, text: str) -> None:
-        line = self.query_one(f"#{name}", Figure)
+        line = self.query_one(f"#{name}", FigureInput)
         line.value = text
         line.cursor_position = len(text)
 
     def action_type(self) -> None:
         """Focuses the field of VGPRs, which users type most."""
-        self.query_one("#vgprs", Figure).focus()
+        self.query_one("#vgprs", FigureInput).focus()
 
     def action_leave_fields(self) -> None:
         """Focuses the page, so that keys are no longer typed into a field."""
@@ -324,12 +310,12 @@ class OccupancyPage(Page):
             self._type(
                 name, _adjacent(("wgp", "cu"), self._values[name].strip().lower(), direction)
             )
-        elif self._query_typed is not None:
+        elif self._typed_query is not None:
             if name == "wave_size":
-                sizes = tuple(str(size) for size in self._query_typed.machine.wave_sizes)
+                sizes = tuple(str(size) for size in self._typed_query.machine.wave_sizes)
                 self._type(name, _adjacent(sizes, self._values[name].strip(), direction))
                 return
-            size = step_of(name, self._query_typed)
+            size = step_of(name, self._typed_query)
             figure = int(self._values[name].strip().replace(",", "") or 0)
             # To the next multiple of the granule: amounts between two multiples are equivalent.
             if direction > 0:
@@ -342,19 +328,19 @@ class OccupancyPage(Page):
         """Types the next better (-1) or worse (1) step of LDS, in its field, else of VGPRs."""
         name = "lds" if self._field() == "lds" else "vgprs"
         self._show_curves()
-        if self._query_typed is None or self._plots is None:
+        if self._typed_query is None or self._plots is None:
             return
-        demand = self._query_typed.demand
+        demand = self._typed_query.demand
         figure = demand.lds_bytes if name == "lds" else demand.vgprs
         steps = self._plots[1] if name == "lds" else self._plots[0]
-        new_figure = words.neighbour(steps, figure, direction) if figure is not None else None
+        new_figure = neighbour(steps, figure, direction) if figure is not None else None
         if new_figure is not None:
             self._type(name, str(new_figure))
 
     def action_take(self) -> None:
         """Types the figures of the next step."""
-        if self._query_typed is not None and self._answer is not None:
-            for name, text in words.fields_after_step(self._query_typed, self._answer).items():
+        if self._typed_query is not None and self._answer is not None:
+            for name, text in fields_after_step(self._typed_query, self._answer).items():
                 self._type(name, text)
 
     def on_step_plot_picked(self, event: StepPlot.Picked) -> None:

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.events import Resize
+from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -21,20 +22,37 @@ from ....inspector.explain.view import configuration
 from ....inspector.model import KernelReport
 from ...pages import Page
 from ...widgets.code import CodeView, Text
-from ...widgets.filtering import FilterLine
+from ...widgets.filtered_list import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from . import data as data
-from .child import CHILD_BYTES, results_of
-from .choose import KernelChooser, worst_kernel
-from .line import PassLine
-from .views import Compared, DiffView, PassList, Read
+from ..kernel_chooser import KernelChooser, worst_kernel
+from .diff_view import DiffView, TextCache, diff_text, plain
+from .pass_line import PassLine
+from .pass_list import PassList, list_text
+from .reading import CHILD_BYTES, Span, SpanResult, results_from_child
+from .timeline import NO_RESULT, Timeline, diff_title, why_no_dump
 
 # Least columns for list and diff side by side; least rows for the taller line of sizes.
 _WIDE_COLUMNS, _TALL_ROWS = 110, 32
 _NUMBERED_COLUMNS = 72  # a diff at least this wide has line numbers
 _PAUSE_S = 0.06  # seconds that the cursor must rest before a diff is computed
 _LONG_PAUSE_S = 0.3  # the same for big dumps, whose diffs are computed in a process of their own
+
+
+class DumpRead(Message):
+    """A dump has been read; which passes changed something may still be unknown."""
+
+    def __init__(self, path: Path, dump: PassDump) -> None:
+        super().__init__()
+        self.path, self.dump = path, dump
+
+
+class SpanRead(Message):
+    """The text of a span of a dump's states has been computed."""
+
+    def __init__(self, path: Path, span_result: SpanResult) -> None:
+        super().__init__()
+        self.path, self.span, self.result = path, span_result.span, span_result.result
 
 
 class PassesPage(Page):
@@ -86,13 +104,13 @@ class PassesPage(Page):
         super().__init__()
         self._key = key
         self._path: Path | None = None
-        self._timeline: data.Timeline | None = None
+        self._timeline: Timeline | None = None
         self._index = 0  # the pass under the cursor
         self._mark: int | None = None  # the marked pass, the diff's other end
         self._shown: list[int] = []  # the passes that the filter leaves
         self._only_changed = False
         self._show_module = False  # the module before the pass, in place of the diff
-        self._texts = data.TextCache()
+        self._texts = TextCache()
         self._drawn: object = None  # identifies what the right pane shows
         self._pause_timer: Timer | None = None
 
@@ -128,8 +146,6 @@ class PassesPage(Page):
         self.set_class(event.size.height >= _TALL_ROWS, "-tall")
         self.call_after_refresh(self._update_list)
 
-    # ------------------------------------------------------------------ which kernel
-
     def _kernel(self) -> KernelReport | None:
         entry = self.session.entries.get(self._key or "")
         return entry.report if entry is not None else None
@@ -147,7 +163,7 @@ class PassesPage(Page):
             return
         artifact = kernel.artifacts.get("passes")
         if artifact is None:
-            self._show_sentences(*data.why_no_dump(kernel), "s chooses another kernel.")
+            self._show_sentences(*why_no_dump(kernel), "s chooses another kernel.")
         elif artifact.path != self._path:
             self._open(artifact.path)
         self.query_one(Heading).refresh()
@@ -166,9 +182,9 @@ class PassesPage(Page):
         self.set_class(False, "-none")
         self.query_one("#about", Static).update("reading the pass dump …", layout=False)
         self.query_one(PassLine).show(None, 0, None)
-        self.query_one(PassList).show(data.plain(), 0)
+        self.query_one(PassList).show(plain(), 0)
         self.query_one("#title", Static).update("", layout=False)
-        self.query_one(DiffView).show(data.plain(), 0)
+        self.query_one(DiffView).show(plain(), 0)
         self.run_worker(partial(self._read, path), thread=True, exclusive=True, group="read")
 
     def action_choose(self) -> None:
@@ -189,31 +205,29 @@ class PassesPage(Page):
         if self._kernel() is not None and self._key is not None:
             self.kinspect.open_kernel(self._key)
 
-    # ------------------------------------------------------------------ in threads
-
-    def _read(self, path: Path, span: tuple[int, int] | None = None) -> None:
+    def _read(self, path: Path, span: Span | None = None) -> None:
         """Reads the dump and computes each pass's diff, or only the diff of `span`."""
         worker = get_current_worker()
-        for _, result in results_of(path, span, lambda: worker.is_cancelled):
+        for result in results_from_child(path, span, lambda: worker.is_cancelled):
             if worker.is_cancelled:
                 return
             if isinstance(result, PassDump):
-                self.post_message(Read(path, result))
-            elif isinstance(result, tuple):
-                self.post_message(Compared(path, *result))
+                self.post_message(DumpRead(path, result))
+            else:
+                self.post_message(SpanRead(path, result))
 
-    def on_read(self, event: Read) -> None:
+    def on_dump_read(self, event: DumpRead) -> None:
         """Shows the passes."""
         if event.path != self._path:
             return
         is_new = self._timeline is None
-        self._timeline = data.Timeline(event.dump)
+        self._timeline = Timeline(event.dump)
         if is_new:
             self._index = 0
         self._update_summary()
         self._update_list()
 
-    def on_compared(self, event: Compared) -> None:
+    def on_span_read(self, event: SpanRead) -> None:
         """Records how much a pass changed, and shows its diff if the page waits for it."""
         if event.path != self._path:
             return
@@ -225,9 +239,7 @@ class PassesPage(Page):
         if isinstance(event.result, KinspectError):
             if event.span == self._span():
                 error = event.result
-                self._draw_text(
-                    "", ("error", event.span), lambda: data.plain(error.message, error.hint)
-                )
+                self._draw_text("", ("error", event.span), lambda: plain(error.message, error.hint))
             return
         text = event.result.text
         self._texts.add(event.span, text)
@@ -238,8 +250,6 @@ class PassesPage(Page):
             self._update_list()
         elif event.span == self._span():
             self._show_text()
-
-    # ------------------------------------------------------------------ drawing
 
     def _update_summary(self) -> None:
         if self._timeline is None:
@@ -258,12 +268,12 @@ class PassesPage(Page):
         view = self.query_one(PassList)
         self._shown = self._timeline.shown(self._only_changed, self.query_one(FilterLine).value)
         if not self._shown:
-            view.show(data.plain("no pass has these words"), 0)
+            view.show(plain("no pass has these words"), 0)
         else:
             following = [n for n in self._shown if n >= self._index] or self._shown[-1:]
             self._index = following[0]
             width = view.size.width - 1  # the scrollbar
-            text = data.list_text(self._timeline, self._shown, width, self._mark)
+            text = list_text(self._timeline, self._shown, width, self._mark)
             view.show(text, self._shown.index(self._index))
         self._update_summary()
         self._follow_cursor()
@@ -275,7 +285,7 @@ class PassesPage(Page):
         self.query_one(PassLine).show(self._timeline, self._index, self._mark)
         self._show_text()
 
-    def _span(self) -> tuple[int, int] | None:
+    def _span(self) -> Span | None:
         assert self._timeline is not None
         if self._show_module:
             return self._index, self._index
@@ -285,28 +295,31 @@ class PassesPage(Page):
         """Shows the diff or the module; computes it first if it is not cached."""
         timeline, index = self._timeline, self._index
         assert timeline is not None
-        title = data.diff_title(timeline, index, self._mark, module=self._show_module)
+        title = diff_title(timeline, index, self._mark, module=self._show_module)
         span = self._span()
         if span is None:
-            self._draw_text(title, "last", lambda: data.plain(*data.NO_RESULT))
+            self._draw_text(title, "last", lambda: plain(*NO_RESULT))
         elif span in self._texts:
             text = self._texts[span]
             if self._show_module:
-                self._draw_text(title, span, lambda: data.plain(*text.splitlines()))
+                self._draw_text(title, span, lambda: plain(*text.splitlines()))
             else:
                 numbers = self.query_one(DiffView).size.width >= _NUMBERED_COLUMNS
-                self._draw_text(title, (span, numbers), lambda: data.diff_text(text, numbers))
+                self._draw_text(title, (span, numbers), lambda: diff_text(text, numbers))
         elif (
             not self._show_module and self._mark is None and timeline.passes[index].changed is False
         ):
-            self._draw_text(title, "same", lambda: data.diff_text("", False))
-        elif self._draw_text(title, ("wait", span), lambda: data.plain("working it out …")):
-            if self._pause_timer is not None:
-                self._pause_timer.stop()
-            is_large = sum(compiler_pass.size for compiler_pass in timeline.passes) >= CHILD_BYTES
-            self._pause_timer = self.set_timer(
-                _LONG_PAUSE_S if is_large else _PAUSE_S, self._compute_text
-            )
+            self._draw_text(title, "same", lambda: diff_text("", False))
+        elif self._draw_text(title, ("wait", span), lambda: plain("working it out …")):
+            self._compute_after_pause(timeline)
+
+    def _compute_after_pause(self, timeline: Timeline) -> None:
+        """Computes the text once the cursor rests: no diff of a pass that it only goes by."""
+        if self._pause_timer is not None:
+            self._pause_timer.stop()
+        is_large = sum(compiler_pass.size for compiler_pass in timeline.passes) >= CHILD_BYTES
+        pause = _LONG_PAUSE_S if is_large else _PAUSE_S
+        self._pause_timer = self.set_timer(pause, self._compute_text)
 
     def _compute_text(self) -> None:
         """Computes the text of the pass under the cursor, which may have moved meanwhile."""
@@ -330,15 +343,13 @@ class PassesPage(Page):
         self.query_one(DiffView).show(text(), 0)
         return True
 
-    # ------------------------------------------------------------------ keys
-
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
         """Follows the list's cursor."""
         if isinstance(event.view, PassList) and event.line < len(self._shown):
             self._index = self._shown[event.line]
             self._follow_cursor()
 
-    def on_rows_chosen(self) -> None:
+    def on_row_list_opened(self) -> None:
         """Gives the diff the focus."""
         self.query_one(DiffView).focus()
 

@@ -4,40 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ....inspector.explain import loop_view, occupancy_view, view
-from ....inspector.explain import profile_view as words
+from ....inspector.explain import loop_view, occupancy_view, profile_view, view
 from ....inspector.model import KernelReport, LoopReport, Metric
-from ....inspector.profile.figures import executed
+from ....inspector.profile.figures import counter_comparison
 from ....inspector.profile.placing.stalls import Stall, stalls
 from ....inspector.recording import KernelProfile, Profile
 from ...widgets.bars import Piece, bar
-from .lines import SIGNS, Line, measured, show
+from .columns import SIGNS
+from .rows import KernelRow, measured_metrics
 from .styled_lines import BLANK, StyledLine, gridded, wrapped
 
-MAX_STALLS = 12
+_MAX_STALLS = 12
+_SUMMED_UP = 2  # reasons against a match that stand in its sentence, not in a list below it
 _HEAT = (20.0, 5.0)
 """A line with at least this share (%) of the kernel's stall cycles is drawn hot or warm."""
 
 
 def of_kernel(
-    line: Line, profile: Profile, report: KernelReport | None, width: int
+    row: KernelRow, profile: Profile, report: KernelReport | None, width: int
 ) -> Iterator[StyledLine]:
     """All lines about a kernel of a recording.
 
     Args:
-        line: its row.
+        row: its row in the table.
         profile: the recording.
         report: the analysed kernel, where the match is certain or likely.
         width: of a line.
     """
-    kernel = line.kernel
+    kernel = row.kernel
     assert kernel is not None
-    title: list[Piece] = [(kernel.name, "title"), (f" {line.suffix}" if line.suffix else "", "dim")]
-    if line.tried:
+    title: list[Piece] = [(kernel.name, "title"), (f" {row.suffix}" if row.suffix else "", "dim")]
+    if row.tried:
         title.append(("   tried by an autotuner, not kept", "warning"))
     yield title
-    yield from wrapped(words.launch(kernel), width, "dim", "  ", "    ")
-    yield from wrapped(words.dispatches(kernel), width, "", "  ", "    ")
+    yield from wrapped(profile_view.launch(kernel), width, "dim", "  ", "    ")
+    yield from wrapped(profile_view.dispatches(kernel), width, "", "  ", "    ")
     yield from _matched(kernel, profile, width)
     stall_costs = stalls(report) if report is not None else []
     if stall_costs:
@@ -56,26 +57,24 @@ def of_kernel(
 def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[StyledLine]:
     """The analysed kernel that matches, with the reasons, or why none does."""
     match = kernel.match
-    sentence = words.matched(kernel, profile)
+    reasons = match.reasons
     if not profile.reports:
         sentence = (
             "nothing was analysed beside this recording: kinspect tui RUN TARGET names kernels"
         )
+    elif match.verdict == "none":
+        sentence, reasons = "; ".join(reasons[:_SUMMED_UP]), reasons[_SUMMED_UP:]
+    else:
+        sentence = profile_view.matched(kernel, profile)
     sign, style = SIGNS[match.verdict]
-    first, *following = wrapped(
-        f"{sign}analysed: {sentence or match.verdict}", width, style, "  ", "    "
-    )
     yield BLANK
-    yield first
-    yield from following
-    named = sentence.split("; ") if match.verdict == "none" else []
-    for reason in match.reasons:
-        if reason not in named:
-            yield from wrapped(f"• {reason}", width, "dim", "    ", "      ")
+    yield from wrapped(f"{sign}analysed: {sentence or match.verdict}", width, style, "  ", "    ")
+    for reason in reasons:
+        yield from wrapped(f"• {reason}", width, "dim", "    ", "      ")
 
 
 def stall_lines(
-    stall_costs: list[Stall], width: int, limit: int = MAX_STALLS
+    stall_costs: list[Stall], width: int, limit: int = _MAX_STALLS
 ) -> Iterator[StyledLine]:
     """A table of the lines that stall most, with static analysis of the same places.
 
@@ -119,7 +118,7 @@ def _bar(share: float | None) -> Piece:
 
 
 def _amount(number: int | None) -> Piece:
-    return (words.scaled(number) if number is not None else "", "")
+    return (profile_view.scaled(number) if number is not None else "", "")
 
 
 def _metrics(
@@ -133,9 +132,9 @@ def _metrics(
             (row.value, "name"),
             (row.unit, "dim"),
             (row.static, "info"),
-            (words.short(row.note), "dim"),
+            (profile_view.short(row.note), "dim"),
         )
-        for row in words.rows(metrics, static)
+        for row in profile_view.rows(metrics, static)
     ]
     if rows:
         yield BLANK
@@ -146,7 +145,7 @@ def _metrics(
 def _counters(kernel: KernelProfile, width: int) -> Iterator[StyledLine]:
     rows = [
         ((name, ""), (mean, "name"), (spread, "dim"))
-        for name, mean, spread in words.counters(kernel)
+        for name, mean, spread in profile_view.counters(kernel)
     ]
     if rows:
         yield BLANK
@@ -158,7 +157,7 @@ def _emulated(kernel: KernelProfile, report: KernelReport, width: int) -> Iterat
     """The recorded counters beside the values that emulation predicts for them."""
     rows = [
         ((name, ""), (recorded, "name"), (emulated, "info"), (ratio, ""), (why, "dim"))
-        for name, recorded, emulated, ratio, why in executed.rows(kernel, report)
+        for name, recorded, emulated, ratio, why in counter_comparison.rows(kernel, report)
     ]
     if rows:
         yield BLANK
@@ -189,16 +188,13 @@ def _loop(loop: LoopReport, width: int) -> Iterator[StyledLine]:
     yield from wrapped(scorecard, width, "dim", "    ", "    ")
     metric = loop.metrics.get("measured.stall_share")
     if metric is not None:
-        text = f"measured: {show(metric.value)} {metric.unit} of the kernel's stalls"
+        text = f"measured: {profile_view.scaled(metric.value)} {metric.unit} of the kernel's stalls"
         yield from wrapped(text, width, "warning", "    ", "    ")
-
-
-# ------------------------------------------------------------------------- saved reports
 
 
 def of_report(report: KernelReport, width: int) -> Iterator[StyledLine]:
     """Everything measured of a saved report's kernel and its loops, beside the static figures."""
-    yield ((f"{report.name}  {report.arch or words.UNKNOWN}", "title"),)
+    yield ((f"{report.name}  {report.arch or profile_view.UNKNOWN}", "title"),)
     yield from _figures(report.metrics, width)
     for text in occupancy_view.occupancy_lines(report):
         yield from wrapped(text, width, "dim", "  ", "    ")
@@ -207,7 +203,7 @@ def of_report(report: KernelReport, width: int) -> Iterator[StyledLine]:
         yield BLANK
         yield from stall_lines(stall_costs, width)
     for loop in report.loops:
-        if not measured(loop.metrics):
+        if not measured_metrics(loop.metrics):
             continue
         yield BLANK
         yield ((f"Loop {loop.id}   {loop_view.loop_title(loop)}", "title"),)
@@ -220,7 +216,12 @@ def of_report(report: KernelReport, width: int) -> Iterator[StyledLine]:
 
 def _figures(metrics: Mapping[str, Metric], width: int) -> Iterator[StyledLine]:
     rows = [
-        ((name, ""), (show(m.value), "name"), (m.unit, "dim"), (words.short(m.note), "dim"))
-        for name, m in measured(metrics).items()
+        (
+            (name, ""),
+            (profile_view.scaled(m.value), "name"),
+            (m.unit, "dim"),
+            (profile_view.short(m.note), "dim"),
+        )
+        for name, m in measured_metrics(metrics).items()
     ]
     yield from gridded(("", "", "", ""), rows, width, right=(1,))

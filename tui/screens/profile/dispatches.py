@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ....inspector.explain import profile_view as words
+from ....inspector.explain import profile_view
 from ....inspector.recording import NONE, KernelProfile, Recording
 from ...widgets.bars import Piece
-from ...widgets.table_rows import Head, Row
+from ...widgets.table_rows import ColumnHead, TableRow
 
 MAX_LISTED = 1_000
 """At most this many dispatches of a kernel are listed, the earliest ones."""
 HEADS = (
-    Head("number", " dispatch", 0),
-    Head("start", "start", 12, right=True),
-    Head("duration", "duration", 10, right=True),
-    Head("grid", "grid", 18, right=True),
-    Head("queue", "queue", 6, right=True),
-    Head("part", "pass", 18),
+    ColumnHead("number", " dispatch", 0),
+    ColumnHead("start", "start", 12, right=True),
+    ColumnHead("duration", "duration", 10, right=True),
+    ColumnHead("grid", "grid", 18, right=True),
+    ColumnHead("queue", "queue", 6, right=True),
+    ColumnHead("part", "pass", 18),
 )
 
 
@@ -39,14 +39,14 @@ class DispatchList(Struct, frozen=True):
     origin: int
 
 
-def heads(dispatches: DispatchList) -> tuple[Head, ...]:
+def heads(dispatches: DispatchList) -> tuple[ColumnHead, ...]:
     """The columns' titles, the first with the numbers of listed and of all dispatches."""
     left_out = (
         f" (first {len(dispatches.rows):,} of {dispatches.total:,})"
         if dispatches.total > len(dispatches.rows)
         else ""
     )
-    return (Head("number", f" dispatch{left_out}", 0), *HEADS[1:])
+    return (ColumnHead("number", f" dispatch{left_out}", 0), *HEADS[1:])
 
 
 def dispatch_list(kernel: KernelProfile, recording: Recording) -> DispatchList:
@@ -82,7 +82,7 @@ def _warmups(kernel: KernelProfile, recording: Recording, rows: Sequence[int]) -
     return frozenset()
 
 
-def row(dispatches: DispatchList, recording: Recording, index: int) -> Row:
+def row(dispatches: DispatchList, recording: Recording, index: int) -> TableRow:
     """A dispatch as a row of the table."""
     table, number = recording.dispatches, dispatches.rows[index]
     shape = recording.shapes[table.shape[number]]
@@ -92,14 +92,16 @@ def row(dispatches: DispatchList, recording: Recording, index: int) -> Row:
     is_warmup = number in dispatches.warmups
     label = table.number[number]
     name_cell: tuple[Piece, ...] = (
-        (f" {label if label != NONE else words.UNKNOWN}", "name"),
+        (f" {label if label != NONE else profile_view.UNKNOWN}", "name"),
         ("  warm-up" if is_warmup else "", "warning"),
     )
     cells = (
-        f"+{words.duration(start - dispatches.origin)}" if start != NONE else words.UNKNOWN,
-        words.duration(end - start) if is_timed else words.UNKNOWN,
-        words.triple(shape.grid, shape.grid_size),
-        str(queue) if queue != NONE else words.UNKNOWN,
+        f"+{profile_view.duration(start - dispatches.origin)}"
+        if start != NONE
+        else profile_view.UNKNOWN,
+        profile_view.duration(end - start) if is_timed else profile_view.UNKNOWN,
+        profile_view.triple(shape.grid, shape.grid_size),
+        str(queue) if queue != NONE else profile_view.UNKNOWN,
         recording.parts[part].name if 0 <= part < len(recording.parts) else "",
     )
-    return Row(name_cell, tuple(((text, ""),) for text in cells))
+    return TableRow(name_cell, tuple(((text, ""),) for text in cells))

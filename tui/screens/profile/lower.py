@@ -11,14 +11,14 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Static
 
-from ....inspector.explain import profile_view as words
+from ....inspector.explain import profile_view
 from ....inspector.model import KernelReport
 from ....inspector.recording import Profile
-from ...widgets.roofline import Point, Roofline
+from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
-from ...widgets.table_rows import Row
-from . import detail, dispatches, recorded
-from .lines import Line
+from ...widgets.table_rows import TableRow
+from . import detail, dispatches, recording
+from .rows import KernelRow
 from .styled_lines import StyledLine, content
 
 DETAIL, DISPATCHES, ROOFLINE, RECORDING = "detail", "dispatches", "roofline", "recording"
@@ -37,19 +37,19 @@ class LowerState(Struct, frozen=True):
 
     Attributes:
         rows: the kernels in the table.
-        line: the kernel under the cursor; None in an empty table.
+        row: the kernel under the cursor; None in an empty table.
         profile: the open recording; None without one.
-        report: the analysed kernel of the line; None without one.
+        report: the analysed kernel of the row; None without one.
         tried: whether the table includes kernels that a tuner tried.
         points: key of a kernel -> its point in the roofline plot, for those that have one.
     """
 
-    rows: Sequence[Line]
-    line: Line | None
+    rows: Sequence[KernelRow]
+    row: KernelRow | None
     profile: Profile | None
     report: KernelReport | None
     tried: bool
-    points: Mapping[str, Point]
+    points: Mapping[str, RooflinePoint]
 
 
 class Lower(Vertical):
@@ -71,8 +71,8 @@ class Lower(Vertical):
         super().__init__(id=id)
         self.view = DETAIL
         self._shown = self._NONE
-        self._points: list[tuple[Line, Point]] = []
-        self._drawn: list[Point] = []
+        self._points: list[tuple[KernelRow, RooflinePoint]] = []
+        self._drawn: list[RooflinePoint] = []
         self._dispatches: tuple[str, dispatches.DispatchList] | None = None  # with the kernel's key
         self._query_number = 0  # of the latest search for dispatches; results of others are dropped
 
@@ -81,11 +81,9 @@ class Lower(Vertical):
         yield Static(id="tabs", markup=False)
         with Horizontal(id="views"):
             with VerticalScroll(id="detail"):
-                yield Static(id="said", markup=False)
+                yield Static(id="text", markup=False)
             yield Table(id="dispatches", least_first=20)
             yield Roofline()
-
-    # ------------------------------------------------------------------ what is shown
 
     def forget(self) -> None:
         """Drops the cached dispatches, since another recording was opened."""
@@ -99,9 +97,9 @@ class Lower(Vertical):
             self._points = [(row, points[row.key]) for row in state.rows if row.key in points]
             self._drawn = [point for _, point in self._points]
         self._shown = state
-        line = state.line
-        view = self.view if line is not None and self.offers(self.view) else DETAIL
-        if line is None:
+        current = state.row
+        view = self.view if current is not None and self.offers(self.view) else DETAIL
+        if current is None:
             view = RECORDING
         beside = bool(self._points) and self.app.size.width >= _WIDE
         self.set_class(beside, "-beside")
@@ -116,13 +114,13 @@ class Lower(Vertical):
             if widget.display != visible:
                 widget.display = visible
         if plot.display:
-            index = next((n for n, (row, _) in enumerate(self._points) if row is line), None)
+            index = next((n for n, (row, _) in enumerate(self._points) if row is current), None)
             plot.show(self._drawn, index)
         self._show_tabs(view)
         if is_text:
             self._show_text(view, beside)
-        elif view == DISPATCHES and line is not None:
-            self._show_dispatches(line)
+        elif view == DISPATCHES and current is not None:
+            self._show_dispatches(current)
 
     def offers(self, view: str) -> bool:
         """Whether a view has anything to show."""
@@ -133,7 +131,7 @@ class Lower(Vertical):
             return profile is not None and len(profile.recording.dispatches) > 0
         return view == DETAIL or profile is not None
 
-    def line_of(self, point: int) -> Line | None:
+    def row_of(self, point: int) -> KernelRow | None:
         """The kernel of a point in the plot, by its index; None if there is no such point."""
         return self._points[point][0] if point < len(self._points) else None
 
@@ -142,9 +140,9 @@ class Lower(Vertical):
         profile = self._shown.profile
         pieces: list[tuple[str, str]] = [(" ", "")]
         for name, label in _TABS.items():
-            if self.offers(name) and (name != DETAIL or self._shown.line is not None):
+            if self.offers(name) and (name != DETAIL or self._shown.row is not None):
                 pieces.append((f" {label} ", "here" if name == view else "dim"))
-        autotuned = words.autotuned(profile) if profile is not None else ""
+        autotuned = profile_view.autotuned(profile) if profile is not None else ""
         if autotuned and not self._shown.tried:
             pieces.append((f"   {autotuned}: a shows them", "dim"))
         unbroken(self.query_one("#tabs", Static), [pieces])
@@ -156,35 +154,33 @@ class Lower(Vertical):
         width = self.app.size.width * (3 if beside else 5) // 5 - 4
         lines: list[StyledLine] = []
         if view == RECORDING and state.profile is not None:
-            lines += recorded.all_lines(state.profile, width)
-        elif state.line is not None and state.line.entry is not None:
-            lines += detail.of_report(state.line.entry.report, width)
-        elif state.line is not None and state.profile is not None:
-            lines += detail.of_kernel(state.line, state.profile, state.report, width)
-        self.query_one("#said", Static).update(content(lines))
+            lines += recording.all_lines(state.profile, width)
+        elif state.row is not None and state.row.entry is not None:
+            lines += detail.of_report(state.row.entry.report, width)
+        elif state.row is not None and state.profile is not None:
+            lines += detail.of_kernel(state.row, state.profile, state.report, width)
+        self.query_one("#text", Static).update(content(lines))
         self.query_one("#detail").scroll_home(animate=False)
 
-    # ------------------------------------------------------------------ dispatches
-
-    def _show_dispatches(self, line: Line) -> None:
+    def _show_dispatches(self, row: KernelRow) -> None:
         """Lists a kernel's dispatches; looks for them in a thread if the recording is large."""
-        profile, kernel = self._shown.profile, line.kernel
+        profile, kernel = self._shown.profile, row.kernel
         if profile is None or kernel is None:
             return
-        if self._dispatches is not None and self._dispatches[0] == line.key:
-            self._fill_dispatches(line.key, self._dispatches[1])
+        if self._dispatches is not None and self._dispatches[0] == row.key:
+            self._fill_dispatches(row.key, self._dispatches[1])
             return
         self._query_number += 1
         list_dispatches = partial(dispatches.dispatch_list, kernel, profile.recording)
         if len(profile.recording.dispatches) <= _THREADED:
-            self._fill_dispatches(line.key, list_dispatches())
+            self._fill_dispatches(row.key, list_dispatches())
             return
         table, turn = self.query_one("#dispatches", Table), self._query_number
-        table.show(dispatches.HEADS, 0, lambda index: Row(()), empty="looking for them …")
+        table.show(dispatches.HEADS, 0, lambda index: TableRow(()), empty="looking for them …")
 
         def work() -> None:
             listing = list_dispatches()
-            self.app.call_from_thread(self._receive_dispatches, turn, line.key, listing)
+            self.app.call_from_thread(self._receive_dispatches, turn, row.key, listing)
 
         self.run_worker(work, thread=True, exclusive=True, group="dispatches")
 
@@ -207,8 +203,6 @@ class Lower(Vertical):
             cursor=None if unchanged else 0,
             empty="no dispatch of it was recorded",
         )
-
-    # ------------------------------------------------------------------ keys
 
     def scroll_by(self, lines: int) -> None:
         """Scrolls the text, or moves the cursor in the table of dispatches."""

@@ -10,32 +10,22 @@ from textual.containers import Vertical, VerticalScroll
 from textual.events import Resize
 from textual.widgets import Input, Static
 
-from ....inspector.explain import profile_view as words
+from ....inspector.explain import profile_view
 from ....inspector.explain.view import plural
 from ....inspector.model import KernelReport
 from ....inspector.profile.placing.stalls import stalls
 from ....inspector.recording import Profile
 from ...pages import Page
-from ...widgets.filtering import FilterLine
+from ...widgets.filtered_list import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from ...widgets.roofline import Point, Roofline
+from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
-from ...widgets.table_rows import Head, Row
-from . import recorded
-from .lines import (
-    NAME,
-    Column,
-    Line,
-    columns,
-    filtered,
-    of_profile,
-    of_reports,
-    ordered,
-    point,
-    row,
-)
+from ...widgets.table_rows import ColumnHead, TableRow
+from . import recording
+from .columns import NAME, ProfileColumn, columns, ordered, table_row
 from .lower import DETAIL, Lower, LowerState, unbroken
+from .rows import KernelRow, filtered, of_profile, of_reports, point
 from .styled_lines import content
 
 _DEFAULT_SORT = "measured.share_of_time"
@@ -88,12 +78,12 @@ class ProfilePage(Page):
     def __init__(self) -> None:
         super().__init__()
         self.VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]
-        self._lines: list[Line] = []  # all measured kernels
-        self._rows: list[Line] = []  # those that pass the filter, in order
-        self._columns: list[Column] = []
-        self._points: dict[str, Point] = {}
+        self._all_rows: list[KernelRow] = []
+        self._rows: list[KernelRow] = []  # those that pass the filter, in order
+        self._columns: list[ProfileColumn] = []
+        self._points: dict[str, RooflinePoint] = {}
         self._sort: tuple[str, bool] | None = None  # (column, descending); None: the default
-        self._words = ""
+        self._filter_text = ""
         self._shows_tried = False
 
     def compose(self) -> ComposeResult:
@@ -108,8 +98,6 @@ class ProfilePage(Page):
             yield Lower(id="below")
         yield Keys(palette=False)
 
-    # ------------------------------------------------------------------ content
-
     @property
     def _profile(self) -> Profile | None:
         return self.session.profile
@@ -119,29 +107,31 @@ class ProfilePage(Page):
         return self.query_one("#table", Table)
 
     @property
-    def _line(self) -> Line | None:
+    def _row(self) -> KernelRow | None:
         index = self._table.cursor
         return self._rows[index] if index < len(self._rows) else None
 
     @property
     def _has_measurements(self) -> bool:
-        return self._profile is not None or bool(self._lines)
+        return self._profile is not None or bool(self._all_rows)
 
     def crumb(self) -> str:
         """The number of measured kernels and their total time."""
         if self._profile is None:
-            count = len(self._lines)
+            count = len(self._all_rows)
             return f"{count} of {len(self.session.entries)} kernels measured" if count else ""
-        total = words.duration(self._profile.total_ns)
-        kernels = plural(len(words.main_kernels(self._profile)), "kernel")
-        return f"{kernels} in {total}" if total != words.UNKNOWN else kernels
+        kernels = plural(len(profile_view.main_kernels(self._profile)), "kernel")
+        total_ns = self._profile.total_ns
+        return (
+            f"{kernels} in {profile_view.duration(total_ns)}" if total_ns is not None else kernels
+        )
 
     def session_changed(self) -> None:
         """Rebuilds the table; the cursor stays on its kernel."""
         profile = self._profile
-        self._lines = of_profile(profile) if profile else of_reports(self.session.ordered())
-        self._columns = columns(self._lines)
-        candidates = ((line.key, point(line)) for line in self._lines)
+        self._all_rows = of_profile(profile) if profile else of_reports(self.session.ordered())
+        self._columns = columns(self._all_rows)
+        candidates = ((row.key, point(row)) for row in self._all_rows)
         self._points = {key: candidate for key, candidate in candidates if candidate is not None}
         self.query_one(Lower).forget()
         for name, visible in (
@@ -177,37 +167,35 @@ class ProfilePage(Page):
 
     def _show_introduction(self) -> None:
         width = max(20, self.app.size.width - 6)
-        self.query_one("#why", Static).update(content(recorded.how_to_record(min(width, 110))))
+        self.query_one("#why", Static).update(content(recording.how_to_record(min(width, 110))))
 
     def _show_header(self) -> None:
         if self._profile is not None:
-            unbroken(self.query_one("#recording", Static), recorded.header(self._profile))
-
-    # ------------------------------------------------------------------ the table
+            unbroken(self.query_one("#recording", Static), recording.header(self._profile))
 
     def _fill_table(self) -> None:
         """Filters and sorts the rows; the cursor stays with its kernel."""
-        former_line = self._line
+        former_row = self._row
         sort_name, down = self._sort or (_DEFAULT_SORT, True)
         column = next((c for c in (NAME, *self._columns) if c.name == sort_name), None)
-        lines = filtered(self._lines, self._words, tried=self._shows_tried)
-        self._rows = ordered(lines, column if self._sort else None, down=down)
-        mains = {line.name for line in self._rows if not line.tried}
-        rows, shown_columns = self._rows, self._columns
+        matching = filtered(self._all_rows, self._filter_text, tried=self._shows_tried)
+        rows = self._rows = ordered(matching, column if self._sort else None, down=down)
+        kept_names = {row.name for row in rows if not row.tried}
+        shown_columns = self._columns
 
-        def draw(index: int) -> Row:
-            line = rows[index]
-            return row(line, shown_columns, folded=line.tried and line.name in mains)
+        def draw(index: int) -> TableRow:
+            row = rows[index]
+            return table_row(row, shown_columns, folded=row.tried and row.name in kept_names)
 
         heads = [
-            Head(NAME.name, " kernel", 0),
+            ColumnHead(NAME.name, " kernel", 0),
             *(shown_column.head() for shown_column in shown_columns),
         ]
         self._table.styles.max_height = max(3, len(rows) + 1)  # the lower half has the rest
-        keys = [line.key for line in rows]
+        keys = [row.key for row in rows]
         cursor = (
-            keys.index(former_line.key)
-            if former_line is not None and former_line.key in keys
+            keys.index(former_row.key)
+            if former_row is not None and former_row.key in keys
             else None
         )
         self._table.show(
@@ -215,12 +203,14 @@ class ProfilePage(Page):
             len(rows),
             draw,
             sorted_by=(sort_name, down),
-            cursor=0 if cursor is None and former_line is not None else cursor,
-            empty=f"no kernel has the words {self._words!r}" if self._words else self._why_empty(),
+            cursor=0 if cursor is None and former_row is not None else cursor,
+            empty=self._why_empty(),
         )
         self._show_lower()
 
     def _why_empty(self) -> str:
+        if self._filter_text:
+            return f"no kernel has the words {self._filter_text!r}"
         profile = self._profile
         if profile is not None and profile.recording.summary:
             return "no dispatches were kept: below stands the profiler's own summary"
@@ -247,35 +237,31 @@ class ProfilePage(Page):
 
     def on_roofline_picked(self, message: Roofline.Picked) -> None:
         """Goes to the kernel of a point."""
-        line = self.query_one(Lower).line_of(message.point)
-        if line in self._rows:
-            self._table.move_to(self._rows.index(line))
-
-    # ------------------------------------------------------------------ the lower half
+        row = self.query_one(Lower).row_of(message.point)
+        if row in self._rows:
+            self._table.move_to(self._rows.index(row))
 
     def _show_lower(self) -> None:
-        line = self._line
-        report = self._report(line) if line is not None else None
+        row = self._row
+        report = self._report(row) if row is not None else None
         profile, with_tried = self._profile, self._shows_tried
         self.query_one(Lower).show(
-            LowerState(self._rows, line, profile, report, with_tried, self._points)
+            LowerState(self._rows, row, profile, report, with_tried, self._points)
         )
 
-    def _report(self, line: Line) -> KernelReport | None:
+    def _report(self, row: KernelRow) -> KernelReport | None:
         """The analysed kernel of a row; None without one."""
-        if line.entry is not None:
-            return line.entry.report
-        if line.kernel is None or self._profile is None:
+        if row.entry is not None:
+            return row.entry.report
+        if row.kernel is None or self._profile is None:
             return None
-        return words.report_of(line.kernel, self._profile)
-
-    # ------------------------------------------------------------------ keys
+        return profile_view.report_of(row.kernel, self._profile)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disables keys that have nothing to act on."""
         if action in ("open", "filter", "sort", "reverse", "tried", "other", "copy"):
-            offered = action != "tried" or any(line.tried for line in self._lines)
-            return self._has_widgets() and bool(self._lines) and offered
+            offered = action != "tried" or any(row.tried for row in self._all_rows)
+            return self._has_widgets() and bool(self._all_rows) and offered
         if action == "view":
             return (
                 self._has_widgets()
@@ -286,27 +272,27 @@ class ProfilePage(Page):
 
     def action_open(self) -> None:
         """Opens the analysed kernel, at the line that stalls most."""
-        line = self._line
-        if line is None:
+        row = self._row
+        if row is None:
             return
-        report = self._report(line)
-        if line.entry is not None:
-            key: str | None = line.entry.key
+        report = self._report(row)
+        if row.entry is not None:
+            key: str | None = row.entry.key
         else:
             key = report.id if report is not None and report.id in self.session.entries else None
         if key is None:
-            self.app.notify(self._why_not_opened(line), severity="warning", markup=False)
+            self.app.notify(self._why_not_opened(row), severity="warning", markup=False)
             return
         stall_costs = stalls(report) if report is not None else []
         self.kinspect.open_kernel(key, line=stall_costs[0].line if stall_costs else None)
 
-    def _why_not_opened(self, line: Line) -> str:
-        kernel, profile = line.kernel, self._profile
+    def _why_not_opened(self, row: KernelRow) -> str:
+        kernel, profile = row.kernel, self._profile
         if kernel is None or profile is None or not profile.reports:
             return "nothing was analysed beside this recording: kinspect tui RUN TARGET"
         if kernel.match.is_decided:
             return "the analysed kernel is not open yet"
-        return words.matched(kernel, profile) or "no analysed kernel is this one"
+        return profile_view.matched(kernel, profile) or "no analysed kernel is this one"
 
     def action_view(self, name: str) -> None:
         """Shows a view in the lower half; if it is shown already, the kernel's details."""
@@ -327,7 +313,8 @@ class ProfilePage(Page):
         self._sort_by(names[index % len(names)])
 
     def _sort_by(self, name: str) -> None:
-        self._sort = name, name not in (NAME.name, "match")
+        texts = [column.name for column in (NAME, *self._columns) if column.is_text]
+        self._sort = name, name not in texts
         self._fill_table()
 
     def action_reverse(self) -> None:
@@ -342,7 +329,7 @@ class ProfilePage(Page):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the table while the user types."""
-        self._words = event.value.strip()
+        self._filter_text = event.value.strip()
         self._fill_table()
 
     def on_filter_line_left(self) -> None:
@@ -360,14 +347,14 @@ class ProfilePage(Page):
 
     def action_copy(self) -> None:
         """Copies the kernel's name."""
-        line = self._line
-        if line is not None:
-            self.app.copy_to_clipboard(line.name)
+        row = self._row
+        if row is not None:
+            self.app.copy_to_clipboard(row.name)
             self.app.notify("copied", timeout=1)
 
     def action_escape(self) -> None:
         """Clears the filter; without one, closes the view, then the page."""
-        if self._words:
+        if self._filter_text:
             self.query_one(FilterLine).action_drop()
         elif self._has_measurements and self.query_one(Lower).view != DETAIL:
             self.action_view(DETAIL)

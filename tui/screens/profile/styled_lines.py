@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
@@ -85,34 +86,65 @@ def gridded(
     """
     if not rows:
         return []
-    columns = [n for n in range(len(heads)) if any(row[n][0].strip() for row in rows)]
-    right_aligned = {columns.index(n) for n in right if n in columns}
-    table = [[row[n] for n in columns] for row in rows]
-    titles = [(heads[n], "head") for n in columns]
-    if any(text for text, _ in titles):
-        table.insert(0, titles)
-    widths = [max(cell_len(row[n][0]) for row in table) for n in range(len(columns))]
-    lead = len(indent) + sum(widths[:-1]) + GAP * (len(widths) - 1)
-    room = width - lead
-    # With too little width for the last column, it goes on lines of its own.
-    below = room < min(widths[-1], _LAST_COLUMN_WIDTH)
-    lines: list[StyledLine] = []
-    for row in table:
-        pieces: list[Piece] = [(indent, "")]
-        for n, (text, style) in enumerate(row[:-1]):
-            pad = " " * (widths[n] - cell_len(text))
-            gap = " " * GAP if n < len(row) - 2 or not below else ""
-            pieces.append(((pad + text if n in right_aligned else text + pad) + gap, style))
-        text, style = row[-1]
-        if len(row) - 1 in right_aligned:
-            text = " " * (widths[-1] - cell_len(text)) + text
+    filled = [n for n in range(len(heads)) if any(row[n][0].strip() for row in rows)]
+    table = [[row[n] for n in filled] for row in rows]
+    if any(heads[n] for n in filled):
+        table.insert(0, [(heads[n], "head") for n in filled])
+    layout = _TableLayout(
+        widths=[max(cell_len(row[n][0]) for row in table) for n in range(len(filled))],
+        right=frozenset(filled.index(n) for n in right if n in filled),
+        indent=indent,
+        width=width,
+    )
+    return [line for row in table for line in layout.lines(row)]
+
+
+class _TableLayout(Struct, frozen=True):
+    """The layout of a table.
+
+    Attributes:
+        widths: of the columns' widest cells, in cells.
+        right: indices of the columns that are aligned right.
+        indent: before every row.
+        width: of the table, in cells.
+    """
+
+    widths: Sequence[int]
+    right: frozenset[int]
+    indent: str
+    width: int
+
+    @property
+    def lead(self) -> int:
+        """The cells before the last column."""
+        return len(self.indent) + sum(self.widths[:-1]) + GAP * (len(self.widths) - 1)
+
+    @property
+    def last_is_below(self) -> bool:
+        """Whether the last column goes on lines of its own, for want of width."""
+        return self.width - self.lead < min(self.widths[-1], _LAST_COLUMN_WIDTH)
+
+    def lines(self, row: Sequence[Piece]) -> Iterator[StyledLine]:
+        """Yields the lines of a row; only the last cell may take several."""
+        last = len(row) - 1
+        below = self.last_is_below
+        pieces: list[Piece] = [(self.indent, "")]
+        for n, cell in enumerate(row[:-1]):
+            text, style = self._padded(n, cell)
+            gap = " " * GAP if n < last - 1 or not below else ""
+            pieces.append((text + gap, style))
+        text, style = self._padded(last, row[-1]) if last in self.right else row[-1]
         if not below:
-            lines += _hanging(pieces, (text, style), lead, room)
-            continue
-        lines.append(_cut(pieces, width))
+            yield from _hanging(pieces, (text, style), self.lead, self.width - self.lead)
+            return
+        yield _cut(pieces, self.width)
         if text.strip() and style != "head":
-            lines += wrapped(text, width, style, indent * 3, indent * 3)
-    return lines
+            yield from wrapped(text, self.width, style, self.indent * 3, self.indent * 3)
+
+    def _padded(self, n: int, cell: Piece) -> Piece:
+        text, style = cell
+        pad = " " * (self.widths[n] - cell_len(text))
+        return (pad + text if n in self.right else text + pad), style
 
 
 def _hanging(pieces: Sequence[Piece], last: Piece, lead: int, room: int) -> Iterator[StyledLine]:

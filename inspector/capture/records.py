@@ -1,0 +1,326 @@
+"""Turns the guest's records of a capture (`guest/records.py`) into variants, errors and notes."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..model import (
+    Assumption,
+    EmulatedValue,
+    ErrorRecord,
+    Parameter,
+    Passed,
+    PassedMemory,
+    SourceLoc,
+    Variant,
+)
+from ..printable import printable
+from .labels import labelled
+from .options import CapturePlan
+
+_RUN_ALONE = "run it by itself to see why"
+_SUBJECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        # mode, or "frontend": (what the child did, hint)
+        "cases": (
+            "loading the file",
+            'put what should run only as a script under `if __name__ == "__main__":`',
+        ),
+        "script": ("the script", _RUN_ALONE),
+        "inductor": ("reading the file", _RUN_ALONE),
+        "trace": ("reading the file", _RUN_ALONE),
+        "frontend": (
+            "the front end",
+            "leave it out with --kernel, or try another Triton (--python)",
+        ),
+    }
+)
+
+
+class CapturedVariant(Struct, frozen=True):
+    """One specialisation, as soon as it is captured. `CaptureEnd` has its label and launches."""
+
+    variant: Variant
+
+
+class CaptureEnd(Struct, frozen=True):
+    """The end of a capture: its variants in the order in which they came, errors and notes."""
+
+    variants: tuple[Variant, ...]
+    errors: tuple[ErrorRecord, ...]
+    notes: tuple[str, ...]
+
+
+class CaptureOutcome:
+    """The records of one capture, collected.
+
+    Args:
+        plan: what is captured.
+
+    Attributes:
+        output: what the user's code printed.
+    """
+
+    def __init__(self, plan: CapturePlan) -> None:
+        self.output = ""
+        self._plan = plan
+        self._variants: list[Variant] = []
+        self._keys: list[str | None] = []
+        self._failures: dict[Refusal, list[str]] = {}
+        self._notes: dict[str, None] = {}
+        self._launches: dict[tuple[str, str], Mapping[str, Any]] = {}
+
+    def add(self, record: Mapping[str, Any]) -> Variant | None:
+        """Takes one of the guest's records; returns the variant, if it is one."""
+        if "variant" in record:
+            variant = variant_of_record(record["variant"], self._plan.triton_version)
+            self._variants.append(variant)
+            self._keys.append(record["variant"].get("key"))
+            return variant
+        if "note" in record:
+            self._notes[record["note"]] = None
+        elif "launches" in record:
+            for key, facts in record["launches"].items():
+                self._launches[record.get("arch") or "", key] = facts
+        else:
+            self._add_failure(record)
+        return None
+
+    def _add_failure(self, record: Mapping[str, Any]) -> None:
+        """Takes a record of an error, or of a child that was lost."""
+        if "error" in record:
+            failure, arch = refusal_of(record["error"]), record["error"]["arch"]
+        else:
+            plan = self._plan
+            failure = lost_child(plan.path, record, plan.mode, plan.options.time_limit)
+            arch = record.get("arch")
+        self._failures.setdefault(failure, []).extend([arch] if arch is not None else [])
+
+    def end(self) -> CaptureEnd:
+        """All variants with their launches and labels, the errors and the notes."""
+        path = self._plan.path
+        variants = [
+            _with_launches(variant, self._launches.get((variant.arch, key or "")))
+            for variant, key in zip(self._variants, self._keys, strict=True)
+        ]
+        errors = [
+            failure.as_record(path, archs, self.output if failure.stage == "capture" else "")
+            for failure, archs in merge_cases(self._failures).items()
+        ]
+        error, note = _on_assumptions(self._plan, variants)
+        errors += [error] if error is not None else []
+        notes = dict(self._notes)
+        notes.update({note: None} if note is not None else {})
+        return CaptureEnd(tuple(labelled(variants)), tuple(errors), tuple(notes))
+
+
+def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> Variant:
+    """The variant that a record describes.
+
+    Args:
+        fields: the guest's record.
+        triton_version: version of the Triton that made it.
+    """
+    grid, site = fields.get("grid"), fields.get("call_site")
+    return Variant(
+        kernel=fields["kernel"],
+        arch=fields["arch"],
+        wave_size=fields["wave_size"],
+        ttir=fields["ttir"],
+        stage=fields.get("stage", "ttir"),
+        options=fields["options"],
+        signature=fields["signature"],
+        constexprs=fields["constexprs"],
+        attrs=fields["attrs"],
+        source=SourceLoc(fields["file"], fields["line"]) if fields.get("file") else None,
+        qualname=fields["qualname"],
+        case=fields["case"],
+        grid=tuple(grid) if grid is not None else None,
+        call_site=SourceLoc(site["file"], site["line"]) if site else None,
+        triton_version=triton_version,
+        tuning=fields.get("tuning"),
+        launches=fields.get("launches"),
+        notes=tuple(fields.get("notes") or ()),
+        assumptions=tuple(map(_assumption, fields.get("assumptions") or ())),
+        emulated=tuple(map(_emulated, fields.get("emulated") or ())),
+        unspecialised=fields.get("unspecialised"),
+        values=fields.get("values"),
+        generator=fields.get("generator"),
+        passed=_passed(fields.get("passed")),
+    )
+
+
+def _passed(fields: Mapping[str, Any] | None) -> Passed | None:
+    """The recorded arguments of a launch (`guest/launches/passed.py`)."""
+    if fields is None:
+        return None
+    return Passed(
+        tuple(Parameter(kind, value) for kind, value in fields["parameters"]),
+        tuple(
+            PassedMemory(m["address"], m["size"], m["dtype"], _inflated(m["contents"], m["size"]))
+            for m in fields["memories"]
+        ),
+    )
+
+
+def _inflated(contents: str | None, size: int) -> bytes | None:
+    """Inflates base64 text from the guest; None unless it has exactly `size` bytes."""
+    if contents is None:
+        return None
+    inflated = zlib.decompressobj().decompress(base64.b64decode(contents), size)
+    return inflated if len(inflated) == size else None
+
+
+def _assumption(fields: Mapping[str, Any]) -> Assumption:
+    file, line = fields.get("file"), fields.get("line")
+    source = SourceLoc(file, line) if file and line else None
+    explored = bool(fields.get("explored"))
+    return Assumption(
+        str(fields["what"]),
+        str(fields["assumed"]),
+        source,
+        explored=explored,
+        reason=fields.get("reason"),
+    )
+
+
+def _emulated(fields: Mapping[str, Any]) -> EmulatedValue:
+    source = SourceLoc(fields["file"], fields["line"])
+    return EmulatedValue(str(fields["what"]), str(fields["value"]), source)
+
+
+class Refusal(Struct, frozen=True):
+    """A failure without its target, so that failures for several targets compare equal.
+
+    Attributes:
+        kernel: name of the kernel; None where the file failed.
+        case: name of its case.
+        stage: stage of the run, as in `ErrorRecord`.
+        place: the file, or `file:line`; None where `text` names it.
+        text: the error.
+        hint: what to do next.
+    """
+
+    kernel: str | None
+    case: str | None
+    stage: str
+    place: str | None
+    text: str
+    hint: str
+
+    def as_record(self, path: Path, archs: Sequence[str], output: str = "") -> ErrorRecord:
+        """The error record of a report.
+
+        Args:
+            path: the file that was captured.
+            archs: gfx names of the targets that failed; empty for all.
+            output: output of the user's code, where it may explain the error.
+        """
+        message = self.text
+        if self.place is not None:
+            context = f"case {self.case!r} " if self.case else ""
+            context = f"{context}for {', '.join(archs)}: " if archs else ""
+            message = f"{self.place}: {context}{self.text}"
+        label = f"{self.kernel}[{self.case}]" if self.kernel and self.case else self.kernel
+        texts = (printable(text) for text in (message, self.hint, output))
+        return ErrorRecord(str(path), label, self.stage, *texts)
+
+
+def merge_cases(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list[str]]:
+    """Merges failures of the front end that differ only in the case, such as autotune configs.
+
+    Args:
+        failures: refusal -> gfx names of the targets that failed; empty for all.
+    """
+    groups: dict[Refusal, list[Refusal]] = {}
+    for failure in failures:
+        key = replace(failure, case=None) if failure.stage == "frontend" else failure
+        groups.setdefault(key, []).append(failure)
+    merged: dict[Refusal, list[str]] = {}
+    for group in groups.values():
+        first, count = group[0], len(group)
+        if count > 1:
+            first = replace(first, case=None, text=f"{count} of its specialisations: {first.text}")
+        merged[first] = list(dict.fromkeys(arch for member in group for arch in failures[member]))
+    return merged
+
+
+def refusal_of(error: Mapping[str, Any]) -> Refusal:
+    """The refusal of the guest's record of an error (`guest/records.py`)."""
+    return Refusal(
+        kernel=error["kernel"],
+        case=error["case"],
+        stage=error["stage"],
+        place=error["place"],
+        text=error["message"],
+        hint=error["hint"],
+    )
+
+
+def lost_child(path: Path, record: Mapping[str, Any], mode: str, time_limit: float) -> Refusal:
+    """The refusal for a child of the guest that ended without a result.
+
+    Args:
+        path: the file that was captured.
+        record: the guest's record; it has the key "kernel" if the child was in the front end and
+            not in the user's code.
+        mode: mode of the capture; see `CapturePlan`.
+        time_limit: seconds that the child had.
+    """
+    in_kernel = "kernel" in record
+    end, is_timeout = _child_end(record["lost"], time_limit)
+    subject, hint = _SUBJECTS["frontend" if in_kernel else mode]
+    if is_timeout:
+        hint = f"{hint}; or raise --capture-limit"
+    last_line = [line.strip() for line in record["output"].splitlines() if line.strip()][-1:]
+    last_words = f'; the last thing it printed is "{last_line[0]}"' if last_line else ""
+    stage = "frontend" if in_kernel else "capture"
+    text = f"{subject} {end}{last_words}"
+    return Refusal(record.get("kernel"), record.get("case"), stage, str(path), text, hint)
+
+
+def _child_end(child_outcome: Mapping[str, Any], time_limit: float) -> tuple[str, bool]:
+    """How a child ended, and whether that was at the time limit."""
+    if child_outcome["reason"] == "timeout":
+        return f"did not finish within {time_limit:g} s", True
+    if child_outcome["reason"] == "signal":
+        return f"crashed ({child_outcome['signal'] or child_outcome['code']})", False
+    return f"ended the interpreter (status {child_outcome['code']})", False
+
+
+def _on_assumptions(
+    plan: CapturePlan, variants: Sequence[Variant]
+) -> tuple[ErrorRecord | None, str | None]:
+    """The error (in strict mode) or the note on variants that depend on assumptions."""
+    assumed = [variant for variant in variants if variant.assumptions]
+    if not assumed:
+        return None, None
+    first = assumed[0].assumptions[0]
+    location = f" ({Path(first.source.file).name}:{first.source.line})" if first.source else ""
+    message = (
+        f"{len(assumed)} of {len(variants)} specialisations rest on what is not known without a"
+        f" GPU, the first on {first.what}: taken for {first.assumed}{location}"
+    )
+    if not plan.options.strict:
+        return None, f"{plan.path}: {message}"
+    hint = "have the script not ask for it, or leave --strict out"
+    return ErrorRecord(str(plan.path), None, "capture", message, hint), None
+
+
+def _with_launches(variant: Variant, facts: Mapping[str, Any] | None) -> Variant:
+    """A variant with the number and the grids of its launches; facts are None if not counted."""
+    if facts is None:
+        return variant
+    notes = variant.notes
+    if len(facts["grids"]) > 1:
+        grids = ", ".join("x".join(map(str, grid)) for grid, _ in facts["grids"])
+        notes = (*notes, f"launched with {len(facts['grids'])} grids: {grids}")
+    return replace(variant, launches=facts["count"], notes=notes)

@@ -1,0 +1,50 @@
+"""`kinspect registers`: what the registers hold where most of them are live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from ..errors import KinspectError
+from ..pipeline.collecting import collect
+from .options import format_option, output_option, result_stream
+from .progress import Progress, print_problems
+from .signals import end_as_interrupted
+from .target_options import ScriptCommand, TargetOptions, target_options
+
+
+@click.command(cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@format_option("text", "json")
+@output_option
+@target_options
+@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+def registers(target: TargetOptions, form: str, output: Path | None, color: bool | None) -> int:
+    """Name the values that registers hold where most of them are live.
+
+    For each kernel: the instruction that needs most VGPRs and AGPRs at once, how many each value of
+    the source takes there, what waits in scratch memory, how the need changes along the code, and
+    how far the next step of the occupancy is. TARGET is what `kinspect analyze` takes; names come
+    from a kernel's TTGIR, without one only lines are told.
+    """
+    progress = Progress()
+    end_as_interrupted()
+    try:
+        report = collect(replace(target.request(passes=False), races=False), progress.saw)
+    finally:
+        progress.close()
+    if not report.kernels and not report.errors:
+        raise KinspectError("there is no kernel in it", "see `kinspect analyze` for what it takes")
+    with result_stream(output) as stream:
+        if form == "json":
+            from ..formats import registers_json
+
+            registers_json.write(report.kernels, stream)
+        else:
+            from ..formats import registers_text
+
+            registers_text.write(report.kernels, stream, color=color)
+    print_problems(report.errors, report.notes)
+    return 2 if report.errors else 0

@@ -1,0 +1,246 @@
+"""What a kernel's registers hold where most of them are live, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from ..model import KernelReport, LivePeak, LiveValue, SourceLoc, SpilledValue, int_of
+from .table import Column, rows_of
+from .view import file_name, plural, show
+
+MOST_ROWS = 12
+_FEW = 2
+"""Values with at most so many registers are told together, unless they are accumulators."""
+_WHAT: Mapping[str, str] = MappingProxyType(
+    {
+        "accumulator": "result of a dot",
+        "operand": "operand of a dot",
+        "loaded": "loaded from memory",
+        "exchanged": "read from LDS",
+        "value": "",
+        "address": "address",
+        "constant": "constant",
+        "argument": "as the wave starts",
+    }
+)
+_UNNAMED, _ADDRESSES, _OTHERS = "-", "addresses", "others"
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+class HeldRow(Struct, frozen=True):
+    """A row of the table: registers of one value, of all addresses, or of all small values.
+
+    Args:
+        name: of the variable, `addresses`, `others`, or `-` where nothing says.
+        what: what it is, with its shape; of several values their names and counts.
+        place: the user's line, `file:line`.
+        vgprs, agprs, scratch: as for `LiveValue`.
+    """
+
+    name: str
+    what: str
+    place: str
+    vgprs: int
+    agprs: int
+    scratch: int
+
+    @property
+    def total(self) -> int:
+        """Registers and parked dwords together."""
+        return self.vgprs + self.agprs + self.scratch
+
+
+def held_rows(peak: LivePeak) -> list[HeldRow]:
+    """The values at a peak, the largest first; addresses together, and so are small values."""
+    addresses = [value for value in peak.values if value.kind == "address"]
+    others = [value for value in peak.values if value.kind != "address"]
+    small = [v for v in others if _size(v) <= _FEW and v.kind != "accumulator"]
+    large = [value for value in others if value not in small]
+    small += large[MOST_ROWS:]
+    rows = [_row(value) for value in large[:MOST_ROWS]]
+    for name, values in ((_ADDRESSES, addresses), (_OTHERS, small)):
+        if values:
+            rows.append(_together(name, values))
+    return sorted(rows, key=lambda row: (row.name == _OTHERS, -row.total))
+
+
+def _size(value: LiveValue) -> int:
+    return value.vgprs + value.agprs + value.scratch
+
+
+def _row(value: LiveValue) -> HeldRow:
+    what = " ".join(part for part in (_WHAT[value.kind], value.type) if part)
+    return HeldRow(
+        name=value.name or _UNNAMED,
+        what=what,
+        place=_place(value.source),
+        vgprs=value.vgprs,
+        agprs=value.agprs,
+        scratch=value.scratch,
+    )
+
+
+def _together(name: str, values: Sequence[LiveValue]) -> HeldRow:
+    counts: dict[str, int] = {}
+    for value in values:
+        label = value.name or (_place(value.source) if value.source else "unnamed")
+        counts[label] = counts.get(label, 0) + _size(value)
+    listed = sorted(counts.items(), key=lambda item: -item[1])
+    what = ", ".join(f"{label} {count}" for label, count in listed[:6])
+    return HeldRow(
+        name=name,
+        what=f"{'of ' if name == 'addresses' else ''}{what}{', …' if len(listed) > 6 else ''}",
+        place="",
+        vgprs=sum(value.vgprs for value in values),
+        agprs=sum(value.agprs for value in values),
+        scratch=sum(value.scratch for value in values),
+    )
+
+
+def _place(source: SourceLoc | None) -> str:
+    return f"{file_name(source.file)}:{source.line}" if source is not None else ""
+
+
+def table(peak: LivePeak) -> list[str]:
+    """`held_rows` as lines of text, a heading first; columns that are 0 throughout are left out."""
+    rows = held_rows(peak)
+    columns = [Column("VGPRs", lambda row: str(row.vgprs or ""), right=True)]
+    if peak.agprs:
+        columns.append(Column("AGPRs", lambda row: str(row.agprs or ""), right=True))
+    if any(row.scratch for row in rows):
+        columns.append(Column("scratch", lambda row: str(row.scratch or ""), right=True))
+    columns += [
+        Column("value", lambda row: row.name),
+        Column("", lambda row: row.what),
+        Column("line", lambda row: row.place),
+    ]
+    return rows_of(columns, rows)
+
+
+def spilled_table(values: Sequence[SpilledValue]) -> list[str]:
+    """The spilled values as lines of text, a heading first; most traffic in hot loops first."""
+    columns = [
+        Column("dwords", lambda value: str(value.dwords), right=True),
+        Column("stores", lambda value: str(value.stores), right=True),
+        Column("reloads", lambda value: str(value.reloads), right=True),
+        Column("in hot loops", _hot_traffic),
+        Column("value", lambda value: value.name or _UNNAMED),
+        Column("", lambda value: " ".join(filter(None, (_WHAT[value.kind], value.type)))),
+        Column("line", lambda value: _place(value.source)),
+    ]
+    return rows_of(columns, values[:MOST_ROWS])
+
+
+def _hot_traffic(value: SpilledValue) -> str:
+    """`60 reloads, 4 stores in L0`; "" where there is none."""
+    parts = [
+        plural(count, word)
+        for count, word in ((value.hot_reloads, "reload"), (value.hot_stores, "store"))
+        if count
+    ]
+    return f"{', '.join(parts)} in {', '.join(value.loops)}" if parts else ""
+
+
+def spilled_in_hot_loops(values: Sequence[SpilledValue], most: int = 4) -> str:
+    """`q 69 reloads in L0, L1, acc 8 reloads, 8 stores in L0`; "" where nothing is."""
+    hot = [value for value in values if value.hot_reloads or value.hot_stores]
+    parts = [
+        f"{value.name or _place(value.source) or 'unnamed'} "
+        f"{'(address) ' if value.kind == 'address' else ''}{_hot_traffic(value)}"
+        for value in hot[:most]
+    ]
+    return "; ".join([*parts, f"and {len(hot) - most} more values"] if hot[most:] else parts)
+
+
+def in_one_line(peak: LivePeak, most: int = 6) -> str:
+    """`acc 96, k 55, q 40`: what holds most registers, in one line; "" where nothing has a name."""
+    rows = held_rows(peak)
+    listed = [(row.name, row.vgprs + row.agprs) for row in rows if row.vgprs + row.agprs]
+    named = [item for item in listed if item[0] not in (_UNNAMED, _OTHERS)]
+    if all(name == _ADDRESSES for name, _ in named):
+        return ""
+    head = sorted(named, key=lambda item: -item[1])[:most]
+    left = sum(count for _, count in listed) - sum(count for _, count in head)
+    parts = [f"{name} {count}" for name, count in head]
+    return ", ".join([*parts, f"others {left}"] if left else parts)
+
+
+def where(peak: LivePeak) -> str:
+    """`at ISA 1042 (ds_read2_b64, attention.py:64), in loop L0`."""
+    place = _place(peak.source.in_user_code) if peak.source is not None else ""
+    inside = f", in loop {peak.loop}" if peak.loop is not None else ""
+    named = ", ".join(part for part in (peak.instruction, place) if part)
+    return f"at ISA {peak.line} ({named}){inside}"
+
+
+def amount(peak: LivePeak, kernel: KernelReport) -> str:
+    """`241 of 256 VGPRs live`, with AGPRs and parked dwords where there are any."""
+    demand = kernel.demand
+    files = [("VGPRs", peak.vgprs, demand.vgprs if demand is not None else None)]
+    if peak.agprs or (demand is not None and demand.agprs):
+        files.append(("AGPRs", peak.agprs, demand.agprs if demand is not None else None))
+    counts = " and ".join(
+        # Hand-written code may state fewer than it names.
+        f"{show(live)} of {show(allocated)} {name}"
+        if allocated is not None and allocated >= live
+        else f"{show(live)} {name}"
+        for name, live, allocated in files
+    )
+    parked = sum(value.scratch for value in peak.values)
+    return f"{counts} live" + (f", {show(parked)} more values in scratch" if parked else "")
+
+
+def curve(counts: Sequence[tuple[int, int, int]], width: int) -> list[str]:
+    """The live VGPRs and AGPRs along the code, as bars, and a mark under the fullest place.
+
+    Args:
+        counts: of each instruction, as `LivePeak.counts`.
+        width: characters; each stands for the fullest of its share of the instructions.
+    """
+    totals = [vgprs + agprs for _, vgprs, agprs in counts]
+    if not totals:
+        return []
+    columns = min(width, len(totals))
+    shares = [
+        max(totals[i * len(totals) // columns : (i + 1) * len(totals) // columns])
+        for i in range(columns)
+    ]
+    top = max(max(totals), 1)
+    bars = "".join(_BARS[min(share * len(_BARS) // (top + 1), len(_BARS) - 1)] for share in shares)
+    return [bars, " " * shares.index(max(shares)) + "^"]
+
+
+def steps(kernel: KernelReport, levels: Sequence[tuple[int | float, int]]) -> str:
+    """How far the registers are from the next occupancy; "" if unknown.
+
+    Registers alone: LDS may hold the occupancy down whatever they are.
+
+    Args:
+        kernel: the kernel.
+        levels: occupancy in waves/EU and the most VGPRs that it admits, the highest first.
+    """
+    peak, allocated = kernel.live_peak, int_of(kernel.metrics, "vgpr_count")
+    if peak is None or not levels or allocated is None or peak.agprs:
+        return ""
+    admitted = next((level for level in levels if allocated <= level[1]), None)
+    if admitted is None:
+        return ""
+    parts = [
+        f"{show(allocated)} VGPRs admit {show(admitted[0])} waves/EU (up to {show(admitted[1])})"
+    ]
+    higher = [level for level in levels if level[1] < allocated]
+    if higher:
+        waves, most = higher[-1]
+        over = peak.vgprs - most
+        parts.append(
+            f"{show(waves)} waves/EU need {show(most)} at most: "
+            + (
+                f"{over} fewer live at the peak"
+                if over > 0
+                else "no more than are live, only the allocation is above"
+            )
+        )
+    return "; ".join(parts)

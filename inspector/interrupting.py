@@ -1,0 +1,124 @@
+"""Interrupts a block of code that takes more processor time or memory than it may."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class TimeUp(BaseException):
+    """Raised wherever the block is. No Exception: nothing on the way out is to keep it."""
+
+
+def processor_clock() -> Callable[[], float]:
+    """Returns the function that gives the seconds of processor time which `time_limit` counts.
+
+    In the main thread those of the process, which a signal can measure; else the thread's own.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    return time.process_time if is_main else time.thread_time
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises `TimeUp` in the block once it has used so much processor time."""
+    is_main = threading.current_thread() is threading.main_thread()
+    with _by_signal(seconds) if is_main else _by_watch(seconds):
+        yield
+
+
+@contextmanager
+def _by_signal(seconds: float) -> Iterator[None]:
+    """For the main thread: a timer of processor time, which also ends a regular expression."""
+    armed = True
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if armed:
+            raise TimeUp
+
+    previous_handler = signal.signal(signal.SIGPROF, stop)
+    try:
+        # Again after a second: an exception is lost in a destructor or a callback of C code.
+        signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.001), 1.0)
+        yield
+    finally:
+        armed = False
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous_handler)
+
+
+@contextmanager
+def _by_watch(seconds: float) -> Iterator[None]:
+    """For any other thread: a thread that looks at its clock and raises in it."""
+    import ctypes
+
+    ident = threading.get_ident()
+    clock = time.pthread_getcpuclockid(ident)
+    end = time.clock_gettime(clock) + max(seconds, 0.001)
+    raise_asynchronously = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    thread, done, lock = ctypes.c_ulong(ident), threading.Event(), threading.Lock()
+
+    def watch() -> None:
+        while (seconds_left := end - time.clock_gettime(clock)) > 0:
+            if done.wait(seconds_left):  # the thread cannot have worked for longer than that
+                return
+        while True:
+            with lock:
+                if done.is_set():
+                    return
+                raise_asynchronously(thread, ctypes.py_object(TimeUp))
+            done.wait(1.0)
+
+    watcher = threading.Thread(target=watch, name="kinspect clock", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        with lock:
+            done.set()
+            raise_asynchronously(thread, None)  # one that is raised but has not arrived
+        watcher.join()
+
+
+@contextmanager
+def memory_limit(most_data: Callable[[], int]) -> Iterator[None]:
+    """A soft limit on the bytes of the process's data, in the block; a stricter one stays.
+
+    Without effect where other threads are at work, whose memory counts too, and outside of Linux.
+
+    Args:
+        most_data: returns the limit; called only where it has an effect.
+    """
+    if sys.platform != "linux" or threading.active_count() > 1:
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    stricter = min((n for n in (soft, hard) if n != resource.RLIM_INFINITY), default=sys.maxsize)
+    limit = most_data()
+    if limit >= stricter:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def data_bytes() -> int | None:
+    """Returns the bytes of this process that RLIMIT_DATA counts; None where they are not known."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
+            for line in stream:
+                if line.startswith("VmData:"):
+                    return int(line.split()[1]) << 10
+    except (OSError, ValueError, IndexError):
+        pass
+    return None

@@ -1,0 +1,145 @@
+"""The vocabulary: every value that passes from one room to the next.
+
+Frozen structs, whose classes are made in a fiftieth of the time that dataclasses take, and nothing
+else. No behaviour beyond trivial derived properties, no imports from the rest of the project. Where
+the JSON report calls a field something else, `field(name=…)` says so; `omit_defaults` leaves out of
+it what has its default.
+`None` always means *unknown*, never zero.
+
+Line numbers count from 1. Sizes are bytes, widths of memory accesses are bits per lane, register
+counts are 32-bit registers per lane (VGPR, AGPR) or per wave (SGPR).
+"""
+
+from __future__ import annotations
+
+from .code import (
+    Block,
+    Function,
+    Instruction,
+    Loop,
+    OpInfo,
+    Program,
+    Resources,
+    Unread,
+    UnreadKind,
+    WaveStart,
+)
+from .lines import (
+    Access,
+    Emulated,
+    EmulatedFault,
+    EmulatedLine,
+    LaneUse,
+    LdsBuffer,
+    LdsRemedy,
+    LivePeak,
+    LiveValue,
+    MeasuredLine,
+    MemoryOp,
+    SpilledValue,
+    SpillSlot,
+    WaitOp,
+)
+from .machine import Machine
+from .metric import (
+    Metric,
+    MetricSpec,
+    MetricValue,
+    Origin,
+    Scalar,
+    int_of,
+    number_of,
+    text_of,
+    value_of,
+)
+from .report import (
+    Demand,
+    ErrorRecord,
+    Finding,
+    KernelReport,
+    LaunchOrigin,
+    LdsOrigin,
+    Location,
+    LoopReport,
+    Report,
+    Trials,
+)
+from .source import (
+    LIBRARY_CODE,
+    SourceLoc,
+)
+from .ttgir import (
+    Layout,
+    TtgirModule,
+    TtgirOp,
+    TtgirType,
+)
+from .variant import (
+    Artifact,
+    Assumption,
+    EmulatedValue,
+    Parameter,
+    Passed,
+    PassedMemory,
+    Variant,
+)
+
+__all__ = [
+    "LIBRARY_CODE",
+    "Access",
+    "Artifact",
+    "Assumption",
+    "Block",
+    "Demand",
+    "Emulated",
+    "EmulatedFault",
+    "EmulatedLine",
+    "EmulatedValue",
+    "ErrorRecord",
+    "Finding",
+    "Function",
+    "Instruction",
+    "KernelReport",
+    "LaneUse",
+    "LaunchOrigin",
+    "Layout",
+    "LdsBuffer",
+    "LdsOrigin",
+    "LdsRemedy",
+    "LivePeak",
+    "LiveValue",
+    "Location",
+    "Loop",
+    "LoopReport",
+    "Machine",
+    "MeasuredLine",
+    "MemoryOp",
+    "Metric",
+    "MetricSpec",
+    "MetricValue",
+    "OpInfo",
+    "Origin",
+    "Parameter",
+    "Passed",
+    "PassedMemory",
+    "Program",
+    "Report",
+    "Resources",
+    "Scalar",
+    "SourceLoc",
+    "SpillSlot",
+    "SpilledValue",
+    "Trials",
+    "TtgirModule",
+    "TtgirOp",
+    "TtgirType",
+    "Unread",
+    "UnreadKind",
+    "Variant",
+    "WaitOp",
+    "WaveStart",
+    "int_of",
+    "number_of",
+    "text_of",
+    "value_of",
+]

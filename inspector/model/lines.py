@@ -1,0 +1,364 @@
+"""What is known of single lines: accesses, waits and spills, and what they cost where measured.
+
+Lines are those of the assembly, unless a field says that they are the TTGIR's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, field
+
+from .source import SourceLoc
+
+
+class LdsRemedy(Struct, frozen=True, omit_defaults=True):
+    """What would free an array in LDS of bank conflicts, tried on all accesses of its bytes.
+
+    Args:
+        accesses: how many there are.
+        cycles: that one execution of them takes a wave.
+        cycles_ideal: without conflicts.
+        row, pad: bytes from one row to the next, and bytes more that leave fewest cycles: whole
+            pieces of the widest access. None where no padding helps.
+        padded: cycles then.
+        swizzle_row, swizzle: the same rows with their pieces of `swizzle` bytes in another order,
+            the piece's number XORed with the row's. None where that does not help.
+        swizzled: cycles then.
+    """
+
+    accesses: int
+    cycles: float
+    cycles_ideal: float
+    row: int | None = None
+    pad: int | None = None
+    padded: float | None = None
+    swizzle_row: int | None = None
+    swizzle: int | None = None
+    swizzled: float | None = None
+
+
+class LaneUse(Struct, frozen=True, omit_defaults=True):
+    """What one wave's access comes to, from its lanes' addresses: the mean of a workgroup's waves.
+
+    Args:
+        lanes: active ones.
+        cycles: for which the LDS delivers or takes the data: in each phase, those of the bank that
+            most distinct dwords lie in.
+        cycles_ideal: the same with the dwords spread over all banks.
+        conflicts: what bank conflicts add.
+        lines: cache lines that are touched (global memory).
+        lines_ideal: those that as many distinct bytes need at least.
+        bytes: distinct ones.
+        waste: % of the bytes of these lines that it does not touch.
+        addresses: distinct ones of a wave's active lanes; 1 where a scalar load would do.
+        remedy: of an access of LDS with conflicts; None where nothing was tried.
+        origin: `estimated` where the LDS's phases were not measured on the target, or where lines
+            depend on sizes that are not known (of some large ones those that suit best); else
+            `derived`. None where the figures are.
+        unknown: why the figures are None; empty where they are known.
+    """
+
+    lanes: float | None = None
+    cycles: float | None = None
+    cycles_ideal: float | None = None
+    conflicts: float | None = None
+    lines: float | None = None
+    lines_ideal: float | None = None
+    bytes: float | None = None
+    waste: float | None = None
+    addresses: float | None = None
+    remedy: LdsRemedy | None = None
+    origin: Literal["derived", "estimated"] | None = None
+    unknown: str = ""
+
+
+class MemoryOp(Struct, frozen=True, omit_defaults=True):
+    """One memory access of the kernel.
+
+    Args:
+        bits: per lane; None where it has no fixed width.
+        use: what its lanes touch; None where it was not looked at.
+    """
+
+    line: int
+    mnemonic: str
+    cls: str = field(name="class")
+    bits: int | None
+    loop: str | None
+    depth: int
+    source: SourceLoc | None
+    note: str = ""
+    use: LaneUse | None = None
+
+
+class Access(Struct, frozen=True):
+    """One operation of the TTGIR that moves a tile to or from memory, and why it is that wide.
+
+    Widths are bits per lane. Everything that the TTGIR does not tell is None.
+
+    Args:
+        op: its name, `tt.load` or `amdg.buffer_load`.
+        line: in the TTGIR.
+        cls: the class of the machine instructions it becomes: `global_load`, `lds_read`, ...
+        source: the user's line.
+        dtype: element type.
+        shape: of the tile.
+        layout: the layout in short, `blocked sizePerThread=[1,8] order=[1,0]`.
+        lines: the instructions in the assembly that it became, as far as positions tell.
+        loop: id of the loop that they stand in.
+        bits: of the narrowest of them.
+        widest: what the element type, the tile and its different addresses would allow at most.
+        per_thread: neighbouring elements that a thread holds along the contiguous dimension.
+        contiguity: neighbouring elements that are known to be neighbours in memory.
+        divisibility: of the address, in bytes, as far as known; 0 where it is a constant 0.
+        mask: neighbouring elements that share one mask bit; None without a mask.
+        limited_by: what made it narrow: `layout`, `order`, `contiguity`, `broadcast` (neighbours
+            share an address), `divisibility`, `mask`, `dtype`, `tile`; None where nothing did, or
+            it cannot be told.
+        reason: the same in a sentence for people, with the argument or expression at fault.
+        fix: what to change.
+        lanes: `agree` where its layouts put the lanes of every instruction that it became where the
+            instructions' own addresses put them, `differ` where they put those of one elsewhere;
+            None where that cannot be told of all of them.
+    """
+
+    op: str
+    line: int
+    cls: str = field(name="class")
+    source: SourceLoc | None
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str
+    lines: tuple[int, ...] = ()
+    loop: str | None = None
+    bits: int | None = None
+    widest: int | None = None
+    per_thread: int | None = None
+    contiguity: int | None = None
+    divisibility: int | None = None
+    mask: int | None = None
+    limited_by: str | None = None
+    reason: str = ""
+    fix: str = ""
+    lanes: Literal["agree", "differ"] | None = None
+
+
+class LdsBuffer(Struct, frozen=True):
+    """A buffer that the TTGIR puts into LDS.
+
+    Args:
+        name: of the variable that it holds, as the TTGIR has it.
+        kind: `pipelined` for one that a loop's stages take turns in, `operand` for a tile that is
+            put there as a whole, `exchange` for the passage of a conversion of layouts.
+        dtype: element type.
+        shape: of one copy, in elements.
+        copies: tiles that it holds.
+        size: bytes of all copies, without padding; None where the element type is odd.
+        line: in the TTGIR.
+        source: the user's line.
+        in_loop: whether it is made anew in each iteration of a loop.
+        at_peak: whether it is alive where most of the LDS is in use.
+    """
+
+    name: str
+    kind: Literal["pipelined", "operand", "exchange"]
+    dtype: str
+    shape: tuple[int, ...]
+    copies: int
+    size: int | None = field(name="bytes")
+    line: int
+    source: SourceLoc | None
+    in_loop: bool
+    at_peak: bool
+
+
+class SpillSlot(Struct, frozen=True):
+    """A place in scratch memory where the compiler parks a value.
+
+    Args:
+        offset: bytes from the start of the lane's scratch memory; None where a register says it.
+        size: bytes.
+        stores: lines of the assembly that write it.
+        reloads: lines that read it.
+        loops: ids of the loops in which it is accessed, the deepest first.
+        source: the user's lines of those accesses, in the order of `stores`, then `reloads`.
+    """
+
+    offset: int | None
+    size: int = field(name="bytes")
+    stores: tuple[int, ...]
+    reloads: tuple[int, ...]
+    loops: tuple[str, ...]
+    source: tuple[SourceLoc, ...]
+
+
+class LiveValue(Struct, frozen=True):
+    """Registers that hold one value of the source where most registers are live.
+
+    Args:
+        name: the variable's; for an address that of what it accesses; None where nothing says.
+        kind: `accumulator` of dots, `operand` of one, `loaded` from global memory, `exchanged`
+            through LDS, `address`, `constant`, `argument` (what the wave starts with), or else
+            `value`.
+        type: shape and element type of its tensor, `128x64xf32`; "" where nothing says.
+        source: the user's line of what made it, for addresses of the access.
+        vgprs: VGPRs that hold a part of it.
+        agprs: AGPRs that do.
+        scratch: dwords of each lane that are parked in scratch memory.
+        registers: their names, `v[0:31] v40 a[0:3]`.
+    """
+
+    name: str | None
+    kind: str
+    type: str
+    source: SourceLoc | None
+    vgprs: int
+    agprs: int
+    scratch: int
+    registers: str
+
+
+class LivePeak(Struct, frozen=True):
+    """The instruction at which most VGPRs and AGPRs are live, and what they hold there.
+
+    Args:
+        line: of the assembly.
+        instruction: its mnemonic.
+        source: its position in the user's source.
+        loop: id of the innermost loop around it.
+        vgprs: VGPRs that are live.
+        agprs: AGPRs that are live.
+        values: the most registers first.
+        counts: line, live VGPRs and live AGPRs of each instruction of the kernel, in order; empty
+            in saved reports.
+    """
+
+    line: int
+    instruction: str
+    source: SourceLoc | None
+    loop: str | None
+    vgprs: int
+    agprs: int
+    values: tuple[LiveValue, ...]
+    counts: tuple[tuple[int, int, int], ...] = ()
+
+
+class SpilledValue(Struct, frozen=True):
+    """A value of the source that spills park in scratch memory.
+
+    Args:
+        name, kind, type, source: as for `LiveValue`.
+        dwords: 32-bit words of each lane that hold parts of it at some time.
+        stores: instructions that park them.
+        reloads: instructions that fetch them.
+        hot_stores: of the stores those in hot loops, once for each iteration.
+        hot_reloads: of the reloads those in hot loops, likewise.
+        loops: ids of the hot loops in which it is parked or fetched.
+    """
+
+    name: str | None
+    kind: str
+    type: str
+    source: SourceLoc | None
+    dwords: int
+    stores: int
+    reloads: int
+    hot_stores: int
+    hot_reloads: int
+    loops: tuple[str, ...]
+
+
+class WaitOp(Struct, frozen=True):
+    """One counter of one wait instruction: it waits until `counter` <= `n`.
+
+    The verdict and what follows it are None where the target is unknown. `missing` stands at an
+    instruction that touches a register too early: a wait for `n` would have to come before it.
+
+    `slack` counts the instructions between the youngest of what it waits for and the wait, on the
+    shortest way; `slack_cycles` the cycles that the matrix instructions among them take.
+    """
+
+    line: int
+    counter: str
+    n: int
+    loop: str | None
+    source: SourceLoc | None
+    verdict: str | None = None
+    could_be: int | None = None
+    waits_for: tuple[int, ...] | None = None
+    slack: int | None = None
+    slack_cycles: int | None = None
+
+
+class MeasuredLine(Struct, frozen=True):
+    """What a profiler measured of one instruction, on its line of the assembly (1-based).
+
+    Cycles are shader clocks summed over the traced waves (thread trace); samples are counts of PC
+    sampling. What the recording does not tell is None. `reasons` are why samples found the
+    instruction not issued.
+    """
+
+    line: int
+    address: int | None  # in the code object
+    mnemonic: str
+    loop: str | None
+    source: SourceLoc | None
+    hits: int | None = None
+    latency_cycles: int | None = None
+    stall_cycles: int | None = None
+    idle_cycles: int | None = None
+    samples: int | None = None
+    issued: int | None = None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+class EmulatedLine(Struct, frozen=True, omit_defaults=True):
+    """What the emulator counted of one instruction, on its line of the assembly (1-based).
+
+    Args:
+        line: of the assembly.
+        executed: how many waves executed it.
+        active_lanes: mean share of the lanes that took part in an access of memory; None for
+            other instructions.
+        cache_lines: that an execution touched, in the mean; None for other than global memory.
+        least_cache_lines: that would hold as many bytes.
+        conflict_cycles: that LDS bank conflicts add to an execution, in the mean; None for other
+            than LDS.
+    """
+
+    line: int
+    executed: int
+    active_lanes: float | None = None
+    cache_lines: float | None = None
+    least_cache_lines: float | None = None
+    conflict_cycles: float | None = None
+
+
+class EmulatedFault(Struct, frozen=True):
+    """What the code did in the emulator and must not do: see `emulator.machine.Trouble`."""
+
+    kind: str
+    detail: str
+    line: int
+
+
+class Emulated(Struct, frozen=True):
+    """A few workgroups of a kernel's captured launch, executed by the emulator.
+
+    Args:
+        workgroups: executed ones.
+        grid_workgroups: those of the launch.
+        waves: executed ones.
+        made_up: types of the tensors whose contents were made up, in the order of the arguments.
+        lines: of the assembly, those that were executed.
+        faults: what went wrong.
+    """
+
+    workgroups: int
+    grid_workgroups: int
+    waves: int
+    made_up: tuple[str, ...]
+    lines: tuple[EmulatedLine, ...]
+    faults: tuple[EmulatedFault, ...] = ()

@@ -1,0 +1,59 @@
+"""Figures, each with its unit and origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+Origin = Literal["compiler", "derived", "estimated", "measured", "emulated"]
+"""Where a figure comes from: read off the compiler's output, computed from what was read, resting
+on a model, measured on a device, or counted while the code was executed by the emulator."""
+
+Scalar = int | float | str | bool | None
+MetricValue = Scalar | Mapping[str, Scalar]
+
+
+class Metric(Struct, frozen=True):
+    """A figure with its unit and origin. `note` says why a value is None or what it rests on."""
+
+    name: str
+    value: MetricValue
+    unit: str
+    origin: Origin
+    note: str = ""
+
+
+def value_of(metrics: Mapping[str, Metric], name: str) -> MetricValue:
+    """A figure; None where it is unknown or the report lacks it."""
+    metric = metrics.get(name)
+    return metric.value if metric is not None else None
+
+
+def int_of(metrics: Mapping[str, Metric], name: str) -> int | None:
+    """A figure that is a whole number; None where it is something else, unknown or missing."""
+    value = value_of(metrics, name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def number_of(metrics: Mapping[str, Metric], name: str) -> int | float | None:
+    """A figure that is a number; None where it is something else, unknown or missing."""
+    value = value_of(metrics, name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def text_of(metrics: Mapping[str, Metric], name: str) -> str | None:
+    """A figure that is a word; None where it is something else, unknown or missing."""
+    value = value_of(metrics, name)
+    return value if isinstance(value, str) else None
+
+
+class MetricSpec(Struct, frozen=True):
+    """One entry of the metrics catalogue. `name` may end in `.*` for a family."""
+
+    name: str
+    unit: str
+    origin: Origin
+    scope: Literal["kernel", "loop", "both", "instruction", "wait"]
+    description: str

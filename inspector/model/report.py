@@ -1,0 +1,218 @@
+"""What is reported of a run: kernels with their loops, findings and figures, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, field
+
+from .code import Unread
+from .lines import (
+    Access,
+    Emulated,
+    LdsBuffer,
+    LivePeak,
+    MeasuredLine,
+    MemoryOp,
+    SpilledValue,
+    SpillSlot,
+    WaitOp,
+)
+from .metric import Metric, MetricValue
+from .source import SourceLoc
+from .variant import Artifact, Variant
+
+
+class LoopReport(Struct, frozen=True):
+    """A loop with its per-iteration metrics."""
+
+    id: str
+    depth: int
+    parent: str | None
+    header_line: int
+    header_label: str | None
+    lines: tuple[tuple[int, int], ...]
+    source: tuple[SourceLoc, ...]
+    hot: bool
+    unroll: int | None
+    metrics: Mapping[str, Metric]
+    irreducible: bool = False  # it can be entered at several places
+
+
+class Location(Struct, frozen=True):
+    """Where a finding points: a line of an artifact (`amdgcn`, `ttgir`) or of the source."""
+
+    kind: str
+    line: int | None
+    file: str | None = None
+    text: str = ""
+
+
+class Trials(Struct, frozen=True):
+    """What came of a rule's fix on real kernels that were changed and compiled again.
+
+    Args:
+        helped: kernels in which what the rule finds was gone or less, and nothing got worse for it.
+        nothing: kernels in which it stayed as it was.
+        worse: kernels in which it grew, or the kernel lost more elsewhere.
+    """
+
+    helped: int = 0
+    nothing: int = 0
+    worse: int = 0
+
+    @property
+    def count(self) -> int:
+        """Kernels on which it was tried."""
+        return self.helped + self.nothing + self.worse
+
+    @property
+    def summary(self) -> str:
+        """`helped 4 of 5 kernels`, or that nobody tried."""
+        if not self.count:
+            return "not tried"
+        worse = f", made {self.worse} worse" if self.worse else ""
+        return f"tried: helped {self.helped} of {self.count}{worse}"
+
+
+class Finding(Struct, frozen=True):
+    """What a rule has to say of a kernel, with its evidence.
+
+    `tried` is what came of the fix on other kernels; None where the rule's author does not say.
+    `saves_percent` is the share of an iteration's time (of the hot loops, for a finding about the
+    kernel) that the cure saves at most; None where nothing bounds it.
+    """
+
+    rule: str
+    severity: Literal["error", "warning", "info"]
+    confidence: Literal["certain", "likely", "possible"]
+    message: str
+    evidence: Mapping[str, MetricValue]
+    locations: tuple[Location, ...]
+    fix: str
+    fingerprint: str
+    tried: Trials | None = field(name="fix_tried", default=None)
+    saves_percent: float | None = None
+
+    @property
+    def advice(self) -> str:
+        """The fix, and whether it is known to help; empty where there is none."""
+        if not self.fix or self.tried is None:
+            return self.fix
+        return f"{self.fix.rstrip()} ({self.tried.summary})"
+
+
+class ErrorRecord(Struct, frozen=True):
+    """A kernel or file that could not be reported, and at which stage it failed.
+
+    `output` is the end of what the user's own code printed, where that may explain it.
+    `unsupported_ir` is the message of a Triton that could not parse or lower the IR it was given,
+    which another version's front end may have made; "" for other failures.
+    """
+
+    file: str | None
+    kernel: str | None
+    stage: str
+    message: str
+    hint: str
+    output: str = ""
+    unsupported_ir: str = ""
+
+
+LdsOrigin = Literal["typed", "triton", "file", "code"]
+"""Who states a kernel's LDS: `--lds`, Triton (LLVM does not see it), the file, or code without any
+access to LDS."""
+LaunchOrigin = Literal["typed", "triton", "file", "largest"]
+"""Who states the waves of a workgroup: `--waves`, Triton, the kernel's required size, or nobody:
+`largest` is the most that the kernel allows."""
+
+
+class Demand(Struct, frozen=True):
+    """What one kernel asks of a CU.
+
+    Args:
+        vgprs: architectural VGPRs, or all registers of the file where the split is unknown.
+        agprs: accumulation VGPRs.
+        sgprs: SGPRs with VCC and friends; None is taken as not limiting.
+        lds_bytes: LDS per workgroup, dynamic included; None where unknown.
+        waves_per_workgroup: None where the launch is unknown.
+        wave_size: 32 or 64; None: the target's usual one.
+        cu_mode: workgroups stay within one CU, as they always do where there are no WGPs; false:
+            WGP mode, ignored where there is none.
+        llvm: LLVM's occupancy model: "22", or "triton" for the newer LLVM in Triton 3.9.
+        vgprs_requested: registers the hardware is asked for, where that is more than `vgprs` and
+            `agprs` need (`amdgpu-waves-per-eu` inflates it; next_free_vgpr).
+        option_given: whether `vgprs_requested` may come of a waves_per_eu that was given.
+        compiler_lds: LDS that LLVM knows of (0 for Triton kernels); None: the same as `lds_bytes`.
+        lds_from, waves_from: who states those figures; None where they are unknown.
+    """
+
+    vgprs: int | None
+    agprs: int = 0
+    sgprs: int | None = None
+    lds_bytes: int | None = None
+    waves_per_workgroup: int | None = None
+    wave_size: int | None = None
+    cu_mode: bool = False
+    llvm: str = "22"
+    vgprs_requested: int | None = None
+    compiler_lds: int | None = None
+    option_given: bool = True
+    lds_from: LdsOrigin | None = None
+    waves_from: LaunchOrigin | None = None
+
+    @property
+    def unit(self) -> Literal["CU", "WGP"]:
+        """What holds the workgroups and shares its registers and LDS among them."""
+        return "CU" if self.cu_mode else "WGP"
+
+    @property
+    def typed(self) -> bool:
+        """Whether the user stated any of it."""
+        return "typed" in (self.lds_from, self.waves_from)
+
+
+class KernelReport(Struct, frozen=True):
+    """Everything known of one kernel variant."""
+
+    id: str
+    name: str
+    arch: str | None
+    source: SourceLoc | None
+    variant: Variant | None
+    artifacts: Mapping[str, Artifact]
+    metrics: Mapping[str, Metric]
+    loops: tuple[LoopReport, ...]
+    main_loop: str | None  # the hot loop that does most of the work
+    memory_ops: tuple[MemoryOp, ...]
+    waits: tuple[WaitOp, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+    accesses: tuple[Access, ...] = ()
+    spills: tuple[SpillSlot, ...] = ()
+    lds_buffers: tuple[LdsBuffer, ...] = ()
+    live_peak: LivePeak | None = None
+    spilled_values: tuple[SpilledValue, ...] = ()
+    measured_lines: tuple[MeasuredLine, ...] = ()
+    unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
+    demand: Demand | None = None  # what its occupancy rests on; None in reports of before
+    emulated: Emulated | None = None  # None where it was not executed
+
+    @property
+    def all_read(self) -> bool:
+        """Whether every instruction of its code was read; where a jump goes may be unknown."""
+        return all(part.kind == "jump" for part in self.unread)
+
+
+class Report(Struct, frozen=True):
+    """The result of one run: what the renderers take.
+
+    `notes` are about the run as a whole: configurations left out, modules stood in for.
+    """
+
+    target: str
+    tool: Mapping[str, str]
+    kernels: tuple[KernelReport, ...]
+    errors: tuple[ErrorRecord, ...]
+    notes: tuple[str, ...] = ()

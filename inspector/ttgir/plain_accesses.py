@@ -1,0 +1,136 @@
+"""Memory accesses that could be buffer operations and are not, and the reasons.
+
+A buffer operation takes one base for the wave and a 32-bit offset per lane, half the registers of a
+64-bit pointer per lane, and its hardware bounds check replaces the branch around a masked access.
+Triton 3.9 (third_party/amd ConvertToBufferOps, run for every AMD target; tried on gfx90a, gfx942,
+gfx1030, gfx1201 and gfx1250) makes one where the pointers are one base plus offsets and either the
+base is an argument with `tt.pointer_range = 32` (the launcher adds it for tensors of at most 2 GiB)
+or the offsets are 32 bits and proved to lie between 0 and 2 GiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from ..model import TtgirOp
+from .flow import UNKNOWN, DataFlow
+from .opforms import FUNCTIONS
+from .queries import LOADS, STORES
+
+_SHAPES = frozenset(
+    ("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "ttg.convert_layout")
+)
+_PLAIN = frozenset(("tt.load", "tt.store"))
+_POINTER_RANGE = "tt.pointer_range"
+OFFSET_WIDE = "the offsets are 64 bits wide"
+OFFSET_UNKNOWN = "the offsets are not proved to lie between 0 and 2 GiB"
+CARRIED = "the pointers themselves are carried through the loop"
+SWITCHED_OFF = "buffer operations are switched off, or this Triton has none"
+
+
+class PlainAccess(Struct, frozen=True):
+    """A `tt.load` or `tt.store` of a tile that could be a buffer operation."""
+
+    op: TtgirOp
+    reason: str
+
+
+def plain_accesses(flow: DataFlow) -> tuple[tuple[PlainAccess, ...], int]:
+    """The tiles that are accessed through 64-bit pointers although one base would do.
+
+    Accesses whose elements have pointers of their own cannot be buffer operations and are left out.
+
+    Returns:
+        Those accesses, and the number of all tiles that are read or written.
+    """
+    accesses: list[PlainAccess] = []
+    tiles = 0
+    for op in flow.module.ops:
+        if op.name not in LOADS and op.name not in STORES:
+            continue
+        if not any(
+            value_type.kind == "tensor" for value_type in (*op.operand_types, *op.result_types)
+        ):
+            continue
+        tiles += 1
+        if op.name in _PLAIN:
+            reason = _reason(flow, op)
+            if reason is not None:
+                accesses.append(PlainAccess(op, reason))
+    return tuple(accesses), tiles
+
+
+def _reason(flow: DataFlow, access: TtgirOp) -> str | None:
+    """The reason that an access is no buffer operation; None where it could not be one."""
+    pointer = flow.operands[access.index][0]
+    base, added = _base(flow, pointer)
+    if base == UNKNOWN:
+        return None
+    argument = _argument(flow, base)
+    if argument is not None:
+        name, attributes = argument
+        if _is_descriptor(flow, name):
+            return None  # Triton does not pass on the size of its tensor
+        if attributes.get(_POINTER_RANGE) != 32:
+            return f"{name} has no {_POINTER_RANGE}: its tensor may be larger than 2 GiB"
+        return SWITCHED_OFF if flow.op(pointer) is not None else CARRIED
+    if flow.op(pointer) is None:
+        return CARRIED
+    return OFFSET_WIDE if added != "i32" else OFFSET_UNKNOWN
+
+
+def _base(flow: DataFlow, pointer: int) -> tuple[int, str]:
+    """The scalar that a tile's pointers start from, and the element type of the last offset added.
+
+    `UNKNOWN` where they do not start from one scalar.
+    """
+    offset_element = ""
+    visited: set[int] = set()
+    while pointer != UNKNOWN and pointer not in visited:
+        visited.add(pointer)
+        op = flow.op(pointer)
+        if op is None or pointer in flow.carried:
+            pointer = flow.carried.get(pointer, (UNKNOWN,))[0]
+        elif op.name == "tt.addptr":
+            offset_element = offset_element or op.operand_types[1].element
+            pointer = flow.operands[op.index][0]
+        elif op.name == "tt.splat":
+            return flow.operands[op.index][0], offset_element
+        elif op.name in _SHAPES:
+            pointer = flow.operands[op.index][0]
+        else:
+            break
+    return UNKNOWN, offset_element
+
+
+def _is_descriptor(flow: DataFlow, name: str) -> bool:
+    """Whether an argument is the pointer of a descriptor that the host made.
+
+    On targets without descriptors, Triton passes their parts: `a`, `a.shape.0`, `a.stride.0`.
+    """
+    functions = (op for op in flow.module.ops if op.name in FUNCTIONS)
+    size_name = f"%{name}.shape.0"
+    return any(size_name in op.attributes["block_args"][0] for op in functions)
+
+
+def _argument(flow: DataFlow, value: int) -> tuple[str, Mapping[str, object]] | None:
+    """Name and attributes of the kernel argument that a value is; None for other values."""
+    visited: set[int] = set()
+    while value != UNKNOWN and value not in visited:
+        visited.add(value)
+        op = flow.op(value)
+        if op is not None and op.name != "tt.addptr":
+            return None
+        if op is not None:
+            value = flow.operands[op.index][0]
+            continue
+        owner = flow.module.ops[flow.maker[value]]
+        if owner.name in FUNCTIONS:
+            position = flow.arguments[owner.index].index(value)
+            attributes = owner.attributes.get("arg_attrs", ())
+            name = owner.attributes["block_args"][0][position].lstrip("%")
+            return name, attributes[position] if position < len(attributes) else {}
+        value = flow.carried.get(value, (UNKNOWN,))[0]
+    return None

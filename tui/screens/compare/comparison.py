@@ -1,0 +1,148 @@
+"""Compares two kernels: their figures, and the code of their hot loops.
+
+Aligning thousands of instructions holds the interpreter's lock for tenths of a second, which would
+freeze the screen: large kernels are compared in a child process, whose `main` is below. Its
+standard input carries the two reports, its standard output the result: a `KernelComparison`, or a
+text that says why there is none. Both are pickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ....inspector.capture.resolving import resolve
+from ....inspector.compare.diff.reports import Options, diff_kernels, finished, text_of_artifacts
+from ....inspector.compare.diff.results import DiffReport, KernelDiff
+from ....inspector.compare.diff.tolerances import Tolerances
+from ....inspector.errors import KinspectError
+from ....inspector.explain import view
+from ....inspector.model import KernelReport
+from ....inspector.pipeline.analysis import source_reader
+from ....inspector.pipeline.jobs import read_text
+from ... import child_process
+from .align import Aligned, aligned
+from .figures import short_labels
+
+CHILD_BYTES = 150_000
+"""Bytes of assembly of both kernels together from which on a process pays for its start."""
+
+
+class KernelComparison(Struct, frozen=True):
+    """Two kernels compared.
+
+    Attributes:
+        pair: the changes.
+        code: the code of both hot loops, aligned.
+    """
+
+    pair: KernelDiff
+    code: Aligned
+
+
+def comparison_of(left: KernelReport, right: KernelReport) -> KernelComparison:
+    """Compares two kernels and aligns their code; takes seconds for large kernels.
+
+    Raises:
+        KinspectError: they cannot be compared.
+    """
+    tolerances = Tolerances({})
+    labels = short_labels(left, right)
+    pair = diff_kernels(left, right, tolerances, labels)
+    report = DiffReport({}, *labels, (pair,))
+    pair = finished(report, Options(tolerances, most_isa=None), assembly_of).pairs[0]
+    code = aligned(pair, assembly_of, source_reader())
+    if code.rows:  # also of kernels that were read, whose code is not among their artifacts
+        pair = replace(pair, code="seen")
+    return KernelComparison(pair, code)
+
+
+def assembly_of(report: KernelReport) -> str | None:
+    """The assembly of a kernel, from its artifacts or from the target; None if it has gone."""
+    text = text_of_artifacts(report)
+    if text is not None:
+        return text
+    try:
+        targets = resolve(view.path_of(report))
+        if len(targets) == 1 and targets[0].kind == "asm":
+            return read_text(targets[0].path)
+    except (KinspectError, OSError):
+        pass  # the file has gone since
+    return None
+
+
+def compared_in_child(
+    left: KernelReport, right: KernelReport, is_cancelled: Callable[[], bool]
+) -> KernelComparison | str:
+    """Compares two kernels as `comparison_of` does, large ones in a child process.
+
+    Args:
+        left: the old kernel.
+        right: the new kernel.
+        is_cancelled: polled while the process runs, which is ended once it returns True.
+
+    Returns:
+        The comparison, or why there is none.
+    """
+    if sum(map(_size, (left, right))) < CHILD_BYTES:
+        return _comparison_or_reason(left, right)
+    process = subprocess.Popen(
+        child_process.command(__name__),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with contextlib.suppress(BrokenPipeError):  # the process has died: unpickling fails below
+            pickle.dump((left, right), process.stdin, pickle.HIGHEST_PROTOCOL)
+            process.stdin.flush()
+        packed = b"".join(child_process.chunks(process.stdout.fileno(), is_cancelled))
+    finally:
+        process.kill()
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        process.stdout.close()
+        process.wait()
+    try:
+        result: KernelComparison | str = pickle.loads(packed)
+    except (EOFError, pickle.UnpicklingError):
+        return "the process that compares has ended; choose them again"
+    return result
+
+
+def _size(report: KernelReport) -> int:
+    """The size in bytes of a kernel's assembly, or of the file that it was read from."""
+    artifact = report.artifacts.get("amdgcn")
+    path = artifact.path if artifact is not None else Path(view.path_of(report))
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _comparison_or_reason(left: KernelReport, right: KernelReport) -> KernelComparison | str:
+    """The comparison, or why there is none."""
+    try:
+        return comparison_of(left, right)
+    except KinspectError as error:
+        return str(error)
+    except Exception as error:
+        # A bug must be seen on the page, not end the UI.
+        return f"internal error: {type(error).__name__}: {error}"
+
+
+def main() -> None:
+    """Compares the kernels on standard input; the body of the child process."""
+    left, right = pickle.load(sys.stdin.buffer)
+    channel = child_process.result_channel()
+    pickle.dump(_comparison_or_reason(left, right), channel, pickle.HIGHEST_PROTOCOL)
+    channel.flush()

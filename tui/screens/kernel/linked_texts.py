@@ -1,0 +1,363 @@
+"""The linked texts of the kernel page: loads them, fills the panes and keeps these in step."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ....inspector.explain import loop_view, view
+from ....inspector.model import KernelReport, LoopReport
+from ...pages import Page
+from ...widgets.heading import Heading
+from ...widgets.scorecard import Card, CardBlock, CardFact
+from .card import card_of, facts_of, line_list, loop_at
+from .load import LoadedTexts, in_background, is_large, load, prepared, with_all_folds
+from .pane import Pane
+from .pane_text import marked, plain
+from .panes import Panes
+
+if TYPE_CHECKING:
+    from ....inspector.explain.code.links import Links
+    from ....inspector.explain.code.reading import Reading
+    from .costs import Costs
+
+_SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
+
+
+class KernelToShow(Struct, frozen=True):
+    """The kernel that the page was opened for, and where.
+
+    Attributes:
+        key: the kernel's key in the session.
+        path: a file that may not be analysed yet, in place of a key.
+        text: the text that `line` is in: source, ttgir, llir or amdgcn.
+        line: where to put the cursor first, counted from 1; None: at the main loop.
+    """
+
+    key: str
+    path: Path | None = None
+    text: str = "amdgcn"
+    line: int | None = None
+
+
+class LinkedTexts:
+    """The linked texts of one kernel in the panes, and the card on the cursor's line.
+
+    Args:
+        page: the page that holds the panes.
+        panes: the panes that show the texts.
+        kernel: what to show.
+        own_lines: returns the lines of a pane to highlight with its cursor's line.
+        more_facts: returns facts to add to the card, such as the uses of a register.
+    """
+
+    def __init__(
+        self,
+        page: Page,
+        panes: Panes,
+        kernel: KernelToShow,
+        *,
+        own_lines: Callable[[Pane], Sequence[int]],
+        more_facts: Callable[[], Sequence[CardFact]],
+    ) -> None:
+        self._page = page
+        self._panes = panes
+        self._own_lines = own_lines
+        self._more_facts = more_facts
+        self.opened = False  # whether the panes are mounted
+        self._key = kernel.key
+        self._path = kernel.path
+        self._first_position = (kernel.text, kernel.line)
+        self.report: KernelReport | None = None
+        self.loaded: LoadedTexts | None = None
+        self.reading: Reading | None = None
+        self.costs: Costs | None = None  # measured or counted costs of its lines
+        self._load_number = 0  # of the latest load; results of earlier ones are dropped
+        self._cards: dict[str | None, Card] = {}
+        self._isa_line = 0
+        self._note = ""
+        self._prologue_folded = False
+        self._panes.choose_first(_SHOWN_FIRST.get(kernel.text, "amdgcn"))
+
+    def crumb(self) -> str:
+        """Kernel, target and configuration."""
+        report = self.report
+        if report is None:
+            return f"{self._path.name}  not analysed yet" if self._path is not None else self._key
+        parts = (report.name, report.arch or "-", view.configuration(report))
+        return "  ".join(part for part in parts if part)
+
+    def open(self) -> None:
+        """Takes the kernel from the session; reads a file's texts that is not analysed yet."""
+        self.opened = True
+        self._panes.current.code.focus()
+        self.session_changed()
+        if self.loaded is None and self.report is None and self._path is not None:
+            self._load()
+
+    def session_changed(self) -> None:
+        """Takes the kernel's report once the session has it, and whenever it is replaced."""
+        if not self.opened:
+            return  # the session may have the report before the page is mounted
+        entry = self._page.session.entries.get(self._key)
+        if entry is None and self._path is not None:
+            own_path = self._path.absolute()
+            for candidate in self._page.session.ordered():
+                if Path(candidate.path).absolute() == own_path:
+                    entry = candidate
+                    break
+        if entry is None:
+            self._wait_for_report()
+        elif entry.report is not self.report:
+            self._key = entry.key
+            self.report = entry.report
+            self._note = "being analysed …"
+            self._load()
+            if entry.report.measured_lines:
+                self._page.refresh_bindings()
+
+    def _wait_for_report(self) -> None:
+        if self.report is not None:
+            return
+        path = str(self._path) if self._path is not None else self._key.partition("::")[0]
+        error = next((error for error in self._page.session.errors if error.file == path), None)
+        if error is not None:
+            self._note = f"{error.stage}: {error.message}; {error.hint}"
+        elif self._path is not None or self._page.session.progress.running:
+            self._note = "not analysed yet"
+        else:
+            self._note = f"there is no kernel {self._key}"
+        self.refresh_card()
+
+    def _load(self) -> None:
+        self._load_number += 1
+        load_number, report, path = self._load_number, self.report, self._path
+        if is_large(report, path):
+            self._panes.show_message("reading …")
+            in_background(
+                self._page.app,
+                lambda: load(report, path),
+                lambda result: self._take_texts(load_number, result),
+            )
+        else:
+            self._take_texts(load_number, load(report, path))
+
+    def _take_texts(self, load_number: int, loaded: LoadedTexts | str) -> None:
+        if load_number != self._load_number or not self._page.is_attached:
+            return
+        if isinstance(loaded, str):
+            self._note = loaded
+            self.refresh_card()
+            self._panes.show_message(loaded, bad=True)
+            return
+        is_reload = self.loaded is not None
+        self.loaded = loaded
+        self.reading = self.costs = None
+        self._cards.clear()
+        for pane in self._panes.slots:
+            self.show_in(pane, pane.kind, keep=is_reload)
+        if not is_reload:
+            self._go_to_first_position()
+        self._panes.lay_out()
+        if self._page.focused is None:  # the pane lost the focus while it was hidden
+            self._panes.current.target.focus()
+        self._page.query_one(Heading).refresh()
+        self._panes.show_message("")
+        self.refresh_card()
+        # Paint the text first, then find its folds, then read what the analysis knows of it.
+        if loaded.whole:
+            self._page.call_after_refresh(self._read_on, load_number, loaded)
+        else:
+            self._page.call_after_refresh(
+                in_background,
+                self._page.app,
+                lambda: with_all_folds(loaded),
+                lambda result: self._take_folds(load_number, result),
+            )
+
+    def _take_folds(self, load_number: int, loaded: LoadedTexts | str) -> None:
+        if load_number != self._load_number or not self._page.is_attached:
+            return
+        if isinstance(loaded, str):
+            self._panes.show_message(loaded, bad=True)
+            return
+        self.loaded = loaded
+        for pane in self._panes.slots:
+            if pane.kind in loaded.folds and not pane.is_missing:
+                pane.code.update_folds(loaded.folds[pane.kind], loaded.folded[pane.kind])
+        self._read_on(load_number, loaded)
+
+    def _read_on(self, load_number: int, loaded: LoadedTexts) -> None:
+        report = self.report
+        if report is not None and load_number == self._load_number:
+            in_background(
+                self._page.app,
+                lambda: _read(report, loaded),
+                lambda result: self._take_reading(load_number, result),
+            )
+
+    def _take_reading(
+        self, load_number: int, result: tuple[Reading, LoadedTexts, Costs | None] | str
+    ) -> None:
+        if load_number != self._load_number or not self._page.is_attached:
+            return
+        if isinstance(result, str):
+            self._note = result
+            self.refresh_card()
+            return
+        appeared = self._store_reading(*result)
+        for pane in self._panes.slots:
+            self.show_in(pane, pane.kind, keep=pane.kind not in appeared)
+            if pane.kind == "amdgcn":
+                self._fold_prologue(pane)
+        if appeared:
+            self._go_to_first_position()
+            self._panes.lay_out()
+        self.follow(self._panes.current)
+
+    def _store_reading(
+        self, reading: Reading, loaded: LoadedTexts, costs: Costs | None
+    ) -> set[str]:
+        """Stores what was read; returns the kinds of texts it added, such as a disassembly."""
+        former_lines = self.loaded.lines if self.loaded is not None else {}
+        self.reading, self.loaded, self._note = reading, loaded, ""
+        self.costs = costs
+        if reading.notes:
+            self._panes.show_message("; ".join(reading.notes), bad=True)
+        return set(loaded.lines) - set(former_lines)
+
+    def _fold_prologue(self, pane: Pane) -> None:
+        loaded, reading = self.loaded, self.reading
+        if loaded is None or reading is None or self._prologue_folded:
+            return
+        self._prologue_folded = True
+        start = loaded.prologue
+        if start is not None and not start <= pane.code.cursor <= loaded.folds["amdgcn"][start]:
+            pane.code.fold([start])
+
+    @property
+    def settled(self) -> bool:
+        """Whether the kernel is read and analysed, so that nothing more will arrive."""
+        return self.reading is not None
+
+    def show_in(self, pane: Pane, kind: str, *, keep: bool = False) -> None:
+        """Shows a text in a pane, with the folds, marks and costs known so far.
+
+        Args:
+            pane: the pane.
+            kind: of the text.
+            keep: whether to keep the pane's present folds.
+        """
+        loaded = self.loaded
+        if loaded is None or kind not in loaded.lines:
+            missing = loaded.texts.missing if loaded is not None else {}
+            pane.show_missing(kind, missing.get(kind, ""))
+            return
+        lines, folds = loaded.lines[kind], loaded.folds[kind]
+        marks = self.reading.marks if self.reading is not None else None
+        if self.report is None:
+            text, heading = plain(kind, lines, folds), ""
+        else:
+            text, gutter = marked(kind, lines, folds, self.report, marks, self.costs)
+            heading = gutter.heading
+        file = Path(loaded.texts.files[kind]).name
+        folded = None if keep else loaded.folded[kind]
+        pane.show(kind, text, heading=heading, file=file, folded=folded)
+
+    def _go_to_first_position(self) -> None:
+        kind, line = self._first_position
+        if kind == "llir":
+            self.show_in(self._panes.current, kind)
+        if line is None and self.report is not None:
+            main = loop_view.main_loop(self.report)
+            kind, line = "amdgcn", main.header_line if main is not None else None
+        pane = self._panes.pane_of(kind)
+        if line is not None and pane is not None:
+            pane.code.move_to(line - 1, quiet=True, centre=True)
+            pane.show_position()
+
+    def follow(self, pane: Pane) -> None:
+        """Moves the other panes to the lines linked to the cursor's, and highlights those."""
+        line = pane.code.cursor
+        links = self.reading.links if self.reading is not None else None
+        if pane.kind == "amdgcn":
+            self._isa_line = line
+        elif links is not None:
+            nearest = links.nearest(pane.kind, line, "amdgcn")
+            self._isa_line = self._isa_line if nearest is None else nearest
+        if links is not None:
+            pane.code.link(self._own_lines(pane))
+            for slot in self._panes.slots:
+                if slot is pane or slot.is_missing:
+                    continue
+                slot.code.link(links.related(pane.kind, line, slot.kind))
+                nearest = links.nearest(pane.kind, line, slot.kind)
+                if nearest is not None:
+                    slot.code.move_to(nearest, quiet=True, centre=True)
+                    slot.show_position()
+        self.refresh_card()
+
+    def refresh_card(self) -> None:
+        """Shows the loop at the assembly's cursor, and facts about the cursor's line."""
+        card = self._panes.card
+        report, reading = self.report, self.reading
+        if report is None:
+            card.show(None, CardBlock(""), self._note)
+            return
+        if reading is None:
+            card.show(self._card(report, None), CardBlock(self._note))
+            return
+        loop = loop_at(report, reading, self._isa_line)
+        pane = self._panes.current
+        line_block = facts_of(report, reading, pane.kind, pane.code.cursor, self.costs)
+        isa_lines = reading.links.related(pane.kind, pane.code.cursor, "amdgcn")
+        if isa_lines:
+            fact = CardFact("became ISA", line_list(isa_lines))
+            line_block = CardBlock(line_block.title, (*line_block.facts, fact))
+        line_block = CardBlock(line_block.title, (*line_block.facts, *self._more_facts()))
+        card.show(self._card(report, loop), line_block)
+
+    def _card(self, report: KernelReport, loop: LoopReport | None) -> Card:
+        key = loop.id if loop is not None else None
+        if key not in self._cards:
+            self._cards[key] = card_of(report, loop)
+        return self._cards[key]
+
+
+def _read(report: KernelReport, loaded: LoadedTexts) -> tuple[Reading, LoadedTexts, Costs | None]:
+    """Reads what the analysis knows of the texts.
+
+    Returns:
+        The reading; the texts, to which it may have added a disassembly; the costs of lines.
+    """
+    # Imported late: the parsers are not needed for the first paint.
+    from ....inspector.explain.code.reading import reading_of
+
+    # A large kernel is a million objects without cycles. Without this, the garbage collector would
+    # scan them again and again, and block the keys for 0.2 s each time.
+    gc.disable()
+    try:
+        reading = reading_of(report, loaded.texts)
+        added = prepared(reading.texts, reading.function, loaded)
+        costs = _costs_of(report, reading.links)
+    finally:
+        gc.freeze()
+        gc.enable()
+    return reading, added, costs
+
+
+def _costs_of(report: KernelReport, links: Links) -> Costs | None:
+    """Returns the costs of lines, measured ones rather than emulated; None without any."""
+    if report.measured_lines:
+        from .measured import MeasuredCosts
+
+        return MeasuredCosts(report, links)
+    if report.emulated is not None:
+        from .emulated import EmulatedCosts
+
+        return EmulatedCosts(report.emulated, links)
+    return None

@@ -1,0 +1,211 @@
+"""The tree of the kernels' table: targets and configurations folded under kernels; its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ....inspector.explain.view import file_name
+from ....inspector.model import ErrorRecord
+from ...session import SessionKernel
+from .columns import COLUMNS
+from .leaves import Leaf
+
+_Rank = tuple[int, float, str]
+
+
+class Node(Struct):
+    """A row: a leaf, or the head of a group that can be folded.
+
+    Attributes:
+        key: its unique name on the page.
+        label: its text in the first column.
+        depth: its level of indentation.
+        leaf: None for the head of a group.
+        children: the rows of the group.
+        note: a dimmed remark after the label.
+        count: the number of leaves that pass the filter, the row itself included.
+        total: the number of leaves without the filter.
+    """
+
+    key: str
+    label: str
+    depth: int
+    leaf: Leaf | None = None
+    children: list[Node] = field(default_factory=list)
+    note: str = ""
+    count: int = 1
+    total: int = 1
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether any of its leaves is a kernel, not a failure."""
+        if self.leaf is not None:
+            return self.leaf.entry is not None
+        return any(leaf.entry is not None for leaf in self.leaves())
+
+    def leaves(self) -> Iterable[Leaf]:
+        """Yields the row's own leaf, or those of the rows below it."""
+        if self.leaf is not None:
+            yield self.leaf
+        for child in self.children:
+            yield from child.leaves()
+
+
+def tree(leaves: Sequence[Leaf]) -> list[Node]:
+    """The rows of kernels, with targets and configurations below them, in the leaves' order."""
+    groups: dict[tuple[str, str], list[Leaf]] = {}
+    for leaf in leaves:
+        if leaf.entry is not None:
+            groups.setdefault((_source_file(leaf.entry), leaf.entry.report.name), []).append(leaf)
+    for leaf in leaves:
+        if leaf.error is not None:
+            groups.setdefault(_group_key(leaf.error, groups), []).append(leaf)
+    names: dict[str, int] = {}
+    for _, name in groups:
+        names[name] = names.get(name, 0) + 1
+    nodes = []
+    for (path, name), members in groups.items():
+        note = file_name(path) if names[name] > 1 else ""
+        if not name:  # failures of a whole file, not of one of its kernels
+            nodes += [Node(leaf.key, file_name(path), 0, leaf) for leaf in members]
+        elif len(members) == 1:
+            leaf = members[0]
+            label = f"{name}  {leaf.case}" if leaf.entry is not None and leaf.case else name
+            nodes.append(Node(leaf.key, label, 0, leaf, note=note))
+        else:
+            key = f"{path}::{name}"
+            nodes.append(_group(key, name, 0, children=_children(key, members), note=note))
+    return nodes
+
+
+def _group(key: str, label: str, depth: int, *, children: list[Node], note: str = "") -> Node:
+    """The head of a group of rows, all of whose leaves are visible."""
+    count = sum(child.count for child in children)
+    return Node(key, label, depth, children=children, note=note, count=count, total=count)
+
+
+def _source_file(entry: SessionKernel) -> str:
+    """The file of a kernel's source, which its artifacts for several targets share."""
+    source = entry.report.source
+    return source.file if source is not None else entry.path
+
+
+def _group_key(error: ErrorRecord, groups: Mapping[tuple[str, str], object]) -> tuple[str, str]:
+    """(file, kernel) of a failure: one at `matmul[case] on gfx942` belongs to `matmul`."""
+    name = (error.kernel or "").partition(" on ")[0].partition("[")[0]
+    path = error.file or ""
+    if (path, name) in groups or not name:
+        return path, name
+    candidates = [key for key in groups if key[1] == name and file_name(key[0]) == file_name(path)]
+    return candidates[0] if candidates else (path, name)
+
+
+def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
+    """The rows below a kernel: configurations, targets, or targets with configurations below."""
+    by_arch: dict[str, list[Leaf]] = {}
+    for leaf in members:
+        by_arch.setdefault(leaf.arch, []).append(leaf)
+    several_files = len({leaf.entry.path for leaf in members if leaf.entry is not None}) > 1
+
+    def node(leaf: Leaf, label: str, depth: int) -> Node:
+        note = file_name(leaf.entry.path) if several_files and leaf.entry is not None else ""
+        return Node(leaf.key, label, depth, leaf, note=note)
+
+    if len(by_arch) == 1:
+        return [node(leaf, leaf.case or "as it is", 1) for leaf in members]
+    nodes = []
+    for arch, arch_leaves in by_arch.items():
+        if len(arch_leaves) == 1:
+            nodes.append(node(arch_leaves[0], f"{arch}  {arch_leaves[0].case}".rstrip(), 1))
+            continue
+        below = [node(leaf, leaf.case or "as it is", 2) for leaf in arch_leaves]
+        nodes.append(_group(f"{key}@{arch}", arch, 1, children=below))
+    return nodes
+
+
+def filtered_nodes(nodes: Iterable[Node], test: Callable[[Leaf], bool]) -> list[Node]:
+    """The rows with at least one leaf that passes the test, without their other leaves."""
+    filtered = []
+    for node in nodes:
+        if node.leaf is not None:
+            if test(node.leaf):
+                filtered.append(node)
+            continue
+        below = filtered_nodes(node.children, test)
+        if below:
+            count = sum(child.count for child in below)
+            filtered.append(replace(node, children=below, count=count))
+    return filtered
+
+
+def ordered(nodes: Sequence[Node], column_name: str, reverse: bool) -> list[Node]:
+    """Rows sorted by a column, the worst first; unknown figures come last in either direction.
+
+    The head of a group is placed where the first row of the group belongs.
+
+    Args:
+        nodes: the rows; their children are sorted in place.
+        column_name: a column; "order" for the order of the run, "name" for names.
+        reverse: whether to reverse the order.
+    """
+    for node in nodes:
+        if node.children:
+            node.children = ordered(node.children, column_name, reverse)
+    if column_name == "order":
+        return sorted(nodes, key=_run_order, reverse=reverse)
+    if column_name == "name":
+        return sorted(nodes, key=lambda node: node.label.lower(), reverse=reverse)
+    ranked: list[tuple[_Rank, int, Node]] = []
+    unknown: list[Node] = []
+    descending = is_descending(column_name, reverse)
+    for number, node in enumerate(nodes):
+        rank = _rank(node, column_name)
+        if rank is None:
+            unknown.append(node)
+        else:
+            # The number keeps rows of equal rank in their order in either direction.
+            ranked.append((rank, -number if descending else number, node))
+    ranked.sort(key=lambda item: item[:2], reverse=descending)
+    return [node for _, _, node in ranked] + unknown
+
+
+def is_descending(column_name: str, reverse: bool) -> bool:
+    """Whether a column's figures fall from the top to the bottom."""
+    if column_name in ("order", "name"):
+        return reverse
+    worst_is_most = COLUMNS[column_name].better < 0
+    return worst_is_most != reverse
+
+
+def _run_order(node: Node) -> tuple[int, int]:
+    while node.leaf is None:
+        node = node.children[0]
+    entry = node.leaf.entry
+    return entry.order if entry is not None else (1 << 30, 0)
+
+
+def _rank(node: Node, column_name: str) -> _Rank | None:
+    """The sort key of a row's figure, that of its first leaf; None where it is unknown."""
+    while node.leaf is None:
+        node = node.children[0]
+    leaf = node.leaf
+    if leaf.error is not None:
+        # A failure is worse than any finding, and has no figure in other columns.
+        return (0, 1e18, "") if column_name == "findings" else None
+    value = leaf.values.get(column_name)
+    if isinstance(value, str):
+        return (1, 0.0, value)
+    return None if value is None else (0, float(value), "")
+
+
+def flat(nodes: Iterable[Node], is_open: Callable[[Node], bool]) -> list[Node]:
+    """The visible rows: those that are folded away are left out."""
+    rows: list[Node] = []
+    for node in nodes:
+        rows.append(node)
+        if node.children and is_open(node):
+            rows += flat(node.children, is_open)
+    return rows

@@ -1,0 +1,206 @@
+"""The answer of the occupancy page as text: labelled sentences, and the reachable levels.
+
+Every figure comes from `inspector.metrics.occupancy` and the words from `inspector.explain`, so
+that the page agrees with `kinspect occupancy` and `kinspect analyze`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from ....inspector.explain.occupancy_view import occupancy_words
+from ....inspector.explain.view import plural
+from ....inspector.metrics.capacity import capacity, registers_needed, round_up
+from ....inspector.metrics.occupancy import Level, Occupancy, metrics
+from ....inspector.model import KernelReport, Metric
+from ...widgets.bars import Piece
+from .fields import Query
+
+DIM = "$foreground 60%"
+_RESIDENT = (
+    "Resident is what the hardware runs: workgroups start whole or not at all, and one {unit} "
+    "shares its registers, LDS, wave slots and barriers among them."
+)
+_COMPILER = (
+    "The compiler's is LLVM's “; Occupancy:”: it counts waves, not whole workgroups, and only the "
+    "LDS that it knows of{lds}."
+)
+_UNKNOWN = "-"
+_GAP = "  "  # between two columns of the table of levels
+
+
+class AnswerLine(Struct, frozen=True):
+    """A sentence of the answer under a label, with the sentence's style."""
+
+    label: str
+    text: str
+    style: str = ""
+
+
+def answer_lines(query: Query, answer: Occupancy) -> list[AnswerLine]:
+    """Both occupancies, their reasons, and what would raise them."""
+    sentences = occupancy_words(_as_report(query))
+    unfit = answer.cannot_launch is not None
+    limits = (
+        ("VGPRs", answer.by_vgpr),
+        ("SGPRs", answer.by_sgpr),
+        ("LDS", answer.by_lds),
+        ("workgroups", answer.by_workgroups),
+    )
+    alone = "  ".join(f"{name} {_figure_text(limit)}" for name, limit in limits)
+    lines = [
+        AnswerLine("resident", sentences.resident, "$error bold" if unfit else "bold"),
+        AnswerLine("compiler", _compiler_sentence(answer, sentences.why_compiler)),
+        AnswerLine("alone", f"{alone}  waves/EU"),
+    ]
+    step = sentences.step or _why_no_step(query, answer)
+    if step:
+        lines.append(AnswerLine("next", step, "$success"))
+    if answer.note and answer.waves_per_eu is not None:
+        lines.append(AnswerLine("note", answer.note, DIM))
+    return lines
+
+
+def _compiler_sentence(answer: Occupancy, why_different: str) -> str:
+    """The compiler's occupancy beside the resident one."""
+    if answer.compiler is None:
+        return _UNKNOWN
+    sentence = f"{plural(answer.compiler, 'wave')}/EU"
+    if why_different:
+        return f"{sentence}: {why_different}"
+    return f"{sentence}, the same" if answer.compiler == answer.waves_per_eu else sentence
+
+
+def _why_no_step(query: Query, answer: Occupancy) -> str:
+    """Why no cut of one resource raises the occupancy; "" where that is unknown."""
+    if answer.waves_per_eu == query.machine.max_waves:
+        return "nothing: that is the most there is"
+    if answer.waves_per_eu and answer.next_step is None:
+        return "only another size of the workgroup"
+    return ""
+
+
+def why_two(answer: Occupancy, query: Query) -> list[str]:
+    """Explains why the resident and the compiler's occupancy may differ: what each counts."""
+    hidden = query.demand.compiler_lds == 0
+    lds = ", which leaves out what Triton asks for at the launch" if hidden else ""
+    return [_RESIDENT.format(unit=answer.unit), _COMPILER.format(lds=lds)]
+
+
+def _figure_text(number: float | None) -> str:
+    return _UNKNOWN if number is None else f"{number:g}"
+
+
+def _as_report(query: Query) -> KernelReport:
+    """The typed figures as a kernel's report, which is what `occupancy_words` takes."""
+    machine, demand = query.machine, query.demand
+    unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
+    needed = registers_needed(machine, demand.vgprs or 0, demand.agprs)
+    request = max(needed, demand.vgprs_requested or 0)
+    figures = (
+        Metric("vgpr_count", needed, "registers", "derived"),
+        Metric("vgpr_allocated", round_up(request, unit.granule), "registers", "derived"),
+        Metric("vgpr_pool", unit.total, "registers", "derived"),
+        Metric("lds_bytes", demand.lds_bytes, "bytes", "derived"),
+        Metric("lds_pool", unit.pool, "bytes", "derived"),
+        Metric("waves_per_workgroup", demand.waves_per_workgroup, "waves", "derived"),
+    )
+    return KernelReport(
+        id="",
+        name="",
+        arch=machine.arch,
+        variant=None,
+        source=None,
+        artifacts={},
+        metrics={**{figure.name: figure for figure in figures}, **metrics(machine, demand)},
+        loops=(),
+        main_loop=None,
+        memory_ops=(),
+        waits=(),
+        findings=(),
+        demand=demand,
+    )
+
+
+class _LevelColumn(Struct, frozen=True):
+    """A column of the table of levels; `style` takes the place of the line's own."""
+
+    title: str
+    text: Callable[[Level], str]
+    right: bool = True
+    style: str = ""
+
+
+def level_table(query: Query, answer: Occupancy) -> list[list[Piece]]:
+    """The reachable levels of occupancy below their heading, as lines of (text, style).
+
+    A limit is followed by the amount by which the typed figure exceeds it. Columns without any text
+    are left out.
+    """
+    columns = _level_columns(query, answer)
+    rows = [[column.text(level) for column in columns] for level in answer.levels]
+    filled = [n for n in range(len(columns)) if any(row[n] for row in rows)]
+    titles = [column.title for column in columns]
+    widths = {n: max(len(row[n]) for row in (titles, *rows)) for n in filled}
+
+    def line(cells: Sequence[str], style: str) -> list[Piece]:
+        pieces: list[Piece] = []
+        for n in filled:
+            padded = cells[n].rjust(widths[n]) if columns[n].right else cells[n].ljust(widths[n])
+            gap = _GAP if pieces else ""
+            pieces.append((gap + padded, columns[n].style or style))
+        return _without_trailing_blanks(pieces)
+
+    lines = [line(titles, DIM)]
+    for level, cells in zip(answer.levels, rows, strict=True):
+        lines.append(line(cells, "$warning bold" if _is_present(level, answer) else ""))
+    return lines
+
+
+def _is_present(level: Level, answer: Occupancy) -> bool:
+    return level.waves_per_eu == answer.waves_per_eu and answer.cannot_launch is None
+
+
+def _level_columns(query: Query, answer: Occupancy) -> list[_LevelColumn]:
+    demand = query.demand
+    registers = max(
+        registers_needed(query.machine, demand.vgprs or 0, demand.agprs),
+        demand.vgprs_requested or 0,
+    )
+
+    def excess(read: Callable[[Level], int | None], figure: int | None) -> _LevelColumn:
+        """The column of the amounts by which a figure exceeds the levels' limits."""
+
+        def text(level: Level) -> str:
+            limit = read(level)
+            if limit is None or figure is None or figure <= limit:
+                return ""
+            return f"−{figure - limit:,}"
+
+        return _LevelColumn("", text, right=False, style="$error")
+
+    def lds_limit(level: Level) -> str:
+        return _UNKNOWN if level.lds_bytes is None else f"{level.lds_bytes:,}"
+
+    return [
+        _LevelColumn("waves/EU", lambda level: _figure_text(level.waves_per_eu)),
+        _LevelColumn(f"workgroups/{answer.unit}", lambda level: _figure_text(level.workgroups)),
+        _LevelColumn("VGPRs ≤", lambda level: str(level.vgprs)),
+        excess(lambda level: level.vgprs, registers),
+        _LevelColumn("SGPRs ≤", lambda level: _figure_text(level.sgprs)),
+        excess(lambda level: level.sgprs, demand.sgprs),
+        _LevelColumn("LDS B ≤", lds_limit),
+        excess(lambda level: level.lds_bytes, demand.lds_bytes),
+        _LevelColumn("", lambda level: "◀ now" if _is_present(level, answer) else "", right=False),
+    ]
+
+
+def _without_trailing_blanks(pieces: list[Piece]) -> list[Piece]:
+    while pieces and not pieces[-1][0].strip():
+        pieces.pop()
+    if pieces:
+        text, style = pieces[-1]
+        pieces[-1] = (text.rstrip(), style)
+    return pieces

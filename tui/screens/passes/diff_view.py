@@ -1,0 +1,139 @@
+"""The diff of a pass, or of several together: its colours and folds, and the view that shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from textual.message import Message
+
+from ...widgets.code import Cell, CodeView, Span, Text
+from . import reading
+
+_HUNK = re.compile(r"@@ -(\d+),\d+ \+(\d+),\d+ @@")
+_CACHE_CHARS = 32 << 20  # of all cached diffs and modules
+
+
+class DiffView(CodeView):
+    """The diff; at its left edge the left key goes back to the list."""
+
+    class Left(Message):
+        """The focus is to go back to the list."""
+
+    def action_shift(self, columns: int) -> None:
+        """Scrolls sideways, or goes back."""
+        if columns < 0 and self.scroll_offset.x == 0:
+            self.post_message(self.Left())
+        else:
+            super().action_shift(columns)
+
+
+class TextCache(dict[reading.Span, str]):
+    """(first, last) -> the diff between two states; if they are equal, that state's module."""
+
+    def add(self, span: reading.Span, text: str) -> None:
+        """Adds a text; drops all others if they would be too large together."""
+        if sum(map(len, self.values())) + len(text) > _CACHE_CHARS:
+            self.clear()
+        self[span] = text
+
+
+def diff_text(diff: str, numbers: bool) -> Text:
+    """A unified diff with colours, in which each hunk can be folded.
+
+    Args:
+        diff: the result of `inspector.compile.passes.diff`.
+        numbers: whether the gutter shows the lines' numbers in both states.
+    """
+    lines = diff.splitlines()[2:]
+    if not lines:
+        return plain("nothing changed (debug locations and the names of values aside)")
+    numbered, starts = _numbered(lines)
+    digits = max(len(number) for pair in numbered for number in pair)
+    partners = _partners(lines)
+    stops = [*(start - 1 for start in starts[1:]), len(lines) - 1]
+
+    def gutter(line: int) -> Sequence[Cell]:
+        old_number, new_number = numbered[line] if line < len(numbered) else ("", "")
+        return ((f"{old_number:>{digits}} {new_number:>{digits}} ", "number"),)
+
+    return Text(
+        lines,
+        lambda line: _diff_spans(lines, partners, line),
+        gutter if numbers else None,
+        2 * digits + 2 if numbers else 0,
+        dict(zip(starts, stops, strict=True)),
+    )
+
+
+def _numbered(lines: Sequence[str]) -> tuple[list[tuple[str, str]], list[int]]:
+    """The lines' numbers in both states, "" where there is none; and the hunks' first lines."""
+    numbered: list[tuple[str, str]] = []
+    starts: list[int] = []
+    old = new = 0
+    for index, line in enumerate(lines):
+        hunk = _HUNK.match(line)
+        if hunk is not None:
+            old, new = int(hunk[1]), int(hunk[2])
+            starts.append(index)
+            numbered.append(("", ""))
+        elif line.startswith("-"):
+            numbered.append((str(old), ""))
+            old += 1
+        elif line.startswith("+"):
+            numbered.append(("", str(new)))
+            new += 1
+        else:
+            numbered.append((str(old), str(new)))
+            old, new = old + 1, new + 1
+    return numbered, starts
+
+
+def plain(*lines: str) -> Text:
+    """Lines without colours."""
+    return Text(list(lines))
+
+
+def _partners(lines: Sequence[str]) -> Mapping[int, int]:
+    """Removed line -> the line added in its place, and back, for runs of equal length."""
+    partners: dict[int, int] = {}
+    index = 0
+    while index < len(lines):
+        if not lines[index].startswith("-"):
+            index += 1
+            continue
+        start = index
+        while index < len(lines) and lines[index].startswith("-"):
+            index += 1
+        middle = index
+        while index < len(lines) and lines[index].startswith("+"):
+            index += 1
+        if middle - start == index - middle:
+            for n in range(middle - start):
+                partners[start + n], partners[middle + n] = middle + n, start + n
+    return partners
+
+
+def _diff_spans(lines: Sequence[str], partners: Mapping[int, int], line: int) -> Sequence[Span]:
+    """The colours of a line of a diff: only the part that differs from its partner, if short."""
+    if line >= len(lines):
+        return ()
+    text = lines[line]
+    if text.startswith("@@"):
+        return [(0, len(text), "label")]
+    name = {"+": "added", "-": "removed"}.get(text[:1])
+    if name is None:
+        return [(0, len(text), "scalar")]
+    partner = lines[partners[line]] if line in partners else ""
+    shorter = min(len(text), len(partner))
+    head = 1
+    while head < shorter and text[head] == partner[head]:
+        head += 1
+    tail = 0
+    while tail < shorter - head and text[-1 - tail] == partner[-1 - tail]:
+        tail += 1
+    # If most of the line is unchanged, only the rest is coloured: lines of layouts are long.
+    if 2 * (head + tail) < len(text):
+        return [(0, len(text), name)]
+    stop = max(head, len(text) - tail)
+    return [(0, 1, name), (head, stop, name)]

@@ -1,0 +1,186 @@
+"""Reads a pass dump, a large one in a child process, whose `main` is below.
+
+A regular expression over many megabytes holds the interpreter's lock, which would freeze the
+screen. The process's arguments are the file and the two states to compare; without states it reads
+the whole dump. Its standard output carries results and then None, each pickled after its length.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from ....inspector.compile.passes import PassDump, diff, read_passes
+from ....inspector.errors import KinspectError
+from ... import child_process
+
+CHILD_BYTES = 4 << 20
+"""Bytes from which on reading a dump pays for the start of a process."""
+
+MAX_CHARS = 1 << 20
+"""A text is cut after this many characters, which are some 10,000 lines."""
+
+_LENGTH = struct.Struct("<Q")  # the length of what follows
+Span = tuple[int, int]
+"""Two states of the module; twice the same for that state itself."""
+
+
+class LineChange(Struct, frozen=True):
+    """The numbers of lines that a pass added to the module and removed from it."""
+
+    added: int
+    removed: int
+
+    def __str__(self) -> str:
+        return f"+{self.added} −{self.removed}"
+
+
+def line_change(diff: str) -> LineChange:
+    """The numbers of lines that a unified diff adds and removes."""
+    lines = diff.splitlines()[2:]  # the first two name what is compared
+    return LineChange(
+        sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+    )
+
+
+class PassText(Struct, frozen=True):
+    """A diff or the text of a module.
+
+    Attributes:
+        text: its lines, cut to `MAX_CHARS`.
+        change: of the whole diff; None for a module.
+    """
+
+    text: str
+    change: LineChange | None = None
+
+
+class SpanResult(Struct, frozen=True):
+    """The text of a span of states.
+
+    Attributes:
+        span: the states; None: the dump cannot be read.
+        result: the text, or why there is none.
+    """
+
+    span: Span | None
+    result: PassText | KinspectError
+
+
+Result = PassDump | SpanResult
+
+
+def results(path: Path, span: Span | None = None) -> Iterator[Result]:
+    """Reads a dump and the diffs of its passes, or only one diff.
+
+    Args:
+        path: the dump.
+        span: the states to compare; if they are equal, that state's module is read instead.
+
+    Yields:
+        The dump, twice: at first without its changes. Then the text of each pass that changed
+        something. With `span` its text alone.
+    """
+    try:
+        dump = read_passes(path, changes=False)
+        if span is not None:
+            yield SpanResult(span, pass_text(dump, span))
+            return
+        yield dump
+        dump = read_passes(path)
+        yield dump
+        for compiler_pass in dump.passes:
+            if compiler_pass.changed:
+                span = (compiler_pass.index, compiler_pass.index + 1)
+                yield SpanResult(span, pass_text(dump, span))
+    except OSError as error:
+        message = f"{path}: the pass dump cannot be read: {error.strerror or error}"
+        hint = "it may have been cleaned away: compile the kernel again"
+        yield SpanResult(span, KinspectError(message, hint))
+    except KinspectError as error:
+        yield SpanResult(span, error)
+
+
+def pass_text(dump: PassDump, span: Span) -> PassText:
+    """The diff of two states; if they are equal, that state's module."""
+    first, last = span
+    if first == last:
+        return PassText(_cut(dump.state(first)))
+    text = diff(dump, first, last)
+    return PassText(_cut(text), line_change(text))
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_CHARS:
+        return text
+    end = text.rfind("\n", 0, MAX_CHARS) + 1
+    return f"{text[:end]}… {text.count(chr(10), end):,} more lines are left out\n"
+
+
+def results_from_child(
+    path: Path, span: Span | None, is_cancelled: Callable[[], bool]
+) -> Iterator[Result]:
+    """Reads a dump as `results` does, a large one in a child process.
+
+    Args:
+        path: the dump.
+        span: the states to compare; None: the whole dump.
+        is_cancelled: polled while the process runs, which is ended once it returns True.
+    """
+    try:
+        is_large = path.stat().st_size >= CHILD_BYTES
+    except OSError:
+        is_large = False
+    if not is_large:
+        yield from results(path, span)
+        return
+    command = [*child_process.command(__name__), str(path), *map(str, span or ())]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    ended = False
+    try:
+        for packed in _received(process.stdout.fileno(), is_cancelled):
+            result: Result | None = pickle.loads(packed)
+            if result is None:
+                ended = True
+            else:
+                yield result
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
+    if not ended and not is_cancelled():
+        message = f"{path}: the process that read the pass dump has ended"
+        yield SpanResult(span, KinspectError(message, "open the page again"))
+
+
+def _received(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:
+    """Yields the messages from a pipe up to its end, or until reading is cancelled."""
+    buffer = bytearray()
+    for chunk in child_process.chunks(stream, is_cancelled):
+        buffer += chunk
+        while len(buffer) >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(buffer)
+            if len(buffer) < _LENGTH.size + size:
+                break
+            yield bytes(buffer[_LENGTH.size : _LENGTH.size + size])
+            del buffer[: _LENGTH.size + size]
+
+
+def main() -> None:
+    """Writes the results and then None to standard output; the body of the child process."""
+    path, *ends = sys.argv[1:]
+    span = (int(ends[0]), int(ends[1])) if ends else None
+    for result in itertools.chain(results(Path(path), span), (None,)):
+        packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+        sys.stdout.buffer.write(_LENGTH.pack(len(packed)) + packed)
+        sys.stdout.buffer.flush()

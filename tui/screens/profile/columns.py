@@ -1,0 +1,267 @@
+"""The columns of the profile page's table: a row's figures as text, and the order by a column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from ....inspector.explain import profile_view, view
+from ....inspector.recording import KernelShape
+from ...widgets.bars import Piece, bar
+from ...widgets.table_rows import ColumnHead, TableRow
+from .rows import ROOFLINE_METRICS, KernelRow, as_number
+
+_BAR_CELLS = 6
+Value = float | str | None
+Read = Callable[[KernelRow], Value]
+SIGNS: Mapping[str, Piece] = {
+    "exact": ("≡ ", "good"),
+    "likely": ("≈ ", "info"),
+    "ambiguous": ("? ", "warning"),
+    "none": ("· ", "dim"),
+}
+"""Verdict of a match -> the sign before the kernel's name; the last column has it in words."""
+_STATIC_COLUMNS: Sequence[tuple[str, str]] = (
+    ("waves/EU", "occupancy.waves_per_eu"),
+    ("VGPRs", "vgpr_count"),
+    ("spills", "vgpr_spill_count"),
+    ("MFMA cycles", "cycles.mfma"),
+    ("full waits", "count.full_wait"),
+)
+"""(title, static metric) shown beside measured figures of a saved report.
+
+The metric is the main loop's or, where that lacks it, the kernel's.
+"""
+_COUNTER = "measured.counter."
+
+
+class ProfileColumn(Struct, frozen=True):
+    """A column after the kernel's name; it is left out if no row has a value for it.
+
+    Attributes:
+        name: its name for sorting.
+        title: at its head.
+        width: of the figure, in cells.
+        read: returns a row's figure, to sort by; None where unknown.
+        form: returns a row's figure as text; None where unknown.
+        share: whether the figure is a percentage that a bar shows.
+        is_text: whether the figures are texts, which are sorted from A to Z at first.
+    """
+
+    name: str
+    title: str
+    width: int
+    read: Read
+    form: Callable[[KernelRow], str | None]
+    share: bool = False
+    is_text: bool = False
+
+    def head(self) -> ColumnHead:
+        """The column for the table, with one cell kept free for the sort arrow."""
+        width = max(self.width, len(self.title)) + 1 + (_BAR_CELLS + 1 if self.share else 0)
+        return ColumnHead(self.name, f"{self.title} ", width, right=True)
+
+    def cell(self, row: KernelRow) -> tuple[Piece, ...]:
+        """A row's figure."""
+        known = self.form(row)
+        text, style = (
+            (f"{known} ", "") if known is not None else (f"{profile_view.UNKNOWN} ", "dim")
+        )
+        if not self.share:
+            return ((text, style),)
+        value = self.read(row)
+        part = value / 100 if isinstance(value, float) else None
+        width = max(self.width, len(self.title)) + 2
+        return (*bar(part, _BAR_CELLS), (f"{text:>{width}}", style))
+
+
+def _time(row: KernelRow, name: str) -> float | None:
+    """A kernel's time in ns: the total, or a statistic of its dispatches."""
+    if row.kernel is None:
+        return row.number(f"measured.duration.{name}")
+    if name == "total":
+        return profile_view.total(row.kernel)
+    return profile_view.timed(row.kernel, name)
+
+
+def _spread(row: KernelRow) -> str | None:
+    """The least and the most time of a dispatch."""
+    if row.kernel is not None:
+        times = row.kernel.duration
+        return profile_view.spread(times) if times is not None else None
+    shortest, longest = _time(row, "min"), _time(row, "max")
+    if shortest is None or longest is None:
+        return None
+    return f"{profile_view.duration(shortest)} … {profile_view.duration(longest)}"
+
+
+def _dispatches(row: KernelRow) -> float | None:
+    if row.kernel is not None:
+        return profile_view.launches(row.kernel)
+    return row.number("measured.dispatches")
+
+
+def _of_shape(read: Callable[[KernelShape], int | None]) -> Read:
+    """Reads a figure of the launch, which only recordings have."""
+    return lambda row: read(row.kernel.shape) if row.kernel is not None else None
+
+
+def _metric(name: str) -> Read:
+    return lambda row: row.number(name)
+
+
+def _static(name: str, row: KernelRow) -> Value:
+    """A static metric of a saved report; None if it is unknown or no number."""
+    return as_number(row.entry.metric(name) if row.entry is not None else None)
+
+
+def _duration_text(name: str, row: KernelRow) -> str | None:
+    time = _time(row, name)
+    return profile_view.duration(time) if time is not None else None
+
+
+def _scaled_text(read: Read, row: KernelRow) -> str | None:
+    value = read(row)
+    return value if value is None or isinstance(value, str) else profile_view.scaled(value)
+
+
+def _percent_text(name: str, row: KernelRow) -> str | None:
+    value = row.number(name)
+    return f"{value:.1f}" if value is not None else None
+
+
+def _kib_text(read: Read, row: KernelRow) -> str | None:
+    value = read(row)
+    return view.kib(int(value)) if isinstance(value, int | float) else None
+
+
+def _duration_column(name: str) -> ProfileColumn:
+    return ProfileColumn(name, name, 8, lambda row: _time(row, name), partial(_duration_text, name))
+
+
+def _scaled_column(name: str, title: str, read: Read, width: int = 4) -> ProfileColumn:
+    return ProfileColumn(name, title, width, read, partial(_scaled_text, read))
+
+
+def _share_column(name: str, title: str, *, bars: bool = False) -> ProfileColumn:
+    return ProfileColumn(name, title, 5, _metric(name), partial(_percent_text, name), share=bars)
+
+
+def _size_column(name: str, title: str, read: Read) -> ProfileColumn:
+    return ProfileColumn(name, title, 9, read, partial(_kib_text, read))
+
+
+_WAVES = "measured.occupancy.waves_per_eu"
+COLUMNS: Sequence[ProfileColumn] = (
+    _share_column("measured.share_of_time", "% time", bars=True),
+    _duration_column("total"),
+    _scaled_column("measured.dispatches", "dispatches", _dispatches),
+    _duration_column("median"),
+    ProfileColumn("spread", "least … most", 18, lambda row: _time(row, "min"), _spread),
+    _scaled_column("vgpr", "VGPR", _of_shape(lambda shape: shape.vgpr)),
+    _scaled_column("accum_vgpr", "AccVGPR", _of_shape(lambda shape: shape.accum_vgpr or None)),
+    _size_column("lds_bytes", "LDS", _of_shape(lambda shape: shape.lds_bytes)),
+    _scaled_column(_WAVES, "waves/EU", _metric(_WAVES)),
+    _share_column("measured.mfma_busy", "MFMA %"),
+    _share_column("measured.lds.conflict_percent", "LDS confl. %"),
+    _share_column("measured.l2_hit", "L2 hit %"),
+    _share_column("measured.share.memory", "memory %"),
+    ProfileColumn(
+        "match",
+        "analysed",
+        9,
+        lambda row: row.verdict or None,
+        lambda row: row.verdict,
+        is_text=True,
+    ),
+)
+"""The columns of every recording; other metrics measured in a saved report follow them."""
+_SHOWN_ELSEWHERE = frozenset(
+    {
+        *(column.name for column in COLUMNS),
+        *ROOFLINE_METRICS,
+        *(f"measured.duration.{name}" for name in ("median", "mean", "min", "max", "total")),
+    }
+)
+NAME = ProfileColumn(
+    "kernel", "kernel", 0, lambda row: row.name, lambda row: row.name, is_text=True
+)
+
+
+def columns(rows: Sequence[KernelRow]) -> list[ProfileColumn]:
+    """The columns in which any row has a value."""
+    present = [column for column in COLUMNS if any(column.read(row) is not None for row in rows)]
+    if not any(row.entry is not None for row in rows):
+        return present
+    extra: dict[str, str] = {}
+    for row in rows:
+        for name, metric in row.metrics.items():
+            if name not in _SHOWN_ELSEWHERE and not name.startswith(_COUNTER):
+                extra.setdefault(name, metric.unit)
+    for name, unit in extra.items():
+        title = f"{name.removeprefix('measured.')} {'' if unit == 'count' else unit}".rstrip()
+        present.append(_scaled_column(name, title, _metric(name), 8))
+    for title, name in _STATIC_COLUMNS:
+        present.append(
+            _scaled_column(f"static.{name}", f"{title} (static)", partial(_static, name))
+        )
+    return present
+
+
+def ordered(
+    rows: Sequence[KernelRow], column: ProfileColumn | None, *, down: bool
+) -> list[KernelRow]:
+    """Rows sorted by a column, unknown figures last, and tried kernels under the one kept.
+
+    Args:
+        rows: the rows.
+        column: None leaves their order.
+        down: whether to sort in descending order.
+    """
+
+    def sort_key(row: KernelRow) -> tuple[bool, float | str]:
+        value = column.read(row) if column is not None else 0.0
+        return (value is None) is not down, value if value is not None else 0.0
+
+    if column is None:
+        return _folded(rows)
+    if column.is_text:
+        return _folded(sorted(rows, key=lambda row: str(column.read(row)), reverse=down))
+    return _folded(sorted(rows, key=sort_key, reverse=down))
+
+
+def _folded(rows: Sequence[KernelRow]) -> list[KernelRow]:
+    """Rows with those that an autotuner tried below the first row of the kernel that it kept."""
+    tried_by_name: dict[str, list[KernelRow]] = {}
+    kept_names = {row.name for row in rows if not row.tried}
+    for row in rows:
+        if row.tried and row.name in kept_names:
+            tried_by_name.setdefault(row.name, []).append(row)
+    placed: list[KernelRow] = []
+    for row in rows:
+        if row.tried and row.name in kept_names:
+            continue
+        placed.append(row)
+        if not row.tried:
+            placed += tried_by_name.pop(row.name, ())
+    return placed
+
+
+def table_row(row: KernelRow, shown_columns: Sequence[ProfileColumn], *, folded: bool) -> TableRow:
+    """A measured kernel as a row of the table.
+
+    Args:
+        row: the measured kernel.
+        shown_columns: the columns to fill.
+        folded: whether the row is indented under the kernel that the tuner kept.
+    """
+    first: list[Piece] = [(" ", "")]
+    if folded:
+        first.append(("└ ", "dim"))
+    sign = SIGNS.get(row.verdict, ("", ""))
+    first += [sign, (row.name, "name"), (f" {row.suffix}" if row.suffix else "", "dim")]
+    return TableRow(
+        tuple(first), tuple(column.cell(row) for column in shown_columns), faded=row.tried
+    )

@@ -1,0 +1,109 @@
+"""Dialogues that show a text in a frame: an explanation, or a failure in full."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.markup import escape
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from ...inspector.model import ErrorRecord
+
+
+class TextDialogue(ModalScreen[None]):
+    """A dialogue with one scrolling frame, which most keys close."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", "Close", show=False),
+        Binding("j,down", "scroll(1)", "Down", show=False),
+        Binding("k,up", "scroll(-1)", "Up", show=False),
+        Binding("ctrl+d,pagedown,space", "scroll(10)", "Page down", show=False),
+        Binding("ctrl+u,pageup", "scroll(-10)", "Page up", show=False),
+    ]
+
+    def action_scroll(self, lines: int) -> None:
+        """Scrolls the text."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+
+class ExplainScreen(TextDialogue):
+    """An explanation of the instruction or finding under the cursor.
+
+    Args:
+        title: what is explained.
+        text: plain lines.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "dismiss", "Close")]
+    DEFAULT_CSS = """
+    ExplainScreen { align: center middle; background: $background 60%; }
+    ExplainScreen > VerticalScroll {
+        width: 90%; max-width: 100; height: auto; max-height: 85%;
+        border: round $primary; background: $surface; padding: 0 1;
+        border-title-color: $primary; border-title-style: bold;
+        border-subtitle-color: $foreground 60%;
+        scrollbar-size: 1 1;
+    }
+    """
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """The frame."""
+        with VerticalScroll() as frame:
+            frame.border_title = escape(self._title)
+            frame.border_subtitle = "escape closes"
+            yield Static(self._text, markup=False)
+
+
+class FailureScreen(TextDialogue):
+    """A failure in full, with the end of the user's code's output.
+
+    Args:
+        error: the failure.
+    """
+
+    DEFAULT_CSS = """
+    FailureScreen { align: center middle; background: $background 60%; }
+    FailureScreen > VerticalScroll {
+        width: 90%; height: auto; max-height: 90%; padding: 0 1;
+        background: $surface; border: round $error; border-title-color: $error;
+        border-subtitle-color: $foreground 60%;
+    }
+    FailureScreen .hint { color: $accent; margin-top: 1; }
+    FailureScreen .head { color: $foreground 60%; margin-top: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "copy", "Copy", show=False)]
+
+    def __init__(self, error: ErrorRecord) -> None:
+        super().__init__()
+        self._error = error
+
+    def compose(self) -> ComposeResult:
+        """The message, the hint and the output."""
+        error = self._error
+        with VerticalScroll() as scroll:
+            scroll.border_title = f"failed to {error.stage}"
+            scroll.border_subtitle = "y copies  esc closes"
+            where = "  ".join(part for part in (error.kernel, error.file) if part)
+            yield Static(where, markup=False, classes="where")
+            yield Static(error.message, markup=False, classes="message")
+            if error.hint:
+                yield Static(f"→ {error.hint}", markup=False, classes="hint")
+            if error.output:
+                yield Static("what it printed:", classes="head")
+                yield Static(error.output.rstrip(), markup=False, classes="output")
+
+    def action_copy(self) -> None:
+        """Copies the failure with its hint and output."""
+        error = self._error
+        parts = (error.file, error.kernel, f"{error.stage}: {error.message}", error.hint)
+        self.app.copy_to_clipboard("\n".join(part for part in (*parts, error.output) if part))
+        self.notify("copied", timeout=2)
