@@ -1,0 +1,324 @@
+"""Follows the values in registers to the instructions that made them and to what they are for.
+
+Copies and spills are followed back; what reads a value next is followed on until an instruction
+says what it is for: a dot, an access, a comparison. Only uses that can be reached from the place
+asked about count: elsewhere the register may serve something else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from ..emulator.definitions import START, Definitions, Touched
+from ..emulator.liveness import Liveness
+from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
+from ..emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
+from ..model import Instruction
+from .scratch_use import Use, address_of, scratch_accesses
+from .source_values import (
+    DOTS,
+    LDS_READS,
+    LDS_WRITES,
+    LOADS,
+    STORES,
+    Kind,
+    SourceOperations,
+    SourceValue,
+)
+from .subject import MATRIX_CLASSES, Subject
+
+SCRATCH_ROW: Final = 1 << 16
+"""Row of the first dword of scratch memory, beyond those of all registers."""
+_MOST_STEPS: Final = 12
+"""Instructions between a value and the use that says what it is for."""
+_MOST_PLACES: Final = 500
+"""Registers that are looked at on the way there."""
+_VECTORS: Final = vector_bits(0, SCALAR_BIT)
+_COPIES: Final = ("v_mov_b", "v_accvgpr_", "v_dual_mov_b")
+_MADE_BY: Final[Mapping[str, tuple[Kind, Sequence[str]]]] = MappingProxyType(
+    {
+        "mfma": ("accumulator", DOTS),
+        "wmma": ("accumulator", DOTS),
+        "global_load": ("loaded", LOADS),
+        "lds_read": ("exchanged", LDS_READS),
+    }
+)
+"""Class of an instruction -> what its result is, and the operations that it comes from."""
+
+Role = Literal["accumulator", "operand", "address", "stored", "exchanged", "compared"]
+
+
+class ValueFlow:
+    """The values of one kernel.
+
+    Rows are those of the emulator's register file, spilled dwords as further rows behind them.
+    """
+
+    def __init__(self, subject: Subject, live: Liveness) -> None:
+        self._function = subject.function
+        self._live = live
+        self._accum_offset = live.target.accum_offset
+        self._operations = SourceOperations(subject.ttgir)
+        self.slots = _slots(subject)
+        """Index of an access of spill slots -> the rows that it touches."""
+        self._flow = Definitions(subject.function, live, self.slots)
+        self._results: dict[tuple[int, int], SourceValue] = {}
+        self._roles: dict[tuple[int, int], tuple[tuple[Role, SourceValue], ...]] = {}
+        self._use_indices: dict[tuple[int, int], Sequence[int]] = {}
+
+    def live_slots(self, index: int) -> list[int]:
+        """Dwords of scratch that hold a spilled value which is reloaded later."""
+        rows = {row for touched in self.slots.values() for row in touched.writes}
+        return sorted(
+            row
+            for row in rows
+            if self._flow.after(index, row) and self._flow.before(index, row) - {START}
+        )
+
+    def value_at(self, index: int, row: int, *, fresh: bool) -> SourceValue:
+        """The value of a row before an instruction, or of a row that it writes (`fresh`)."""
+        definitions = frozenset((index,)) if fresh else self._flow.before(index, row)
+        made_by: set[SourceValue] = set()
+        for definition in definitions:
+            made_by |= self._made_by(definition, row)
+        roles = self._roles_from(index + 1 if fresh else index, row)
+        return _decided(made_by, roles)
+
+    def spilled_value(self, row: int, stores: Sequence[int]) -> SourceValue:
+        """The value of a dword of scratch memory, from the instructions that store to it."""
+        made_by: set[SourceValue] = set()
+        roles: set[tuple[Role, SourceValue]] = set()
+        for index in stores:
+            made_by |= self._made_by(index, row)
+            roles |= self._roles_from(index + 1, row)
+        return _decided(made_by, roles)
+
+    def _made_by(self, index: int, row: int) -> set[SourceValue]:
+        """The values that an instruction puts into a row, copies and spills followed back."""
+        made_by: set[SourceValue] = set()
+        seen = {(index, row)}
+        waiting = [(index, row)]
+        while waiting:
+            place = waiting.pop()
+            sources = self._moved(*place)
+            if sources is None:
+                made_by.add(self._result(*place))
+                continue
+            fresh = [source for source in sources if source not in seen]
+            seen.update(fresh)
+            waiting += fresh
+        return made_by
+
+    def _result(self, index: int, row: int) -> SourceValue:
+        """The value that an instruction makes, which is neither copy nor spill."""
+        if index == START:
+            return SourceValue("argument")
+        if (index, row) not in self._results:
+            inst = self._function.instructions[index]
+            kind, preferred = _MADE_BY.get(inst.cls, ("value", ()))
+            copied = self._copy(inst, row) is not None
+            self._results[index, row] = self._operations.named(
+                inst, "constant" if copied else kind, preferred
+            )
+        return self._results[index, row]
+
+    def _moved(self, index: int, row: int) -> list[tuple[int, int]] | None:
+        """Where a copy, a spill's store or a reload takes a row's value from: (instruction, row).
+
+        None for other instructions, and for copies of scalars and constants.
+        """
+        if index == START:
+            return None
+        inst = self._function.instructions[index]
+        source = None
+        if row >= SCRATCH_ROW:
+            position = self.slots[index].writes.index(row)
+            data = self._data(inst)
+            source = data[position] if position < len(data) else None
+        elif index in self.slots and inst.cls == "scratch_load":
+            position = row - min(rows_of(self._live.effects[index].writes))
+            slot = self.slots[index].reads
+            source = slot[position] if position < len(slot) else None
+        else:
+            copy = self._copy(inst, row)
+            if copy is not None and copy.kind == "vgpr":
+                source = copy.first
+        if source is None:
+            return None
+        return [(definition, source) for definition in sorted(self._flow.before(index, source))]
+
+    def _data(self, inst: Instruction) -> list[int]:
+        """The rows whose values a store of scratch writes."""
+        operands = self._decoded(inst).operands
+        is_buffer = inst.mnemonic.startswith("buffer_")
+        data = operands[0] if is_buffer else operands[1]
+        return list(data.rows) if data.kind == "vgpr" else []
+
+    def _copy(self, inst: Instruction, row: int) -> Operand | None:
+        """The operand that an instruction copies to a row; None where it is no copy."""
+        if not inst.mnemonic.startswith(("v_mov_b", "v_accvgpr_", "v_dual_")):
+            return None
+        parts = self._decoded(inst)
+        halves = halves_of(parts, self._accum_offset) if "::" in parts.text else (parts,)
+        for half in halves:
+            result, *sources = half.operands
+            if result.kind == "vgpr" and row in result.rows:
+                if not half.name.startswith(_COPIES):
+                    return None
+                return replace(sources[0], first=sources[0].first + row - result.first, count=1)
+        return None
+
+    def _decoded(self, inst: Instruction) -> Decoded:
+        return decode(inst.mnemonic, inst.operands, SUFFIXES, self._accum_offset)
+
+    def _roles_from(self, index: int, row: int) -> frozenset[tuple[Role, SourceValue]]:
+        """What the value of a row before an instruction is used for in the end.
+
+        Followed through the instructions that compute with it, breadth first.
+        """
+        roles: set[tuple[Role, SourceValue]] = set()
+        seen = {(index, row)}
+        level = [(index, row)]
+        for _ in range(_MOST_STEPS):
+            following: list[tuple[int, int]] = []
+            for place in level:
+                for use in self._uses(*place):
+                    role = self._role_in(use, place[1])
+                    roles.update(role)
+                    for result in () if role else self._passed_on(use, place[1]):
+                        if (use + 1, result) not in seen:
+                            seen.add((use + 1, result))
+                            following.append((use + 1, result))
+            level = following
+            if not level or len(seen) > _MOST_PLACES:
+                break
+        return frozenset(roles)
+
+    def _uses(self, index: int, row: int) -> Sequence[int]:
+        key = (index, row)
+        if key not in self._use_indices:
+            is_inside = index < len(self._function.instructions)
+            self._use_indices[key] = self._flow.after(index, row) if is_inside else []
+        return self._use_indices[key]
+
+    def _role_in(self, index: int, row: int) -> Iterable[tuple[Role, SourceValue]]:
+        """What one instruction uses a row for; nothing where it computes or moves something."""
+        key = (index, row)
+        if key not in self._roles:
+            self._roles[key] = tuple(self._role(self._function.instructions[index], row))
+        return self._roles[key]
+
+    def _role(self, inst: Instruction, row: int) -> Iterable[tuple[Role, SourceValue]]:
+        if inst.cls in MATRIX_CLASSES:
+            operands = self._decoded(inst).operands
+            accumulates = len(operands) > 3 and row in operands[3].rows
+            yield (
+                "accumulator" if accumulates else "operand",
+                self._operations.named(inst, "accumulator", DOTS),
+            )
+        elif inst.cls in ("global_load", "lds_direct"):
+            yield "address", self._operations.named(inst, "address", LOADS)
+        elif inst.cls == "lds_read":
+            yield "address", self._operations.named(inst, "address", LDS_READS)
+        elif inst.cls in ("global_store", "atomic", "lds_write", "lds_atomic"):
+            is_lds = inst.cls.startswith("lds")
+            identity = self._operations.named(inst, "address", LDS_WRITES if is_lds else STORES)
+            if row in self._address(inst):
+                yield "address", identity
+            else:
+                yield "exchanged" if is_lds else "stored", identity
+        elif not inst.cls.startswith("scratch") and not self._live.effects[inst.index].writes & (
+            _VECTORS
+        ):
+            yield "compared", self._operations.named(inst, "value", ())
+
+    def _passed_on(self, index: int, row: int) -> Sequence[int]:
+        """The rows that an instruction puts what it makes of a row into."""
+        inst = self._function.instructions[index]
+        if inst.cls == "scratch_store":
+            data = self._data(inst)
+            slot = self.slots[index].writes if index in self.slots else ()
+            position = data.index(row) if row in data else len(slot)
+            return slot[position : position + 1]
+        if inst.cls == "scratch_load" and row >= SCRATCH_ROW:
+            first = min(rows_of(self._live.effects[index].writes))
+            return (first + self.slots[index].reads.index(row),)
+        return list(rows_of(self._live.effects[index].writes & _VECTORS))
+
+    def _address(self, inst: Instruction) -> range:
+        """The vector rows that hold the address of a store or atomic operation."""
+        operands = self._decoded(inst).operands
+        position = 1 if inst.mnemonic.startswith("buffer_") else 0
+        if len(operands) <= position:
+            return range(0)
+        if inst.cls in ("atomic", "lds_atomic") and operands[0].kind == "vgpr":
+            writes = self._live.effects[inst.index].writes
+            position += int(bool(writes >> operands[0].first & 1))  # a result stands in front
+        operand = operands[min(position, len(operands) - 1)]
+        return operand.rows if operand.kind == "vgpr" else range(0)
+
+
+def _decided(
+    made_by: Iterable[SourceValue], roles: Iterable[tuple[Role, SourceValue]]
+) -> SourceValue:
+    """One value from all that may have made a value and all that it is for."""
+    makers = set(made_by)
+    # What was there before a loop matters less than what the loop makes of it.
+    makers = {maker for maker in makers if maker.kind not in ("constant", "argument")} or makers
+    kinds = Counter(role for role, _ in roles)
+    of_role: dict[Role, list[SourceValue]] = defaultdict(list)
+    for role, identity in roles:
+        of_role[role].append(identity)
+    best = _best(makers)
+    if kinds and set(kinds) <= {"address", "compared"} and kinds["address"]:
+        accessed = _best(of_role["address"])
+        return SourceValue("address", accessed.name, "", accessed.source)
+    dot = _best(of_role["accumulator"]) if of_role["accumulator"] else best
+    # What is multiplied into an accumulator comes there as well: it has another shape.
+    is_start = best.kind == "constant" and set(kinds) == {"accumulator"}
+    is_scaled = best.kind != "constant" and bool(dot.type) and best.type == dot.type
+    if best.kind == "accumulator" or is_start or is_scaled:
+        named = best if best.name and best.kind == "accumulator" else dot
+        if named.kind == "accumulator":
+            return SourceValue("accumulator", named.name, named.type or dot.type, named.source)
+    if set(kinds) == {"operand"}:
+        return SourceValue("operand", best.name, best.type, best.source)
+    return best
+
+
+def _best(identities: Iterable[SourceValue]) -> SourceValue:
+    """A dot's result, or what is known best; of equals the first in the source."""
+    ordered = sorted(
+        identities,
+        key=lambda identity: (
+            identity.kind != "accumulator",
+            identity.name is None,
+            not identity.type,
+            identity.source.line if identity.source else 0,
+            identity.source.file if identity.source else "",
+            identity.name or "",
+            identity.type,
+            identity.kind,
+        ),
+    )
+    return ordered[0] if ordered else SourceValue("value")
+
+
+def _slots(subject: Subject) -> Mapping[int, Touched]:
+    """Dwords of scratch memory that spills store and reload, as rows, by instruction."""
+    bases: dict[str, int] = {}
+    touched = {}
+    for inst, use in scratch_accesses(subject.function):
+        if use is Use.PRIVATE:
+            continue
+        base, offset, size = address_of(inst)
+        first = SCRATCH_ROW * (1 + bases.setdefault(base, len(bases))) + offset // 4
+        rows = tuple(range(first, first + max(size // 4, 1)))
+        is_load = inst.cls == "scratch_load"
+        touched[inst.index] = Touched(reads=rows) if is_load else Touched(writes=rows)
+    return touched
