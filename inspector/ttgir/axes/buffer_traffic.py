@@ -59,7 +59,7 @@ def loads_from(graph: ValueGraph, buffer: str) -> list[TtgirOp]:
 
 
 def _allocated(graph: ValueGraph, buffer: str) -> set[str]:
-    """The results of the allocations that a buffer may be or be a view of, through loops as well."""
+    """The allocations, by result, that a buffer may be or be a view of, through loops as well."""
     return {
         op.results[0]
         for op in makers(graph, [buffer], _is_view, _MOST_VALUES)
