@@ -12,6 +12,7 @@ SECTION_DIRECTIVES = (
     ".popsection",
     ".previous",
 )
+"""Directives after which what follows belongs to another section."""
 
 
 class SectionStack:
