@@ -10,6 +10,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.model import KernelReport, MetricValue, Program
 from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 
 ISA = Path(__file__).parent / "data" / "isa"
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
@@ -18,7 +19,7 @@ COUNTS = ("spills.reloads", "spills.stores", "private_arrays.loads", "private_ar
 
 
 def reports(text: str) -> dict[str, KernelReport]:
-    context = Context("k.s", rules=recommended_pack())
+    context = Context("k.s", analysis=AnalysisOptions(rules=recommended_pack()))
     return {kernel.name: kernel for kernel in analyze_text(text, context)}
 
 
