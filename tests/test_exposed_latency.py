@@ -90,3 +90,28 @@ def test_loads_two_iterations_ahead_wait_half_as_long() -> None:
 
 def test_a_loop_without_loads_waits_for_none() -> None:
     assert exposed("\tv_add_f32_e32 v1, v1, v2\n")["cycles"] == 0
+
+
+SWITCH = """
+	s_cmp_eq_u32 s4, {case}
+	s_cbranch_scc0 .LBB0_{next}
+	global_load_dword v2, v4, s[0:1]
+	s_waitcnt vmcnt(0)
+	v_add_f32_e32 v1, v1, v2
+.LBB0_{next}:
+"""
+
+
+def test_branches_that_the_wave_takes_one_of_do_not_add_up() -> None:
+    """Three cases of a switch, of which an iteration executes one at most."""
+    loop = "".join(SWITCH.format(case=case, next=case + 2) for case in range(3))
+    assert exposed(loop)["cycles"] == 0
+
+
+def test_what_is_skipped_without_active_lanes_counts() -> None:
+    loop = (
+        "\ts_and_saveexec_b64 s[6:7], vcc\n\ts_cbranch_execz .LBB0_2\n"
+        + LOAD.format(2) + "\ts_waitcnt vmcnt(0)\n" + ADD.format(2)
+        + ".LBB0_2:\n\ts_or_b64 exec, exec, s[6:7]\n"
+    )  # fmt: skip
+    assert exposed(loop)["cycles"] == LATENCY - ISSUE

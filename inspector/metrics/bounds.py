@@ -42,7 +42,7 @@ from ..model import (
     Origin,
     int_of,
 )
-from .subject import Subject, innermost_loops
+from .subject import Subject, always_executed, innermost_loops
 from .unit_bounds import Bound, latency, lines, wave_bounds
 
 if TYPE_CHECKING:
@@ -223,14 +223,7 @@ def _executed(
     function: Function, loop: Loop, tree: DominatorTree, owner: Mapping[int, Loop]
 ) -> list[Instruction]:
     """The loop's own instructions that every iteration executes, in execution order."""
-    blocks = [
-        block
-        for block in loop.blocks
-        if owner[block].id == loop.id
-        and not loop.irreducible
-        and all(tree.dominates(block, latch) for latch in loop.latches)
-    ]
-    blocks.sort(key=lambda block: tree.entered[block])
+    blocks = always_executed(loop, tree, owner)
     return [
         inst
         for block in blocks

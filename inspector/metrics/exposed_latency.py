@@ -18,8 +18,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..isa.graph.cfg import dominators
 from ..machines import matrix_cycles
 from ..model import (
+    Function,
     Instruction,
     LoopReport,
     Machine,
@@ -31,7 +33,14 @@ from ..model import (
 )
 from .bounds import CYCLES, MEMORY, memory_bytes_per_clk, residency
 from .demand import wave_size
-from .subject import MATRIX_CLASSES, Subject, own_instructions, source_line, wait_counts
+from .subject import (
+    MATRIX_CLASSES,
+    Subject,
+    always_executed,
+    innermost_loops,
+    source_line,
+    wait_counts,
+)
 
 EXPOSED = "latency.exposed"
 
@@ -93,7 +102,7 @@ def with_latency(
     """
     if not any(loop.hot for loop in loops):
         return tuple(loops)
-    own = own_instructions(subject.function)
+    own = _executed_in(subject.function)
     return tuple(
         replace(
             loop,
@@ -103,6 +112,33 @@ def with_latency(
         else loop
         for loop in loops
     )
+
+
+def _executed_in(function: Function) -> dict[str, list[Instruction]]:
+    """Loop id -> its own instructions that an iteration executes, for each loop.
+
+    Of branches that the whole wave takes, such as the cases of a switch, none counts: an iteration
+    executes one of them. What is jumped over where no lane is active counts as executed.
+    """
+    tree, owner = dominators(function), innermost_loops(function)
+    code = {}
+    for loop in function.loops:
+        blocks = set(always_executed(loop, tree, owner))
+        for number in sorted(loop.blocks):
+            block = function.blocks[number]
+            if owner[number].id == loop.id and block.predecessors == (number - 1,):
+                above = function.blocks[number - 1]
+                last = function.instructions[above.stop - 1] if above.stop > above.start else None
+                if number - 1 in blocks and last is not None and "cbranch_execz" in last.mnemonic:
+                    blocks.add(number)
+        code[loop.id] = [
+            inst
+            for number in sorted(blocks)
+            for inst in function.instructions[
+                function.blocks[number].start : function.blocks[number].stop
+            ]
+        ]
+    return code
 
 
 def _exposed(

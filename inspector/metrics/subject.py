@@ -32,6 +32,7 @@ from ..model import (
 if TYPE_CHECKING:
     from ..emulator.addresses import Places
     from ..emulator.liveness import Liveness
+    from ..isa.graph.dominators import DominatorTree
     from ..ttgir.redundant_work import Copies, DotWork
 
 Place = tuple[tuple[str, int, int | None], ...]
@@ -212,6 +213,24 @@ def innermost_loops(function: Function) -> dict[int, Loop]:
         for block in loop.blocks:
             owner[block] = loop
     return owner
+
+
+def always_executed(loop: Loop, tree: DominatorTree, owner: Mapping[int, Loop]) -> list[int]:
+    """The loop's own blocks that every iteration executes, in execution order.
+
+    Args:
+        loop: the loop.
+        tree: the dominators of its function.
+        owner: block index -> innermost loop, by `innermost_loops`.
+    """
+    blocks = [
+        block
+        for block in loop.blocks
+        if owner[block].id == loop.id
+        and not loop.irreducible
+        and all(tree.dominates(block, latch) for latch in loop.latches)
+    ]
+    return sorted(blocks, key=lambda block: tree.entered[block])
 
 
 def own_instructions(function: Function) -> dict[str, list[Instruction]]:
