@@ -383,3 +383,6 @@ def test_one_of_several_specialisations_is_named(
     status, out, _ = layout(capsys, script, "--case", "fp16")
     assert status == 0
     assert "1024xf16" in out
+    status, out, err = layout(capsys, script, "--case", "bf16")
+    assert (status, out) == (2, "")
+    assert "it has no case bf16; there are: double[x=*fp32]@gfx942" in err

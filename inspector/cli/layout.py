@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -103,6 +104,18 @@ def _case(kernel: KernelReport) -> str | None:
     return kernel.variant.case if kernel.variant is not None else None
 
 
+def _listed(kernels: Sequence[KernelReport]) -> str:
+    """The first kernels by their labels."""
+    names = ", ".join(map(_label, kernels[:_MOST_NAMED]))
+    return f"{names}, …" if len(kernels) > _MOST_NAMED else names
+
+
+def _of_case(kernels: Sequence[KernelReport], case: str) -> list[KernelReport]:
+    """The kernels whose label is `case`, else those whose label contains it."""
+    labelled = [kernel for kernel in kernels if case in (_case(kernel) or "")]
+    return [kernel for kernel in labelled if _case(kernel) == case] or labelled
+
+
 def _only(target: TargetOptions, case: str | None) -> KernelReport:
     """Analyses the target and returns its only kernel, or the only one of that case.
 
@@ -114,19 +127,16 @@ def _only(target: TargetOptions, case: str | None) -> KernelReport:
     name = target.targets[0]
     report = collect(target.request(analysis=AnalysisOptions(lanes=False)))
     kernels = [kernel for kernel in report.kernels if "ttgir" in kernel.artifacts]
-    if case is not None:
-        labelled = [kernel for kernel in kernels if case in (_case(kernel) or "")]
-        exact = [kernel for kernel in labelled if _case(kernel) == case]
-        kernels = exact or labelled or kernels
-    if len(kernels) == 1:
-        return kernels[0]
-    if kernels:
-        names = ", ".join(map(_label, kernels[:_MOST_NAMED]))
-        more = ", …" if len(kernels) > _MOST_NAMED else ""
+    of_case = kernels if case is None else _of_case(kernels, case)
+    if len(of_case) == 1:
+        return of_case[0]
+    if of_case:
         raise KinspectError(
-            f"{name}: it has {len(kernels)} kernels",
-            f"choose one with --kernel, --arch or --case: {names}{more}",
+            f"{name}: it has {len(of_case)} kernels",
+            f"choose one with --kernel, --arch or --case: {_listed(of_case)}",
         )
+    if kernels:
+        raise KinspectError(f"{name}: it has no case {case}", f"there are: {_listed(kernels)}")
     if report.errors:
         raise KinspectError(f"{name}: {report.errors[0].message}", report.errors[0].hint)
     raise KinspectError(

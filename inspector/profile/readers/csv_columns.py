@@ -70,13 +70,13 @@ _LONGEST_NUMBER = 64
 
 
 def integer(text: str) -> int | None:
-    """An integer written as `12`, `0x0c`, `12.000000` or `1.2e1`.
+    """An integer written as `12`, `0x0c`, `12.000000` or `1.2e1`; a fraction is rounded.
 
     Returns:
         None for an empty cell.
 
     Raises:
-        ValueError: it is no integer, or does not fit 64 bits.
+        ValueError: it is no finite number, or does not fit 64 bits.
     """
     try:
         number = int(text)
