@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.model import Report
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.executing import Sample
 from kinspect.inspector.pipeline.jobs import Request
@@ -70,7 +71,7 @@ def analysed(path: Path, arch: str, *, emulate: bool) -> Report:
             python=sys.executable,
             passes=False,
             capture=CaptureOptions(arguments=emulate),
-            sample=Sample() if emulate else None,
+            analysis=AnalysisOptions(sample=Sample() if emulate else None),
         )
     )
 

@@ -23,6 +23,7 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.schema import load_packs
 from kinspect.inspector.model import Artifact, Finding, KernelReport, Report, TtgirModule
 from kinspect.inspector.pipeline.analysis import catalogue
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.parser import parse_ttgir
@@ -63,7 +64,13 @@ def main() -> int:
     rules = {rule.text.id: rule for pack in packs for rule in pack.rules}
     pack = replace(packs[0], rules=tuple(rules.values()))
     archs = tuple(filter(None, options.arch.split(",")))
-    request = Request(tuple(options.targets), archs, jobs=options.jobs, passes=False, rules=pack)
+    request = Request(
+        tuple(options.targets),
+        archs,
+        jobs=options.jobs,
+        passes=False,
+        analysis=AnalysisOptions(rules=pack),
+    )
     report = collect(request)
     for error in report.errors:
         sys.stderr.write(f"{error.file} {error.kernel or ''}: {error.stage}: {error.message}\n")

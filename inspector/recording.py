@@ -166,15 +166,33 @@ class ThreadTrace(Struct, frozen=True):
     peak_waves_per_cu: int | None = None
 
 
+Profiler = Literal["rocprof", "rocprofv3", "rocprof-compute", "rocpd", "Proton", "Chrome"]
+"""What wrote a part. "rocpd" databases and "Chrome" traces come from several profilers."""
+
+
 class Part(Struct, frozen=True):
-    """One reading of the program: a pass of counters, a trace; or an imported folder or file."""
+    """One reading of the program: a pass of counters, a trace; or an imported folder or file.
+
+    Attributes:
+        name: of the pass, the process or the file; unique in most recordings.
+        path: the file or folder that was read.
+        format: name of the file format, for display only.
+        counters: the counters asked for; the profiler may have delivered fewer.
+        exit_code: of the profiled program; None where it is unknown.
+        status: how the pass ended; "imported" where no manifest says.
+        profiler: what wrote it; None where nothing was read.
+        repeats_run: whether each part of this kind is a run of the whole program. Parts of other
+            kinds may be processes of one run.
+    """
 
     name: str
     path: str
     format: str
-    counters: tuple[str, ...] = ()  # asked for; what came back may be less
+    counters: tuple[str, ...] = ()
     exit_code: int | None = None
     status: Literal["complete", "failed", "killed", "timeout", "imported"] = "imported"
+    profiler: Profiler | None = None
+    repeats_run: bool = False
 
 
 class TopKernel(Struct, frozen=True):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.model import KernelReport, PassedMemory
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.executing import Sample
 from kinspect.inspector.pipeline.jobs import Request
@@ -79,7 +80,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> tuple[KernelReport, ...
             (str(script),),
             passes=False,
             capture=CaptureOptions(arguments=True),
-            sample=Sample(),
+            analysis=AnalysisOptions(sample=Sample()),
         )
     )
     assert not report.errors

@@ -24,6 +24,7 @@ from kinspect.inspector.model import (
     SpillSlot,
 )
 from kinspect.inspector.pipeline.analysis import Context, analyze_text, catalogue, recommended_pack
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "isa"
@@ -33,7 +34,9 @@ ATTEND = DATA / "attend.triton39.gfx90a.amdgcn"
 @functools.cache
 def attend() -> tuple[KernelReport, Function]:
     text = ATTEND.read_text("utf-8")
-    report = analyze_text(text, Context(str(ATTEND), rules=recommended_pack()))[0]
+    report = analyze_text(
+        text, Context(str(ATTEND), analysis=AnalysisOptions(rules=recommended_pack()))
+    )[0]
     return report, parse_text(text, "k").functions[0]
 
 

@@ -19,6 +19,7 @@ from kinspect.inspector.isa.waitflow.counter_values import outstanding_counts
 from kinspect.inspector.isa.waitflow.waits import decode_wait
 from kinspect.inspector.model import Finding, Function, Instruction, KernelReport, Location
 from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "isa"
@@ -38,7 +39,9 @@ def reading_of_text(text: str, report: KernelReport | None = None) -> KernelRead
 @functools.cache
 def opened(path: Path) -> tuple[KernelReport, KernelReading]:
     text = path.read_text("utf-8")
-    report = analyze_text(text, Context(str(path), rules=recommended_pack()))[0]
+    report = analyze_text(
+        text, Context(str(path), analysis=AnalysisOptions(rules=recommended_pack()))
+    )[0]
     return report, reading_of_text(text, report)
 
 

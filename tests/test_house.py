@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-WORDS = frozenset(("note", "notes", "message", "hint", "why", "fix", "unit", "title"))
+WORDS = frozenset(("note", "notes", "message", "hint", "why", "fix", "unit", "title", "format"))
 """Fields of the model that are written for people."""
 _NAMES_OF_PROSE = frozenset(("note",))
 """Variables that hold such a field."""
 TESTS_OF_TEXT = frozenset(
     ("startswith", "endswith", "partition", "rpartition", "find", "index", "removeprefix")
 )
+SPLITTERS = frozenset(("split", "rsplit", "splitlines"))
 MATCHERS = frozenset(("match", "search", "fullmatch", "findall"))
 
 
@@ -35,11 +36,20 @@ def decisions(tree: ast.AST) -> Iterator[tuple[int, str]]:
             looked_into = name in TESTS_OF_TEXT and is_prose(of)
             if looked_into or (name in MATCHERS and any(map(is_prose, node.args))):
                 yield node.lineno, ast.unparse(node)
+        elif isinstance(node, ast.Subscript) and is_prose(pieces_of(node.value)):
+            yield node.lineno, ast.unparse(node)
         elif isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             # `note not in self.notes` keeps one from being told twice and decides nothing.
             if any(map(is_prose, sides)) and any(map(is_literal, sides)):
                 yield node.lineno, ast.unparse(node)
+
+
+def pieces_of(node: ast.expr) -> ast.expr:
+    """What a call splits; the node itself where it is none. A piece is taken by its position."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.value if node.func.attr in SPLITTERS else node
+    return node
 
 
 def is_prose(node: ast.expr) -> bool:
@@ -61,10 +71,15 @@ ALLOWED = {
     "inspector/cli/sweep.py: error.message.removeprefix(f'{error.file}: ')",
     "inspector/cli/progress.py: error.message.startswith(error.file)",
     "inspector/isa/objects/load.py: error.message.removeprefix(f'{name}: ')",
-    "inspector/pipeline/jobs.py: error.message.removeprefix(f'{file}: ')",
+    "inspector/pipeline/error_records.py: error.message.removeprefix(f'{file}: ')",
     # A unit of measurement says how its number is written.
     "inspector/explain/profile_view.py: metric.unit == 'ns'",
     "inspector/explain/profile_view.py: metric.unit == '%'",
+    # What is shown of a long text.
+    "inspector/explain/profile_view.py: note[:MAX_NOTE_CHARS - 1]",
+    "inspector/lint/budget.py: error.message.split('\\n')[0]",
+    # A dictionary of notes, by their text.
+    "inspector/compare/sweep/running.py: into.notes[event.text]",
     # No share can be over 100 %.
     "inspector/profile/kernel_profiles.py: metric.unit != '%'",
 }
@@ -87,6 +102,9 @@ def test_no_decision_rests_on_words() -> None:
         "e.message == 'x'",
         "P.match(e.hint)",
         "any('SGPR' in note for note in k.notes)",
+        "part.format.split()[0]",
+        "part.format == 'rocprof CSV'",
+        "k.notes[1:]",
     ],
 )
 def test_it_would_be_seen(text: str) -> None:

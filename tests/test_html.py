@@ -18,6 +18,7 @@ from kinspect.inspector.formats.html.page_kernels import (
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
 from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.analysis import Context
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.launch_facts import Overrides
 from kinspect.inspector.profile.placing.stalls import stalls
 from msgspec.structs import replace
@@ -30,7 +31,9 @@ ISA = Path(__file__).parent / "data" / "isa" / "attend.triton39.gfx950.amdgcn"
 def attend() -> KernelReport:
     overrides = Overrides(lds_bytes=32768, waves_per_workgroup=4)
     # The rules in preview too, so that there are findings.
-    context = Context(str(ISA), overrides=overrides, rules=analysis.recommended_pack())
+    context = Context(
+        str(ISA), overrides=overrides, analysis=AnalysisOptions(rules=analysis.recommended_pack())
+    )
     (report,) = analysis.analyze_text(ISA.read_text(), context)
     return report
 
@@ -153,7 +156,8 @@ def test_measured_stalls_stand_beside_what_is_known(attend: KernelReport) -> Non
     first, second = stalls(report)
     assert (first.share, second.share) == (75.0, 25.0)
     wait = next(w for w in report.waits if w.line == first.line)
-    assert any("waits for" in words for words in first.beside), wait
+    assert first.static is not None
+    assert first.static.waits_for, wait
     said = texts(page_of(report))
     assert "Where it stalls (measured)" in said
     assert "75,000" in said

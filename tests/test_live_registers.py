@@ -6,12 +6,13 @@ from pathlib import Path
 
 from kinspect.inspector.model import KernelReport, int_of
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 
 
 def report(text: str, **changes: bool) -> KernelReport:
-    (kernel,) = analyze_text(text, Context(str(SMALL), **changes))
+    (kernel,) = analyze_text(text, Context(str(SMALL), analysis=AnalysisOptions(**changes)))
     return kernel
 
 

@@ -10,10 +10,10 @@ from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 
+pytestmark = pytest.mark.xdist_group("narrow_copies")
+
 SCRIPT = """\
 import torch, triton, triton.language as tl
-
-pytestmark = pytest.mark.xdist_group("narrow_copies")
 
 @triton.jit
 def folded(a, b, t, c, d, K, COPY: tl.constexpr, N: tl.constexpr):

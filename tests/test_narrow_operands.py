@@ -10,10 +10,10 @@ from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 
+pytestmark = pytest.mark.xdist_group("narrow_operands")
+
 SCRIPT = """\
 import torch, triton, triton.language as tl
-
-pytestmark = pytest.mark.xdist_group("narrow_operands")
 
 @triton.jit
 def product(a, b, c, n, k, sbk, sbn, BOUND: tl.constexpr):

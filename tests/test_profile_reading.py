@@ -122,7 +122,7 @@ def test_the_total_is_of_the_dispatches_that_the_share_is_of() -> None:
 def test_a_workload_of_rocprof_compute_repeats_the_program() -> None:
     builder = RecordingBuilder(Path("run"))
     for number in range(4):
-        builder.begin(Part(f"pmc-{number}", "", "rocprof-compute workload"))
+        builder.begin(Part(f"pmc-{number}", "", "made up", repeats_run=True))
         for place in range(3):
             row = builder.dispatch(builder.shape(replace(GEMM, process=number)), place)
             builder.add_counter_value(row, f"COUNTER_{number}", 1.0)

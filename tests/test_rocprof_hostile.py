@@ -156,7 +156,7 @@ def test_a_cell_of_another_type(base: Path, table: str, columns: Sequence[str], 
     cells = ", ".join(f'"{column}" = {value}' for column in columns)
     changed(base, f'UPDATE "rocpd_{table}{UUID}" SET {cells}')
     shown = io.StringIO()
-    profile_json.write(profiling.profiled(base.parent, profiling.Options(), collect), shown)
+    profile_json.write(profiling.profile_of(base.parent, profiling.Options(), collect), shown)
     assert json.loads(shown.getvalue())["kernels"]
 
 

@@ -10,6 +10,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.model import KernelReport, MetricValue, Program
 from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 
 ISA = Path(__file__).parent / "data" / "isa"
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
@@ -18,7 +19,7 @@ COUNTS = ("spills.reloads", "spills.stores", "private_arrays.loads", "private_ar
 
 
 def reports(text: str) -> dict[str, KernelReport]:
-    context = Context("k.s", rules=recommended_pack())
+    context = Context("k.s", analysis=AnalysisOptions(rules=recommended_pack()))
     return {kernel.name: kernel for kernel in analyze_text(text, context)}
 
 
@@ -34,8 +35,9 @@ def test_an_array_that_data_indexes_is_no_spill() -> None:
     assert in_hot_loop(kernel, "count.scratch_load", "count.scratch_store") == (1, 1)
     assert in_hot_loop(kernel, *COUNTS) == (0, 0, 1, 1)
     assert in_hot_loop(kernel, "private_arrays.indexed") == (2,)
-    (finding,) = kernel.findings
+    finding, waits = kernel.findings
     assert finding.rule == "KI039"
+    assert waits.rule == "KI054"  # it reads its data one element at a time
     assert "no register is spilled" in finding.message
     assert "LDS" in finding.fix
     assert "tile" not in finding.fix
@@ -44,7 +46,7 @@ def test_an_array_that_data_indexes_is_no_spill() -> None:
         "scratch_load_dword",
         "scratch_store_dword",
     ]
-    assert reports(ARRAYS)["counts_in_lds"].findings == ()
+    assert [f.rule for f in reports(ARRAYS)["counts_in_lds"].findings] == ["KI054"]
 
 
 def test_marked_accesses_are_spills_and_the_others_beside_them_are_not() -> None:

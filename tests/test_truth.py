@@ -19,6 +19,7 @@ from kinspect.inspector.metrics.inline_asm import mnemonics
 from kinspect.inspector.metrics.matrix import multiplied
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline.analysis import catalogue
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.lowered import element_bits, fates
@@ -51,7 +52,9 @@ ANY_MATRIX = re.compile(r"^\s+v_(?:mfma|wmma)_\w+", re.M)
 def run() -> Report:
     pytest.importorskip("triton")
     pack = load_named(DEFAULT_PACK, catalogue())  # preview rules too
-    return collect_kept(Request((str(FILE),), ARCHS, passes=False, jobs=2, rules=pack))
+    return collect_kept(
+        Request((str(FILE),), ARCHS, passes=False, jobs=2, analysis=AnalysisOptions(rules=pack))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +273,9 @@ def test_assembly_with_effects_that_is_not_in_the_code(
     (tmp_path / "k.amdgcn").write_text(without)
     (tmp_path / "k.ttgir").write_text(kernel.artifacts["ttgir"].path.read_text())
     pack = load_named(DEFAULT_PACK, catalogue())
-    (bare,) = collect(Request((str(tmp_path / "k.amdgcn"),), rules=pack)).kernels
+    (bare,) = collect(
+        Request((str(tmp_path / "k.amdgcn"),), analysis=AnalysisOptions(rules=pack))
+    ).kernels
     (finding,) = [f for f in bare.findings if f.rule == "KI020"]
     assert finding.severity == "error"
     assert "1 of 2 pieces" in finding.message

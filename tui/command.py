@@ -97,9 +97,9 @@ def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
 
 def _is_recording(target: str) -> bool:
     """Whether a file is a profiler's recording."""
-    from ..inspector.pipeline import profiling
+    from ..inspector.pipeline.recording_input import is_recording
 
-    return profiling.is_recording(Path(target))
+    return is_recording(Path(target))
 
 
 def _text_file(targets: Sequence[str]) -> Path | None:

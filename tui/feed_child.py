@@ -21,6 +21,7 @@ from ..inspector.pipeline import collecting as pipeline
 from ..inspector.pipeline import profiling
 from ..inspector.pipeline.events import Failed, Happening, Profiled, Reported
 from ..inspector.pipeline.jobs import Request
+from ..inspector.pipeline.recording_input import is_recording
 from . import child_process
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def feed(request: Request, stream: IO[bytes]) -> None:
 def _events(request: Request) -> Generator[Happening, None, None]:
     """Yields a run's events: a recording with its kernels, or the targets' kernels."""
     first = Path(request.targets[0])
-    if not profiling.is_recording(first):
+    if not is_recording(first):
         yield from pipeline.analyze(request)
         return
     options = profiling.Options(
@@ -78,7 +79,7 @@ def _events(request: Request) -> Generator[Happening, None, None]:
         arch=request.archs[0] if request.archs else None,
         request=replace(request, targets=request.targets[1:]),
     )
-    profile = profiling.profiled(first, options, pipeline.collect)
+    profile = profiling.profile_of(first, options, pipeline.collect)
     yield Profiled(profile)
     for number, report in enumerate(profile.reports):
         yield Reported((0, number), report)

@@ -24,6 +24,7 @@ from ..inspector.capture.sweep_axes import (
 from ..inspector.compile.pool import Compiler
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport, Variant
+from ..inspector.pipeline.analysis_options import AnalysisOptions
 from ..inspector.pipeline.capturing import COMPILED, variants_of
 from ..inspector.pipeline.jobs import Job, Request, compile_and_report, settings_of
 
@@ -126,7 +127,8 @@ def recompiled(
     }
     variant = replace(base, options={**base.options, **inherited, **options}, case=old.case)
     on_progress("compiling")
-    job = Job((0, 0), path, variant, compiler.settings, request.overrides, request.rules)
+    analysis = AnalysisOptions(rules=request.analysis.rules)  # recompiled code is not emulated
+    job = Job((0, 0), path, variant, compiler.settings, request.overrides, analysis)
     outcome = compile_and_report(job, compiler)
     if outcome.error is not None:
         raise KinspectError(f"{outcome.error.stage}: {outcome.error.message}", outcome.error.hint)

@@ -169,7 +169,7 @@ def _recording(case: Path) -> str:
     from kinspect.inspector.pipeline import profiling
     from kinspect.inspector.pipeline.collecting import collect
 
-    profile = profiling.profiled(case, profiling.Options(), collect)
+    profile = profiling.profile_of(case, profiling.Options(), collect)
     profile_json.write(profile, io.StringIO())
     profile_text.write(profile, io.StringIO())
     errors = (*profile.recording.errors, *profile.errors)

@@ -16,7 +16,8 @@ from ..bench.suite import catalogue
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import CRASHED, KernelCheck
 from ..errors import KinspectError
-from ..formats import check as text
+from ..formats import check as check_format
+from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..version import VERSION
 from .options import format_option, output_option, result_stream, split_list
@@ -39,7 +40,7 @@ from .signals import INTERRUPTED, end_as_interrupted
     "archs",
     multiple=True,
     metavar="A[,B...]",
-    help="GPUs to emulate, with --device emulated.  [gfx942]",
+    help=f"GPUs to emulate, with --device emulated.  [{DEFAULT_ARCH}]",
 )
 @click.option("--case", "cases", multiple=True, metavar="GLOB", help="Only cases of such names.")
 @click.option("--fast", is_flag=True, help="Leave out the cases that a file calls slow.")
@@ -103,7 +104,8 @@ def check(
         complete = sum(not kernel.problem for kernel in kernels)
         print_error(f"interrupted: {complete} of {files} kernels checked to the end")
         return INTERRUPTED
-    return _status(kernels, cases)
+    _print_unchecked(kernels)
+    return _exit_status(kernels, cases)
 
 
 def _run(request: CheckRequest, form: str, stream: TextIO) -> tuple[Sequence[KernelCheck], bool]:
@@ -113,30 +115,32 @@ def _run(request: CheckRequest, form: str, stream: TextIO) -> tuple[Sequence[Ker
         The results, and whether Ctrl-C ended the run.
     """
     started = time.perf_counter()
-    gathered = CheckProgress()
+    so_far = CheckProgress()
     interrupted = False
-    with _CheckProgress() as progress:
+    with _CaseLine() as last_case:
         try:
             for event in run_checks(request):
-                gathered.add(event)
+                so_far.add(event)
                 if isinstance(event, CaseDone):
-                    progress.finished(event.kernel.name, event.result.case)
+                    last_case.show(event.kernel.name, event.result.case)
                 if isinstance(event, KernelDone) and form == "text" and event.result.cases:
-                    progress.clear()
-                    text.write_kernel(event.result, stream)
+                    last_case.clear()
+                    check_format.write_kernel(event.result, stream)
         except KeyboardInterrupt:
             interrupted = True
     seconds = time.perf_counter() - started
-    for kernel in gathered.interrupted():
+    for kernel in so_far.interrupted():
         if form == "text":
-            text.write_kernel(kernel, stream)
-    devices = gathered.devices_in_order(request.archs)
+            check_format.write_kernel(kernel, stream)
+    devices = so_far.devices_in_order(request.archs)
     if form == "json":
         tool = {"name": "kinspect", "version": VERSION}
-        text.write_json(gathered.kernels, devices, seconds, tool, stream, interrupted=interrupted)
+        check_format.write_json(
+            so_far.kernels, devices, seconds, tool, stream, interrupted=interrupted
+        )
     else:
-        text.write_summary(gathered.kernels, devices, seconds, stream)
-    return gathered.kernels, interrupted
+        check_format.write_summary(so_far.kernels, devices, seconds, stream)
+    return so_far.kernels, interrupted
 
 
 def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -144,14 +148,14 @@ def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
     Raises:
         UsageError: --arch is given, and nothing is emulated.
-        KinspectError: an unknown one.
+        KinspectError: a target has no machine file.
     """
     if device != "emulated":
         if names:
             raise click.UsageError("--arch is for --device emulated")
         return ()
-    archs = dict.fromkeys(name for text in names for name in split_list(text))
-    return tuple(load_machine(name).arch for name in archs) or ("gfx942",)
+    archs = dict.fromkeys(name for argument in names for name in split_list(argument))
+    return tuple(load_machine(name).arch for name in archs) or (DEFAULT_ARCH,)
 
 
 def _kernels_named(names: tuple[str, ...]) -> tuple[tuple[KernelFile, tuple[str, ...]], ...]:
@@ -171,19 +175,22 @@ def _kernels_named(names: tuple[str, ...]) -> tuple[tuple[KernelFile, tuple[str,
     return tuple(cases_by_kernel.items()) or tuple((k, ()) for k in catalogue.bundled())
 
 
-def _status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
-    """Writes what could not be checked to stderr, a line each; returns the exit status.
+def _print_unchecked(kernels: Sequence[KernelCheck]) -> None:
+    """Writes what could not be checked to stderr, a line each."""
+    for kernel in kernels:
+        for case in kernel.cases:
+            if case.status == CRASHED:
+                print_error(f"{kernel.name}: {case.case}: {case.message}")
+        if kernel.problem:
+            print_error(f"{kernel.name}: {kernel.problem}")
+
+
+def _exit_status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
+    """Returns 0 if all passed, 1 if something is wrong, 2 if something could not be checked.
 
     Raises:
         KinspectError: no case at all matched.
     """
-    for kernel in kernels:
-        crashed = [c for c in kernel.cases if c.status == CRASHED]
-        lines = [f"{c.case}: {c.message}" for c in crashed] + [kernel.problem] * bool(
-            kernel.problem
-        )
-        for line in lines:
-            print_error(f"{kernel.name}: {line}")
     if any(kernel.problem or kernel.count(CRASHED) for kernel in kernels):
         return 2
     if cases and not any(kernel.cases for kernel in kernels):
@@ -193,20 +200,20 @@ def _status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
     return 1 if any(kernel.wrong for kernel in kernels) else 0
 
 
-class _CheckProgress:
+class _CaseLine:
     """Shows the last finished case in a line on stderr, on a terminal only."""
 
     def __init__(self) -> None:
         self._line = ProgressLine()
         self._count = 0
 
-    def __enter__(self) -> _CheckProgress:
+    def __enter__(self) -> _CaseLine:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.clear()
 
-    def finished(self, kernel: str, case: str) -> None:
+    def show(self, kernel: str, case: str) -> None:
         self._count += 1
         self._line.show(f"{self._count} cases done, the last: {kernel} {case}")
 

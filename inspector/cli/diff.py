@@ -17,7 +17,8 @@ from ..compare.diff.tolerances import tolerances_of
 from ..errors import KinspectError
 from ..model import KernelReport, Report
 from ..pipeline.events import Captured, Compiled, Event
-from ..pipeline.jobs import Request, read_text
+from ..pipeline.inputs import read_text
+from ..pipeline.jobs import Request
 from .options import emulate_option, format_option, output_option, result_stream
 from .progress import counting, print_error, problem
 from .target_options import ScriptCommand, TargetOptions, target_options

@@ -101,6 +101,7 @@ def emulate(
     emulation itself fails.
     """
     from ..capture.targets import SUFFIXES
+    from ..machines.loader import DEFAULT_ARCH
     from ..machines.loader import load as load_machine
     from ..pipeline.emulated_code import CodeLaunch
     from ..pipeline.emulation import EmulationRequest
@@ -124,7 +125,7 @@ def emulate(
         request = EmulationRequest(
             path=Path(file),
             argv=argv,
-            arch=load_machine(arch or "gfx942").arch,
+            arch=load_machine(arch or DEFAULT_ARCH).arch,
             python=python or sys.executable,
             sample=sample,
             configs=configs,

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TextIO
 
 import click
-from msgspec.structs import replace
 
 from .. import machines
 from ..errors import KinspectError
 from ..explain import layout_values
 from ..explain.layout_values import LayoutDrawing, drawing_of
 from ..model import KernelReport, TtgirModule
+from ..pipeline.analysis_options import AnalysisOptions
 from .options import format_option, output_option, result_stream
 from .target_options import ScriptCommand, TargetOptions, target_options
 
@@ -112,7 +112,7 @@ def _only(target: TargetOptions, case: str | None) -> KernelReport:
     from ..pipeline.collecting import collect
 
     name = target.targets[0]
-    report = collect(replace(target.request(), lanes=False))
+    report = collect(target.request(analysis=AnalysisOptions(lanes=False)))
     kernels = [kernel for kernel in report.kernels if "ttgir" in kernel.artifacts]
     if case is not None:
         labelled = [kernel for kernel in kernels if case in (_case(kernel) or "")]
@@ -136,7 +136,7 @@ def _only(target: TargetOptions, case: str | None) -> KernelReport:
 
 
 def _module(kernel: KernelReport) -> TtgirModule:
-    from ..pipeline.jobs import read_text
+    from ..pipeline.inputs import read_text
     from ..ttgir.parser import parse_ttgir
 
     return parse_ttgir(read_text(kernel.artifacts["ttgir"].path), kernel.name)

@@ -20,6 +20,7 @@ from ..lint.results import FailOn, LintReport
 from ..lint.rule import Pack
 from ..model import KernelReport
 from ..pipeline import collecting as pipeline
+from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.events import Failed
 from ..pipeline.jobs import Request
 from ..pipeline.lint_judge import Judge
@@ -140,12 +141,13 @@ def lint(
     plan = make_plan(options, loaded)
     recorder = history_recorder("lint", history, label)
     # An empty pack: each report is judged by the plan's rules, not by the default pack as well.
-    request = replace(
-        target.request(rules=Pack("", "", (), ""), emulate=emulate),
+    wanted = AnalysisOptions(
+        rules=Pack("", "", (), ""),
         lanes=recorder is not None or plan.asks_of_lanes,
         races=recorder is not None or plan.asks_of_races,
         values=False,
     )
+    request = target.request(emulate=emulate, analysis=wanted)
     end_as_interrupted()
     report = _linted(request, plan, recorder, loaded.arch)
     with result_stream(output) as stream:

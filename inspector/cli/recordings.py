@@ -107,10 +107,12 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         time_limit=options.get("time_limit") or COMPILE_SECONDS,
     )
     if options.get("emulate"):
+        from ..pipeline.analysis_options import AnalysisOptions
         from ..pipeline.executing import Sample
 
         capture = CaptureOptions(arguments=True)
-        request = replace(request, capture=capture, sample=Sample())
+        analysis = AnalysisOptions(sample=Sample())
+        request = replace(request, capture=capture, analysis=analysis)
     skip = options["skip_warmup"]
     settings = profiling.Options(
         kernel=checked_expression(options.get("kernel")),
@@ -120,7 +122,7 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         arch=options.get("arch"),
         request=request,
     )
-    return profiling.profiled(path, settings, pipeline.collect)
+    return profiling.profile_of(path, settings, pipeline.collect)
 
 
 def write(profile: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:

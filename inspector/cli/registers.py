@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from msgspec.structs import replace
 
 from ..errors import KinspectError
+from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
 from .options import format_option, output_option, result_stream
 from .progress import CompileProgress, print_problems
@@ -32,7 +32,7 @@ def registers(target: TargetOptions, form: str, output: Path | None, color: bool
     progress = CompileProgress()
     end_as_interrupted()
     try:
-        report = collect(replace(target.request(passes=False), races=False), progress.on_event)
+        report = collect(target.request(analysis=AnalysisOptions(races=False)), progress.on_event)
     finally:
         progress.close()
     if not report.kernels and not report.errors:

@@ -48,7 +48,7 @@ def command(
     TARGET is what `kinspect analyze` takes, saved reports included. The page needs no network and
     no other file: plots are inline SVG.
     """
-    from ..pipeline.profiling import is_recording
+    from ..pipeline.recording_input import is_recording
 
     request, targets = target.request(emulate=emulate), target.targets
     runs = [name for name in targets if is_recording(Path(name))]
@@ -81,7 +81,7 @@ def _write_run(request: Request, joined: tuple[str, ...], output: Path) -> int:
         arch=request.archs[0] if request.archs else None,
         request=replace(request, targets=joined, archs=(), kernel=None),
     )
-    profile = profiling.profiled(Path(request.targets[0]), options, pipeline.collect)
+    profile = profiling.profile_of(Path(request.targets[0]), options, pipeline.collect)
     with result_stream(output, log=False) as stream:
         page.write_profile(profile, page_kernels(profile.reports), stream)
     errors = (*profile.recording.errors, *profile.errors)

@@ -24,7 +24,7 @@ from ..errors import KinspectError
 from .options import compile_options, launch_options, split_list
 
 if TYPE_CHECKING:
-    from ..lint.schema import Pack
+    from ..pipeline.analysis_options import AnalysisOptions
     from ..pipeline.jobs import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,23 +88,28 @@ class TargetOptions(Struct, frozen=True):
         return replace(self, python=resolve(tritons[0]).python)
 
     def request(
-        self, *, passes: bool = False, rules: Pack | None = None, emulate: bool = False
+        self,
+        *,
+        passes: bool = False,
+        emulate: bool = False,
+        analysis: AnalysisOptions | None = None,
     ) -> Request:
         """Returns the run that they describe.
 
         Args:
             passes: whether the MLIR dump is recorded.
-            rules: the pack that is applied to each report; None for the default one.
             emulate: whether a few workgroups of each launch are executed.
+            analysis: how much of each kernel is analysed; `emulate` sets its sample.
         """
+        from ..pipeline.analysis_options import AnalysisOptions
         from ..pipeline.jobs import Request
         from ..pipeline.launch_facts import Overrides
 
-        sample = None
+        analysis = analysis or AnalysisOptions()
         if emulate:  # imported only where it is needed
             from ..pipeline.executing import Sample
 
-            sample = Sample()
+            analysis = replace(analysis, sample=Sample())
         return Request(
             targets=self.targets,
             archs=self.archs,
@@ -117,8 +122,7 @@ class TargetOptions(Struct, frozen=True):
                 self.lds, self.waves, workgroup=self.workgroup, cu_mode=self.cu_mode
             ),
             capture=replace(self.capture, arguments=emulate),
-            rules=rules,
-            sample=sample,
+            analysis=analysis,
         )
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ..model import WaveStart
-from .checks.undefined import Fill
 from .lockstep import LaunchLimits, Scheduler
 from .machine import MachineState
 from .memory import GlobalMemory, LocalMemory, PrivateMemory, buffer_of
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from .launch import Launch
 
 CONSTANTS_ADDRESS: Final = 0x7E03_0000_0000
+Fill = dict[int, int]
+"""Row of a register (scalar ones from `SCALAR_BIT` on) -> what it holds when waves begin."""
 SLICE_WAVES: Final = 256
 """Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
 
@@ -30,7 +31,7 @@ class GridRunner:
     """Runs workgroups of one kernel.
 
     Args:
-        code: the kernel's.
+        code: the kernel's; an attribute as well.
         start: the state in which its waves start.
         scratch_bytes: private memory of a lane.
         constants: of the program.
@@ -39,14 +40,14 @@ class GridRunner:
     def __init__(
         self, code: PreparedCode, start: WaveStart, scratch_bytes: int, constants: bytes
     ) -> None:
-        self._code = code
+        self.code = code
         self._start = start
         self._scratch_bytes = scratch_bytes
         self._constants = constants
 
     def per_slice(self, launch: Launch) -> int:
         """Returns how many workgroups run together."""
-        return max(1, SLICE_WAVES // waves_of(launch.threads, self._code.target))
+        return max(1, SLICE_WAVES // waves_of(launch.threads, self.code.target))
 
     def run(
         self,
@@ -87,23 +88,23 @@ class GridRunner:
         fill: Fill,
     ) -> Array:
         """Runs workgroups together, with LDS and scratch memory of their own; see `run`."""
-        count, waves_each = len(numbers), waves_of(launch.threads, self._code.target)
-        scheduler = Scheduler(self._code, machine, limits, count)
+        count, waves_each = len(numbers), waves_of(launch.threads, self.code.target)
+        scheduler = Scheduler(self.code, machine, limits, count)
         machine.move_in(
             LocalMemory(launch.lds_bytes, count),
             PrivateMemory(
-                self._scratch_bytes, count * waves_each, waves_each, self._code.target.lanes
+                self._scratch_bytes, count * waves_each, waves_each, self.code.target.lanes
             ),
             count,
             scheduler.generations,
         )
         waves = initial_waves(
             self._start,
-            self._code.target,
+            self.code.target,
             GridShape(launch.threads, launch.grid),
             numbers,
             machine,
-            registers=self._code.vector_registers,
+            registers=self.code.vector_registers,
         )
         for row, value in fill.items():
             if row < SCALAR_BIT:

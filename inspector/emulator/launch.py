@@ -18,20 +18,9 @@ from ..isa.asm.constants import Constants
 from ..model import Function, Machine, WaveStart
 from .calls import joined
 from .checks.global_shadow import GlobalShadow
-from .checks.undefined import (
-    BLOCKS,
-    MOST_BYTES,
-    SECONDS,
-    WORKGROUPS,
-    Access,
-    AccessRecorder,
-    Fill,
-    copies_of,
-    first_read,
-    live_at_entry,
-    undefined_uses,
-)
+from .checks.undefined import note_undefined_uses
 from .counts import AccessCounter
+from .entry_registers import live_at_entry
 from .footprint import Footprint
 from .grid import CONSTANTS_ADDRESS, GridRunner
 from .lockstep import EmulationLimitError, LaunchLimits
@@ -46,8 +35,6 @@ from .processes import (
     share_result,
 )
 from .program import PreparedCode, prepare
-from .register_sets import name_of
-from .registry import NotCoveredError
 from .start import (
     initial_registers,
     target_of,
@@ -172,7 +159,8 @@ class Emulator:
         machine = machine or self._machine(launch, buffers)
         undefined = self._undefined
         if launch.checks:
-            self._look_for_undefined(launch, buffers, numbers, machine)
+            self._undefined = 0
+            note_undefined_uses(undefined, self._grid, launch, buffers, numbers, machine)
         machine.memory = GlobalMemory(buffers)
         try:
             limits = LaunchLimits(launch.seconds, launch.blocks)
@@ -248,37 +236,6 @@ class Emulator:
         for result in results[1:]:  # the first is this process's own
             add_share(result, code, machine, counts)
         return np.concatenate([result.executed for result in results])
-
-    def _look_for_undefined(
-        self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: MachineState
-    ) -> None:
-        """Notes registers that were never written and on which accesses depend, once."""
-        registers, self._undefined = self._undefined, 0
-        if not registers or sum(buffer.size for buffer in buffers) > MOST_BYTES:
-            return
-        chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, WORKGROUPS).astype(int))]
-        tallies = self.code.tallies
-
-        def run(fill: Fill) -> list[Access] | None:
-            recorder = AccessRecorder(copies_of(buffers))
-            try:
-                self._grid.run(launch, chosen, recorder, LaunchLimits(SECONDS, BLOCKS), fill)
-            except (EmulationLimitError, NotCoveredError):
-                return None
-            return recorder.accesses
-
-        uses = undefined_uses(registers, run)
-        self.code.recount(tallies)
-        function = self.code.function
-        for row, shown in uses:
-            name = name_of(row, self.target.accum_offset)
-            where = function.instructions[shown]
-            machine.note(
-                "uninitialised",
-                first_read(function, self.code.effects, row),
-                f"{name} is read and nothing has written it; the access of line {where.line} "
-                f"({self.code.decoded[shown].text}) depends on it",
-            )
 
     def _note_hazards(self, machine: MachineState) -> None:
         """Notes matrix instructions without their wait states, where both were executed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..model import MetricValue
 from .view import show
 
@@ -55,6 +57,13 @@ def dimensions(size: tuple[int, int, int] | None, product: int | None) -> str:
     while len(sizes) > 1 and sizes[-1] == 1:
         sizes.pop()
     return "×".join(f"{n:,}" for n in sizes)
+
+
+def and_more(names: Sequence[str], most: int, noun: str = "") -> str:
+    """Lists the first `most` names, and says how many more there are."""
+    omitted = len(names) - most
+    rest = f" and {omitted} more{f' {noun}' if noun else ''}" if omitted > 0 else ""
+    return f"{', '.join(names[:most])}{rest}"
 
 
 def shortened(name: str, limit: int | None) -> str:

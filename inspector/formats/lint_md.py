@@ -6,6 +6,7 @@ It is never longer than a comment on GitHub may be: what does not fit is counted
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from html import escape
 from types import MappingProxyType
 from typing import TextIO
@@ -13,7 +14,7 @@ from typing import TextIO
 from ..explain.view import file_name, plural
 from ..lint.results import LintReport
 from ..printable import one_line
-from . import lint_view as view
+from . import lint_view
 from .lint_view import MergedFindings
 
 MOST_BYTES = 60_000
@@ -37,31 +38,39 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
         most_bytes: limit on the whole text in UTF-8.
     """
     page = _BoundedPage(most_bytes - _RESERVE)
-    page.add([f"## kinspect: {_text(view.summary(report))}", ""])
+    page.add([f"## kinspect: {_escaped(lint_view.summary(report))}", ""])
     failing = len(report.failing)
     if failing:
         page.add([f"**{plural(failing, 'finding')} at or above {report.fail_on}**", ""])
     problems = _problems(report)
-    for n, line in enumerate(problems):
-        if not page.add([line], _TABLES_SHARE):
-            page.force([f"- and {len(problems) - n} more"])
-            break
+    page.add_while_they_fit(
+        ([line] for line in problems),
+        len(problems),
+        lambda left: [f"- and {left} more"],
+        _TABLES_SHARE,
+    )
     page.add([""])
     kernels: dict[tuple[str, str], list[MergedFindings]] = {}
-    for group in view.groups(report):
+    for group in lint_view.groups(report):
         kernels.setdefault((group.kernel.name, group.place.file), []).append(group)
-    explained: dict[str, None] = {}
-    for n, groups in enumerate(kernels.values()):
-        if not page.add(_kernel(report, groups), _TABLES_SHARE):
-            left = plural(len(kernels) - n, "more kernel")
-            page.force([f"*{left} with findings not shown: see the whole report.*", ""])
-            break
-        explained.update(dict.fromkeys(g.first.rule for g in groups))
-    for n, rule in enumerate(explained):
-        if not page.add(_rule(report, rule)):
-            left = plural(len(explained) - n, "more rule")
-            page.force([f"*{left} not explained here: see `kinspect rules show`.*"])
-            break
+    shown = page.add_while_they_fit(
+        (_kernel(report, groups) for groups in kernels.values()),
+        len(kernels),
+        lambda left: [
+            f"*{plural(left, 'more kernel')} with findings not shown: see the whole report.*",
+            "",
+        ],
+        _TABLES_SHARE,
+    )
+    shown_groups = (group for groups in list(kernels.values())[:shown] for group in groups)
+    rules = dict.fromkeys(group.first.rule for group in shown_groups)
+    page.add_while_they_fit(
+        (_rule(report, rule) for rule in rules),
+        len(rules),
+        lambda left: [
+            f"*{plural(left, 'more rule')} not explained here: see `kinspect rules show`.*"
+        ],
+    )
     stream.write(page.text())
 
 
@@ -82,6 +91,27 @@ class _BoundedPage:
         self._lines += lines
         return True
 
+    def add_while_they_fit(
+        self,
+        sections: Iterable[list[str]],
+        count: int,
+        left_out: Callable[[int], list[str]],
+        share: float = 1.0,
+    ) -> int:
+        """Adds sections up to the first that does not fit; returns how many were added.
+
+        Args:
+            sections: the lines of each; those behind the first that does not fit are not made.
+            count: the number of sections.
+            left_out: the lines to add in place of so many that are left.
+            share: of the page that may be full afterwards.
+        """
+        for index, lines in enumerate(sections):
+            if not self.add(lines, share):
+                self.force(left_out(count - index))
+                return index
+        return count
+
     def force(self, lines: list[str]) -> None:
         """Adds a short sentence, for which `_RESERVE` has kept room."""
         self._lines += lines
@@ -95,36 +125,37 @@ def _kernel(report: LintReport, groups: list[MergedFindings]) -> list[str]:
     kernel = groups[0].kernel
     source = kernel.source
     where = f"{source.file}:{source.line}" if source else kernel.file
-    lines = [f"### {_text(kernel.name)} ({_text(file_name(where))})", ""]
+    lines = [f"### {_escaped(kernel.name)} ({_escaped(file_name(where))})", ""]
     lines += ["| | rule | what | where |", "| --- | --- | --- | --- |"]
     for group in groups:
-        message = view.message_of(group, of_several=True)
-        text = view.rule_of(report, group.first.rule)
-        if text is not None and view.general_fix(text) != text.fix:
+        message = lint_view.message_of(group, of_several=True)
+        rule_text = lint_view.rule_of(report, group.first.rule)
+        if rule_text is not None and lint_view.general_fix(rule_text) != rule_text.fix:
             message = f"{message} → {group.first.advice}"  # the fix differs from finding to finding
         place = group.place
         spot = f"{file_name(place.file)}:{place.line}" if place.line else file_name(place.file)
         cells = (
-            view.SEVERITY_TEXTS[group.first.severity],
-            _text(view.title_of(report, group.first.rule)),
-            _text(message),
-            _text(spot),
+            lint_view.SEVERITY_TEXTS[group.first.severity],
+            _escaped(lint_view.title_of(report, group.first.rule)),
+            _escaped(message),
+            _escaped(spot),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 
 
 def _rule(report: LintReport, rule: str) -> list[str]:
-    text = view.rule_of(report, rule)
-    if text is None:
+    """Returns the folded explanation of a rule; nothing for rules without a text."""
+    rule_text = lint_view.rule_of(report, rule)
+    if rule_text is None:
         return []
-    title = escape(one_line(view.title_of(report, rule)))  # in HTML there is no Markdown
+    title = escape(one_line(lint_view.title_of(report, rule)))  # in HTML there is no Markdown
     lines = [f"<details><summary>{title}: why, and what to do</summary>", ""]
-    lines += [_text(text.explain), ""] if text.explain else []
-    fix = "" if view.general_fix(text) != text.fix else _text(text.fix)
+    lines += [_escaped(rule_text.explain), ""] if rule_text.explain else []
+    fix = "" if lint_view.general_fix(rule_text) != rule_text.fix else _escaped(rule_text.fix)
     lines += [f"**What to do.** {fix}", ""] if fix else []
-    lines += [f"- [{_text(r.title)}](<{_url(r.url)}>)" for r in text.references]
-    lines += [""] if text.references else []
+    lines += [f"- [{_escaped(r.title)}](<{_url(r.url)}>)" for r in rule_text.references]
+    lines += [""] if rule_text.references else []
     return [*lines, "</details>", ""]
 
 
@@ -135,21 +166,22 @@ def _problems(report: LintReport) -> list[str]:
         where = " ".join(part for part in (error.file, error.kernel) if part)
         problem = f"{error.stage}: {error.message}"
         problem = f"{problem}; {error.hint}" if error.hint else problem
-        lines.append(f"- **not linted** {_text(where)}: {_text(problem)}")
+        lines.append(f"- **not linted** {_escaped(where)}: {_escaped(problem)}")
     for unused in report.unused:
-        place = _text(f"{unused.file}:{unused.line}")
-        lines.append(f"- {place}: {_text(view.unused(unused))}")
+        place = _escaped(f"{unused.file}:{unused.line}")
+        lines.append(f"- {place}: {_escaped(lint_view.unused(unused))}")
     if report.gone:
         n = plural(len(report.gone), "finding")
-        lines.append(f"- {n} of the baseline {_text(report.baseline or '')} no longer found")
-    lines += [f"- note: {_text(note)}" for note in report.notes]
+        lines.append(f"- {n} of the baseline {_escaped(report.baseline or '')} no longer found")
+    lines += [f"- note: {_escaped(note)}" for note in report.notes]
     return lines
 
 
-def _text(text: str) -> str:
-    """Text that shows as it is, on one line."""
+def _escaped(text: str) -> str:
+    """Markdown that shows a text as it is, on one line."""
     return _MARKUP_OR_HTML.sub(lambda match: _HTML.get(match[0], f"\\{match[0]}"), one_line(text))
 
 
 def _url(url: str) -> str:
+    """An address that does not end the `<...>` it stands in."""
     return one_line(url).replace("<", "%3C").replace(">", "%3E").replace(" ", "%20")

@@ -9,11 +9,13 @@ from msgspec import to_builtins
 
 from ..explain import profile_view
 from ..profile.figures.counter_comparison import compared
-from ..recording import KernelProfile, Profile, Recording, Samples, Spread
+from ..recording import KernelProfile, Part, Profile, Recording, Samples, Spread
 from ..report import json_write as json_v1
 from ..version import VERSION
 
 SCHEMA_VERSION = 1
+_DERIVED = frozenset(("profiler", "repeats_run"))
+"""Fields of a part that follow from its format; the schema has none of them."""
 
 
 def write(profile: Profile, stream: TextIO) -> None:
@@ -32,7 +34,7 @@ def to_dict(profile: Profile) -> dict[str, Any]:
             "path": run.path,
             "profiler": dict(run.tool),
             "command": list(run.command),
-            "parts": [to_builtins(part) for part in run.parts],
+            "parts": [_part(part) for part in run.parts],
             "agents": [to_builtins(agent) for agent in run.agents],
             "dispatches": len(run.dispatches),
             "counter_values": len(run.values),
@@ -58,6 +60,12 @@ def to_dict(profile: Profile) -> dict[str, Any]:
         "static_target": profile.static_target,
         "reports": [json_v1.kernel_dict(report) for report in profile.reports],
     }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    """Returns a part as JSON values: its format names the profiler as well."""
+    fields: dict[str, Any] = to_builtins(part)
+    return {name: value for name, value in fields.items() if name not in _DERIVED}
 
 
 def _sample(sample: Samples, run: Recording) -> dict[str, Any]:

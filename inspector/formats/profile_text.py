@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from ..explain import profile_view, quantities, recording_view, view
+from ..explain import profile_view, quantities, recording_view, stall_view, view
 from ..explain.table import Column, rows_of
 from ..model import KernelReport
 from ..profile.figures import counter_comparison
@@ -212,7 +212,7 @@ def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS
         Column("instruction", lambda stall: stall.mnemonic),
         Column("loop", lambda stall: stall.loop or ""),
         Column("source", lambda stall: view.place(stall.source)),
-        Column("beside it", lambda stall: "; ".join(stall.beside)),
+        Column("beside it", stall_view.remarks_beside),
     ]
     print_table(paper, rows_of(columns, stall_lines[:limit]), indent=" " * 6)
 

@@ -1,6 +1,10 @@
-"""Loads a user's file as a module, in a forked child; errors are one line with a hint.
+"""Loads a user's file as a module, in a forked child.
 
-The module is not `__main__`, so code under `if __name__ == "__main__"` does not run.
+`import_file` imports it under its own name, so that code under `if __name__ == "__main__"` does not
+run, and lets its exceptions through; `load` does the same and turns them into errors of one line
+with a hint. `as_main` makes an empty `__main__` in which the caller executes the file as a script.
+
+All three change `sys.path` and `sys.modules` for the rest of the process.
 """
 
 from __future__ import annotations
@@ -33,15 +37,18 @@ class LoadError(Exception):
 def import_file(path: str) -> ModuleType:
     """Imports a file by its path, inside its package where it imports relatively.
 
+    The file sees itself as the only command-line argument: `sys.argv` is replaced and stays so.
+
     Raises:
         LoadError: it is not a Python file.
         BaseException: any exception of the file itself.
     """
     sys.argv = [path]
-    project = enter(path)
-    if relative_import_depth(path):
-        return _load_in_package(path, project)
+    project = make_imports_work(path)
     name = os.path.splitext(os.path.basename(path))[0]
+    depth = _relative_import_depth(path)
+    if depth:  # only under the dotted name do relative imports resolve
+        return importlib.import_module(f"{_importable_package(path, project, depth)}.{name}")
     if name in sys.modules:  # named like a module that Triton itself may import later
         name = "_kinspect_target"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -54,7 +61,7 @@ def import_file(path: str) -> ModuleType:
 
 
 def load(path: str) -> ModuleType:
-    """Loads a file as a module.
+    """Loads a file as a module, like `import_file`, with errors that can be shown to the user.
 
     Raises:
         LoadError: it cannot be loaded; the message names the line of the file.
@@ -79,8 +86,8 @@ def load(path: str) -> ModuleType:
         raise LoadError(message, f"the file must load without a GPU; {MAIN_GUARD}") from error
 
 
-def enter(path: str) -> Checkout:
-    """Makes a file's siblings and its checkout's packages importable."""
+def make_imports_work(path: str) -> Checkout:
+    """Makes a file's siblings and its checkout's packages importable; returns its checkout."""
     project = checkout.install(path)
     if project.package is None:
         sys.path.insert(0, os.path.dirname(path))
@@ -89,42 +96,54 @@ def enter(path: str) -> Checkout:
 
 
 def as_main(path: str) -> ModuleType:
-    """A new `__main__` module for a script's code, whose imports are made to work (`enter`)."""
-    project = enter(path)
+    """Replaces `__main__` by an empty module for a script's code, and makes its imports work.
+
+    The script itself is not executed, and `sys.argv` is the caller's to set.
+    """
+    project = make_imports_work(path)
     module = ModuleType("__main__")
     module.__file__ = path
-    if relative_import_depth(path):  # as `python -m package.module` would
-        module.__package__ = package_of(path, project)
+    depth = _relative_import_depth(path)
+    if depth:  # as `python -m package.module` would
+        module.__package__ = _importable_package(path, project, depth)
         importlib.import_module(module.__package__)
     module.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = module
     return module
 
 
-def relative_import_depth(path: str) -> int:
+def _relative_import_depth(path: str) -> int:
     """How many packages upwards a file's relative imports reach; 0 without any."""
     with open(path, "rb") as stream:
         tree = parse(stream.read(), path)
     return max((n.level for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)), default=0)
 
 
-def package_of(path: str, project: Checkout) -> str:
-    """The dotted name of the package in which a file's relative imports resolve."""
+def _importable_package(path: str, project: Checkout, depth: int) -> str:
+    """Makes the package in which a file's relative imports resolve importable; returns its name.
+
+    Args:
+        path: the file.
+        project: its checkout.
+        depth: how many packages upwards its imports reach, 1 or more.
+    """
     if project.package is not None:
-        return project.package
-    # Folders without __init__.py are packages too, as many as the imports reach up.
+        return project.package  # `make_imports_work` has made it importable
+    root, name = _package_of_folders(path, depth)
+    sys.path.insert(0, root)
+    return name
+
+
+def _package_of_folders(path: str, depth: int) -> tuple[str, str]:
+    """The folder that contains a file's outermost package, and the dotted name of its package.
+
+    Folders without `__init__.py` are packages too, as many as the file's imports reach up.
+    """
     folder, parts = os.path.dirname(path), list[str]()
-    for _ in range(max(1, relative_import_depth(path))):
+    for _ in range(depth):
         folder, part = os.path.split(folder)
         parts.insert(0, part)
-    sys.path.insert(0, folder)
-    return ".".join(parts)
-
-
-def _load_in_package(path: str, project: Checkout) -> ModuleType:
-    """Imports the file under its dotted name: only there do its relative imports resolve."""
-    name = os.path.splitext(os.path.basename(path))[0]
-    return importlib.import_module(f"{package_of(path, project)}.{name}")
+    return folder, ".".join(parts)
 
 
 def _error_line(path: str, error: BaseException) -> str:

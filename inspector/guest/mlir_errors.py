@@ -15,10 +15,10 @@ import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
-FIRST_LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):\d+: error: (?P<text>.*)$")
-CARET = re.compile(r"^\s*\^\s*$")
-STDERR = 2
-MAX_LINES = 4
+_FIRST_LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):\d+: error: (?P<text>.*)$")
+_CARET = re.compile(r"^\s*\^\s*$")
+_STDERR = 2
+_MAX_LINES = 4
 """How many lines of one diagnostic are read."""
 
 
@@ -53,8 +53,8 @@ def mlir_errors() -> Iterator[None]:
     try:
         sys.stderr.flush()
         captured = tempfile.TemporaryFile()  # noqa: SIM115  (closed below, with `original`)
-        original = os.fdopen(os.dup(STDERR), "wb", 0)
-        os.dup2(captured.fileno(), STDERR)
+        original = os.fdopen(os.dup(_STDERR), "wb", 0)
+        os.dup2(captured.fileno(), _STDERR)
     except Exception:  # a script may have patched `os`; its launches must work all the same
         yield
         return
@@ -62,15 +62,24 @@ def mlir_errors() -> Iterator[None]:
         try:
             yield
         except Exception as failure:
-            has_cause = failure.__cause__ is not None or hasattr(failure, "node")
-            diagnostic = None if has_cause else _first_diagnostic(_captured_text(captured.fileno()))
+            text = "" if _states_its_cause(failure) else _captured_text(captured.fileno())
+            diagnostic = _first_diagnostic(text)
             if diagnostic is None:
                 raise
             raise MLIRError(diagnostic.text, f"{diagnostic.file}:{diagnostic.line}") from None
         finally:
             sys.stderr.flush()
-            os.dup2(original.fileno(), STDERR)
+            os.dup2(original.fileno(), _STDERR)
             original.write(_captured_text(captured.fileno()).encode(errors="replace"))
+
+
+def _states_its_cause(failure: Exception) -> bool:
+    """Whether an exception says itself what was wrong and where.
+
+    Triton's CompilationError does, told by the `node` of the kernel's code at fault, which other
+    exceptions lack; and so does an exception with another one as its cause.
+    """
+    return failure.__cause__ is not None or hasattr(failure, "node")
 
 
 def _captured_text(descriptor: int) -> str:
@@ -82,7 +91,8 @@ def _captured_text(descriptor: int) -> str:
 def _first_diagnostic(text: str) -> _Diagnostic | None:
     """The first diagnostic of the user's own code; of Triton's library if there is no other."""
     spec = importlib.util.find_spec("triton")
-    library = tuple(spec.submodule_search_locations or ()) if spec is not None else ()
+    folders = (spec.submodule_search_locations or ()) if spec is not None else ()
+    library = tuple(os.path.join(folder, "") for folder in folders)
     diagnostics = list(_diagnostics(text.splitlines()))
     user_diagnostics = (
         diagnostic for diagnostic in diagnostics if not diagnostic.file.startswith(library)
@@ -95,14 +105,14 @@ def _diagnostics(lines: list[str]) -> Iterator[_Diagnostic]:
 
     Each has a first line, further lines of text, and at the end a line of code above a caret.
     """
-    first_lines = [(number, FIRST_LINE.match(line)) for number, line in enumerate(lines)]
+    first_lines = [(number, _FIRST_LINE.match(line)) for number, line in enumerate(lines)]
     for number, first_line in first_lines:
         if first_line is None:
             continue
         text = [first_line["text"]]
-        for index in range(number + 1, min(number + MAX_LINES + 1, len(lines))):
-            if CARET.match(lines[index]):
-                text = text[: index - number - 1]  # the line above the caret is code
+        for index in range(number + 1, min(number + _MAX_LINES + 1, len(lines))):
+            if _CARET.match(lines[index]):
+                text.pop()  # the line above the caret is code
                 break
             if first_lines[index][1] is not None:
                 break

@@ -68,9 +68,9 @@ def parse_texts(text: str, name: str, includes: Includes = no_includes) -> tuple
     for unit in units:
         contents = read_unit(unit, includes)
         functions = _functions(contents)
-        if not functions and not contents.directives:
+        if not functions and not contents.directive_count:
             continue
-        if not contents.directives and not _convincing(contents.functions, unit.text):
+        if not contents.directive_count and not _convincing(contents.functions, unit.text):
             continue
         key = (contents.target.arch, contents.target.features)
         groups.setdefault(key, []).append((contents, functions))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from ..model import Machine
-from .loader import load, names
+from .loader import DEFAULT_ARCH, load, names
 
-__all__ = ["load", "matrix_cycles", "names"]
+__all__ = ["DEFAULT_ARCH", "load", "matrix_cycles", "names"]
 
 # Operand formats of f8f6f4: 0 FP8, 1 BF8, 2 FP6, 3 BF6, 4 FP4. MFMA spells them as numbers (cbsz
 # for A, blgp for B; CDNA4 ISA reference), gfx1250 WMMA by name. Absent means 0.

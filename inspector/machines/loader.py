@@ -21,6 +21,8 @@ from ..documents import own_yaml
 from ..errors import KinspectError
 from ..model import Machine
 
+DEFAULT_ARCH = "gfx942"
+"""The target to compile for and to emulate where nobody names one."""
 _FOLDER = Path(__file__).parent
 _HEADER = frozenset({"name", "family", "inherits", "figures"})
 # Fields of Machine that are not figures: the file's name and header give them.

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from ..model import Layout
-from ..ttgir.axes.exchange import reads_of, rests_on_dot, rests_on_load, written_to
+from ..ttgir.axes.buffer_traffic import (
+    comes_from_dot,
+    comes_from_load,
+    loads_from,
+    tiles_written_to,
+)
 from ..ttgir.axes.graph import ValueGraph
 from ..ttgir.axes.tiles import Tile
 from ..ttgir.axes.widths import WIDEST_BITS, WidthLimits, fastest, own_run
@@ -47,15 +52,19 @@ def _is_computed(tile: Tile, graph: ValueGraph) -> bool:
     own.
     """
     if tile.cls == "lds_write":
-        return rests_on_dot(graph, tile.op.operands[0])
-    return any(rests_on_dot(graph, value) for value in written_to(graph, tile.op.operands[0]))
+        return comes_from_dot(graph, tile.op.operands[0])
+    return any(
+        comes_from_dot(graph, value) for value in tiles_written_to(graph, tile.op.operands[0])
+    )
 
 
 def _is_loaded(tile: Tile, graph: ValueGraph) -> bool:
     """Whether the tile comes from global memory, whose order is then the tile's."""
     if tile.cls == "lds_write":
-        return rests_on_load(graph, tile.op.operands[0])
-    return any(rests_on_load(graph, value) for value in written_to(graph, tile.op.operands[0]))
+        return comes_from_load(graph, tile.op.operands[0])
+    return any(
+        comes_from_load(graph, value) for value in tiles_written_to(graph, tile.op.operands[0])
+    )
 
 
 def _computed(tile: Tile, limits: WidthLimits, linear: LinearLayout, graph: ValueGraph) -> Reason:
@@ -79,7 +88,7 @@ def _read_as(tile: Tile, graph: ValueGraph) -> list[Layout]:
         layouts = [tile.tensor_type.layout]
     else:
         stored = tile.op.results or tile.op.operands[1:2]
-        reads = reads_of(graph, stored[0]) if stored else []
+        reads = loads_from(graph, stored[0]) if stored else []
         layouts = [op.result_types[0].layout for op in reads]
     return [layout for layout in layouts if layout is not None]
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ..model import SourceLoc
-from ..ttgir.axes.analysis import Axes
-from ..ttgir.axes.blame import is_argument
+from ..ttgir.axes.analysis import Axes, is_argument
 from ..ttgir.axes.cause import Blame
 from ..ttgir.axes.spelling import argument_name, spelled
 from ..ttgir.axes.tiles import Tile

@@ -74,12 +74,14 @@ class SourceValue(Struct, frozen=True):
         name: of the variable; None where nothing says.
         type: shape and element type of the tensor, `128x64xf32`; "" where nothing says.
         source: the user's line.
+        is_float: whether floating-point arithmetic made it.
     """
 
     kind: Kind
     name: str | None = None
     type: str = ""
     source: SourceLoc | None = None
+    is_float: bool = False
 
 
 class SourceOperations:

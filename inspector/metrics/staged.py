@@ -13,9 +13,9 @@ from ..ttgir.conversions import (
     Conversion,
     before_stores,
     dots_behind,
+    follows_dot,
     in_dot_loops,
     layout_name,
-    rests_on_dot,
     tile_bytes,
 )
 from ..ttgir.flow import DataFlow, flow_of
@@ -200,7 +200,7 @@ def _meets_another(flow: DataFlow, conversion: Conversion) -> bool:
     return any(
         bool(linked_dots)
         and _is_over_columns(layout)
-        and not any(rests_on_dot(flow, flow.operands[dot.index][:1]) for dot in linked_dots)
+        and not any(follows_dot(flow, flow.operands[dot.index][:1]) for dot in linked_dots)
         for layout, linked_dots in ((source_layout, makers), (target, users))
     )
 

@@ -7,6 +7,7 @@ asked about count: elsewhere the register may serve something else.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -39,6 +40,7 @@ _MOST_STEPS: Final = 12
 _MOST_PLACES: Final = 500
 """Registers that are looked at on the way there."""
 _VECTORS: Final = vector_bits(0, SCALAR_BIT)
+_FLOAT: Final = re.compile(r"_(b?f16|f32|f64)(_|$)")
 _COPIES: Final = ("v_mov_b", "v_accvgpr_", "v_dual_mov_b")
 _WIDENINGS: Final = ("v_lshlrev_b32", "v_and_b32")
 _WIDENING_BITS: Final = frozenset(((False, 16), (True, 0xFFFF0000), (True, -0x10000)))
@@ -133,9 +135,9 @@ class ValueFlow:
             inst = self._function.instructions[index]
             kind, preferred = _MADE_BY.get(inst.cls, ("value", ()))
             copied = self._copy(inst, row) is not None
-            self._results[index, row] = self._operations.named(
-                inst, "constant" if copied else kind, preferred
-            )
+            named = self._operations.named(inst, "constant" if copied else kind, preferred)
+            is_float = _FLOAT.search(inst.mnemonic) is not None
+            self._results[index, row] = replace(named, is_float=is_float)
         return self._results[index, row]
 
     def _moved(self, index: int, row: int) -> list[tuple[int, int]] | None:
@@ -328,12 +330,7 @@ def _decided(
     dot = _best(of_role["accumulator"]) if of_role["accumulator"] else best
     # What is multiplied into an accumulator comes there as well: it has another shape.
     is_start = best.kind == "constant" and set(kinds) == {"accumulator"}
-    is_scaled = (
-        best.kind != "constant"
-        and not kinds["address"]
-        and bool(dot.type)
-        and best.type == dot.type
-    )
+    is_scaled = best.is_float and not kinds["address"] and bool(dot.type) and best.type == dot.type
     if best.kind == "accumulator" or is_start or is_scaled:
         named = best if best.name and best.kind == "accumulator" else dot
         if named.kind == "accumulator":
@@ -345,7 +342,7 @@ def _decided(
         if len({identity.name for identity in served}) == 1:
             use = _best(served)
             return SourceValue(best.kind, use.name, "", use.source)
-    return best
+    return replace(best, is_float=False)
 
 
 def _best(identities: Iterable[SourceValue]) -> SourceValue:

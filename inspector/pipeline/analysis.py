@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -37,11 +37,9 @@ from ..model import (
     TtgirModule,
     Variant,
 )
+from .analysis_options import AnalysisOptions
 from .launch_facts import Overrides, launch_facts
 from .naming import kernel_id, matches_all
-
-if TYPE_CHECKING:
-    from .executing import Sample
 
 ANALYSIS_VERSION = 26
 """Raised whenever a figure of an unchanged input would change."""
@@ -61,11 +59,7 @@ class Context(Struct, frozen=True):
         ttir: the TTIR that was lowered to that TTGIR; None for the variant's own.
         variant: the captured specialisation it was compiled from.
         code_object: the code object of the same compile, to check an assembly's figures with.
-        rules: the rules to apply; None for the default pack's.
-        sample: how much of each launch the emulator executes; None for nothing.
-        lanes: whether the addresses of accesses' lanes are worked out.
-        races: whether LDS races are looked for.
-        values: whether the values that registers hold are named.
+        analysis: how much of each kernel is analysed.
     """
 
     path: str
@@ -79,11 +73,7 @@ class Context(Struct, frozen=True):
     code_object: Path | None = None
     overrides: Overrides = Overrides()
     notes: tuple[str, ...] = ()
-    rules: Pack | None = None
-    sample: Sample | None = None
-    lanes: bool = True
-    races: bool = True
-    values: bool = True
+    analysis: AnalysisOptions = AnalysisOptions()
 
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:
@@ -111,7 +101,8 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     machine, notes = _machine(arch)
     functions = _chosen_functions(program, context)
     binary = _stated_by_code_object(context)
-    pack = default_pack() if context.rules is None else context.rules
+    options = context.analysis
+    pack = default_pack() if options.rules is None else options.rules
     source_text = source_reader()
     module, ttir = _ttgir(context), _ttir(context)
     reports = []
@@ -119,11 +110,11 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     for function in functions:
         facts = launch_facts(function, machine, module, context)
         instructions += len(function.instructions)
-        if not context.lanes or instructions > MOST_INSTRUCTIONS:
+        if not options.lanes or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, analyse_lanes=False)
-        if not context.races or instructions > MOST_INSTRUCTIONS:
+        if not options.races or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, analyse_races=False)
-        if not context.values:
+        if not options.values:
             facts = replace(facts, name_values=False)
         variant = context.variant
         report = kernel_report(
@@ -143,7 +134,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             artifacts=context.artifacts,
             notes=context.notes + program.notes + notes + _disagreements(function, binary),
         )
-        if context.sample is not None:
+        if options.sample is not None:
             # Importing the emulator takes a tenth of a second.
             from .executing import executed
 
@@ -153,7 +144,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
                 report=report,
                 machine=machine,
                 metadata=context.metadata or {},
-                sample=context.sample,
+                sample=options.sample,
             )
         reports.append(replace(report, findings=evaluate(pack, report, source_text)))
     return reports

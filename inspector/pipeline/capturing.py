@@ -17,7 +17,9 @@ from ..capture.triton_entries import stated_beside
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Machine, Variant
 from .emulators import emulator_command, why_not_emulated
-from .jobs import DEFAULT_ARCH, MOST_NAMED, Request, patterns_of, read_text, record
+from .error_records import target_record
+from .inputs import read_text
+from .jobs import Request, patterns_of
 from .naming import label_of, matches
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 COMPILED: frozenset[Kind] = frozenset({"script", "ttir", "inductor", "trace"})
 """Kinds of targets that are compiled; the others are only read."""
+_MOST_NAMED = 8
+"""How many names an error lists at most."""
 
 
 def captured(
@@ -41,7 +45,7 @@ def captured(
         A `CapturedVariant` for each specialisation, then one `CaptureEnd`. If the target cannot be
         captured at all, that holds the error.
     """
-    archs = target.archs or request.archs or (DEFAULT_ARCH,)
+    archs = target.archs or request.archs or (machines.DEFAULT_ARCH,)
     patterns = patterns_of(target, request)
     try:
         if target.fault is not None:
@@ -82,16 +86,16 @@ def captured(
                     raise compiler.store.unwritable(refusal)
                 yield item
     except KinspectError as error:
-        yield CaptureEnd((), (record(target, "capture", error),), ())
+        yield CaptureEnd((), (target_record(target, "capture", error),), ())
     except OSError as error:
         path = error.filename or target.path
         unreadable = KinspectError(
             f"{path}: {error.strerror or error}", "check permissions and space"
         )
-        yield CaptureEnd((), (record(target, "capture", unreadable),), ())
+        yield CaptureEnd((), (target_record(target, "capture", unreadable),), ())
     except Exception as error:
         # A bug in the capture of one target must not take the others with it.
-        yield CaptureEnd((), (record(target, "capture", unforeseen(error)),), ())
+        yield CaptureEnd((), (target_record(target, "capture", unforeseen(error)),), ())
 
 
 def _reading(target: Target) -> AbstractContextManager[None]:
@@ -138,10 +142,10 @@ def _chosen(
         errors = item.errors
         if not matching and item.variants:
             names = [label_of(v) for v in item.variants]
-            listed = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+            listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
             message = f"no kernel matches {' and '.join(map(repr, patterns))}"
             no_match = KinspectError(message, f"there is {listed}")
-            errors = (*errors, record(target, "capture", no_match))
+            errors = (*errors, target_record(target, "capture", no_match))
         yield from (CapturedVariant(raw) for raw, _ in pairs)
         yield replace(item, variants=matching, errors=errors)
 

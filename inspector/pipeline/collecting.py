@@ -18,7 +18,8 @@ from ..model import ErrorRecord, KernelReport, Report
 from ..version import VERSION
 from . import analysis
 from .events import Captured, Compiled, Event, Failed, Reported
-from .jobs import Request, read_text
+from .inputs import read_text
+from .jobs import Request
 from .reading import READ, Transformed, Work, load_saved, read_target, requested_kernels
 
 if TYPE_CHECKING:

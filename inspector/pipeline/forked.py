@@ -22,8 +22,8 @@ from msgspec import Struct, field
 
 from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
+from .error_records import target_record
 from .events import Failed
-from .jobs import record
 from .reading import Transformed, Work, interrupted, read_target
 
 MIN_BYTES = 1 << 20
@@ -217,7 +217,7 @@ def _death(indexed: Indexed, process: ForkProcess) -> Failed:
         f"internal error: the process that read it ended with {ending}",
         "please report it; or free memory, and use fewer --jobs",
     )
-    return Failed((index, 0), record(target, "read", error))
+    return Failed((index, 0), target_record(target, "read", error))
 
 
 def _serve(
@@ -239,4 +239,4 @@ def _serve(
         try:
             pipe.send(outcomes)
         except Exception as error:  # `work.transform` made something that cannot be pickled
-            pipe.send([Failed((index, 0), record(target, "analyze", unforeseen(error)))])
+            pipe.send([Failed((index, 0), target_record(target, "analyze", unforeseen(error)))])

@@ -17,36 +17,36 @@ from msgspec.structs import replace
 from ..capture.options import CaptureOptions
 from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
-from ..isa.asm.recognition import is_binary
 from ..limits import COMPILE_SECONDS
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
 from .analysis import Context
+from .analysis_options import AnalysisOptions
+from .error_records import job_record
 from .launch_facts import Overrides
 from .naming import label_with_arch
 
 if TYPE_CHECKING:
-    from ..compile.pool import Compiler, CompileSettings
-    from ..lint.rule import Pack
-    from .executing import Sample
+    from ..compile.pool import Compiler, CompileResult, CompileSettings
 
-DEFAULT_ARCH = "gfx942"
-MOST_TEXT_BYTES = 64 << 20
-"""Text beyond this is not read: the largest kernels known are under 10 MiB."""
 _TYPED = "LDS or waves as typed, in place of what Triton states"
 """The note of a report whose figures rest on a launch that the user stated."""
-MOST_NAMED = 8
-"""How many names an error lists at most."""
 
 
 class Request(Struct, frozen=True):
     """One run: what to look at, how to compile, and what the user states about launches.
 
-    `kernel` selects kernels by name or case, with shell wildcards. `rules` is the pack that is
-    applied to each report; None: the default one. `sample` is how much of each launch is
-    emulated; None: nothing. `lanes`: whether the addresses of accesses' lanes are computed;
-    `races`: whether LDS races are looked for.
-    `values`: whether the values that registers hold are named.
+    Attributes:
+        targets: files, folders and `TARGET::NAME`, as the user named them.
+        archs: the gfx targets to compile for; empty for each target's own or the default.
+        kernel: selects kernels by name or case, with shell wildcards; None for all.
+        python: the interpreter that captures and compiles; None for the one that runs this.
+        jobs: how many processes compile or read at a time.
+        passes: whether the IR is recorded after each pass.
+        time_limit: seconds that one compile may take.
+        overrides: figures of launches that the user states.
+        capture: how scripts are run.
+        analysis: how much of each kernel is analysed.
     """
 
     targets: tuple[str, ...]
@@ -58,26 +58,27 @@ class Request(Struct, frozen=True):
     time_limit: float = COMPILE_SECONDS
     overrides: Overrides = field(default_factory=Overrides)
     capture: CaptureOptions = field(default_factory=CaptureOptions)
-    rules: Pack | None = None
-    sample: Sample | None = None
-    lanes: bool = True
-    races: bool = True
-    values: bool = True
+    analysis: AnalysisOptions = AnalysisOptions()
 
 
 class Job(Struct, frozen=True):
-    """A variant to compile and analyse, and how."""
+    """A variant to compile and analyse, and how.
+
+    Attributes:
+        order: (index of the target, index of the variant in it): where its reports belong.
+        path: the target's file, as the user named it.
+        variant: the captured specialisation.
+        settings: of the compiler.
+        overrides: figures of launches that the user states.
+        analysis: how much of the kernel is analysed.
+    """
 
     order: tuple[int, int]
     path: str
     variant: Variant
     settings: CompileSettings
     overrides: Overrides
-    rules: Pack | None = None
-    sample: Sample | None = None
-    lanes: bool = True
-    races: bool = True
-    values: bool = True
+    analysis: AnalysisOptions = AnalysisOptions()
 
 
 class CompileOutcome(Struct, frozen=True):
@@ -90,6 +91,7 @@ class CompileOutcome(Struct, frozen=True):
 
 
 def settings_of(request: Request) -> CompileSettings:
+    """Returns the settings of the compiler that a request is run with."""
     from ..compile.pool import CompileSettings
 
     return CompileSettings(
@@ -114,10 +116,25 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOut
     else:
         result = compile_variant(job.variant, job.settings)
     seconds = time.perf_counter() - started
-    if result.error is not None:
-        error = replace(result.error, file=job.path, kernel=label_with_arch(job.variant))
-        return CompileOutcome((), error, seconds, result.from_store)
-    context = Context(
+    error = result.error
+    reports: tuple[KernelReport, ...] = ()
+    if error is not None:
+        error = replace(error, file=job.path, kernel=label_with_arch(job.variant))
+    else:
+        context = _context(job, result)
+        try:
+            reports = _analyzed(result, context)
+        except KinspectError as failure:
+            error = job_record(job, "analyze", failure)
+        except Exception as failure:
+            # A bug in the analysis of one kernel must not take the others' reports with it.
+            error = job_record(job, "analyze", unforeseen(failure))
+    return CompileOutcome(reports, error, seconds, result.from_store)
+
+
+def _context(job: Job, result: CompileResult) -> Context:
+    """Returns what is known of a compiled variant besides its assembly."""
+    return Context(
         path=job.path,
         arch=job.variant.arch,
         metadata=result.metadata,
@@ -126,27 +143,21 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOut
         artifacts=result.artifacts,
         code_object=_path(result.artifacts.get("hsaco")),
         overrides=job.overrides,
-        rules=job.rules,
-        sample=job.sample,
-        lanes=job.lanes,
-        races=job.races,
-        values=job.values,
+        analysis=job.analysis,
         notes=(*_assumed(job), *result.notes),
     )
-    try:
-        text = _text(result.artifacts.get("amdgcn"))
-        if text is None:
-            raise KinspectError(
-                "the compile gave no assembly", "run again; the store may be damaged"
-            )
-        reports = tuple(analysis.analyze_text(text, context))
-    except KinspectError as error:
-        return CompileOutcome((), job_record(job, "analyze", error), seconds, result.from_store)
-    except Exception as error:
-        # A bug in the analysis of one kernel must not take the others' reports with it.
-        bug = job_record(job, "analyze", unforeseen(error))
-        return CompileOutcome((), bug, seconds, result.from_store)
-    return CompileOutcome(reports, None, seconds, result.from_store)
+
+
+def _analyzed(result: CompileResult, context: Context) -> tuple[KernelReport, ...]:
+    """Analyses the assembly of a compile.
+
+    Raises:
+        KinspectError: there is none, or it cannot be analysed.
+    """
+    text = _text(result.artifacts.get("amdgcn"))
+    if text is None:
+        raise KinspectError("the compile gave no assembly", "run again; the store may be damaged")
+    return tuple(analysis.analyze_text(text, context))
 
 
 def _assumed(job: Job) -> tuple[str, ...]:
@@ -167,47 +178,9 @@ def patterns_of(target: Target, request: Request) -> tuple[str, ...]:
 
 
 def _text(artifact: Artifact | None) -> str | None:
+    """Returns the text of a file of the compile; None if the compile did not write it."""
     return artifact.path.read_text("utf-8", "replace") if artifact is not None else None
-
-
-def read_text(path: Path) -> str:
-    """Reads an assembly or IR text.
-
-    Raises:
-        KinspectError: it is binary, or too large to be one kernel's code.
-    """
-    size = path.stat().st_size
-    if size > MOST_TEXT_BYTES:
-        raise KinspectError(
-            f"{path}: {size / 2**20:.0f} MiB, and at most {MOST_TEXT_BYTES >> 20} MiB are read",
-            "split it, or pass the code object of one kernel",
-        )
-    data = path.read_bytes()
-    if is_binary(data):
-        raise KinspectError(
-            f"{path}: a binary file, not text", "name a code object .hsaco or .co, assembly .s"
-        )
-    return data.replace(b"\0", b" ").decode("utf-8", "replace")
 
 
 def _path(artifact: Artifact | None) -> Path | None:
     return artifact.path if artifact is not None else None
-
-
-def record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
-    return _record(str(target.path), target.kernel, stage, error)
-
-
-def job_record(job: Job, stage: str, error: KinspectError) -> ErrorRecord:
-    return _record(job.path, label_with_arch(job.variant), stage, error)
-
-
-def _record(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
-    """Returns the record of an error; the file, which it names, is dropped from the message."""
-    return ErrorRecord(
-        file=file,
-        kernel=kernel,
-        stage=stage,
-        message=error.message.removeprefix(f"{file}: "),
-        hint=error.hint,
-    )

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from ..lint.results import CheckedKernel, Suppressed, Suppression
 from ..model import ErrorRecord, Finding
-from .jobs import MOST_TEXT_BYTES, Request
+from .inputs import MOST_TEXT_BYTES
+from .jobs import Request
 from .lint_judge import Judged, PlacedFinding
 from .lint_plan import LintPlan
 from .naming import portable

@@ -17,8 +17,10 @@ from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
 from .analysis import Context
+from .error_records import target_record
 from .events import Failed
-from .jobs import Request, patterns_of, read_text, record
+from .inputs import read_text
+from .jobs import Request, patterns_of
 from .naming import matches
 
 if TYPE_CHECKING:
@@ -68,13 +70,13 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed 
     try:
         yield from limits.within(str(target.path), _size(target), _outcomes(index, target, work))
     except KinspectError as error:
-        yield Failed((index, 0), record(target, "read", error))
+        yield Failed((index, 0), target_record(target, "read", error))
     except OSError as error:
         wrapped = KinspectError(f"cannot be read ({error.strerror or error})", "check permissions")
-        yield Failed((index, 0), record(target, "read", wrapped))
+        yield Failed((index, 0), target_record(target, "read", wrapped))
     except Exception as error:
         # A bug in what reads or judges one target must not take the others' reports with it.
-        yield Failed((index, 0), record(target, "read", unforeseen(error)))
+        yield Failed((index, 0), target_record(target, "read", unforeseen(error)))
 
 
 def _outcomes(index: int, target: Target, work: Work) -> Iterator[Transformed | Failed]:
@@ -170,11 +172,7 @@ def _context(target: Target, request: Request) -> Context:
         ttir=ttir.read_text("utf-8", "replace") if ttir else None,
         code_object=target.siblings.get("hsaco") if target.kind == "asm" else None,
         overrides=request.overrides,
-        rules=request.rules,
-        sample=request.sample,
-        lanes=request.lanes,
-        races=request.races,
-        values=request.values,
+        analysis=request.analysis,
     )
 
 

@@ -15,8 +15,9 @@ from ..compile.pool import Compiler
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Variant
 from .capturing import captured
+from .error_records import job_record
 from .events import Captured, Compiled, Event, Failed, Reported
-from .jobs import CompileOutcome, Job, Request, compile_and_report, job_record, settings_of
+from .jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
 from .naming import label_with_arch
 
 
@@ -134,11 +135,7 @@ class Compiles:
                     variant=item.variant,
                     settings=settings,
                     overrides=self._request.overrides,
-                    rules=self._request.rules,
-                    sample=self._request.sample,
-                    lanes=self._request.lanes,
-                    races=self._request.races,
-                    values=self._request.values,
+                    analysis=self._request.analysis,
                 )
                 future = self._pool.submit(self._run, job)
                 self._jobs[future] = job

@@ -21,9 +21,6 @@ from .figures.readings import Readings
 from .figures.spreads import spread
 from .undispatched import UNMATCHED, kernels_of_summary, without_dispatches
 
-_REPEATED = "rocprof-compute workload"
-"""The format whose parts are runs of the same program; parts of others may be processes of one run.
-"""
 _MOST_PERCENT = 101.0
 """A share above this is impossible. One percent is allowed for counters of one pass that do not
 start and stop at the same instant."""
@@ -228,7 +225,7 @@ def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> M
     passes = len(group.parts)
     note = ""
     if passes > 1:
-        if not values.durations and all(recording.parts[part].format == _REPEATED for part in rows):
+        if not values.durations and all(recording.parts[part].repeats_run for part in rows):
             count = max(rows.values())
         note = f"in {passes} passes"
         if count != group.dispatches:

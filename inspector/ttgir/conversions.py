@@ -67,7 +67,7 @@ def _exchanged(flow: DataFlow) -> list[Conversion]:
             continue
         reads = readers.get(flow.results[op.index][0], ())
         source, operands = op.operand_types[0], flow.operands[op.index]
-        if source.kind == "tensor" and reads and rests_on_dot(flow, operands):
+        if source.kind == "tensor" and reads and follows_dot(flow, operands):
             exchanged.append(Conversion(op, source, reads[0].result_types[0], "lds", tuple(reads)))
     return exchanged
 
@@ -102,7 +102,7 @@ def _stages_operand(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: 
                 ahead += flow.results[user.index]
             elif user.name not in DOTS or value in operands[2:]:
                 return False
-    return not rests_on_dot(flow, flow.operands[op.index])
+    return not follows_dot(flow, flow.operands[op.index])
 
 
 def _is_stored(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
@@ -119,11 +119,11 @@ def _is_stored(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: Ttgir
     return is_written
 
 
-def rests_on_dot(flow: DataFlow, values: Sequence[int]) -> bool:
+def follows_dot(flow: DataFlow, values: Sequence[int]) -> bool:
     """Whether values are computed from the result of a dot, in one iteration of its loop.
 
     Values that come out of an `if` are not followed, as Triton does not follow them where it looks
-    for chains of dots.
+    for chains of dots. `axes.buffer_traffic.comes_from_dot` follows branches and all iterations.
     """
     return bool(_dots_behind(flow, values, {}))
 

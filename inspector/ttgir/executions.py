@@ -8,15 +8,15 @@ with such bounds: they count as not executed, so that sums over dots are lower b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..model import TtgirModule, TtgirOp
 from .queries import DOTS
 
-if TYPE_CHECKING:
-    Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+"""A number for each workgroup of a launch, or one for all of them."""
 
 MOST_WORKGROUPS: Final = 1 << 20
 _AXES: Final = {"x": 0, "y": 1, "z": 2}
@@ -37,6 +37,7 @@ def _divide(dividend: Numbers, divisor: Numbers) -> Numbers | None:
 
 
 def _remainder(dividend: Numbers, divisor: Numbers) -> Numbers | None:
+    """The remainder of that quotient, with the dividend's sign; None for a division by 0."""
     quotient = _divide(dividend, divisor)
     return None if quotient is None else dividend - quotient * divisor
 
@@ -92,11 +93,7 @@ def dot_executions(
         elif op.name == "scf.for":
             entered[op.index] = scalars.iterations(op, times)
         elif op.name == "scf.if":
-            condition = scalars.values.get(op.operands[0]) if op.operands else None
-            if times is None or condition is None:
-                entered[op.index] = None
-            else:
-                entered[op.index] = times * condition
+            entered[op.index] = scalars.branch_entries(op, times)
         elif op.name == "scf.yield" and op.parent is not None:
             if module.ops[op.parent].name == "scf.if":
                 entered[op.parent] = None
@@ -135,8 +132,13 @@ class _Scalars:
         start, stop, step = (self.values.get(name) for name in op.operands[:3])
         if start is None or stop is None or step is None or not bool((step > 0).all()):
             return None
-        trips: Numbers = np.maximum(-((start - stop) // step), 0)
+        trips: Numbers = np.maximum(-((start - stop) // step), 0)  # (stop - start) / step, up
         return times * trips
+
+    def branch_entries(self, op: TtgirOp, times: Numbers | None) -> Numbers | None:
+        """The times that an `if`'s first region is entered, the `if` being so `times` times."""
+        condition = self.values.get(op.operands[0]) if op.operands else None
+        return None if times is None or condition is None else times * condition
 
     def _result(self, op: TtgirOp) -> Numbers | None:
         """The result of an operation in each workgroup; None where it is unknown."""
@@ -146,15 +148,22 @@ class _Scalars:
                 return np.full(1, int(value), np.int64)
             return None
         if op.name in ("tt.get_program_id", "tt.get_num_programs"):
-            axis = op.attributes.get("axis", 0)
-            axis = _AXES.get(axis, axis)
-            if not isinstance(axis, int) or not 0 <= axis < 3:
-                return None
-            is_id = op.name == "tt.get_program_id"
-            return self._ids[axis] if is_id else np.full(1, self._extents[axis], np.int64)
+            return self._program_number(op)
         operands = [self.values.get(name) for name in op.operands]
         known = [operand for operand in operands if operand is not None]
         return _computed(op, known) if known and len(known) == len(operands) else None
+
+    def _program_number(self, op: TtgirOp) -> Numbers | None:
+        """The workgroups' indices along an axis of the grid, or their number there.
+
+        None where the operation names no axis.
+        """
+        axis = op.attributes.get("axis", 0)
+        axis = _AXES.get(axis, axis)
+        if not isinstance(axis, int) or not 0 <= axis < 3:
+            return None
+        is_id = op.name == "tt.get_program_id"
+        return self._ids[axis] if is_id else np.full(1, self._extents[axis], np.int64)
 
 
 def _computed(op: TtgirOp, operands: Sequence[Numbers]) -> Numbers | None:

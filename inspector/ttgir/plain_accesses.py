@@ -10,7 +10,7 @@ or the offsets are 32 bits and proved to lie between 0 and 2 GiB.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -23,18 +23,36 @@ _SHAPES = frozenset(
     ("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "ttg.convert_layout")
 )
 _PLAIN = frozenset(("tt.load", "tt.store"))
+"""Plain accesses take a 64-bit pointer per lane; buffer operations and descriptors do not."""
 _POINTER_RANGE = "tt.pointer_range"
-OFFSET_WIDE = "the offsets are 64 bits wide"
-OFFSET_UNKNOWN = "the offsets are not proved to lie between 0 and 2 GiB"
-CARRIED = "the pointers themselves are carried through the loop"
-SWITCHED_OFF = "buffer operations are switched off, or this Triton has none"
+_OFFSET_WIDE = "the offsets are 64 bits wide"
+_OFFSET_UNKNOWN = "the offsets are not proved to lie between 0 and 2 GiB"
+_CARRIED = "the pointers themselves are carried through the loop"
+_SWITCHED_OFF = "buffer operations are switched off, or this Triton has none"
 
 
 class PlainAccess(Struct, frozen=True):
-    """A `tt.load` or `tt.store` of a tile that could be a buffer operation."""
+    """A `tt.load` or `tt.store` of a tile that could be a buffer operation.
+
+    Attributes:
+        op: the access.
+        reason: why it is none, for people.
+    """
 
     op: TtgirOp
     reason: str
+
+
+class _Base(Struct, frozen=True):
+    """What a tile's pointers start from.
+
+    Attributes:
+        value: the scalar pointer; `UNKNOWN` where they do not start from one scalar.
+        offset_element: element type of the last offset added, e.g. `i32`; None without offsets.
+    """
+
+    value: int
+    offset_element: str | None
 
 
 def plain_accesses(flow: DataFlow) -> tuple[tuple[PlainAccess, ...], int]:
@@ -65,28 +83,25 @@ def plain_accesses(flow: DataFlow) -> tuple[tuple[PlainAccess, ...], int]:
 def _reason(flow: DataFlow, access: TtgirOp) -> str | None:
     """The reason that an access is no buffer operation; None where it could not be one."""
     pointer = flow.operands[access.index][0]
-    base, added = _base(flow, pointer)
-    if base == UNKNOWN:
+    base = _base(flow, pointer)
+    if base.value == UNKNOWN:
         return None
-    argument = _argument(flow, base)
+    argument = _argument(flow, base.value)
     if argument is not None:
         name, attributes = argument
         if _is_descriptor(flow, name):
             return None  # Triton does not pass on the size of its tensor
         if attributes.get(_POINTER_RANGE) != 32:
             return f"{name} has no {_POINTER_RANGE}: its tensor may be larger than 2 GiB"
-        return SWITCHED_OFF if flow.op(pointer) is not None else CARRIED
+        return _SWITCHED_OFF if flow.op(pointer) is not None else _CARRIED
     if flow.op(pointer) is None:
-        return CARRIED
-    return OFFSET_WIDE if added != "i32" else OFFSET_UNKNOWN
+        return _CARRIED
+    return _OFFSET_UNKNOWN if base.offset_element == "i32" else _OFFSET_WIDE
 
 
-def _base(flow: DataFlow, pointer: int) -> tuple[int, str]:
-    """The scalar that a tile's pointers start from, and the element type of the last offset added.
-
-    `UNKNOWN` where they do not start from one scalar.
-    """
-    offset_element = ""
+def _base(flow: DataFlow, pointer: int) -> _Base:
+    """Follows a tile's pointers back to where they start."""
+    offset_element: str | None = None
     visited: set[int] = set()
     while pointer != UNKNOWN and pointer not in visited:
         visited.add(pointer)
@@ -97,12 +112,12 @@ def _base(flow: DataFlow, pointer: int) -> tuple[int, str]:
             offset_element = offset_element or op.operand_types[1].element
             pointer = flow.operands[op.index][0]
         elif op.name == "tt.splat":
-            return flow.operands[op.index][0], offset_element
+            return _Base(flow.operands[op.index][0], offset_element)
         elif op.name in _SHAPES:
             pointer = flow.operands[op.index][0]
         else:
             break
-    return UNKNOWN, offset_element
+    return _Base(UNKNOWN, offset_element)
 
 
 def _is_descriptor(flow: DataFlow, name: str) -> bool:
@@ -112,7 +127,13 @@ def _is_descriptor(flow: DataFlow, name: str) -> bool:
     """
     functions = (op for op in flow.module.ops if op.name in FUNCTIONS)
     size_name = f"%{name}.shape.0"
-    return any(size_name in op.attributes["block_args"][0] for op in functions)
+    return any(size_name in _argument_names(op) for op in functions)
+
+
+def _argument_names(function: TtgirOp) -> Sequence[str]:
+    """The names of a function's arguments, each with its `%`."""
+    names: Sequence[str] = function.attributes["block_args"][0]
+    return names
 
 
 def _argument(flow: DataFlow, value: int) -> tuple[str, Mapping[str, object]] | None:
@@ -130,7 +151,7 @@ def _argument(flow: DataFlow, value: int) -> tuple[str, Mapping[str, object]] | 
         if owner.name in FUNCTIONS:
             position = flow.arguments[owner.index].index(value)
             attributes = owner.attributes.get("arg_attrs", ())
-            name = owner.attributes["block_args"][0][position].lstrip("%")
+            name = _argument_names(owner)[position].lstrip("%")
             return name, attributes[position] if position < len(attributes) else {}
         value = flow.carried.get(value, (UNKNOWN,))[0]
     return None

@@ -14,7 +14,8 @@ from msgspec import Struct
 from ...errors import KinspectError, unforeseen
 from ...model import ErrorRecord
 from ...pipeline.analysis import ANALYSIS_VERSION
-from ...pipeline.jobs import Job, compile_and_report, job_record
+from ...pipeline.error_records import job_record
+from ...pipeline.jobs import Job, compile_and_report
 from ...pipeline.launch_facts import Overrides
 from ...version import VERSION
 from . import figures as figures_room

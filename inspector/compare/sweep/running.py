@@ -25,6 +25,7 @@ from ...capture.sweep_axes import BACKEND_ONLY, Axis, count, refused_name, unres
 from ...capture.targets import Target, only_of
 from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
+from ...pipeline.analysis_options import AnalysisOptions
 from ...pipeline.capturing import COMPILED, captured
 from ...pipeline.jobs import Job, Request, settings_of
 from ..tritons import tool_versions
@@ -258,9 +259,7 @@ class _SweepRun:
             variant=point.variant,
             settings=compiler.settings,
             overrides=self._request.run.overrides,
-            lanes=False,
-            races=False,
-            values=False,
+            analysis=AnalysisOptions(lanes=False, races=False, values=False),
         )
 
     def _capture_request(self) -> Request:

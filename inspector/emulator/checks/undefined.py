@@ -8,138 +8,99 @@ again on copies of the buffers, with other values in these registers, and their 
 
 What this cannot see: a register that held something else before (its value is stale, not
 undefined); lanes that EXEC kept from being written; a difference that these data hide; kernels
-whose workgroups wait for others than those that run again; launches on more than `MOST_BYTES`.
+whose workgroups wait for others than those that run again; launches on more than `_MOST_BYTES`.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...model import Function
-from ..effects import RegisterEffect
+from ..entry_registers import first_read
+from ..grid import Fill, GridRunner
+from ..lockstep import EmulationLimitError, LaunchLimits
 from ..machine import MachineState
-from ..memory import Buffer, GlobalMemory, Outside
-from ..register_sets import rows_of
+from ..memory import Buffer
+from ..register_sets import name_of, rows_of
+from ..registry import NotCoveredError
+from .access_recorder import Access, AccessRecorder
+
+if TYPE_CHECKING:
+    from ..launch import Launch
 
 Array = np.ndarray[Any, Any]
 
-MOST_BYTES: Final = 1 << 28
+_MOST_BYTES: Final = 1 << 28
 """Bytes of buffers that are copied; a launch on more is not looked at."""
-MOST_CULPRITS: Final = 4
-WORKGROUPS: Final = 2
-SECONDS: Final = 5.0
-BLOCKS: Final = 100_000
-FILL: Final = 0x5E7A7A5E
+_MOST_CULPRITS: Final = 4
+"""Registers that are reported; each takes some more runs to find."""
+_WORKGROUPS: Final = 2
+"""Workgroups that run again, the first and the last: they differ most where tiles are cut off."""
+_SECONDS: Final = 5.0
+"""Time that one of the runs may take; one that takes longer has not come to an end."""
+_BLOCKS: Final = 100_000
+"""Blocks of instructions that one of the runs may execute."""
+_FILL: Final = 0x5E7A7A5E
 """Large as a float of 32 bits and of 16, no NaN, which a maximum would drop."""
 
-Access = tuple[int, int]
-"""Index of the instruction; a checksum of addresses and, of a write, of values."""
-Fill = dict[int, int]
-"""Row of a register (scalar ones from `SCALAR_BIT` on) -> what it holds when waves begin."""
+_Run = Callable[[Fill], "list[Access] | None"]
+"""Executes some workgroups with registers filled; None where they do not come to an end."""
 
 
-def live_at_entry(function: Function, effects: Sequence[RegisterEffect]) -> int:
-    """Bit set of the registers whose value before the first instruction may be read."""
-    blocks = function.blocks
-    exposed, replaced = [], []
-    for block in blocks:
-        reads = low = high = 0  # `low`, `high`: registers with that half written so far
-        for effect in effects[block.start : block.stop]:
-            reads |= effect.reads & ~(low & high)
-            low |= effect.low
-            high |= effect.high
-        exposed.append(reads)
-        replaced.append(low & high)
-    live = list(exposed)
-    changed = True
-    while changed:
-        changed = False
-        for number in reversed(range(len(blocks))):
-            leaving = 0
-            for successor in blocks[number].successors:
-                leaving |= live[successor]
-            entering = exposed[number] | (leaving & ~replaced[number])
-            if entering != live[number]:
-                live[number], changed = entering, True
-    return live[0] if live else 0
+def note_undefined_uses(
+    registers: int,
+    grid: GridRunner,
+    launch: Launch,
+    buffers: Sequence[Buffer],
+    numbers: Array,
+    machine: MachineState,
+) -> None:
+    """Notes the registers that were never written and on which accesses depend.
+
+    Args:
+        registers: bit set of those that may be read before they are written.
+        grid: runs the kernel's workgroups; its counts of blocks are as before afterwards.
+        launch: what is launched.
+        buffers: the launch's memory, before it runs; not changed.
+        numbers: numbers of the launch's workgroups.
+        machine: takes the notes.
+    """
+    if not registers or sum(buffer.size for buffer in buffers) > _MOST_BYTES:
+        return
+    chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, _WORKGROUPS).astype(int))]
+    code = grid.code
+    tallies = code.tallies
+
+    def run(fill: Fill) -> list[Access] | None:
+        recorder = AccessRecorder(_copies(buffers))
+        try:
+            grid.run(launch, chosen, recorder, LaunchLimits(_SECONDS, _BLOCKS), fill)
+        except (EmulationLimitError, NotCoveredError):
+            return None
+        return recorder.accesses
+
+    uses = _undefined_uses(registers, run)
+    code.recount(tallies)
+    for row, site in uses:
+        name = name_of(row, code.target.accum_offset)
+        machine.note(
+            "uninitialised",
+            first_read(code.function, code.effects, row),
+            f"{name} is read and nothing has written it; the access of line "
+            f"{code.function.instructions[site].line} ({code.decoded[site].text}) depends on it",
+        )
 
 
-def first_read(function: Function, effects: Sequence[RegisterEffect], register: int) -> int:
-    """Index of an instruction that reads a register which nothing has written on the way there."""
-    bit = 1 << register
-    waiting, seen = deque([0]), {0}
-    while waiting:
-        block = function.blocks[waiting.popleft()]
-        low = high = 0
-        for site in range(block.start, block.stop):
-            if effects[site].reads & bit:
-                return site
-            low |= effects[site].low
-            high |= effects[site].high
-            if low & high & bit:
-                break
-        else:
-            for successor in block.successors:
-                if successor not in seen:
-                    seen.add(successor)
-                    waiting.append(successor)
-    return 0
-
-
-class AccessRecorder(MachineState):
-    """A machine that keeps a checksum of every access of global memory, in order."""
-
-    def __init__(self, buffers: Iterable[Buffer]) -> None:
-        self.accesses: list[Access] = []
-        self._site = -1
-        super().__init__(_Recorded(list(buffers), self))
-
-    def outside(self, site: int) -> Callable[[Array, int, bool], None]:
-        self._site = site
-        return super().outside(site)
-
-    def record(self, addresses: Array, wanted: Array | None, values: Array | None) -> None:
-        """Adds an access of the instruction that asked last to the checksum."""
-        active = addresses if wanted is None else addresses[wanted]
-        checksum = zlib.crc32(active.tobytes())
-        if values is not None:
-            checksum = zlib.crc32(values.tobytes(), checksum)
-        self.accesses.append((self._site, checksum))
-
-
-class _Recorded(GlobalMemory):
-    def __init__(self, buffers: list[Buffer], recorder: AccessRecorder) -> None:
-        super().__init__(buffers)
-        self._recorder = recorder
-
-    def read(
-        self, addresses: Array, size: int, outside: Outside, wanted: Array | None = None
-    ) -> Array:
-        self._recorder.record(addresses, wanted, None)
-        return super().read(addresses, size, outside, wanted)
-
-    def write(self, addresses: Array, values: Array, size: int, outside: Outside) -> None:
-        self._recorder.record(addresses, None, values)
-        super().write(addresses, values, size, outside)
-
-
-def copies_of(buffers: Iterable[Buffer]) -> list[Buffer]:
+def _copies(buffers: Iterable[Buffer]) -> list[Buffer]:
     """The buffers with bytes of their own."""
     return [
         Buffer(buffer.address, buffer.size, buffer.data.copy(), buffer.name) for buffer in buffers
     ]
 
 
-Run = Callable[[Fill], list[Access] | None]
-"""Executes some workgroups with registers filled; None where they do not come to an end."""
-
-
-def undefined_uses(registers: int, run: Run) -> list[tuple[int, int]]:
+def _undefined_uses(registers: int, run: _Run) -> list[tuple[int, int]]:
     """The registers among some on which an access depends.
 
     Args:
@@ -147,44 +108,53 @@ def undefined_uses(registers: int, run: Run) -> list[tuple[int, int]]:
         run: executes the workgroups.
 
     Returns:
-        Row of the register, index of the first access that differs; at most `MOST_CULPRITS`.
+        Row of the register, index of the first access that differs; at most `_MOST_CULPRITS`.
     """
-    plain = run({})
-    if plain is None:
+    baseline = run({})
+    if baseline is None:
         return []
     uses: list[tuple[int, int]] = []
     rows = rows_of(registers)
-    while rows and len(uses) < MOST_CULPRITS:
-        if _first_difference(plain, rows, run) is None:
+    while rows and len(uses) < _MOST_CULPRITS:
+        if _first_difference(baseline, rows, run) is None:
             break
-        culprit = _culprit(plain, rows, run)
-        shown = _first_difference(plain, [culprit], run)
-        if shown is None:  # only several together show
+        culprit = _culprit(baseline, rows, run)
+        site = _first_difference(baseline, [culprit], run)
+        if site is None:  # only several together make a difference
             break
-        uses.append((culprit, shown))
+        uses.append((culprit, site))
         rows = [row for row in rows if row != culprit]
     return uses
 
 
-def _culprit(plain: Sequence[Access], rows: Sequence[int], run: Run) -> int:
+def _culprit(baseline: Sequence[Access], rows: Sequence[int], run: _Run) -> int:
     """Returns one register of those that together make a difference, by halving."""
     suspects = rows
     while len(suspects) > 1:
         middle = len(suspects) // 2
-        shows = _first_difference(plain, suspects[:middle], run) is not None
-        suspects = suspects[:middle] if shows else suspects[middle:]
+        differs = _first_difference(baseline, suspects[:middle], run) is not None
+        suspects = suspects[:middle] if differs else suspects[middle:]
     return suspects[0]
 
 
-def _first_difference(plain: Sequence[Access], rows: Sequence[int], run: Run) -> int | None:
-    """Returns the index of the first access that differs where registers are filled; None: none."""
-    filled = run(dict.fromkeys(rows, FILL))
+def _first_difference(baseline: Sequence[Access], rows: Sequence[int], run: _Run) -> int | None:
+    """Returns where filled registers first make a difference.
+
+    Args:
+        baseline: the accesses of the run without fills.
+        rows: the registers to fill.
+        run: executes the workgroups.
+
+    Returns:
+        Index of the instruction whose access differs; None without a difference.
+    """
+    filled = run(dict.fromkeys(rows, _FILL))
     if filled is None:  # it does not end, or cannot go on, with these values
-        return plain[-1][0] if plain else None
-    for before, after in zip(plain, filled, strict=False):
+        return baseline[-1][0] if baseline else None
+    for before, after in zip(baseline, filled, strict=False):
         if before != after:
             return before[0]
-    if len(plain) == len(filled):
+    if len(baseline) == len(filled):
         return None
-    longer = max(plain, filled, key=len)
-    return longer[min(len(plain), len(filled))][0]
+    longer = max(baseline, filled, key=len)
+    return longer[min(len(baseline), len(filled))][0]

@@ -1,4 +1,7 @@
-"""Exchange between lanes and with scalar registers: readlane, bpermute, permlane."""
+"""Exchange between lanes, with scalar registers, and of two registers: readlane, permlane, swap.
+
+Permutations that pass through the LDS crossbar (bpermute) are in `lds_crossbar.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,21 @@ from ..waves import U32, Array, Waves
 from .scalar_operands import scalar_destination, scalar_source
 
 
+def _values(read: Read, waves: Waves) -> Array:
+    """An operand's values, [wave, lane], also where all lanes have the same one."""
+    return np.broadcast_to(read(waves), (waves.count, waves.lanes))
+
+
+def _scalars(read: Read, waves: Waves) -> Array:
+    """A scalar operand's values, [wave], also where all waves have the same one."""
+    return np.broadcast_to(read(waves), (waves.count,))
+
+
+def _first_lanes(lanes: Array, *, other_row: bool) -> Array:
+    """The first lane of each lane's row of 16, or of the neighbouring row."""
+    return (lanes & ~15) ^ (16 if other_row else 0)
+
+
 @builds("v_readfirstlane_b32")
 def read_first_lane(decoded: Decoded, context: BuildContext) -> Step:
     """The value of the lowest active lane; of lane 0 where none is active."""
@@ -18,7 +36,7 @@ def read_first_lane(decoded: Decoded, context: BuildContext) -> Step:
     write = scalar_destination(decoded.operands[0], "u32")
 
     def step(waves: Waves) -> None:
-        values = np.broadcast_to(read(waves), (waves.count, waves.lanes))
+        values = _values(read, waves)
         if waves.full:
             write(waves, values[:, 0])
         else:
@@ -35,8 +53,8 @@ def read_lane(decoded: Decoded, context: BuildContext) -> Step:
     write = scalar_destination(decoded.operands[0], "u32")
 
     def step(waves: Waves) -> None:
-        chosen = np.broadcast_to(lane(waves), (waves.count,)) & U32(waves.lanes - 1)
-        values = np.broadcast_to(read(waves), (waves.count, waves.lanes))
+        chosen = _scalars(lane, waves) & U32(waves.lanes - 1)
+        values = _values(read, waves)
         write(waves, values[np.arange(waves.count), chosen])
 
     return step
@@ -50,7 +68,7 @@ def write_lane(decoded: Decoded, context: BuildContext) -> Step:
     lane = scalar_source(decoded.operands[2], "u32")
 
     def step(waves: Waves) -> None:
-        chosen = np.broadcast_to(lane(waves), (waves.count,)) & U32(waves.lanes - 1)
+        chosen = _scalars(lane, waves) & U32(waves.lanes - 1)
         waves.u32[row][np.arange(waves.count), chosen] = value(waves)
 
     return step
@@ -68,10 +86,10 @@ def _row_permutation(*, other_row: bool) -> Builder:
         selectors = [scalar_source(operand, "u32") for operand in (low, high)]
         lanes = np.arange(context.target.lanes)
         lane_in_row = (lanes & 15).astype(U32)
-        row = (lanes & ~15) ^ (16 if other_row else 0)
+        row = _first_lanes(lanes, other_row=other_row)
 
         def origin(waves: Waves) -> Array:
-            words = [np.broadcast_to(s(waves), (waves.count,))[:, None] for s in selectors]
+            words = [_scalars(selector, waves)[:, None] for selector in selectors]
             word = np.where(lane_in_row < 8, words[0], words[1])
             return row + ((word >> (U32(4) * (lane_in_row & U32(7)))) & U32(15)).astype(np.int64)
 
@@ -90,7 +108,7 @@ def _exchange(decoded: Decoded, target: Operand, read: Read, origin: Read) -> St
 
     def step(waves: Waves) -> None:
         places = origin(waves)
-        values = np.broadcast_to(read(waves), (waves.count, waves.lanes))
+        values = _values(read, waves)
         moved = np.take_along_axis(values, places, 1)
         if waves.full or fetch_idle:
             waves.write(target.first, moved)
@@ -99,6 +117,7 @@ def _exchange(decoded: Decoded, target: Operand, read: Read, origin: Read) -> St
         if zero_idle:
             waves.write(target.first, np.where(usable, moved, U32(0)))
         else:
+            # As a mask of bits: minus 1 is all ones.
             written = waves.bits & np.negative(usable.astype(U32))
             waves.write_where(target.first, moved, written)
 
@@ -116,10 +135,10 @@ def _chosen_in_row(*, other_row: bool) -> Builder:
         target, data, choice = decoded.operands
         read, choose = raw(data), raw(choice)
         lanes = np.arange(context.target.lanes)
-        row = (lanes & ~15) ^ (16 if other_row else 0)
+        row = _first_lanes(lanes, other_row=other_row)
 
         def origin(waves: Waves) -> Array:
-            chosen = np.broadcast_to(choose(waves), (waves.count, waves.lanes)) & U32(15)
+            chosen = _values(choose, waves) & U32(15)
             return row + chosen.astype(np.int64)
 
         return _exchange(decoded, target, read, origin)
@@ -140,7 +159,7 @@ def other_half(decoded: Decoded, context: BuildContext) -> Step:
 
     def step(waves: Waves) -> None:
         if waves.lanes == 64:
-            values = np.broadcast_to(read(waves), (waves.count, waves.lanes))
+            values = _values(read, waves)
             waves.write(row, values[:, origin])
 
     return step
@@ -201,7 +220,7 @@ def swap_halves(decoded: Decoded, context: BuildContext) -> Step:
             (waves.u32[r] >> s) & U32(0xFFFF) for r, s in zip(rows, shifts, strict=True)
         )
         for row, shift, value in zip(rows, shifts, (second_half, first_half), strict=True):
-            other_half = waves.u32[row] & ~(U32(0xFFFF) << shift)
-            waves.write(row, other_half | (value << shift))
+            kept_half = waves.u32[row] & ~(U32(0xFFFF) << shift)
+            waves.write(row, kept_half | (value << shift))
 
     return step

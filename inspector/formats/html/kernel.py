@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...explain import loop_view, occupancy_view, profile_view, quantities, view
+from ...explain import loop_view, occupancy_view, profile_view, quantities, stall_view, view
 from ...explain.emulated_view import emulated_lines
 from ...isa.mnemonics import CLASSES
 from ...model import (
@@ -20,7 +20,7 @@ from ...model import (
     number_of,
     value_of,
 )
-from ...profile.placing.stalls import stalls
+from ...profile.placing.stalls import Stall, stalls
 from . import svg
 from .page_kernels import PageKernel
 
@@ -47,6 +47,8 @@ _ACCESSES: Sequence[tuple[str, str]] = (
     ("scratch_store", "scratch stores"),
 )
 _WIDTHS = (8, 16, 32, 64, 96, 128)
+_MOST_STALLS = 40
+"""How many lines the table of stalls has."""
 
 
 def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
         "waits": _waits(kernel, main),
         "findings": [_finding(finding) for finding in kernel.findings],
         "narrow": loop_view.narrow_accesses(kernel, limit=8),
-        "stalls": stalls(kernel)[:40],
+        "stalls": [_stall(stall) for stall in stalls(kernel)[:_MOST_STALLS]],
         "emulated": emulated_lines(kernel),
         "code": _code(drawn, main),
         "measured": list(profile_view.measured_rows(kernel.metrics, kernel.metrics)),
@@ -103,6 +105,19 @@ def _finding(finding: Finding) -> dict[str, str]:
         "message": finding.message,
         "where": view.finding_place(finding),
         "fix": finding.advice,
+    }
+
+
+def _stall(stall: Stall) -> dict[str, Any]:
+    return {
+        "line": stall.line,
+        "share": stall.share,
+        "stall_cycles": stall.stall_cycles,
+        "samples": stall.samples,
+        "mnemonic": stall.mnemonic,
+        "loop": stall.loop,
+        "place": view.place(stall.source),
+        "beside": stall_view.remarks_beside(stall),
     }
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ..loading import as_main, enter, import_file
+from ..loading import as_main, import_file, make_imports_work
 from ..records import Emit, error, one_line
 from ..syntax import parse
 from .endings import user_line
@@ -165,7 +165,7 @@ class Script:
     def _test(self) -> None:
         """Runs the file's tests."""
         sys.argv = [self._project.path]
-        enter(self._project.path)
+        make_imports_work(self._project.path)
         run_tests(self._project.path, self._emit, self._request.max_sets)
 
     def _call(self, calls: Sequence[str]) -> None:

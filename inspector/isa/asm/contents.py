@@ -12,31 +12,28 @@ from .target import AsmTarget
 
 _MOST_NOTED = 3
 """Omissions of a kind that get a note each; further ones are only counted."""
-SECTION_DIRECTIVES = (
-    ".text",
-    ".data",
-    ".bss",
-    ".rodata",
-    ".section",
-    ".pushsection",
-    ".popsection",
-    ".previous",
-)
 
 
 class Omissions(Struct):
-    """Lines and words that were not read: `unread` for the model, `notes` for people."""
+    """Lines and words that were not read.
+
+    Attributes:
+        unread: for the model.
+        notes: for people, of the first few of each kind.
+        seen: kind and line of every omission, so that each counts once.
+        counts: kind -> its lines.
+    """
 
     unread: list[Unread] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    noted_lines: set[tuple[str, int]] = field(default_factory=set)
+    seen: set[tuple[str, int]] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: UnreadKind, line: int, text: str) -> None:
         """Adds an omission, once for each line and kind."""
-        if (kind, line) in self.noted_lines:
+        if (kind, line) in self.seen:
             return
-        self.noted_lines.add((kind, line))
+        self.seen.add((kind, line))
         self.unread.append(Unread(kind, 1, (line,)))
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if self.counts[kind] <= _MOST_NOTED:
@@ -44,7 +41,20 @@ class Omissions(Struct):
 
 
 class UnitContents(Struct):
-    """Everything that one unit of assembly states, before its functions are finished."""
+    """Everything that one unit of assembly states, before its functions are finished.
+
+    Attributes:
+        functions: in the order of the text.
+        statements: function -> what directives and comments state of its resources.
+        kernels: names of the functions that the text marks as kernels.
+        symbols: the assembler's symbols.
+        target: the GPU that the text is for.
+        code_object_version: as stated; None if it is not.
+        display_names: symbol -> the name to show for it.
+        notes: for people.
+        omissions: what was not read.
+        directive_count: AMDGPU directives: they tell an empty kernel from foreign text.
+    """
 
     functions: list[RawFunction] = field(default_factory=list)
     statements: dict[str, Statements] = field(default_factory=dict)
@@ -55,45 +65,9 @@ class UnitContents(Struct):
     display_names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     omissions: Omissions = field(default_factory=Omissions)
-    directives: int = 0  # AMDGPU directives: they tell an empty kernel from foreign text
+    directive_count: int = 0
 
     def add_note(self, text: str) -> None:
         """Adds a note for people, once."""
         if text not in self.notes:
             self.notes.append(text)
-
-
-class SectionStack:
-    """The current section; a text begins in `.text`.
-
-    Data directives are code in `.text`, and nothing of interest elsewhere.
-    """
-
-    def __init__(self) -> None:
-        self._name = self._previous = ".text"
-        self._pushed: list[tuple[str, str]] = []
-
-    @property
-    def is_code(self) -> bool:
-        """Whether the current section holds code."""
-        return self._name.startswith(".text")
-
-    def switch(self, directive: str, operands: str) -> None:
-        """Acts on one of `SECTION_DIRECTIVES`.
-
-        Args:
-            directive: the directive, with its dot.
-            operands: its operands, without comments.
-        """
-        if directive == ".popsection":
-            if self._pushed:
-                self._name, self._previous = self._pushed.pop()
-            return
-        if directive == ".previous":
-            self._name, self._previous = self._previous, self._name
-            return
-        if directive == ".pushsection":
-            self._pushed.append((self._name, self._previous))
-        is_named = directive in (".section", ".pushsection")
-        name = operands.partition(",")[0].strip().strip('"') if is_named else directive
-        self._previous, self._name = self._name, name

@@ -94,7 +94,7 @@ class KernelDirectives:
             self._add_metadata(read_metadata("\n".join(lines) + "\n"))
 
     def _begin_raw_text(self, word: str, operands: str, number: int) -> None:
-        self._contents.directives += 1
+        self._contents.directive_count += 1
         self._raw_directive = word
         self.in_raw_text = True
 
@@ -114,7 +114,7 @@ class KernelDirectives:
             self._contents.add_note(note)
 
     def _target(self, operands: str, number: int) -> None:
-        self._contents.directives += 1
+        self._contents.directive_count += 1
         self._adopt(AsmTarget.parse(operands))
 
     def _adopt(self, target: AsmTarget) -> None:
@@ -126,23 +126,23 @@ class KernelDirectives:
 
     def _isa_version(self, operands: str, number: int) -> None:
         match = _ISA_VERSION.match(operands)
-        self._contents.directives += 1
+        self._contents.directive_count += 1
         if match is not None:
             self._adopt(AsmTarget.from_isa_version(int(match[1]), int(match[2]), int(match[3])))
 
     def _v2(self, operands: str, number: int) -> None:
-        self._contents.directives += 1
+        self._contents.directive_count += 1
         self._contents.code_object_version = 2
 
     def _version(self, operands: str, number: int) -> None:
-        self._contents.directives += 1
+        self._contents.directive_count += 1
         value = parse_int(strip_comment(operands))
         if value is not None:
             self._contents.code_object_version = value
 
     def _amdhsa_kernel(self, operands: str, number: int) -> None:
         name = strip_comment(operands).strip('"')
-        self._contents.directives += 1
+        self._contents.directive_count += 1
         if name:
             self._contents.kernels.add(name)
             self.kernel = self.statements(name)
@@ -152,6 +152,6 @@ class KernelDirectives:
 
     def _hsa_kernel(self, operands: str, number: int) -> None:
         name = strip_comment(operands).strip('"')
-        self._contents.directives += 1
+        self._contents.directive_count += 1
         self._contents.kernels.add(name)
         self._declared.add(name)

@@ -42,6 +42,11 @@ Item = tuple[str, int | str, int]
 `n` number, `s` symbol, `u` unary operator, `b` binary operator, `c` call."""
 
 
+def symbols_in(items: Sequence[Item]) -> list[str]:
+    """The names of the symbols in a compiled expression, in its order."""
+    return [str(operand) for kind, operand, _ in items if kind == "s"]
+
+
 def _wrap(value: int) -> int:
     value &= _MASK
     return value - (1 << 64) if value >> 63 else value

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ...model import OpInfo, SourceLoc
 from ..mnemonics import FLOW_CLASSES, REFINED, classify, lookup
-from .contents import SECTION_DIRECTIVES, SectionStack, UnitContents
+from .contents import UnitContents
 from .debugloc import LocationTable
 from .directives import Handler, KernelDirectives
 from .includes import Includes, no_includes
@@ -27,6 +27,7 @@ from .macros import Expander, Lines, strip_comment, uses_macros
 from .operands import COMPUTED, substitute, with_commas
 from .rawcode import FILLER, RawFunction
 from .resources import INFO_KEYS
+from .sections import SECTION_DIRECTIVES, SectionStack
 from .units import AssemblyUnit, blank_block_comments, lines_of
 
 # The form of all AMDGCN mnemonics; an unknown word of this form is taken for a new one.

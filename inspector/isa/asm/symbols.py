@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .expr import Item, compile_expression, parse_int, run
+from .expr import Item, compile_expression, parse_int, run, symbols_in
 from .target import AsmTarget
 
 
@@ -11,12 +11,18 @@ class SymbolTable:
 
     A symbol whose value is known when it is set keeps that value even if a symbol in it is set anew
     later, as in the assembler; the others are evaluated by the definitions of the moment.
+
+    Attributes:
+        target: decides what some functions of expressions yield; set once the text has stated it.
     """
 
     def __init__(self) -> None:
         self.target = AsmTarget.unknown()
+        # Each defined symbol is in one of the two: those whose value was known when they were set,
+        # and the expressions of the others, None for a text that is no expression.
         self._numbers: dict[str, int] = {}
         self._pending: dict[str, tuple[Item, ...] | None] = {}
+        # Values computed since the last definition, of undefined symbols as well (None).
         self._resolved: dict[str, int | None] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -30,9 +36,7 @@ class SymbolTable:
         if number is None:
             items = compile_expression(text)
             # Only symbols defined so far count; the others are resolved on demand.
-            if items is not None and all(
-                kind != "s" or token in self._numbers for kind, token, _ in items
-            ):
+            if items is not None and all(s in self._numbers for s in symbols_in(items)):
                 number = run(items, self._numbers, self.target)
         if number is None:
             self._numbers.pop(name, None)
@@ -42,16 +46,15 @@ class SymbolTable:
             self._numbers[name] = number
 
     def evaluate(self, text: str) -> int | None:
-        """The value of an expression; None if it is none or holds an unknown symbol."""
+        """The value of an expression; None if the text is none, or has an unknown symbol."""
         number = parse_int(text)
         if number is not None:
             return number
         items = compile_expression(text)
         if items is None:
             return None
-        for kind, token, _ in items:
-            if kind == "s":
-                self._resolve(str(token))
+        for symbol in symbols_in(items):
+            self._resolve(symbol)
         return run(items, self._resolved, self.target)
 
     def value(self, name: str) -> int | None:
@@ -74,9 +77,7 @@ class SymbolTable:
             if items is None:
                 resolved[name] = self._numbers.get(name)
                 continue
-            missing = [
-                str(token) for kind, token, _ in items if kind == "s" and token not in resolved
-            ]
+            missing = [symbol for symbol in symbols_in(items) if symbol not in resolved]
             if not missing:
                 resolved[name] = run(items, resolved, self.target)
             elif name in opened or not opened.isdisjoint(missing):

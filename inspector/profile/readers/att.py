@@ -105,7 +105,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
     traced_files = [file for file in files if file not in objects and file not in raw]
     folder = next((file.parent for file in traced_files if not _STATS.match(file.name)), None)
     path = folder or (traced_files or raw or objects)[0]
-    builder.begin(Part(group.name, str(path), FORMAT))
+    builder.begin(Part(group.name, str(path), FORMAT, profiler="rocprofv3"))
     for file in objects:
         _add_code_object(file, builder)
     if traced_files:

@@ -68,7 +68,13 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
     rounded: list[str] = []
     for name in sorted(tables, key=lambda name: (name != _MERGED, name)):
         first = len(builder.dispatches)
-        part = Part(f"{group.name}/{name.removesuffix('.csv')}", str(files[name]), FORMAT)
+        part = Part(
+            f"{group.name}/{name.removesuffix('.csv')}",
+            str(files[name]),
+            FORMAT,
+            profiler="rocprof-compute",
+            repeats_run=True,
+        )
         table = CsvTable.open(files[name])
         rounded += [name] * _read_table(table, builder, part)
         wide = "counter" not in table.columns
@@ -131,7 +137,7 @@ def _add_agents(about: Mapping[str, str], builder: RecordingBuilder) -> None:
     cus, simds = _count(about, "cu_per_gpu"), _count(about, "simd_per_cu")
     waves = _count(about, "max_waves_per_cu")
     bandwidth = _figure(about.get("hbm_bw", ""))
-    parts = {number for number, part in enumerate(builder.parts) if part.format == FORMAT}
+    parts = {number for number, part in enumerate(builder.parts) if part.repeats_run}
     table = builder.dispatches
     used = {shape for shape, part in zip(table.shape, table.part, strict=True) if part in parts}
     shapes = builder.finish().shapes

@@ -76,7 +76,11 @@ def _read(path: Path, name: str, database: Database, builder: RecordingBuilder) 
     dispatches = list(database.rows(_DISPATCH, columns))
     for workload, names in kernels.items():
         title, about = workloads.get(workload, ("", {}))
-        builder.begin(Part(f"{name}/{title}" if title else name, str(path), FORMAT))
+        builder.begin(
+            Part(
+                f"{name}/{title}" if title else name, str(path), FORMAT, profiler="rocprof-compute"
+            )
+        )
         for kernel, *dispatch in dispatches:
             if kernel in names:
                 _add_dispatch(names[kernel], dispatch, about, builder)

@@ -59,7 +59,11 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
     for file, kind in kinds:
         if kind in ("v1", "v2", "headless"):
             builder.tool.setdefault("name", "rocprofv2" if kind == "v2" else "rocprof")
-            if read_wide(_table(file, kind, builder), builder, Part(group.name, str(file), FORMAT)):
+            if read_wide(
+                _table(file, kind, builder),
+                builder,
+                Part(group.name, str(file), FORMAT, profiler="rocprof"),
+            ):
                 builder.note(f"{file.name}: timestamps are rounded, durations are unknown")
         elif kind == "copies":
             read_copy_statistics(CsvTable.open(file), builder)
@@ -70,7 +74,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
     for file, kind in kinds:
         if kind == "stats" and len(builder.dispatches) == former_count:
             builder.tool.setdefault("name", "rocprof")
-            builder.begin(Part(group.name, str(file), STATISTICS))
+            builder.begin(Part(group.name, str(file), STATISTICS, profiler="rocprof"))
             read_stats(CsvTable.open(file), builder)
 
 

@@ -76,7 +76,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
     if len(builder.dispatches) > former_count:
         return
     for file in stats:
-        builder.begin(Part(group.name, str(file), STATISTICS))
+        builder.begin(Part(group.name, str(file), STATISTICS, profiler="rocprofv3"))
         read_stats(CsvTable.open(file), builder)
 
 
@@ -113,7 +113,7 @@ class _DispatchReader(Struct):
         """Adds them as one part; counters of another process that only share a name, as another."""
         builder, group = self.builder, self.group
         first = (*traces, *counter_files)[0]
-        builder.begin(Part(group.name, str(first), FORMAT))
+        builder.begin(Part(group.name, str(first), FORMAT, profiler="rocprofv3"))
         process = process_of(prefix_of(first))
         if process is None and counter_files:
             process = _shared_process(traces[0] if traces else None, counter_files[0])

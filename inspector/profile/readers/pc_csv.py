@@ -44,7 +44,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
         shapes = _shapes(file, builder)
         process = process_of(prefix_of(file))
         builder.tool.setdefault("name", "rocprofv3")
-        builder.begin(Part(group.name, str(file), FORMAT))
+        builder.begin(Part(group.name, str(file), FORMAT, profiler="rocprofv3"))
         method: Method = "stochastic" if "issued" in table.columns else "host_trap"
         sums: dict[CodePlace, SampleSum] = {}
         table.select_columns(_CELLS, ())

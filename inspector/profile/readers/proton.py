@@ -52,7 +52,7 @@ def _is_tree(file: Path) -> bool:
 def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the trees; one that does not decode is reported as damaged."""
     for path in group.files:
-        builder.begin(Part(group.name, str(path), FORMAT))
+        builder.begin(Part(group.name, str(path), FORMAT, profiler="Proton"))
         builder.tool.setdefault("name", "Proton")
         try:
             tree = _decoded(path)

@@ -49,7 +49,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
 def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
-        builder.begin(Part(group.name, str(path), FORMAT))
+        builder.begin(Part(group.name, str(path), FORMAT, profiler="rocprofv3"))
         builder.tool.setdefault("name", "rocprofv3")
         try:
             with open_plain(path) as file:

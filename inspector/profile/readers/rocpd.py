@@ -37,12 +37,19 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
     for path in group.files:
         try:
             if not path.stat().st_size:
-                builder.begin(Part(group.name, str(path), FORMAT))
+                builder.begin(Part(group.name, str(path), FORMAT, profiler="rocpd"))
                 builder.fail(path, f"{path.name}: is empty: nothing was written", AGAIN)
                 continue
             with open_database(path) as database:
                 old = _is_v1(database)
-                builder.begin(Part(group.name, str(path), _V1 if old else FORMAT))
+                builder.begin(
+                    Part(
+                        group.name,
+                        str(path),
+                        _V1 if old else FORMAT,
+                        profiler="rocprof" if old else "rocpd",
+                    )
+                )
                 if unfinished(path):
                     builder.fail(
                         path,

@@ -66,7 +66,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         former_count = len(builder.dispatches)
-        builder.begin(Part(group.name, str(path), FORMAT))
+        builder.begin(Part(group.name, str(path), FORMAT, profiler="Chrome"))
         if is_twin(path, path.with_suffix(".db"), builder):
             continue
         try:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from ...model import TtgirOp
+from ..opforms import FUNCTIONS
 from .facts import AxisFacts, meet, nothing
 from .graph import Carried, ValueGraph, makers
 from .transfer import HINTS, RULES, facts_after
@@ -43,6 +44,12 @@ def loaded_tile(axes: Axes, value: str) -> TtgirOp | None:
         if op.name.rpartition(".")[2] in _TILE_LOADS and op.result_types[0].shape:
             return op
     return None
+
+
+def is_argument(axes: Axes, value: str) -> bool:
+    """Whether a value is an argument of the function."""
+    argument = axes.graph.carried.get(value)
+    return argument is not None and argument.owner.name in FUNCTIONS
 
 
 def _needed_names(graph: ValueGraph, names: Iterable[str]) -> set[str]:

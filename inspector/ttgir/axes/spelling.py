@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping
 
 from ...model import SourceLoc, TtgirOp
-from .analysis import Axes
-from .blame import is_argument
+from .analysis import Axes, is_argument
 from .variables import delayed_source, is_loop_index, variable
 
 ELLIPSIS = "…"

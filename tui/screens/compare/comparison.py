@@ -31,7 +31,7 @@ from ....inspector.errors import KinspectError
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ....inspector.pipeline.analysis import source_reader
-from ....inspector.pipeline.jobs import read_text
+from ....inspector.pipeline.inputs import read_text
 from ... import child_process
 from .align import Aligned, aligned
 from .figures import short_labels

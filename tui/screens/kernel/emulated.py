@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ....inspector.explain.code.links import Links
-from ....inspector.explain.view import HOT
 from ....inspector.model import Emulated, EmulatedLine
 from ...widgets.code import Cell
 from ...widgets.scorecard import CardFact
 from .costs import Costs, by_line, severity
-from .pane_text import WIDTH, cell
+from .pane_text import WIDTH, cell_style
 
 _HOT_COUNT = 50.0
 """Per cent of the largest count from which on a line's count is drawn as hot."""
@@ -26,12 +25,12 @@ class EmulatedCosts(Costs):
     """
 
     def __init__(self, emulated: Emulated, links: Links) -> None:
-        self._lines = by_line(emulated.lines)  # of the assembly
-        self._waves = emulated.waves  # that were executed
-        code = {line: emulated_line.executed for line, emulated_line in self._lines.items()}
+        self._lines = by_line(emulated.lines)  # line of the assembly -> its counts
+        self._waves = emulated.waves  # the number of waves that were executed
+        assembly = {line: emulated_line.executed for line, emulated_line in self._lines.items()}
         source: Counter[int] = Counter()
         ttgir: Counter[int] = Counter()
-        for line, count in code.items():
+        for line, count in assembly.items():
             for source_line in links.related("amdgcn", line, "source")[:1]:
                 source[source_line] += count
             for ttgir_line in links.related("amdgcn", line, "ttgir"):
@@ -41,7 +40,7 @@ class EmulatedCosts(Costs):
             "executed instructions",
             {
                 kind: {line: 100 * count / total for line, count in counts.items()}
-                for kind, counts in (("amdgcn", code), ("source", source), ("ttgir", ttgir))
+                for kind, counts in (("amdgcn", assembly), ("source", source), ("ttgir", ttgir))
             },
             {"amdgcn": self._cells()},
         )
@@ -51,7 +50,7 @@ class EmulatedCosts(Costs):
         largest = max((line.executed for line in self._lines.values()), default=1)
         cells = {}
         for number, line in self._lines.items():
-            _, style = cell(100 * line.executed / largest * HOT / _HOT_COUNT)
+            style = cell_style(100 * line.executed / largest, _HOT_COUNT)
             cells[number] = (f"{_amount(line.executed / self._waves):>{WIDTH - 1}} ", style)
         return cells
 

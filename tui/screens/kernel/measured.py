@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....inspector.explain import quantities, view
+from ....inspector.explain import quantities, stall_view, view
 from ....inspector.explain.code.links import Links
 from ....inspector.explain.view import HOT
 from ....inspector.model import KernelReport, LoopReport, MeasuredLine
@@ -46,8 +46,9 @@ class MeasuredCosts(Costs):
                 "ttgir": ttgir_shares,
             },
         )
-        self._stalls = by_line(stalls_of_kernel)  # of the assembly
-        self._measured = by_line(report.measured_lines)  # of the assembly
+        # Both by the line of the assembly.
+        self._stalls = by_line(stalls_of_kernel)
+        self._measured = by_line(report.measured_lines)
         self._source = source
 
     def facts(self, kind: str, line: int) -> Iterator[CardFact]:
@@ -73,7 +74,7 @@ class MeasuredCosts(Costs):
             lines.append(f"  {share:.1f} % of the kernel's {self.measure}")
         if measured is not None:
             lines += _instruction_figures(measured)
-            lines += self._static_remarks(line, measured)
+            lines += self._static_remarks(line)
         elif kind == "source" and line in self._source:
             cost = self._source[line]
             count = view.plural(cost.instructions, "instruction")
@@ -84,13 +85,12 @@ class MeasuredCosts(Costs):
             lines.append("  all instructions together that stem from the same source line")
         return "\n".join(lines)
 
-    def _static_remarks(self, line: int, measured: MeasuredLine) -> list[str]:
+    def _static_remarks(self, line: int) -> list[str]:
         """Lines on what static analysis says of an instruction; none where it says nothing."""
         stall = self._stalls.get(line)
         if stall is None:
             return []
-        # The first remark repeats the reasons, if there are any, which are listed above.
-        remarks = stall.beside[1 if measured.reasons else 0 :]
+        remarks = list(stall_view.static_remarks(stall.static))
         if not remarks:
             return []
         return ["", "Static analysis of the same line", *(f"  {remark}" for remark in remarks)]

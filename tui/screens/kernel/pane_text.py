@@ -242,8 +242,15 @@ def cell(share: float | None) -> Cell:
         return " " * WIDTH, "number"
     if share < _LEAST_SHARE:
         return f"{'·':>{WIDTH - 1}} ", "dim"
-    style = "heat" if share >= HOT else "warning" if share >= WARM else "dim"
-    return f"{share:>{WIDTH - 1}.1f} ", style
+    return f"{share:>{WIDTH - 1}.1f} ", cell_style(share)
+
+
+def cell_style(share: float, hot: float = HOT) -> str:
+    """The style of a share, in per cent, that is hot from `hot` on and warm from a part of it."""
+    share = share * HOT / hot
+    if share < _LEAST_SHARE:
+        return "dim"
+    return "heat" if share >= HOT else "warning" if share >= WARM else "dim"
 
 
 def _chains(report: KernelReport) -> dict[str, tuple[bool, ...]]:

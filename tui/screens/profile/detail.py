@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ....inspector.explain import loop_view, occupancy_view, profile_view, quantities, view
+from ....inspector.explain import (
+    loop_view,
+    occupancy_view,
+    profile_view,
+    quantities,
+    stall_view,
+    view,
+)
 from ....inspector.model import KernelReport, LoopReport, Metric
 from ....inspector.profile.figures import counter_comparison
 from ....inspector.profile.placing.stalls import Stall, stalls
@@ -92,8 +99,8 @@ def stall_lines(
             _amount(stall.samples),
             (stall.mnemonic, ""),
             (stall.loop or "", "dim"),
-            (stall.place if stall.source is not None else "", "dim"),
-            ("; ".join(stall.beside), ""),
+            (view.place(stall.source) if stall.source is not None else "", "dim"),
+            (stall_view.remarks_beside(stall), ""),
         )
         for stall in stall_costs[:limit]
     ]

@@ -12,5 +12,6 @@ runs like any other code of the script, which so goes on.
     attention.py  the attention that torch would choose on the GPU
     generating.py stops Inductor once it has generated its code
     choosing.py   max-autotune without its measurements
-    generated.py  the generated code, and the lines of the script that it comes from
+    generated.py  the generated code, with the lines of the script that it comes from
+    places.py     finds these lines
 """

@@ -112,9 +112,13 @@ class Compile:
         fakes = self._fakes = Fakes(self._dispatcher)
         tracing = Tracing(self._compiling, self._failed)
         generating = Generating(
-            fakes, lambda: tracing.code, self._take_generated, self._failed, self._dispatcher.note
+            fakes,
+            traced_code=lambda: tracing.code,
+            on_generated=self._take_generated,
+            on_failure=self._failed,
+            note=self._dispatcher.note,
+            max_choices=self.max_choices,
         )
-        generating.max_choices = self.max_choices
         self._generating = generating
         tracing.install()
         generating.install()

@@ -13,51 +13,53 @@ from typing import Any
 from ...sampling import spread
 from .choosing import Choosing
 from .fakes import Fakes
-from .generated import CompileCall, Generated, is_internal
+from .generated import CompileCall, Generated
+from .places import operation_places, origin_of
 
-KERNEL_PATH = re.compile(r"^# kernel path: .*\n", re.MULTILINE)
+_KERNEL_PATH = re.compile(r"^# kernel path: .*\n", re.MULTILINE)
 """The comment with the path at which Inductor would store a kernel, which differs in each run."""
-FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in ', re.MULTILINE)
-"""A line of the stack trace that Dynamo attaches to each operation of a graph."""
-RESUMED_NAME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+")
-"""Dynamo's name of the part of a function that follows a graph break."""
-CALL_ATTRIBUTE = "_kinspect_asked"
+_CALL_ATTRIBUTE = "_kinspect_compile_call"
 """Attribute of the object that torch.compile makes for Inductor: a `CompileCall`."""
 
 
 class Generating:
     """Takes the place of Inductor's compiler of graphs.
 
+    Inductor works as ever until it has generated a graph's code. `_record_and_stop`, which replaces
+    its next step, records the code and raises `_StopError`: Inductor may wrap that in an error of
+    its own, so whether a failure is this stop shows only in whether code was recorded.
+
     Args:
         fakes: the fake tensors.
-        code: returns the code object that Dynamo is tracing.
-        take: takes the code of each graph.
-        failed: called with a function's name and the error, where Inductor failed on it.
+        traced_code: returns the code object that Dynamo is tracing.
+        on_generated: called with the code of each graph.
+        on_failure: called with a function's name and the error, where Inductor failed on it.
         note: takes a remark on something approximated.
-
-    Attributes:
         max_choices: how many kernels of a max-autotuned product to generate; None for all.
     """
 
     def __init__(
         self,
         fakes: Fakes,
-        code: Callable[[], CodeType | None],
-        take: Callable[[Generated], None],
-        failed: Callable[[str, BaseException], None],
+        traced_code: Callable[[], CodeType | None],
+        on_generated: Callable[[Generated], None],
+        on_failure: Callable[[str, BaseException], None],
         note: Callable[[str], None],
+        max_choices: int | None,
     ) -> None:
         self._fakes = fakes
-        self._code = code
-        self._take = take
-        self._failed = failed
-        self._module: Any = None
-        self._config: Any = None
+        self._traced_code = traced_code
+        self._on_generated = on_generated
+        self._on_failure = on_failure
         self._choosing = Choosing(note)
-        self.max_choices: int | None = None
-        self._texts: list[str] = []
-        self._name = ""
-        self._compile_call: CompileCall | None = None
+        self._max_choices = max_choices
+        # Modules of Inductor, once it is installed.
+        self._compile_fx: Any = None
+        self._config: Any = None
+        # What the patched functions cannot be passed: the call of torch.compile that is being set
+        # up (`for_call`), and the code generated so far of the graph that is being compiled.
+        self._call_in_setup: CompileCall | None = None
+        self._recorded: list[str] = []
 
     def install(self) -> None:
         """Patches Inductor for the rest of the process.
@@ -65,43 +67,60 @@ class Generating:
         Raises:
             AttributeError, ImportError: this torch's Inductor has no such parts.
         """
-        torch: Any = importlib.import_module("torch")
-        self._module = importlib.import_module("torch._inductor.compile_fx")
+        self._compile_fx = importlib.import_module("torch._inductor.compile_fx")
         self._choosing.install()
-        config: Any = importlib.import_module("torch._inductor.config")
-        self._config = config
-        config.compile_threads = 1
-        config.force_disable_caches = True
+        self._config = importlib.import_module("torch._inductor.config")
+        self._configure()
+        self._stop_after_code()
+        self._take_graphs()
+
+    def _configure(self) -> None:
+        """Makes Inductor generate all code at once, in this process."""
+        self._config.compile_threads = 1  # the patches hold in this process only
+        self._config.force_disable_caches = True  # code out of a cache would not be generated
         functorch: Any = importlib.import_module("torch._functorch.config")
         functorch.force_non_lazy_backward_lowering = True  # a script may never call backward()
-        graph = importlib.import_module("torch._inductor.graph").GraphLowering
+
+    def _stop_after_code(self) -> None:
+        """Replaces the step that would compile and load the generated code."""
+        lowering_class: Any = importlib.import_module("torch._inductor.graph").GraphLowering
         generating = self
 
-        def codegen(lowering: Any) -> Any:
-            return generating._take_text(lowering)
+        def compile_to_module(lowering: Any) -> Any:
+            return generating._record_and_stop(lowering)
 
-        graph.compile_to_module = codegen
+        lowering_class.compile_to_module = compile_to_module
 
-        def call(wrapper: Any, model: Any, inputs: Sequence[Any]) -> Any:
-            compile_call = getattr(wrapper, CALL_ATTRIBUTE, None)
-            return generating.compile(model, inputs, wrapper.config, compile_call)
+    def _take_graphs(self) -> None:
+        """Replaces the object through which torch.compile hands Dynamo's graphs to Inductor.
+
+        It is made when torch.compile is called and called when a graph was traced, which may be
+        much later: it carries the `CompileCall` from the one to the other.
+        """
+        torch: Any = importlib.import_module("torch")
+        wrapper_class = torch._TorchCompileInductorWrapper
+        original_init = wrapper_class.__init__
+        generating = self
 
         def init(wrapper: Any, *args: Any, **kwargs: Any) -> None:
-            plain_init(wrapper, *args, **kwargs)
-            setattr(wrapper, CALL_ATTRIBUTE, generating._compile_call)
+            original_init(wrapper, *args, **kwargs)
+            setattr(wrapper, _CALL_ATTRIBUTE, generating._call_in_setup)
 
-        plain_init = torch._TorchCompileInductorWrapper.__init__
-        torch._TorchCompileInductorWrapper.__init__ = init
-        torch._TorchCompileInductorWrapper.__call__ = call
+        def call(wrapper: Any, model: Any, inputs: Sequence[Any]) -> Any:
+            compile_call = getattr(wrapper, _CALL_ATTRIBUTE, None)
+            return generating.compile(model, inputs, wrapper.config, compile_call)
+
+        wrapper_class.__init__ = init
+        wrapper_class.__call__ = call
 
     @contextlib.contextmanager
     def for_call(self, compile_call: CompileCall) -> Iterator[None]:
         """Attributes the graphs that are set up inside to this call of torch.compile."""
-        self._compile_call = compile_call
+        self._call_in_setup = compile_call
         try:
             yield
         finally:
-            self._compile_call = None
+            self._call_in_setup = None
 
     def compile(
         self,
@@ -118,26 +137,31 @@ class Generating:
             config: Inductor's options, as the script stated them.
             compile_call: the call of torch.compile that this is for.
         """
-        code = self._code()
-        self._texts = []
-        origin = _origin(code, compile_call)
-        self._name = origin.name
+        origin = origin_of(self._traced_code(), compile_call)
+        self._recorded = []
+
+        def compile_inner(graph: Any, inputs: Sequence[Any], **kwargs: Any) -> Any:
+            return self._compile_inner(origin.name, graph, inputs, kwargs)
+
         try:
             with self._fakes.constants():
-                self._module.compile_fx(
-                    model, inputs, inner_compile=self._compile_inner, config_patches=config
+                self._compile_fx.compile_fx(
+                    model, inputs, inner_compile=compile_inner, config_patches=config
                 )
         except Exception as failure:
-            self._failed(origin.name, failure)
-        lines = _lines(model)
-        for text in dict.fromkeys(self._texts):
-            self._take(Generated(text, origin.name, origin.file, origin.line, lines))
+            self._on_failure(origin.name, failure)
+        places = operation_places(model)
+        for text in dict.fromkeys(self._recorded):  # choices of kernels may agree
+            self._on_generated(Generated(text, origin.name, origin.file, origin.line, places))
         return model.forward
 
-    def _compile_inner(self, graph: Any, inputs: Sequence[Any], **kwargs: Any) -> Any:
+    def _compile_inner(
+        self, function_name: str, graph: Any, inputs: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
         """Generates the code of a lowered graph, with each choice of kernels where it is tuned.
 
         Args:
+            function_name: the traced function, for failures.
             graph: the forward or backward graph of AOTAutograd.
             inputs: its fake inputs.
             kwargs: further arguments of `compile_fx_inner`.
@@ -145,14 +169,14 @@ class Generating:
         Returns:
             The function that runs the graph itself.
         """
-        tuned = self._config.max_autotune or self._config.max_autotune_gemm
-        untouched = copy.deepcopy(graph) if tuned else None
+        is_tuned = self._config.max_autotune or self._config.max_autotune_gemm
+        untouched = copy.deepcopy(graph) if is_tuned else None
         self._choosing.begin(0)
-        self._generate(graph, inputs, kwargs)
+        self._generate(function_name, graph, inputs, kwargs)
         configurations = self._choosing.configurations
-        for choice in spread(configurations, self.max_choices)[1:] if configurations else ():
+        for choice in spread(configurations, self._max_choices)[1:] if configurations else ():
             self._choosing.begin(choice)
-            self._generate(copy.deepcopy(untouched), inputs, kwargs)
+            self._generate(function_name, copy.deepcopy(untouched), inputs, kwargs)
 
         def run(args: Any) -> Any:
             return graph.forward(*args)
@@ -160,47 +184,28 @@ class Generating:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    def _generate(self, graph: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Generates code once; `_take_text` ends that with an error, others are reported."""
-        text_count = len(self._texts)
+    def _generate(
+        self, function_name: str, graph: Any, inputs: Sequence[Any], kwargs: dict[str, Any]
+    ) -> None:
+        """Generates code once; a failure before any code was recorded is reported."""
+        recorded_before = len(self._recorded)
         try:
-            self._module.compile_fx_inner(graph, inputs, **kwargs)
+            self._compile_fx.compile_fx_inner(graph, inputs, **kwargs)
         except Exception as failure:
-            if len(self._texts) == text_count:
-                self._failed(self._name, failure)
+            if len(self._recorded) == recorded_before:
+                self._on_failure(function_name, failure)
 
-    def _take_text(self, lowering: Any) -> Any:
-        """Stores the code of a graph.
+    def _record_and_stop(self, lowering: Any) -> Any:
+        """Records the code of a graph.
 
         Raises:
             _StopError: always, so that the code is not compiled.
         """
         code = lowering.codegen()[0]
         text = getattr(code, "value", code)
-        self._texts.append(KERNEL_PATH.sub("", text))
+        self._recorded.append(_KERNEL_PATH.sub("", text))
         raise _StopError
 
 
 class _StopError(Exception):
     """Ends Inductor's work once the code is generated."""
-
-
-def _origin(code: CodeType | None, compile_call: CompileCall | None) -> CompileCall:
-    """The function that is traced; the call of torch.compile where torch defines that function."""
-    if code is None or is_internal(code.co_filename):
-        return compile_call or CompileCall("a graph", "", 0)
-    name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
-    resumed = RESUMED_NAME.fullmatch(name)
-    name = resumed["name"] if resumed is not None else name
-    return CompileCall(name, code.co_filename, code.co_firstlineno)
-
-
-def _lines(model: Any) -> dict[str, tuple[str, int]]:
-    """The file and line of each operation, by its name in Inductor's comments."""
-    lines = {}
-    for node in (getattr(model, "graph", None) and model.graph.nodes) or ():
-        frames = FRAME.findall(node.meta.get("stack_trace") or "")
-        if frames:
-            file, line = frames[-1]
-            lines[node.name] = (file, int(line))
-    return lines

@@ -1,0 +1,29 @@
+"""How much of each kernel is analysed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from ..lint.rule import Pack
+    from .executing import Sample
+
+
+class AnalysisOptions(Struct, frozen=True):
+    """What is worked out for each kernel beyond its own figures.
+
+    Attributes:
+        rules: the pack that is applied to each report; None for the default one.
+        sample: how much of each launch is emulated; None for nothing.
+        lanes: whether the addresses of accesses' lanes are worked out.
+        races: whether LDS races are looked for.
+        values: whether the values that registers hold are named.
+    """
+
+    rules: Pack | None = None
+    sample: Sample | None = None
+    lanes: bool = True
+    races: bool = True
+    values: bool = True

@@ -1,0 +1,34 @@
+"""The records of errors of targets and of their compiles, as reports have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..capture.targets import Target
+from ..errors import KinspectError
+from ..model import ErrorRecord
+from .naming import label_with_arch
+
+if TYPE_CHECKING:
+    from .jobs import Job
+
+
+def target_record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
+    """Returns the record of an error that concerns a target as a whole."""
+    return _record(str(target.path), target.kernel, stage, error)
+
+
+def job_record(job: Job, stage: str, error: KinspectError) -> ErrorRecord:
+    """Returns the record of an error that concerns one variant."""
+    return _record(job.path, label_with_arch(job.variant), stage, error)
+
+
+def _record(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
+    """Returns the record of an error; the file, which it names, is dropped from the message."""
+    return ErrorRecord(
+        file=file,
+        kernel=kernel,
+        stage=stage,
+        message=error.message.removeprefix(f"{file}: "),
+        hint=error.hint,
+    )

@@ -1,0 +1,43 @@
+"""Tells recordings of profilers from targets to analyse, and reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..capture.resolving import resolve
+from ..errors import KinspectError
+from ..profile import reading
+from ..profile.running import manifest
+from ..recording import Recording
+
+_DATA_SUFFIXES = (".json", ".gz", ".db", ".csv")
+"""Of files that a profiler may have written, and of no target to analyse."""
+
+
+def is_recording(path: Path) -> bool:
+    """Tells whether a profiler wrote this file or folder, so that it is no target to analyse."""
+    if path.name == manifest.NAME or (path / manifest.NAME).is_file():
+        return True
+    if path.suffix in _DATA_SUFFIXES:  # a report of ours may have such a name as well
+        return path.is_file() and reading.knows(path)
+    try:
+        resolve(str(path))
+    except KinspectError:
+        return path.exists() and reading.knows(path)
+    return False
+
+
+def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording:
+    """Reads a run of kinspect by its manifest, anything else by its files.
+
+    Raises:
+        KinspectError: nothing can be read there.
+    """
+    if path.is_file() and path.name == manifest.NAME:
+        path = path.parent
+    if path.is_dir() and (path / manifest.NAME).is_file():
+        from ..profile.running.run_reading import run_recording
+
+        return run_recording(path, progress)
+    return reading.read(path, progress)
