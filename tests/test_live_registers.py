@@ -46,3 +46,20 @@ def test_unknown_where_it_was_not_looked_for_or_code_is_missing() -> None:
     assert kernel.metrics["live.vgprs"].note
     strange = SMALL.read_text().replace("\ts_nop 15\n", "\ts_setpc_b64 s[2:3]\n")
     assert report(strange).metrics["live.vgprs"].value is None
+
+
+def test_the_half_of_a_spilled_pair_that_nobody_reads_holds_no_value() -> None:
+    spill = "\tscratch_store_dword off, v20, off offset:4 ; 4-byte Folded Spill\n"
+    pair = "\tscratch_store_dwordx2 off, v[20:21], off offset:4 ; 8-byte Folded Spill\n"
+    reload = "\tscratch_load_dword v20, off, off offset:4 ; 4-byte Folded Reload\n"
+    text = SMALL.read_text().replace(spill, "")
+    text = text.replace("\ts_mov_b32 s9, 0\n", f"\ts_mov_b32 s9, 0\n{pair}")
+    text = text.replace(
+        reload,
+        "\tscratch_load_dwordx2 v[20:21], off, off offset:4 ; 8-byte Folded Reload\n"
+        "\tv_add_u32_e32 v0, v0, v20\n",
+    )
+    kernel = report(text)
+    assert kernel.live_peak is not None
+    assert sum(value.scratch for value in kernel.live_peak.values) == 1
+    assert [(value.dwords, value.stores) for value in kernel.spilled_values] == [(2, 1)]

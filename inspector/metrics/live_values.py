@@ -8,7 +8,7 @@ what a dot takes has that of the loop.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Set
+from collections.abc import Mapping, Sequence, Set
 
 from ..emulator.definitions import ranges
 from ..emulator.liveness import Liveness
@@ -95,7 +95,8 @@ class _NamedRegisters:
                 reloads[row].append(index)
         rows_of_value: dict[SourceValue, set[int]] = defaultdict(set)
         for row in sorted(stores):
-            rows_of_value[self._values.spilled_value(row, stores[row])].add(row)
+            holder = self._holder(row, stores, reloads)
+            rows_of_value[self._values.spilled_value(holder, stores[holder])].add(row)
         loop_of = self._loops_of(hot)
         values = []
         for identity, rows in rows_of_value.items():
@@ -124,6 +125,20 @@ class _NamedRegisters:
             )
         )
         return tuple(values)
+
+    def _holder(
+        self, row: int, stores: Mapping[int, Sequence[int]], reloads: Mapping[int, Sequence[int]]
+    ) -> int:
+        """The dword whose value a dword is parked with: its own, except in half-empty pairs."""
+        parked_with = {other for index in stores[row] for other in self._values.slots[index].writes}
+        return next(
+            (
+                other
+                for other in (row, *sorted(parked_with))
+                if any(self._values.is_used(index, other) for index in reloads.get(other, ()))
+            ),
+            row,
+        )
 
     def _loops_of(self, hot: Set[str]) -> dict[int, str]:
         """Index of an access of a spill slot -> id of the hot loop that it stands in."""

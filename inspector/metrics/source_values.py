@@ -44,8 +44,26 @@ _VIEWS: Final = frozenset(
     )
 )  # fmt: skip
 """Operations that make no value: of several at one position, another one is meant."""
-_CONSTANT: Final = re.compile(r"c-?\d+|cst")
-"""What MLIR calls constants that have no name."""
+_WRITES: Final = ("tt.store", "amdg.buffer_store", "tt.descriptor_store", "ttg.local_store")
+_CONVERSIONS: Final = ("arith.extf", "arith.truncf", "tt.fp_to_fp", "arith.sitofp", "arith.uitofp")
+_READS: Final = (*LOADS, "ttg.local_load", "ttg.convert_layout")
+_LOOPS: Final = ("scf.for", "scf.while")
+_COMPUTED_BY: Final = (
+    (("mul_f",), ("arith.mulf",)),
+    (("fma", "fmac", "mad_f"), ("arith.addf", "arith.subf", "arith.mulf", "math.fma")),
+    (("add_f", "sub_f"), ("arith.addf", "arith.subf")),
+    (("exp_f", "log_f", "ldexp_f"), ("math.",)),
+    (("cndmask",), ("arith.select",)),
+    (("cvt_", "perm_b32", "lshlrev_b32", "and_b32"), _CONVERSIONS),
+)
+"""Parts of the mnemonics of vector instructions -> operations of which they may compute a result.
+
+A sum and the conversion of its first term, say, have one position.
+"""
+_UNNAMED: Final = re.compile(r"c-?\d+|cst|arg\d+|\d+")
+"""What MLIR calls values that have no name."""
+_MOST_CHANGES: Final = 12
+"""Changes of layout and precision that are followed back to a name."""
 
 
 class SourceValue(Struct, frozen=True):
@@ -72,18 +90,34 @@ class SourceOperations:
     def __init__(self, module: TtgirModule | None) -> None:
         self._by_place: dict[Place, list[TtgirOp]] = defaultdict(list)
         self._by_result: dict[str, TtgirOp] = {}
-        for op in module.ops if module is not None else ():
-            # A loop has the position of its header and one name for all that it carries.
+        self._yields: dict[int, list[Sequence[str]]] = defaultdict(list)
+        self._names: set[str] = set()
+        ops = module.ops if module is not None else ()
+        # A loop has the position of its header and one name for all that it carries; what only
+        # counts its iterations has both as well.
+        headers = {position_of(op.loc) for op in ops if op.loc is not None and op.name in _LOOPS}
+        for op in ops:
             if op.loc is not None and not op.name.startswith("scf."):
-                self._by_place[position_of(op.loc)].append(op)
+                place = position_of(op.loc)
+                if place not in headers:
+                    self._by_place[place].append(op)
+            if op.name == "scf.yield" and op.parent is not None:
+                self._yields[op.parent].append(op.operands)
             for result in op.results:
-                self._by_result[result.partition("#")[0].partition(":")[0]] = op
+                self._by_result[_stem(result)] = op
+            self._names.update(map(_stem, (*op.results, *op.operands)))
+
+    def is_conversion(self, loc: SourceLoc | None) -> bool:
+        """Whether an operation at a position changes the precision of its operand."""
+        ops = self._by_place.get(position_of(loc), []) if loc is not None else []
+        return any(op.name in _CONVERSIONS for op in ops)
 
     def _at(self, loc: SourceLoc | None, preferred: Sequence[str]) -> TtgirOp | None:
         """The operation at a position: one of the preferred kind, else the most common name's."""
         ops = self._by_place.get(position_of(loc), []) if loc is not None else []
         chosen = [op for op in ops if op.name.startswith(tuple(preferred))] if preferred else []
-        chosen = chosen or [op for op in ops if op.name not in _VIEWS] or ops
+        makers = [op for op in ops if op.name not in _VIEWS]
+        chosen = chosen or [op for op in makers if not op.name.startswith(_READS)] or makers or ops
         names = Counter(name for op in chosen if (name := self._name(op)))
         if not names:
             return chosen[0] if chosen else None
@@ -91,13 +125,53 @@ class SourceOperations:
         return next(op for op in chosen if self._name(op) == most)
 
     def _name(self, op: TtgirOp) -> str | None:
-        """The variable that an operation's result is, looking through mere changes of layout."""
-        seen = 0
-        origin: TtgirOp | None = op
-        while origin is not None and origin.name in _RELAID and origin.operands and seen < 12:
-            origin = self._by_result.get(origin.operands[0].partition("#")[0])
-            seen += 1
-        return _variable(origin) or _variable(op)
+        """The variable that an operation makes or stores, looking through changes of layout."""
+        own = self._variable(op.results[0]) if op.results else None
+        if (op.name not in _RELAID and op.name not in _WRITES) or not op.operands:
+            return own
+        position = 1 if op.name == "tt.store" else 0
+        return self._origin(op, position) or own
+
+    def _origin(self, op: TtgirOp, position: int) -> str | None:
+        """The variable of an operand, looking through changes of layout and what loops carry."""
+        for _ in range(_MOST_CHANGES):
+            if position >= len(op.operands):
+                return None
+            value = op.operands[position]
+            maker = self._by_result.get(_stem(value))
+            if maker is None:
+                # Blocks' arguments have the name of their loop, except those that are buffers.
+                types = op.operand_types
+                is_buffer = position < len(types) and types[position].kind == "memdesc"
+                return self._variable(value) if is_buffer else None
+            if maker.name.startswith("scf."):
+                return self._yielded(maker, value)
+            if maker.name not in _RELAID:
+                return self._variable(value)
+            op, position = maker, 0
+        return None
+
+    def _yielded(self, op: TtgirOp, value: str) -> str | None:
+        """The variable that a loop or branch gives one of its results."""
+        number = int(value.partition("#")[2] or 0)
+        for operands in self._yields[op.index]:
+            if number < len(operands):
+                name = self._variable(operands[number])
+                maker = self._by_result.get(_stem(operands[number]))
+                if name and maker is not None and not maker.name.startswith("scf."):
+                    return name
+        return None
+
+    def _variable(self, value: str) -> str | None:
+        """The variable in the SSA name of a value, where the source gave it a name.
+
+        MLIR numbers all values of a name but the first: `%tile_2` alone is the variable `tile_2`.
+        """
+        full = _stem(value)
+        name = variable_name(full)
+        if _UNNAMED.fullmatch(name):
+            return None
+        return name if f"%{name}" in self._names else full.lstrip("%")
 
     def named(self, inst: Instruction, kind: Kind, preferred: Sequence[str]) -> SourceValue:
         """The value that an instruction makes or touches, by the operation that it comes from.
@@ -109,7 +183,7 @@ class SourceOperations:
         """
         source = inst.loc.in_user_code if inst.loc is not None else None
         line = SourceLoc(source.file, source.line) if source is not None and source.line else None
-        op = self._at(inst.loc, preferred)
+        op = self._at(inst.loc, preferred or _computed_by(inst.mnemonic))
         if op is None:
             return SourceValue(kind, None, "", line)
         return SourceValue(kind, self._name(op), _tensor(op), line)
@@ -123,9 +197,14 @@ def _tensor(op: TtgirOp) -> str:
     return "x".join((*map(str, tensor.shape), tensor.element))
 
 
-def _variable(op: TtgirOp | None) -> str | None:
-    """The name of an operation's first result, where the source gave it one."""
-    if op is None or not op.results:
-        return None
-    name = variable_name(op.results[0].partition("#")[0])
-    return None if name.isdigit() or _CONSTANT.fullmatch(name) else name
+def _computed_by(mnemonic: str) -> Sequence[str]:
+    if not mnemonic.startswith("v_") or mnemonic.startswith("v_dual_"):
+        return ()
+    return next(
+        (names for parts, names in _COMPUTED_BY if any(part in mnemonic for part in parts)), ()
+    )
+
+
+def _stem(value: str) -> str:
+    """The SSA name without the number of the result."""
+    return value.partition("#")[0].partition(":")[0]

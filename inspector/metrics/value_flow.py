@@ -42,6 +42,9 @@ _MOST_PLACES: Final = 500
 _VECTORS: Final = vector_bits(0, SCALAR_BIT)
 _FLOAT: Final = re.compile(r"_(b?f16|f32|f64)(_|$)")
 _COPIES: Final = ("v_mov_b", "v_accvgpr_", "v_dual_mov_b")
+_WIDENINGS: Final = ("v_lshlrev_b32", "v_and_b32")
+_WIDENING_BITS: Final = frozenset(((False, 16), (True, 0xFFFF0000), (True, -0x10000)))
+"""Whether bits are masked, by what: how the lower and the upper of two bf16 become f32."""
 _MADE_BY: Final[Mapping[str, tuple[Kind, Sequence[str]]]] = MappingProxyType(
     {
         "mfma": ("accumulator", DOTS),
@@ -74,13 +77,21 @@ class ValueFlow:
         self._use_indices: dict[tuple[int, int], Sequence[int]] = {}
 
     def live_slots(self, index: int) -> list[int]:
-        """Dwords of scratch that hold a spilled value which is reloaded later."""
+        """Dwords of scratch that hold a spilled value which is reloaded and read later.
+
+        Of a pair of registers that is spilled as a whole, one half may hold nothing.
+        """
         rows = {row for touched in self.slots.values() for row in touched.writes}
         return sorted(
             row
             for row in rows
-            if self._flow.after(index, row) and self._flow.before(index, row) - {START}
+            if any(self.is_used(reload, row) for reload in self._uses(index, row))
+            and self._flow.before(index, row) - {START}
         )
+
+    def is_used(self, reload: int, row: int) -> bool:
+        """Whether anything reads what a reload fetches from a dword of scratch."""
+        return any(self._uses(reload + 1, target) for target in self._passed_on(reload, row))
 
     def value_at(self, index: int, row: int, *, fresh: bool) -> SourceValue:
         """The value of a row before an instruction, or of a row that it writes (`fresh`)."""
@@ -163,17 +174,30 @@ class ValueFlow:
 
     def _copy(self, inst: Instruction, row: int) -> Operand | None:
         """The operand that an instruction copies to a row; None where it is no copy."""
-        if not inst.mnemonic.startswith(("v_mov_b", "v_accvgpr_", "v_dual_")):
+        if not inst.mnemonic.startswith((*_COPIES, *_WIDENINGS, "v_dual_")):
             return None
         parts = self._decoded(inst)
         halves = halves_of(parts, self._accum_offset) if "::" in parts.text else (parts,)
         for half in halves:
             result, *sources = half.operands
             if result.kind == "vgpr" and row in result.rows:
+                if half.name.startswith(_WIDENINGS):
+                    return self._widened(inst, half)
                 if not half.name.startswith(_COPIES):
                     return None
                 return replace(sources[0], first=sources[0].first + row - result.first, count=1)
         return None
+
+    def _widened(self, inst: Instruction, half: Decoded) -> Operand | None:
+        """The register of bf16 values of which an instruction makes an f32 for its arithmetic.
+
+        None where the source converts: the f32 is a value of its own there.
+        """
+        _, bits, source = half.operands
+        is_widening = (half.name.startswith("v_and"), bits.integer) in _WIDENING_BITS
+        if not is_widening or source.kind != "vgpr" or self._operations.is_conversion(inst.loc):
+            return None
+        return source
 
     def _decoded(self, inst: Instruction) -> Decoded:
         return decode(inst.mnemonic, inst.operands, SUFFIXES, self._accum_offset)
@@ -250,7 +274,30 @@ class ValueFlow:
         if inst.cls == "scratch_load" and row >= SCRATCH_ROW:
             first = min(rows_of(self._live.effects[index].writes))
             return (first + self.slots[index].reads.index(row),)
+        if inst.mnemonic.startswith("v_dual_"):
+            halves = halves_of(self._decoded(inst), self._accum_offset)
+            return [
+                result
+                for half in halves
+                if any(row in operand.rows for operand in _sources(half) if operand.kind == "vgpr")
+                for result in half.operands[0].rows
+            ]
+        if inst.mnemonic.startswith("v_pk_") and not self._is_selected(inst, row):
+            return ()
         return list(rows_of(self._live.effects[index].writes & _VECTORS))
+
+    def _is_selected(self, inst: Instruction, row: int) -> bool:
+        """Whether an instruction on packed values takes a row, not the other of its pair twice."""
+        parts = self._decoded(inst)
+        sources = parts.operands[1:]
+        low = parts.numbers("op_sel", (0,) * len(sources))
+        high = parts.numbers("op_sel_hi", (1,) * len(sources))
+        return any(
+            operand.kind == "vgpr"
+            and row in operand.rows
+            and (len(operand.rows) < 2 or row - operand.first in chosen)
+            for operand, *chosen in zip(sources, low, high, strict=False)
+        )
 
     def _address(self, inst: Instruction) -> range:
         """The vector rows that hold the address of a store or atomic operation."""
@@ -283,13 +330,18 @@ def _decided(
     dot = _best(of_role["accumulator"]) if of_role["accumulator"] else best
     # What is multiplied into an accumulator comes there as well: it has another shape.
     is_start = best.kind == "constant" and set(kinds) == {"accumulator"}
-    is_scaled = best.is_float and bool(dot.type) and best.type == dot.type
+    is_scaled = best.is_float and not kinds["address"] and bool(dot.type) and best.type == dot.type
     if best.kind == "accumulator" or is_start or is_scaled:
         named = best if best.name and best.kind == "accumulator" else dot
         if named.kind == "accumulator":
             return SourceValue("accumulator", named.name, named.type or dot.type, named.source)
-    if set(kinds) == {"operand"}:
+    if set(kinds) == {"operand"} and best.kind != "constant":
         return SourceValue("operand", best.name, best.type, best.source)
+    if best.name is None and best.kind in ("value", "constant"):
+        served = {identity for _, identity in roles if identity.name}
+        if len({identity.name for identity in served}) == 1:
+            use = _best(served)
+            return SourceValue(best.kind, use.name, "", use.source)
     return replace(best, is_float=False)
 
 
@@ -309,6 +361,11 @@ def _best(identities: Iterable[SourceValue]) -> SourceValue:
         ),
     )
     return ordered[0] if ordered else SourceValue("value")
+
+
+def _sources(half: Decoded) -> Sequence[Operand]:
+    """What an operation of a VOPD instruction reads."""
+    return half.operands if half.name.startswith("v_fmac") else half.operands[1:]
 
 
 def _slots(subject: Subject) -> Mapping[int, Touched]:
