@@ -155,7 +155,9 @@ def spilled_in_hot_loops(values: Sequence[SpilledValue], most: int = 4) -> str:
         f"{'(address) ' if value.kind == 'address' else ''}{_hot_traffic(value)}"
         for value in hot[:most]
     ]
-    return "; ".join([*parts, f"and {len(hot) - most} more values"] if hot[most:] else parts)
+    return "; ".join(
+        [*parts, f"and {plural(len(hot) - most, 'more value')}"] if hot[most:] else parts
+    )
 
 
 def held_text(peak: LivePeak, most: int = 6) -> str:
@@ -193,7 +195,7 @@ def amount_text(peak: LivePeak, kernel: KernelReport) -> str:
         for name, live, allocated in files
     )
     parked = sum(value.scratch for value in peak.values)
-    return f"{counts} live" + (f", {show(parked)} more values in scratch" if parked else "")
+    return f"{counts} live" + (f", {plural(parked, 'more value')} in scratch" if parked else "")
 
 
 def curve_lines(counts: Sequence[tuple[int, int, int]], width: int) -> list[str]:

@@ -16,7 +16,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
 
-from ..lint.results import SEVERITIES, CheckedKernel, LintReport
+from ..lint.ranking import SEVERITIES
+from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord, Finding
 from ..printable import one_line, printable_columns
 from . import lint_view as view

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
-from ..lint.results import SEVERITIES, CheckedKernel, LintReport, Suppressed, Suppression
+from ..lint.ranking import SEVERITIES
+from ..lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from ..lint.rule import Rule
 from ..report.json_write import error_fields, finding_fields, plain
 

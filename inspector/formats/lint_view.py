@@ -15,8 +15,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ..explain.view import plural
-from ..lint.ranking import saving_rank
-from ..lint.results import SEVERITIES, CheckedKernel, LintReport, Severity, Suppression
+from ..lint.ranking import SEVERITIES, Severity, saving_rank
+from ..lint.results import CheckedKernel, LintReport, Suppression
 from ..lint.rule import RuleText
 from ..model import Finding
 from ..printable import one_line

@@ -9,7 +9,11 @@ from typing import Literal
 from ..model import Finding
 
 Severity = Literal["error", "warning", "info"]
-SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType({"error": 0, "warning": 1, "info": 2})
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""From the most to the least severe."""
+SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType(
+    {severity: place for place, severity in enumerate(SEVERITIES)}
+)
 WORTHWHILE = 10.0
 """Percent: a cure that saves less at most comes after those whose saving nothing bounds."""
 

@@ -12,11 +12,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from ..model import ErrorRecord, Finding, SourceLoc
+from .ranking import SEVERITIES, Severity
 from .rule import Rule
-
-Severity = Literal["error", "warning", "info"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-"""From the most to the least severe."""
 
 FailOn = Literal["error", "warning", "info", "never"]
 

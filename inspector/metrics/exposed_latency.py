@@ -11,7 +11,7 @@ are issued earlier, or more of them at once, shorten the loop.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from math import ceil, prod
 from typing import Final
 
@@ -100,9 +100,10 @@ def with_latency(
         loops: all of its loops, with their bounds.
         metrics: the kernel's metrics, with its occupancy.
     """
-    if not any(loop.hot for loop in loops):
+    hot = {loop.id for loop in loops if loop.hot}
+    if not hot:
         return tuple(loops)
-    own = _executed_in(subject.function)
+    own = _executed_in(subject.function, hot)
     return tuple(
         replace(
             loop,
@@ -114,8 +115,8 @@ def with_latency(
     )
 
 
-def _executed_in(function: Function) -> dict[str, list[Instruction]]:
-    """Loop id -> its own instructions that an iteration executes, for each loop.
+def _executed_in(function: Function, hot: Set[str]) -> dict[str, list[Instruction]]:
+    """Loop id -> its own instructions that an iteration executes, for each hot loop.
 
     Of branches that the whole wave takes, such as the cases of a switch, none counts: an iteration
     executes one of them. What is jumped over where no lane is active counts as executed.
@@ -123,6 +124,8 @@ def _executed_in(function: Function) -> dict[str, list[Instruction]]:
     tree, owner = dominators(function), innermost_loops(function)
     code = {}
     for loop in function.loops:
+        if loop.id not in hot:
+            continue
         blocks = set(always_executed(loop, tree, owner))
         for number in sorted(loop.blocks):
             block = function.blocks[number]

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from .. import machines
 from ..errors import FaultsError, KinspectError
 from ..lint.budget import BUDGET, NAME, budget_rule
-from ..lint.results import FailOn, Severity
+from ..lint.ranking import Severity
+from ..lint.results import FailOn
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union

@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...lint.results import SEVERITIES, LintReport
+from ...lint.ranking import SEVERITIES
+from ...lint.results import LintReport
 from ...model import Finding, KernelReport, Report
 from ...pipeline.reading import Transformed
 from ...version import VERSION

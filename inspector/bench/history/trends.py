@@ -11,7 +11,7 @@ from msgspec import Struct
 from ...errors import KinspectError
 from ...explain.plot import Chart, Series, Tick
 from ...lint.catalogue import nearest
-from ...lint.results import SEVERITIES
+from ...lint.ranking import SEVERITIES
 from .analyses import FINDINGS, AnalysedKernel, Sighting, value_of
 from .store import History, Run, StoredCase
 
