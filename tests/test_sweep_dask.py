@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kinspect.inspector.capture.sweep_axes import axes_of
 from kinspect.inspector.compare.sweep import cluster
+from kinspect.inspector.compare.sweep.point import run_point
 from kinspect.inspector.compare.sweep.running import PointDone, SweepRequest, collect, sweep
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
@@ -75,7 +76,7 @@ def test_a_cluster_gives_what_this_machine_gives_though_a_worker_is_killed(
     rows = []
     with cluster.connected(local_cluster.scheduler_address) as found:
         assert found.threads == 2
-        work = cluster.work_for(triton_key(), None)
+        work = cluster.work_for(triton_key(), None, run_point)
         for event in sweep(request_, found.executor, work):
             if not isinstance(event, PointDone):
                 continue
@@ -93,7 +94,9 @@ def test_a_cluster_gives_what_this_machine_gives_though_a_worker_is_killed(
     with cluster.connected(local_cluster.scheduler_address) as found:
         again = [
             event.row
-            for event in sweep(request_, found.executor, cluster.work_for(triton_key(), None))
+            for event in sweep(
+                request_, found.executor, cluster.work_for(triton_key(), None, run_point)
+            )
             if isinstance(event, PointDone)
         ]
     assert by_point(again) == expected
@@ -124,7 +127,7 @@ def test_a_worker_with_another_triton_is_refused(
     local_cluster: Any, request_: SweepRequest
 ) -> None:
     with cluster.connected(local_cluster.scheduler_address) as found:
-        work = cluster.work_for("another build", None)
+        work = cluster.work_for("another build", None, run_point)
         rows = [e.row for e in sweep(request_, found.executor, work) if isinstance(e, PointDone)]
     assert rows
     assert all(row.figures is None for row in rows)

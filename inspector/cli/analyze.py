@@ -22,9 +22,10 @@ from .options import (
     result_stream,
 )
 from .progress import CompileProgress, print_problems
-from .signals import end_as_interrupted
+from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
+BUDGET_SECONDS = 120.0  # as `kinspect try` has it
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
 
@@ -50,6 +51,20 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 )
 @emulate_option
 @click.option(
+    "--try",
+    "try_cures",
+    is_flag=True,
+    help="Compile the cures of each finding, and say what came of them (see `kinspect try`).",
+)
+@click.option(
+    "--try-budget",
+    type=click.FloatRange(0),
+    default=BUDGET_SECONDS,
+    show_default=True,
+    metavar="S",
+    help="Seconds that --try may take.",
+)
+@click.option(
     "--time-us",
     type=click.FloatRange(0, min_open=True),
     metavar="T",
@@ -68,6 +83,8 @@ def analyze(
     no_passes: bool,
     tritons: tuple[str, ...],
     emulate: bool,
+    try_cures: bool,
+    try_budget: float,
     time_us: float | None,
     history: bool,
     label: str | None,
@@ -101,6 +118,9 @@ def analyze(
         )
     if recorder is not None:
         recorder.write_report(report)
+    interrupted = False
+    if try_cures:
+        report, interrupted = _with_trials(request, report, try_budget)
     report = _sorted(report, sort)
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
@@ -113,7 +133,21 @@ def analyze(
         saved.save(report, save)
     # Failures are in the report and, one line each, on stderr.
     print_problems(report.errors, notes)
+    if interrupted:
+        return INTERRUPTED
     return 2 if report.errors else 0
+
+
+def _with_trials(request: Request, report: Report, budget: float) -> tuple[Report, bool]:
+    """Compiles the cures of the findings; returns them with the report, and whether Ctrl-C came."""
+    from ..compare.trials.rules import judging_pack
+    from ..compare.trials.running import TryRequest, with_trials
+    from .try_ import print_trials, run_trials
+
+    pack, _ = judging_pack(())
+    trials, interrupted = run_trials(TryRequest(request, pack, None, budget), report)
+    print_trials(trials, interrupted)
+    return with_trials(report, trials), interrupted
 
 
 def _collect(request: Request) -> Report:

@@ -68,6 +68,7 @@ from .source import (
     LIBRARY_CODE,
     SourceLoc,
 )
+from .trials import Change, ChangeKind, Trial
 from .ttgir import (
     Layout,
     TtgirModule,
@@ -90,6 +91,8 @@ __all__ = [
     "Artifact",
     "Assumption",
     "Block",
+    "Change",
+    "ChangeKind",
     "Demand",
     "Emulated",
     "EmulatedFault",
@@ -129,6 +132,7 @@ __all__ = [
     "SourceLoc",
     "SpillSlot",
     "SpilledValue",
+    "Trial",
     "Trials",
     "TtgirModule",
     "TtgirOp",

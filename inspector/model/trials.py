@@ -1,0 +1,68 @@
+"""Changes of a kernel's compile that were tried as cures of a finding, and what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, field
+
+from .metric import Scalar
+
+ChangeKind = Literal["option", "constexpr", "environment"]
+
+
+class Change(Struct, frozen=True):
+    """One setting of a compile that was changed.
+
+    Args:
+        kind: an option of Triton's backend, a constexpr of the kernel, or an environment variable
+            that Triton reads while it compiles.
+        name: of the option, constexpr or variable.
+        value: what it was set to.
+        before: what the kernel has; None where nothing states it.
+    """
+
+    kind: ChangeKind
+    name: str
+    value: Scalar
+    before: Scalar = None
+
+
+class Trial(Struct, frozen=True):
+    """What came of one change, or of several at once, for one finding.
+
+    Args:
+        change: what was changed together.
+        gone: whether the finding is gone and none that means the same has come in its place; None
+            where the changed kernel could not be compiled or analysed.
+        metrics: figures of the changed kernel by name; None is unknown.
+        diff: figures that differ, each before and after.
+        new: rules that find something at a place where they did not before.
+        front: whether it is on the Pareto front of all that was tried on the kernel, the unchanged
+            one included.
+        same_as: the changes of an earlier trial that gave the same code, empty for the unchanged
+            kernel; None where no other gave it.
+        launches: whether a workgroup fits on a CU; None where unknown.
+        failure: why there are no figures; "" where there are.
+    """
+
+    change: tuple[Change, ...]
+    gone: bool | None
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    diff: Mapping[str, tuple[Scalar, Scalar]] = field(default_factory=dict)
+    new: tuple[str, ...] = ()
+    front: bool = False
+    same_as: tuple[Change, ...] | None = None
+    launches: bool | None = None
+    failure: str = ""
+
+    @property
+    def same_code(self) -> bool:
+        """Whether the code is that of the unchanged kernel."""
+        return self.same_as is not None and not self.same_as
+
+    @property
+    def helped(self) -> bool:
+        """Whether the finding is gone and the kernel can still run."""
+        return bool(self.gone) and self.launches is not False
