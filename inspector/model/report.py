@@ -82,7 +82,8 @@ class Finding(Struct, frozen=True):
 
     `tried` is what came of the fix on other kernels; None where the rule's author does not say.
     `trials` are the changes that were compiled to be rid of it in this kernel, in the order in
-    which they are told; empty where nobody asked. `fix_is_trials` says that the fix names nothing else.
+    which they are told; empty where nobody asked. `fix_is_trials` says that the fix names nothing
+    else.
     `saves_percent` is the share of an iteration's time (of the hot loops, for a finding about the
     kernel) that the cure saves at most; None where nothing bounds it.
     """

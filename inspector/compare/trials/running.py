@@ -24,7 +24,7 @@ from ...capture.targets import Target
 from ...compile.environment import guest_environment
 from ...errors import KinspectError
 from ...lint.rule import Pack
-from ...model import ErrorRecord, KernelReport, Report, Variant
+from ...model import Change, ErrorRecord, KernelReport, Report, Variant
 from ...pipeline.analysis import catalogue
 from ...pipeline.capturing import COMPILED
 from ...pipeline.jobs import Job, Request, settings_of
@@ -173,6 +173,11 @@ class Trials:
             out_of_budget=self._out_of_budget,
             seconds=time.perf_counter() - self._started,
         )
+
+    def variants(self) -> Iterator[tuple[str, tuple[Change, ...], Variant]]:
+        """Yields what was submitted to be compiled: the kernel's id, the changes, the variant."""
+        for kernel, number, job in self._jobs.values():
+            yield kernel.kernel.id, kernel.changes[number], job.variant
 
     @property
     def _planned(self) -> int:
