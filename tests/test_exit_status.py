@@ -47,6 +47,7 @@ def interruptible() -> None:
         pytest.param(["layout", "slow.py"], marks=pytest.mark.slow),  # as passes
         pytest.param(["registers", "slow.py"], marks=pytest.mark.slow),
         ["sweep", "slow.py", "--set", "num_warps=1,2"],
+        pytest.param(["try", "slow.py"], marks=pytest.mark.slow),  # as registers
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -110,7 +110,7 @@ def analyze(
 
         return compare_tritons(request, tritons, form, output)
     recorder = history_recorder("analyze", history, label)
-    report = _collect(request)
+    report = _collect(request, partial=not try_cures)
     if time_us is not None and len(report.kernels) > 1:
         raise KinspectError(
             f"--time-us {time_us:g} is of one launch, but there are {len(report.kernels)} kernels",
@@ -150,12 +150,12 @@ def _with_trials(request: Request, report: Report, budget: float) -> tuple[Repor
     return with_trials(report, trials), interrupted
 
 
-def _collect(request: Request) -> Report:
-    """Runs the request, with a line of progress on stderr."""
+def _collect(request: Request, *, partial: bool) -> Report:
+    """Runs the request, with a line of progress on stderr; `partial`: a result after Ctrl-C."""
     progress = CompileProgress()
     end_as_interrupted()
     try:
-        return collect(request, progress.on_event)
+        return collect(request, progress.on_event, partial=partial)
     finally:
         progress.close()
 

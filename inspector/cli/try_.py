@@ -89,7 +89,8 @@ def command(
     end_as_interrupted()
     progress = CompileProgress()
     try:
-        report = collect(run, progress.on_event)
+        # After Ctrl-C nothing is tried: the analysis goes on from the store.
+        report = collect(run, progress.on_event, partial=False)
     finally:
         progress.close()
     with executor_for(scheduler, run, target.python) as (executor, work):

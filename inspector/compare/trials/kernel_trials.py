@@ -95,10 +95,13 @@ class KernelTrialsProgress:
     def result(self) -> KernelTrials:
         """What was tried so far."""
         numbers = [n for n in range(self.planned) if n in self._outcomes or n in self._failures]
-        figures = [self._figures, *(self._figures_of(number) for number in numbers)]
+        own, *changed = _comparable([self._figures, *map(self._figures_of, numbers)])
+        assert own is not None
+        figures = [own, *changed]
+        comparable = dict(zip(numbers, changed, strict=True))
         front = on_front(figures)
         trials = {
-            number: self._trial(number, is_front)
+            number: self._trial(number, own, comparable[number], is_front=is_front)
             for number, is_front in zip(numbers, front[1:], strict=True)
         }
         findings = list(self.kernel.findings)
@@ -117,19 +120,15 @@ class KernelTrialsProgress:
                 ),
                 fix_is_trials=self._rules[findings[index].rule].text.cures_only,
             )
-        own = Trial(
-            (),
-            None,
-            metrics=self._figures.as_metrics(),
-            front=front[0],
-            launches=_launches(self._figures),
+        unchanged = Trial(
+            (), None, metrics=own.as_metrics(), front=front[0], launches=_launches(own)
         )
-        rows = [TrialRow((), own, (), self._figures, from_store=True)]
+        rows = [TrialRow((), unchanged, (), own, from_store=True)]
         rows += [self._row(number, trials[number]) for number in numbers]
         able = [f for f in figures if f is not None and f.figures.cannot_launch is None]
         return KernelTrials(
             kernel=replace(self.kernel, findings=tuple(findings)),
-            metrics=self._figures.as_metrics(),
+            metrics=own.as_metrics(),
             rows=tuple(rows),
             objectives=objectives(able),
             without_candidates=tuple(
@@ -193,10 +192,18 @@ class KernelTrialsProgress:
                 return self.changes[earlier]
         return None
 
-    def _trial(self, number: int, is_front: bool) -> Trial:
-        """What came of a change, without regard to a finding."""
+    def _trial(
+        self, number: int, own: TrialFigures, figures: TrialFigures | None, *, is_front: bool
+    ) -> Trial:
+        """What came of a change, without regard to a finding.
+
+        Args:
+            number: of the change.
+            own: figures of the unchanged kernel.
+            figures: those of the changed one, with the same bounds; None where it failed.
+            is_front: whether it is on the front.
+        """
         outcome = self._outcomes.get(number)
-        figures = outcome.figures if outcome is not None else None
         if outcome is None or figures is None:
             error = outcome.error if outcome is not None else None
             reason = error.message if error is not None else self._failures.get(number, "")
@@ -205,7 +212,7 @@ class KernelTrialsProgress:
             self.changes[number],
             None,
             metrics=figures.as_metrics(),
-            diff=differences(self._figures, figures),
+            diff=differences(own, figures),
             new=new_rules(self._placed, outcome.findings),
             front=is_front,
             same_as=self._same_as(number),
@@ -228,6 +235,13 @@ class KernelTrialsProgress:
             seconds=outcome.seconds if outcome is not None else 0.0,
             host=outcome.host if outcome is not None else None,
         )
+
+
+def _comparable(figures: Sequence[TrialFigures | None]) -> list[TrialFigures | None]:
+    """Figures with the bounds of those units alone that are known of all that have any."""
+    known = [set(one.bounds) for one in figures if one is not None and one.bounds]
+    units = sorted(set.intersection(*known)) if known else []
+    return [one.bounded_by(units) if one is not None else None for one in figures]
 
 
 def _code(figures: TrialFigures) -> tuple[object, ...]:

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...errors import KinspectError, unforeseen
 from ...lint.rule import Pack, Rule
+from ...metrics.bounds import UNITS
 from ...model import (
     ErrorRecord,
     Finding,
@@ -82,15 +83,23 @@ class TrialFigures(Struct, frozen=True):
         figures: as a sweep has them.
         lds_conflicts_per_work: cycles that LDS bank conflicts add in the main loop, all waves of
             the workgroup together, per unit of needed work.
-        bound_per_work: cycles of the CU that no iteration of the main loop beats, per unit of
-            needed work of all workgroups that are resident on it.
+        bounds: unit -> cycles of the CU that it takes at least in an iteration of the main loop,
+            per unit of needed work of all workgroups that are resident; without those not known.
+        bound_per_work: the largest of those of `bounds` that are compared.
         bound_unit: the unit that takes them.
     """
 
     figures: Figures
     lds_conflicts_per_work: float | None = None
+    bounds: Mapping[str, float] = field(default_factory=dict)
     bound_per_work: float | None = None
     bound_unit: str | None = None
+
+    def bounded_by(self, units: Iterable[str]) -> TrialFigures:
+        """The figures with the bound of some units alone: those known of all that is compared."""
+        unit = max(units, key=lambda unit: self.bounds.get(unit, 0.0), default=None)
+        cycles = self.bounds.get(unit) if unit is not None else None
+        return replace(self, bound_per_work=cycles, bound_unit=unit)
 
     def as_metrics(self) -> dict[str, Scalar]:
         """The figures that are told, by name."""
@@ -211,21 +220,18 @@ def trial_figures(report: KernelReport) -> TrialFigures:
     inside = main.metrics if main is not None else {}
     work, waves = figures.work_per_iteration, figures.waves_per_workgroup
     resident = int_of(report.metrics, "occupancy.workgroups_per_cu")
-    conflicts, bound = number_of(inside, "lds.conflict_cycles"), number_of(inside, "bound.cycles")
-    conflicts_per_work = bound_per_work = None
+    conflicts = number_of(inside, "lds.conflict_cycles")
+    conflicts_per_work = None
+    bounds: dict[str, float] = {}
     if work and figures.work_unit is not None:
         portions = work / PORTION[figures.work_unit]
         if conflicts is not None and waves is not None:
             conflicts_per_work = round(conflicts * waves / portions, 3)
-        if bound is not None and resident:
-            bound_per_work = round(bound / (resident * portions), 3)
-    unit = inside["bound.unit"].value if "bound.unit" in inside else None
-    return TrialFigures(
-        figures,
-        conflicts_per_work,
-        bound_per_work,
-        unit if isinstance(unit, str) else None,
-    )
+        for unit in UNITS if resident else ():
+            cycles = number_of(inside, f"bound.{unit}")
+            if cycles is not None and resident:
+                bounds[unit] = round(cycles / (resident * portions), 3)
+    return TrialFigures(figures, conflicts_per_work, bounds).bounded_by(bounds)
 
 
 def placed(findings: Iterable[Finding], report: KernelReport) -> tuple[PlacedFinding, ...]:
