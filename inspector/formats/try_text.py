@@ -106,7 +106,7 @@ def _table(paper: Paper, trials: KernelTrials) -> None:
         paper.print(Line(f"  {text}", "bold" if index == 0 or marked else ""))
 
 
-def _figure_column(name: str) -> Column[TrialRow]:
+def _figure_column(name: str) -> Column:
     return Column(
         _COLUMNS[name],
         lambda row: _figure(name, row.trial.metrics.get(name)) if row.figures is not None else "",

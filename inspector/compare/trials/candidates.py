@@ -120,8 +120,8 @@ class Candidates:
                 yield from self._of_tile(name, cure)
         elif cure.constexpr == SWITCH:
             for name in self._space.switches:
-                before = self._constexpr(name)
-                yield Change("constexpr", name, not before, before)
+                is_on = self._constexpr(name)
+                yield Change("constexpr", name, not is_on, is_on)
         elif cure.constexpr in self._space.tiles:
             yield from self._of_tile(cure.constexpr, cure)
 

@@ -7,11 +7,11 @@ is found, and the figures of the code. It only decides what is compiled next.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ...model import Change
+from ...model import Change, Scalar
 from .outcome import TrialFigures
 
 
@@ -76,18 +76,10 @@ def _number(value: float | None, unknown: float = math.inf) -> float:
     return unknown if value is None else value
 
 
-def differences(before: TrialFigures, after: TrialFigures) -> dict[str, tuple[object, object]]:
+def differences(before: TrialFigures, after: TrialFigures) -> dict[str, tuple[Scalar, Scalar]]:
     """The metrics that differ, each before and after."""
     left, right = before.as_metrics(), after.as_metrics()
     return {name: (left[name], right[name]) for name in left if left[name] != right[name]}
-
-
-def without_repeats(changes: Sequence[tuple[Change, ...]]) -> list[tuple[Change, ...]]:
-    """Each set of changes once, whatever their order."""
-    unique: dict[tuple[tuple[str, str, str], ...], tuple[Change, ...]] = {}
-    for change in changes:
-        unique.setdefault(key_of(change), change)
-    return list(unique.values())
 
 
 def key_of(changes: Iterable[Change]) -> tuple[tuple[str, str, str], ...]:
