@@ -97,7 +97,7 @@ def _records(target: str, options: argparse.Namespace, deadline: float) -> Itera
         (options.arch,),
         jobs=options.jobs,
         passes=False,
-        capture=CaptureOptions(),
+        capture=CaptureOptions(max_configs=2, most_sets=1, time_limit=60.0),
         analysis=AnalysisOptions(rules=pack),
     )
     report = collect(run)
@@ -161,6 +161,7 @@ def _judged(rule: str, trial: Trial, variant: Variant) -> dict[str, Any]:
         "spills": spills,
         "lds": answer["shared"],
         "waves": _resident(answer, variant),
+        "short_of_a_step": _short_of_a_step(answer, variant),
         "in_loops": _scratch_in_loops(text),
     }
     told = {
@@ -183,7 +184,7 @@ def _cures(rule: str, figures: dict[str, Any], variant: Variant) -> bool:
     if rule in LDS:
         return bool(figures["lds"] <= machines.load(variant.arch).lds_max)
     if rule == "KI006":
-        return True  # figures agree: registers, LDS and with them the waves
+        return figures["short_of_a_step"] is False
     return figures["waves"] is None or figures["waves"] >= (1 if rule == "KI007" else 0.25)
 
 
@@ -219,23 +220,38 @@ def _metadata(text: str, name: str) -> int | None:
 
 def _resident(answer: dict[str, Any], variant: Variant) -> float | None:
     """Waves on a SIMD of CDNA3 and later, by registers and LDS; None for other targets."""
-    if not variant.arch.startswith("gfx9"):
+    groups = _workgroups(answer, variant)
+    if groups is None:
         return None
-    vgprs = re.search(r"^\s*;\s*TotalNumVgprs:\s*(\d+)|^\s+\.amdhsa_next_free_vgpr (\d+)",
-                      answer["text"], re.MULTILINE)  # fmt: skip
-    free = re.search(r"^\s+\.amdhsa_next_free_vgpr (\d+)", answer["text"], re.MULTILINE)
-    if vgprs is None or free is None:
-        return None
-    allocated = max(8, -(-int(free[1]) // 8) * 8)
-    waves = answer["num_warps"]
-    machine = machines.load(variant.arch)
-    by_registers = min(8, 512 // allocated) * 4 // waves if waves >= 4 else None
-    if by_registers is None:
-        return None
-    by_lds = machine.lds_pool // answer["shared"] if answer["shared"] else 99
-    resident = min(by_registers, by_lds, 32 // waves if waves else 99)
-    value = resident * waves / 4
+    value = min(groups) * answer["num_warps"] / 4
     return int(value) if value == int(value) else value
+
+
+def _workgroups(answer: dict[str, Any], variant: Variant) -> tuple[int, int, int] | None:
+    """Workgroups of four waves and more that fit on a CU: by registers, by LDS, by waves."""
+    waves, allocated = answer["num_warps"], _allocated(answer)
+    if not variant.arch.startswith("gfx9") or waves < 4 or allocated is None:
+        return None
+    pool = machines.load(variant.arch).lds_pool
+    by_lds = pool // answer["shared"] if answer["shared"] else 99
+    return min(8, 512 // allocated) * 4 // waves, by_lds, 32 // waves
+
+
+def _allocated(answer: dict[str, Any]) -> int | None:
+    free = re.search(r"^\s+\.amdhsa_next_free_vgpr (\d+)", answer["text"], re.MULTILINE)
+    return max(8, -(-int(free[1]) // 8) * 8) if free is not None else None
+
+
+def _short_of_a_step(answer: dict[str, Any], variant: Variant) -> bool | None:
+    """Whether a few registers fewer let another workgroup onto the CU; None where unknown."""
+    groups, allocated = _workgroups(answer, variant), _allocated(answer)
+    if groups is None or allocated is None:
+        return None
+    by_registers, by_lds, by_waves = groups
+    if by_registers >= min(by_lds, by_waves) or by_registers * answer["num_warps"] / 4 > 4:
+        return False
+    waves = -(-(by_registers + 1) * answer["num_warps"] // 4)
+    return bool(allocated - 512 // waves // 8 * 8 <= max(8, 0.05 * allocated))
 
 
 def _scratch_in_loops(text: str) -> list[tuple[int, int]]:
