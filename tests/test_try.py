@@ -15,7 +15,13 @@ import pytest
 from kinspect.inspector import formats
 from kinspect.inspector import report as report_room
 from kinspect.inspector.compare.trials import capturing, running
-from kinspect.inspector.compare.trials.outcome import TrialOutcome, run_trial
+from kinspect.inspector.compare.trials.outcome import (
+    PlacedFinding,
+    TrialOutcome,
+    is_gone,
+    kin_of,
+    run_trial,
+)
 from kinspect.inspector.compare.trials.results import TrialRow
 from kinspect.inspector.compare.trials.rules import judging_pack
 from kinspect.inspector.compare.trials.running import (
@@ -24,6 +30,7 @@ from kinspect.inspector.compare.trials.running import (
     TryRequest,
     with_trials,
 )
+from kinspect.inspector.compare.trials.space import Space, space_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats import try_json
@@ -406,6 +413,73 @@ def test_preview_rules_can_be_asked_for() -> None:
     assert ids == {"KI002"}
     assert "KI002" in {rule.text.id for rule in pack.rules}
     assert "KI002" not in {rule.text.id for rule in judging_pack([])[0].rules}
+
+
+def test_what_brings_something_graver_is_no_cure() -> None:
+    cure = Trial((), True, launches=True)
+    assert cure.helped
+    assert not replace(cure, new_errors=("KI001",)).helped
+    assert not replace(cure, launches=False).helped
+    assert not replace(cure, diff={"scratch_per_work": (100.0, 150.0)}).helped
+    assert replace(cure, diff={"scratch_per_work": (100.0, 50.0)}).helped
+    # Where there was none, the rule of spills says what is too much.
+    assert replace(cure, diff={"scratch_per_work": (0.0, 0.5)}).helped
+    assert not replace(cure, gone=None).helped
+
+
+def test_a_finding_is_gone_only_where_nothing_says_the_same_of_its_loop() -> None:
+    pack, _ = judging_pack([])
+    rules = {rule.text.id: rule for rule in pack.rules}
+    loop, other = (("k.py", 1), ("k.py", 2)), (("k.py", 8), ("k.py", 9))
+    before = [PlacedFinding("KI038", "error", loop), PlacedFinding("KI054", "info", other)]
+    kin = kin_of(pack)
+
+    def gone(*after: PlacedFinding) -> bool | None:
+        return is_gone(before[0], rules["KI038"], before, TrialOutcome(None, after), kin)
+
+    assert gone() is True
+    assert gone(PlacedFinding("KI038", "error", loop)) is False
+    assert gone(PlacedFinding("KI038", "error", other)) is True
+    # KI038 supersedes KI001, which says of the same loop that it spills.
+    assert gone(PlacedFinding("KI001", "error", loop)) is False
+    assert gone(PlacedFinding("KI001", "error", other)) is True
+    assert gone(PlacedFinding("KI038", "error")) is False, "its loop is not known"
+
+
+@pytest.mark.parametrize(
+    ("constexprs", "own", "tiles", "switches"),
+    [
+        ({"BLOCK_M": 64, "BLOCK_N": 32, "HEAD_DIM": 64}, {}, {"BLOCK_M", "BLOCK_N"}, ()),
+        ({"BLOCK_D": 64, "BLOCK_DMODEL": 32}, {}, set(), ()),
+        ({"BK": 64, "K": 64, "BV": 32}, {}, {"BV"}, ()),
+        ({"BLOCK": 1024}, {}, set(), ()),
+        ({"BLOCK": 1024}, {"BLOCK": [512, 1024]}, {"BLOCK"}, ()),
+        ({"BLOCK": 1024}, {"BLOCK": [1024]}, set(), ()),
+        ({"PRE": True, "CAUSAL": True}, {"PRE": [False, True]}, set(), ("PRE",)),
+    ],
+)
+def test_only_tiles_are_cut(
+    spilling: tuple[TryRequest, Report],
+    constexprs: dict[str, Any],
+    own: dict[str, list[Any]],
+    tiles: set[str],
+    switches: tuple[str, ...],
+) -> None:
+    """A block that holds a row, a head or all of a size is none, unless the file varies it."""
+    (kernel,) = spilling[1].kernels
+    assert kernel.variant is not None
+    dot = "%d = tt.dot %a, %b, %c : tensor<64x32xf16> * tensor<32x64xf16> -> tensor<64x64xf32>"
+    variant = replace(kernel.variant, ttir=dot, constexprs=constexprs, values={})
+    space = space_of(replace(kernel, variant=variant), own)
+    assert (set(space.tiles), space.switches) == (tiles, switches)
+
+
+def test_the_file_says_which_values_a_tile_has() -> None:
+    space = Space({"A": (32, 64, 256), "B": ()}, (), has_dots=True)
+    assert [space.scaled("A", 64, 0.5), space.scaled("A", 64, 2.0)] == [32, 256]
+    assert [space.scaled("A", 32, 0.5), space.scaled("A", 256, 2.0)] == [16, 512]
+    assert [space.scaled("B", 64, 0.5), space.scaled("B", 16, 0.5)] == [32, None]
+    assert replace(space, has_dots=False).scaled("B", 64, 0.5) is None
 
 
 # ------------------------------------------------------------------ what is written

@@ -76,7 +76,11 @@ def _failed_text(trial: Trial) -> str:
     if trial.gone is None:
         return f"{text} (not decided)"
     spills = trial.diff.get("vgpr_spill_count")
-    return f"{text} ({_number(spills[1])} spills, was {_number(spills[0])})" if spills else text
+    spilled = f"{_number(spills[1])} spills, was {_number(spills[0])}" if spills else ""
+    if trial.gone:
+        new = f"new: {', '.join(trial.new_errors)}" if trial.new_errors else spilled
+        return f"{text} (gone, but {new or 'more spills in loops'})"
+    return f"{text} ({spilled})" if spilled else text
 
 
 def _spills(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:

@@ -63,25 +63,24 @@ def _kernel(paper: Paper, trials: KernelTrials) -> None:
         title.append(f"  [{kernel.variant.case}]")
     print_wrapped(paper, title, "  ")
     print_wrapped(paper, Line(f"  {view.configuration(kernel)}"), "    ")
-    without = set(trials.without_candidates)
     for finding in kernel.findings:
-        if finding.trials or finding.rule not in without:
+        if finding.trials:
             _finding(paper, finding)
-    if without:
+    if trials.without_candidates:
         _note(paper, f"no option or tile is known to help: {', '.join(trials.without_candidates)}")
     if len(trials.rows) > 1:
         _table(paper, trials)
 
 
 def _finding(paper: Paper, finding: Finding) -> None:
-    """Prints a finding and what was tried for it; nothing where nothing was tried."""
-    if not finding.trials:
-        return
+    """Prints a finding, its fix unless that has failed, and what was tried for it."""
     paper.print(Line())
     where = view.finding_place(finding)
     head = Line(f"  {finding.severity:<8}", _STYLES[finding.severity])
     head.append(f"{finding.rule}  {finding.message}" + (f"  ({where})" if where else ""))
     print_wrapped(paper, head, "            ")
+    if finding.advice:
+        print_wrapped(paper, Line(f"          → {finding.advice}", "dim"), "            ")
     for text in trials_view.tried_lines(finding):
         print_wrapped(paper, Line(f"          → {text}"), "            ")
 

@@ -9,6 +9,8 @@ from msgspec import Struct, field
 
 from .metric import Scalar
 
+MORE_SPILLS = 1.1
+"""Times as many scratch accesses in loops as before, from which a change is no cure."""
 ChangeKind = Literal["option", "constexpr", "environment"]
 
 
@@ -39,6 +41,7 @@ class Trial(Struct, frozen=True):
         metrics: figures of the changed kernel by name; None is unknown.
         diff: figures that differ, each before and after.
         new: rules that find something at a place where they did not before.
+        new_errors: those of them that are errors: then the change is no cure.
         front: whether it is on the Pareto front of all that was tried on the kernel, the unchanged
             one included.
         same_as: the changes of an earlier trial that gave the same code, empty for the unchanged
@@ -52,6 +55,7 @@ class Trial(Struct, frozen=True):
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     diff: Mapping[str, tuple[Scalar, Scalar]] = field(default_factory=dict)
     new: tuple[str, ...] = ()
+    new_errors: tuple[str, ...] = ()
     front: bool = False
     same_as: tuple[Change, ...] | None = None
     launches: bool | None = None
@@ -64,5 +68,14 @@ class Trial(Struct, frozen=True):
 
     @property
     def helped(self) -> bool:
-        """Whether the finding is gone and the kernel can still run."""
-        return bool(self.gone) and self.launches is not False
+        """Whether the finding is gone, the kernel can still run, and nothing graver has come."""
+        worse = bool(self.new_errors) or self.spills_more
+        return bool(self.gone) and self.launches is not False and not worse
+
+    @property
+    def spills_more(self) -> bool:
+        """Whether loops that spilled before spill more now, for the same work."""
+        before, after = self.diff.get("scratch_per_work", (None, None))
+        if not isinstance(before, int | float) or not isinstance(after, int | float):
+            return False
+        return before > 0 and after > MORE_SPILLS * before

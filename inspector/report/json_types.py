@@ -364,6 +364,7 @@ class JsonTrial(TypedDict):
     metrics: dict[str, Value]
     diff: dict[str, list[Value]]
     new: list[str]
+    new_errors: list[str]
     front: bool
     same_as: list[JsonChange] | None
     launches: bool | None

@@ -51,6 +51,8 @@ _BY_TAG: Mapping[str, tuple[Cure, ...]] = MappingProxyType(
     }
 )
 """Subject of a rule -> cures where it has none of its own. Of other subjects no option is known."""
+_AFTER_TTGIR = frozenset(("waves_per_eu", "llvm_fn_attrs"))
+"""Options that are read after TTGIR was made: others change nothing of a kernel saved as that."""
 _DEFAULTS: Mapping[str, Scalar] = MappingProxyType(
     {
         "num_warps": 4,
@@ -113,7 +115,9 @@ class Candidates:
                 if str(value) != before:
                     yield Change("environment", cure.env, str(value), before)
         elif cure.option:
-            if cure.option in self._option_names:
+            variant = self._kernel.variant
+            is_late = variant is not None and variant.stage == "ttgir"
+            if cure.option in (_AFTER_TTGIR if is_late else self._option_names):
                 yield from self._of_option(cure, finding, rule)
         elif cure.constexpr == TILE:
             for name in self._space.tiles:

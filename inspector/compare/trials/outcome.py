@@ -305,6 +305,11 @@ def new_rules(before: Iterable[PlacedFinding], after: Iterable[PlacedFinding]) -
     )
 
 
+def new_errors(before: Iterable[PlacedFinding], after: Iterable[PlacedFinding]) -> tuple[str, ...]:
+    """The rules that find an error anew."""
+    return new_rules(before, (found for found in after if found.severity == "error"))
+
+
 def kin_of(pack: Pack) -> dict[str, frozenset[str]]:
     """Rule -> the rules that supersede it and those that it supersedes."""
     kin: dict[str, set[str]] = {}
