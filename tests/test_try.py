@@ -300,12 +300,23 @@ def test_a_point_without_such_a_constexpr_is_left_out(
     request, report = spilling
     (kernel,) = report.kernels
     (found,) = running.resolve_all(request.run.targets)
+    base = kernel.variant
+    assert base is not None
+    points: list[dict[str, Any]] = [{"BLOCK": 2048}, {"NONE": 1}]
     with Compiler() as compiler:
         variants, errors = capturing.capture_points(
-            kernel, found, [{"BLOCK": 2048}, {"NONE": 1}], request.run, compiler, 100
+            pattern="scaled",
+            arch="gfx942",
+            target=found,
+            points=points,
+            request=request.run,
+            compiler=compiler,
+            seconds=100,
         )
     assert not errors
-    assert [v.constexprs["BLOCK"] if v is not None else None for v in variants] == [2048, None]
+    assert [variant.constexprs["BLOCK"] for variant in variants] == [2048]
+    assert capturing.most_like(base, points[0], variants) is not None
+    assert capturing.most_like(base, points[1], variants) is None
 
 
 # ------------------------------------------------------------------ what goes wrong

@@ -9,6 +9,7 @@ import click
 from msgspec.structs import replace
 
 from ..errors import KinspectError
+from ..limits import TRY_SECONDS
 from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
 from ..pipeline.jobs import Request
@@ -25,7 +26,6 @@ from .progress import CompileProgress, print_problems
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
-BUDGET_SECONDS = 120.0  # as `kinspect try` has it
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
 
@@ -59,7 +59,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 @click.option(
     "--try-budget",
     type=click.FloatRange(0),
-    default=BUDGET_SECONDS,
+    default=TRY_SECONDS,
     show_default=True,
     metavar="S",
     help="Seconds that --try may take.",
@@ -102,6 +102,8 @@ def analyze(
     target = target.with_triton(tritons)
     if len(tritons) > 1 and save is not None:
         raise KinspectError("--save and two --triton exclude each other", "drop --save")
+    if len(tritons) > 1 and try_cures:
+        raise KinspectError("--try and two --triton exclude each other", "name one of them")
     request = target.request(passes=not no_passes, emulate=emulate)
     if time_us is not None:
         request = replace(request, overrides=replace(request.overrides, time_us=time_us))

@@ -12,7 +12,8 @@ import click
 from ..compare.trials.outcome import run_trial
 from ..compare.trials.results import TrialRun
 from ..compare.trials.rules import judging_pack
-from ..compare.trials.running import BUDGET_SECONDS, TrialDone, Trials, TrialsPlanned, TryRequest
+from ..compare.trials.running import TrialDone, Trials, TrialsPlanned, TryRequest
+from ..limits import TRY_SECONDS
 from ..model import Report
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget",
     type=click.FloatRange(0),
-    default=BUDGET_SECONDS,
+    default=TRY_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="What all trials may take; what is done by then is reported.",

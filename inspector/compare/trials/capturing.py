@@ -56,30 +56,43 @@ def changed_variant(variant: Variant, changes: Sequence[Change], base: Variant) 
     )
 
 
+def capture_pattern(base: Variant, target: Target, request: Request) -> str:
+    """What selects a kernel when its file is captured again: its case where the file states any.
+
+    A script's specialisations have labels only once all of them are known.
+    """
+    try:
+        mode = mode_of(target.path, request.capture)
+    except KinspectError:
+        return base.kernel
+    states_cases = mode == "cases" and request.capture.signature is None
+    return label_of(base) if states_cases else base.kernel
+
+
 def capture_points(
-    kernel: KernelReport,
+    *,
+    pattern: str,
+    arch: str,
     target: Target,
     points: Sequence[Mapping[str, Any]],
     request: Request,
     compiler: Compiler,
     seconds: float,
-) -> tuple[list[Variant | None], tuple[ErrorRecord, ...]]:
-    """Captures a kernel with other constexprs.
+) -> tuple[list[Variant], tuple[ErrorRecord, ...]]:
+    """Captures the specialisations of a kernel with other constexprs.
 
     Args:
-        kernel: the kernel.
-        target: its file.
-        points: constexprs of each variant.
+        pattern: selects the kernel.
+        arch: gfx name.
+        target: the kernel's file.
+        points: constexprs to launch it with, one after the other.
         request: the run.
         compiler: lends the process that runs the user's code.
         seconds: that a run of the file may take.
 
     Returns:
-        For each point the variant that is otherwise most like the kernel's; None where there is
-        none. And the errors of the capture.
+        The variants, and the errors of the capture.
     """
-    base = kernel.variant
-    assert base is not None
     capture = replace(
         request.capture,
         points=tuple(points),
@@ -89,12 +102,7 @@ def capture_points(
         explore=0,
         time_limit=max(MIN_SECONDS, min(seconds, request.capture.time_limit)),
     )
-    try:
-        states_cases = mode_of(target.path, capture) == "cases" and capture.signature is None
-    except KinspectError:
-        states_cases = False
-    pattern = label_of(base) if states_cases else base.kernel
-    narrowed = replace(request, kernel=pattern, archs=(base.arch,), capture=capture)
+    narrowed = replace(request, kernel=pattern, archs=(arch,), capture=capture)
     variants: list[Variant] = []
     errors: tuple[ErrorRecord, ...] = ()
     for item in captured(replace(target, kernel=None, archs=()), narrowed, compiler):
@@ -102,13 +110,13 @@ def capture_points(
             variants.append(item.variant)
         elif isinstance(item, CaptureEnd):
             errors = item.errors
-    return [_most_like(base, point, variants) for point in points], errors
+    return variants, errors
 
 
-def _most_like(
+def most_like(
     base: Variant, point: Mapping[str, Any], variants: Sequence[Variant]
 ) -> Variant | None:
-    """The variant of a point whose other constexprs differ least from the kernel's own."""
+    """The variant of a point whose other constexprs differ least from a kernel's own; or None."""
     fitting = [
         variant
         for variant in variants

@@ -49,6 +49,12 @@ class KernelTrialsProgress:
         self._kin = kin_of(pack)
         self._placed = placed(kernel.findings, kernel)
         self._figures = trial_figures(kernel)
+        # Of a kernel that cannot be launched other rules say nothing: what they find is not new.
+        self._silences = any(
+            self._rules[finding.rule].text.prevents_launch
+            for finding in kernel.findings
+            if finding.rule in self._rules
+        )
 
     @property
     def planned(self) -> int:
@@ -161,6 +167,8 @@ class KernelTrialsProgress:
         if outcome is None or outcome.figures is None:
             return None
         rule = self._rules[self.kernel.findings[index].rule]
+        if _launches(outcome.figures) is False and not rule.text.prevents_launch:
+            return None  # its rule says nothing of such a kernel
         return is_gone(self._placed[index], rule, self._placed, outcome, self._kin)
 
     def _tried(self, index: int, number: int) -> Tried:
@@ -215,7 +223,7 @@ class KernelTrialsProgress:
             metrics=figures.as_metrics(),
             diff=differences(own, figures),
             new=new_rules(self._placed, outcome.findings),
-            new_errors=new_errors(self._placed, outcome.findings),
+            new_errors=() if self._silences else new_errors(self._placed, outcome.findings),
             front=is_front,
             same_as=self._same_as(number),
             launches=_launches(figures),

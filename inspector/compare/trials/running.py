@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -23,6 +23,7 @@ from ...capture.resolving import resolve_all
 from ...capture.targets import Target
 from ...compile.environment import guest_environment
 from ...errors import KinspectError
+from ...limits import TRY_SECONDS
 from ...lint.rule import Pack
 from ...model import Change, ErrorRecord, KernelReport, Report, Variant
 from ...pipeline.analysis import catalogue
@@ -30,7 +31,13 @@ from ...pipeline.capturing import COMPILED
 from ...pipeline.jobs import Job, Request, settings_of
 from ...pipeline.naming import label_with_arch, portable
 from .candidates import Candidates, joined
-from .capturing import capture_points, changed_variant, point_of
+from .capturing import (
+    capture_pattern,
+    capture_points,
+    changed_variant,
+    most_like,
+    point_of,
+)
 from .combining import best_two
 from .kernel_trials import KernelTrialsProgress
 from .outcome import TrialOutcome, outcome_of, run_trial
@@ -42,13 +49,13 @@ if TYPE_CHECKING:
 
     from ...compile.pool import Compiler
 
-BUDGET_SECONDS = 120.0
-"""Default of the seconds that all trials of a run may take."""
 TRIAL_SECONDS = 40.0
 """That one change may compile: a knob that makes LLVM run for minutes is no cure."""
 _REFUSED = "the front end or the launch refuses it"
 
 Work = Callable[[Job], TrialOutcome]
+Submit = Callable[[KernelTrialsProgress, int, Variant], None]
+"""Submits a kernel's change of some number, as a variant."""
 
 
 class TryRequest(Struct, frozen=True):
@@ -64,7 +71,7 @@ class TryRequest(Struct, frozen=True):
     run: Request
     pack: Pack
     rules: frozenset[str] | None = None
-    budget: float = BUDGET_SECONDS
+    budget: float = TRY_SECONDS
 
 
 class TrialsPlanned(Struct, frozen=True):
@@ -95,6 +102,7 @@ class Trials:
         self._request = request
         self._report = report
         self._run = replace(request.run, passes=False)
+        self._targets: dict[str, Target] = {}
         self._kernels: list[KernelTrialsProgress] = []
         self._untried: list[str] = []
         self._errors: list[ErrorRecord] = list(report.errors)
@@ -190,6 +198,10 @@ class Trials:
     def _plan(self, compiler: Compiler) -> None:
         """Makes the changes to try for each kernel's findings."""
         options = compiler.toolchain().options
+        with suppress(KinspectError):
+            for target in resolve_all(self._run.targets, self._run.archs):
+                if target.kind in COMPILED:
+                    self._targets.setdefault(portable(str(target.path)), target)
         environment = guest_environment(os.environ)
         rules = {rule.text.id: rule for rule in self._request.pack.rules}
         spaces = {
@@ -216,9 +228,7 @@ class Trials:
             if progress.findings:
                 self._kernels.append(progress)
 
-    def _all_events(
-        self, compiler: Compiler, submit: Callable[[KernelTrialsProgress, int, Variant], None]
-    ) -> Iterator[Event]:
+    def _all_events(self, compiler: Compiler, submit: Submit) -> Iterator[Event]:
         """Compiles everything planned, the first changes of all kernels before further ones."""
         if self._seconds_left <= 0:
             return
@@ -229,44 +239,55 @@ class Trials:
         )
         for number, place in numbered:
             self._submit_same_ttir(self._kernels[place], number, submit)
-        for kernel in self._kernels:
-            yield from self._capture(kernel, compiler, submit)
+        groups = self._groups()
+        for group in groups:
+            yield from self._capture(group, compiler, submit)
             yield from self._drained()
-        combined: set[int] = set()
         while True:
-            for place, kernel in enumerate(self._kernels):
-                if place not in combined and kernel.is_done and self._seconds_left > 0:
-                    combined.add(place)
-                    yield from self._combine(kernel, compiler, submit)
+            for group in list(groups):
+                if all(kernel.is_done for kernel in group) and self._seconds_left > 0:
+                    groups.remove(group)
+                    yield from self._combine(group, compiler, submit)
             if not self._unfinished or self._seconds_left <= 0:
                 return
             with suppress(Empty):
                 yield from self._finished(self._ready.get(timeout=max(0.01, self._seconds_left)))
 
+    def _groups(self) -> list[list[KernelTrialsProgress]]:
+        """The kernels in groups that one run of their file captures."""
+        groups: dict[tuple[str, ...], list[KernelTrialsProgress]] = {}
+        for kernel in self._kernels:
+            groups.setdefault(self._capture_key(kernel), []).append(kernel)
+        return list(groups.values())
+
+    def _capture_key(self, kernel: KernelTrialsProgress) -> tuple[str, ...]:
+        """The file, the pattern and the target by which a kernel is captured again."""
+        base, path = kernel.kernel.variant, _path(kernel.kernel)
+        target = self._targets.get(path)
+        assert base is not None
+        pattern = capture_pattern(base, target, self._run) if target is not None else base.kernel
+        return path, pattern, base.arch
+
     def _combine(
-        self,
-        kernel: KernelTrialsProgress,
-        compiler: Compiler,
-        submit: Callable[[KernelTrialsProgress, int, Variant], None],
+        self, group: Sequence[KernelTrialsProgress], compiler: Compiler, submit: Submit
     ) -> Iterator[Event]:
-        """Submits the two best changes of each finding together."""
-        first = kernel.planned
-        for index in kernel.findings:
-            pair = best_two(kernel.tried_for(index))
-            if pair is not None:
-                kernel.plan_together(index, pair)
-        if kernel.planned == first:
-            return
+        """Submits the two best changes of each finding of some kernels together."""
+        for kernel in group:
+            first = kernel.planned
+            for index in kernel.findings:
+                pair = best_two(kernel.tried_for(index))
+                if pair is not None:
+                    kernel.plan_together(index, pair)
+            for number in range(first, kernel.planned):
+                self._submit_same_ttir(kernel, number, submit)
         yield TrialsPlanned(self._planned)
-        for number in range(first, kernel.planned):
-            self._submit_same_ttir(kernel, number, submit)
-        yield from self._capture(kernel, compiler, submit)
+        yield from self._capture(group, compiler, submit)
 
     def _submit_same_ttir(
         self,
         kernel: KernelTrialsProgress,
         number: int,
-        submit: Callable[[KernelTrialsProgress, int, Variant], None],
+        submit: Submit,
     ) -> None:
         """Submits a change that the captured TTIR serves; does nothing for others."""
         base = kernel.kernel.variant
@@ -275,43 +296,41 @@ class Trials:
             submit(kernel, number, changed_variant(base, changes, base))
 
     def _capture(
-        self,
-        kernel: KernelTrialsProgress,
-        compiler: Compiler,
-        submit: Callable[[KernelTrialsProgress, int, Variant], None],
+        self, group: Sequence[KernelTrialsProgress], compiler: Compiler, submit: Submit
     ) -> Iterator[Event]:
-        """Captures a kernel with the constexprs that were not tried yet, and submits them."""
-        base = kernel.kernel.variant
-        numbers = [
-            number for number in kernel.waiting if point_of(kernel.kernel, kernel.changes[number])
+        """Captures a group with the constexprs that were not tried yet, and submits them."""
+        wanted = [
+            (kernel, number, point)
+            for kernel in group
+            for number in sorted(kernel.waiting)
+            if (point := point_of(kernel.kernel, kernel.changes[number]))
         ]
-        if base is None or not numbers or self._seconds_left <= 0:
+        if not wanted or self._seconds_left <= 0:
             return
-        target = self._target(_path(kernel.kernel))
-        if target is None:
-            for number in numbers:
-                kernel.fail(number, "its file is not at hand any more")
-            return
-        points = [point_of(kernel.kernel, kernel.changes[number]) for number in numbers]
-        variants, errors = capture_points(
-            kernel.kernel, target, points, self._run, compiler, self._seconds_left
-        )
-        reasons = list(dict.fromkeys(error.message for error in errors))
-        for number, variant in zip(numbers, variants, strict=True):
-            if variant is not None:
+        path, pattern, arch = self._capture_key(group[0])
+        target = self._targets.get(path)
+        variants: list[Variant] = []
+        reasons: list[str] = []
+        if target is not None:
+            points = {repr(sorted(point.items())): point for _, _, point in wanted}
+            variants, errors = capture_points(
+                pattern=pattern,
+                arch=arch,
+                target=target,
+                points=list(points.values()),
+                request=self._run,
+                compiler=compiler,
+                seconds=self._seconds_left,
+            )
+            reasons = list(dict.fromkeys(error.message for error in errors))
+        for kernel, number, point in wanted:
+            base = kernel.kernel.variant
+            variant = most_like(base, point, variants) if base is not None else None
+            if variant is not None and base is not None:
                 submit(kernel, number, changed_variant(variant, kernel.changes[number], base))
             elif self._seconds_left > 0:
-                alone = len(reasons) == 1 and sum(v is None for v in variants) == 1
-                kernel.fail(number, reasons[0] if alone else _REFUSED)
+                kernel.fail(number, reasons[0] if len(reasons) == 1 else _REFUSED)
                 yield TrialDone(_label(kernel.kernel), joined(kernel.changes[number]))
-
-    def _target(self, path: str) -> Target | None:
-        """The target that a kernel was captured from."""
-        with suppress(KinspectError):
-            for target in resolve_all(self._run.targets, self._run.archs):
-                if target.kind in COMPILED and portable(str(target.path)) == path:
-                    return target
-        return None
 
     def _submit(
         self,
