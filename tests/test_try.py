@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from kinspect.inspector import formats
 from kinspect.inspector import report as report_room
+from kinspect.inspector.capture.resolving import resolve_all
 from kinspect.inspector.compare.trials import capturing, running
 from kinspect.inspector.compare.trials.outcome import (
     PlacedFinding,
@@ -274,7 +275,9 @@ def test_other_settings_of_the_configuration_stay(product_tried: Trials) -> None
 def test_work_is_compared_whatever_the_tile(product_tried: Trials) -> None:
     """In a loop half as deep a product takes as many cycles; four waves repeat 32 rows."""
     told = outcomes(product_tried, "KI005")
-    cycles = {name: trial.metrics["matrix_cycles_per_work"] for name, trial in told.items()}
+    cycles: dict[str, Any] = {
+        name: trial.metrics["matrix_cycles_per_work"] for name, trial in told.items()
+    }
     # v_mfma_f32_32x32x8_f16: 8,192 multiply-accumulates in 32 cycles of one of four SIMDs.
     assert cycles["num_stages=1"] == cycles["num_stages=2"] == cycles["BLOCK_K=64"] == 3906.25
     assert cycles["BLOCK_M=32"] > 3906.25
@@ -299,7 +302,7 @@ def test_a_point_without_such_a_constexpr_is_left_out(
 ) -> None:
     request, report = spilling
     (kernel,) = report.kernels
-    (found,) = running.resolve_all(request.run.targets)
+    (found,) = resolve_all(request.run.targets)
     base = kernel.variant
     assert base is not None
     points: list[dict[str, Any]] = [{"BLOCK": 2048}, {"NONE": 1}]
@@ -421,7 +424,7 @@ def test_a_rule_that_does_not_exist_is_named() -> None:
 
 def test_preview_rules_can_be_asked_for() -> None:
     pack, ids = judging_pack(["KI002"])
-    assert ids == {"KI002"}
+    assert ids == frozenset({"KI002"})
     assert "KI002" in {rule.text.id for rule in pack.rules}
     assert "KI002" not in {rule.text.id for rule in judging_pack([])[0].rules}
 
