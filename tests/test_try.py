@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -34,7 +35,10 @@ from kinspect.inspector.compare.trials.running import (
 from kinspect.inspector.compare.trials.space import Space, space_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.formats import try_json
+from kinspect.inspector.explain.code.explanations import explain_finding
+from kinspect.inspector.formats import md, text, try_json
+from kinspect.inspector.formats.html.page import write_report
+from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.rule import Cure, Pack
 from kinspect.inspector.model import Report, Trial, Variant
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
@@ -517,6 +521,21 @@ def test_a_report_has_what_was_tried_and_is_read_back(
     assert finding["tried"][0]["gone"] is True
     read = json_write.read(text, "saved.json")
     assert read.kernels[0].findings == report.kernels[0].findings
+
+
+def test_every_form_of_a_report_says_what_was_tried(
+    spilling: tuple[TryRequest, Report], spilling_tried: Trials
+) -> None:
+    report = with_trials(spilling[1], spilling_tried.result())
+    for writer in (text, md):
+        stream = io.StringIO()
+        writer.write(report, stream)
+        assert "tried: waves_per_eu=0: gone, 0 spills" in " ".join(stream.getvalue().split())
+    page = io.StringIO()
+    write_report(report, page_kernels(report.kernels), page)
+    assert "tried: waves_per_eu=0: gone, 0 spills" in page.getvalue()
+    (finding,) = (f for f in report.kernels[0].findings if f.rule == "KI037")
+    assert "waves_per_eu=0: gone, 0 spills" in explain_finding(finding)
 
 
 def test_advice_that_failed_is_not_printed(spilling_tried: Trials) -> None:
