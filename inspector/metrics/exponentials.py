@@ -2,7 +2,7 @@
 
 `tl.exp(x)` is lowered to `llvm.exp2(x * log2(e))`, which the AMDGPU backend expands in float32: the
 product, a comparison with -126, two selections, a sum and a scaling stand around the `v_exp` that
-does the work, for that flushes denormals (AMDGPULegalizerInfo, `legalizeFExp2`). `tl.exp2` is lowered
+does the work, which flushes denormals (AMDGPULegalizerInfo, `legalizeFExp2`). `tl.exp2` is lowered
 to the instruction alone (`llvm.amdgcn.exp2`; third_party/amd, ElementwiseOpToLLVM).
 """
 
