@@ -61,6 +61,7 @@ _DEFAULTS: Mapping[str, Scalar] = MappingProxyType(
         "matrix_instr_nonkdim": 0,
         "kpack": 1,
         "llvm_fn_attrs": "",
+        "allow_flush_denorm": False,
     }
 )
 """Of `HIPOptions` in Triton 3.4 to 3.9, where the compile does not state an option."""
