@@ -32,7 +32,7 @@ from kinspect.inspector.compare.trials.running import (
     TryRequest,
     with_trials,
 )
-from kinspect.inspector.compare.trials.space import Space, space_of
+from kinspect.inspector.compare.trials.space import Space, own_space, space_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain.code.explanations import explain_finding
@@ -490,6 +490,27 @@ def test_only_tiles_are_cut(
     variant = replace(kernel.variant, ttir=dot, constexprs=constexprs, values={})
     space = space_of(replace(kernel, variant=variant), own)
     assert (set(space.tiles), space.switches) == (tiles, switches)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TUNING = 3",
+        "TUNING = {'A': [1, [2]], 3: [4], 'B': 5}",
+        "TUNING = {f(): 1}",
+        "TUNING = (",
+        "\0",
+    ],
+)
+def test_an_odd_tuning_space_is_none(
+    spilling: tuple[TryRequest, Report], tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "odd.py"
+    path.write_text(text)
+    (kernel,) = spilling[1].kernels
+    for space in own_space(str(path), [kernel]).values():
+        assert space_of(kernel, space).tiles == {}
+    assert own_space(str(tmp_path / "none.py"), [kernel])[kernel.name] == {}
 
 
 def test_the_file_says_which_values_a_tile_has() -> None:

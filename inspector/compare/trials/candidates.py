@@ -220,5 +220,7 @@ def _options_of(kernel: KernelReport) -> Mapping[str, Scalar]:
         metadata = json.loads(artifact.path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return stated
+    if not isinstance(metadata, dict):
+        return stated
     scalars = {k: v for k, v in metadata.items() if isinstance(v, int | float | str | bool)}
-    return {**scalars, **stated} if isinstance(metadata, dict) else stated
+    return {**scalars, **stated}

@@ -72,7 +72,7 @@ def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space
     for name, value in variant.constexprs.items():
         values = own.get(name, ())
         if isinstance(value, bool):
-            if len(set(values)) > 1 and all(isinstance(v, bool) for v in values):
+            if all(isinstance(v, bool) for v in values) and len(set(values)) > 1:
                 switches.append(name)
         elif isinstance(value, int) and value > 1 and _TILE.match(name):
             numbers = tuple(v for v in values if isinstance(v, int) and not isinstance(v, bool))
