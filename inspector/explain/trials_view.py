@@ -56,6 +56,7 @@ def outcome_text(trial: Trial) -> str:
         _lds(diff),
         _per_work("LDS conflict cycles", "lds_conflicts_per_work", metrics, diff),
         _per_work("matrix cycles", "matrix_cycles_per_work", metrics, diff),
+        _per_work("vector cycles", "vector_per_work", metrics, diff),
         _per_work("full waits", "full_waits_per_work", metrics, diff),
         _per_work("cycles at least", "bound_per_work", metrics, diff),
     ]

@@ -24,6 +24,7 @@ _COLUMNS: Mapping[str, str] = {
     "scratch_per_work": "scratch/W",
     "lds_conflicts_per_work": "conflicts/W",
     "matrix_cycles_per_work": "matrix/W",
+    "vector_per_work": "vector/W",
     "full_waits_per_work": "waits/W",
     "bound_per_work": "bound/W",
 }

@@ -13,24 +13,24 @@ from .outcome import TrialFigures
 
 CONFLICTS = Objective("lds_conflicts_per_work", False, "fewer cycles of LDS conflicts per work")
 BOUND = Objective("bound_per_work", False, "fewer cycles of the slowest unit per work")
+OWN = (CONFLICTS, BOUND)
 
 
 def objectives(tried: Sequence[TrialFigures]) -> tuple[Objective, ...]:
     """By what kernels are compared.
 
     LDS conflicts are often unknown where registers spill, and would keep such a kernel on the
-    front: like the slowest unit they count only where they are known of all.
+    front: like what units take they count only where they are known of all.
     """
     of_sweeps = objectives_of([one.figures for one in tried])
-    known = (o for o in (CONFLICTS, BOUND) if all(getattr(t, o.column) is not None for t in tried))
+    known = (o for o in OWN if all(getattr(t, o.column) is not None for t in tried))
     return (*of_sweeps, *known)
 
 
 def losses(figures: TrialFigures, aims: Sequence[Objective]) -> tuple[float | None, ...]:
     """The quantities to be minimised; None where one is unknown."""
     return tuple(
-        getattr(figures, aim.column) if aim in (CONFLICTS, BOUND) else loss(figures.figures, aim)
-        for aim in aims
+        getattr(figures, aim.column) if aim in OWN else loss(figures.figures, aim) for aim in aims
     )
 
 

@@ -95,6 +95,11 @@ class TrialFigures(Struct, frozen=True):
     bound_per_work: float | None = None
     bound_unit: str | None = None
 
+    @property
+    def vector_per_work(self) -> float | None:
+        """Cycles for which the main loop's vector instructions keep a CU, per unit of work."""
+        return self.bounds.get("vector")
+
     def bounded_by(self, units: Iterable[str]) -> TrialFigures:
         """The figures with the bound of some units alone: those known of all that is compared."""
         unit = max(units, key=lambda unit: self.bounds.get(unit, 0.0), default=None)
@@ -116,6 +121,7 @@ class TrialFigures(Struct, frozen=True):
             "scratch_per_work": own.scratch_per_work,
             "full_waits_per_work": own.full_waits_per_work,
             "matrix_cycles_per_work": own.matrix_cycles_per_work,
+            "vector_per_work": self.vector_per_work,
             "lds_conflicts_per_work": self.lds_conflicts_per_work,
             "bound_per_work": self.bound_per_work,
             "bound.unit": self.bound_unit,
