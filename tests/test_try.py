@@ -16,9 +16,12 @@ import pytest
 from kinspect.inspector import formats
 from kinspect.inspector import report as report_room
 from kinspect.inspector.capture.resolving import resolve_all
+from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.trials import capturing, running
+from kinspect.inspector.compare.trials.combining import Tried, best_two
 from kinspect.inspector.compare.trials.outcome import (
     PlacedFinding,
+    TrialFigures,
     TrialOutcome,
     is_gone,
     kin_of,
@@ -40,7 +43,7 @@ from kinspect.inspector.formats import md, text, try_json
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.rule import Cure, Pack
-from kinspect.inspector.model import Report, Trial, Variant
+from kinspect.inspector.model import Change, Report, Trial, Variant
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Job, Request
@@ -434,6 +437,25 @@ def test_preview_rules_can_be_asked_for() -> None:
     assert ids == frozenset({"KI002"})
     assert "KI002" in {rule.text.id for rule in pack.rules}
     assert "KI002" not in {rule.text.id for rule in judging_pack([])[0].rules}
+
+
+def test_two_that_free_too_little_are_tried_together() -> None:
+    """What cannot be launched comes last, and of that what has least LDS first."""
+
+    def tried_as(name: str, lds: int, *, launches: bool, gone: bool = False) -> Tried:
+        refusal = None if launches else "too much LDS"
+        figures = TrialFigures(Figures(lds_bytes=lds, cannot_launch=refusal))
+        return Tried((Change("constexpr", name, 1),), gone, figures)
+
+    half, third = tried_as("M", 128, launches=False), tried_as("N", 96, launches=False)
+    least = tried_as("K", 250, launches=False)
+    cure = tried_as("S", 64, launches=True, gone=True)
+    assert best_two([least, half, third]) == (*third.change, *half.change)
+    assert best_two([least, half, cure]) == (*cure.change, *half.change)
+    assert best_two([half]) is None
+    assert best_two([half, tried_as("M", 64, launches=False)]) is None, "one setting has one value"
+    assert best_two([half, replace(third, same_code=True)]) is None
+    assert best_two([half, Tried((Change("option", "X", 1),), None, None)]) is None
 
 
 def test_what_brings_something_graver_is_no_cure() -> None:

@@ -79,8 +79,9 @@ def _failed_text(trial: Trial) -> str:
     spills = trial.diff.get("vgpr_spill_count")
     spilled = f"{_number(spills[1])} spills, was {_number(spills[0])}" if spills else ""
     if trial.gone:
-        new = f"new: {', '.join(trial.new_errors)}" if trial.new_errors else spilled
-        return f"{text} (gone, but {new or 'more spills in loops'})"
+        scratch = _per_work("scratch accesses", "scratch_per_work", trial.metrics, trial.diff)
+        new = f"new: {', '.join(trial.new_errors)}" if trial.new_errors else scratch
+        return f"{text} (gone, but {new})"
     return f"{text} ({spilled})" if spilled else text
 
 

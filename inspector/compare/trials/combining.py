@@ -59,6 +59,8 @@ def merit(tried: Tried) -> tuple[float, ...]:
         own.cannot_launch is not None,
         {True: 0, None: 1, False: 2}[tried.gone],
         len(tried.new),
+        # Two that free some of what is too much may free enough together.
+        _number(own.lds_bytes) if own.cannot_launch is not None else 0,
         _number(own.vgpr_spills),
         _number(own.scratch_per_work),
         -_number(own.waves_per_eu, 0),
@@ -68,8 +70,7 @@ def merit(tried: Tried) -> tuple[float, ...]:
 
 
 def _is_usable(tried: Tried) -> bool:
-    figures = tried.figures
-    return figures is not None and figures.figures.cannot_launch is None and not tried.same_code
+    return tried.figures is not None and not tried.same_code
 
 
 def _number(value: float | None, unknown: float = math.inf) -> float:
