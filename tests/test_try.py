@@ -439,6 +439,24 @@ def test_preview_rules_can_be_asked_for() -> None:
     assert "KI002" not in {rule.text.id for rule in judging_pack([])[0].rules}
 
 
+def test_a_rule_that_only_fell_silent_is_not_cured(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    """Fewer waves and no spill: what wants more waves is not cured by that."""
+    request = spilling[0]
+    rules = tuple(
+        replace(rule, text=replace(rule.text, improves="occupancy"))
+        if rule.text.id == "KI037"
+        else rule
+        for rule in request.pack.rules
+    )
+    told = outcomes(
+        tried(replace(request, pack=replace(request.pack, rules=rules)), spilling[1]), "KI037"
+    )
+    assert told["waves_per_eu=0"].metrics["vgpr_spill_count"] == 0
+    assert told["waves_per_eu=0"].gone is False
+
+
 def test_two_that_free_too_little_are_tried_together() -> None:
     """What cannot be launched comes last, and of that what has least LDS first."""
 
@@ -465,6 +483,8 @@ def test_what_brings_something_graver_is_no_cure() -> None:
     assert not replace(cure, launches=False).helped
     assert not replace(cure, diff={"scratch_per_work": (100.0, 150.0)}).helped
     assert replace(cure, diff={"scratch_per_work": (100.0, 50.0)}).helped
+    assert not replace(cure, diff={"bound_per_work": (900.0, 1400.0)}).helped
+    assert replace(cure, diff={"bound_per_work": (None, 1400.0)}).helped
     # Where there was none, the rule of spills says what is too much.
     assert replace(cure, diff={"scratch_per_work": (0.0, 0.5)}).helped
     assert not replace(cure, gone=None).helped

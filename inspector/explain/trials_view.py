@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..model import Change, Finding, Scalar, Trial
+from .view import plural
 
 MOST_FAILED = 6
 """Changes without effect that are named."""
@@ -79,17 +80,27 @@ def _failed_text(trial: Trial) -> str:
     spills = trial.diff.get("vgpr_spill_count")
     spilled = f"{_number(spills[1])} spills, was {_number(spills[0])}" if spills else ""
     if trial.gone:
-        scratch = _per_work("scratch accesses", "scratch_per_work", trial.metrics, trial.diff)
-        new = f"new: {', '.join(trial.new_errors)}" if trial.new_errors else scratch
-        return f"{text} (gone, but {new})"
+        return f"{text} (gone, but {_price(trial)})"
     return f"{text} ({spilled})" if spilled else text
+
+
+def _price(trial: Trial) -> str:
+    """Why a change that is rid of a finding is no cure."""
+    if trial.new_errors:
+        return f"new: {', '.join(trial.new_errors)}"
+    if trial.spills_more:
+        return _per_work("scratch accesses", "scratch_per_work", trial.metrics, trial.diff)
+    return _per_work("cycles at least", "bound_per_work", trial.metrics, trial.diff)
 
 
 def _spills(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
     spills = metrics.get("vgpr_spill_count")
     if "vgpr_spill_count" in diff:
-        return f"{_number(spills)} spills (was {_number(diff['vgpr_spill_count'][0])})"
-    return f"{_number(spills)} spills as before" if spills else ""
+        noun = "spill" if spills == 1 else "spills"
+        return f"{_number(spills)} {noun} (was {_number(diff['vgpr_spill_count'][0])})"
+    if not isinstance(spills, int) or not spills:
+        return ""
+    return f"{plural(spills, 'spill')} as before"
 
 
 def _waves(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:

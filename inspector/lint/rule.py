@@ -187,6 +187,9 @@ class RuleText(Struct, frozen=True, kw_only=True):
         cures: changes of options, constexprs and environment that `kinspect try` compiles.
         cures_only: whether `fix` names nothing besides `cures`: it is not printed where all of them
             were compiled and failed.
+        improves: the figure that has to be better than before where a change is to count as a
+            cure, for a rule can fall silent for other reasons, too: `occupancy` (resident waves) or
+            `lds_conflicts` (cycles for the same work).
     """
 
     id: str
@@ -209,6 +212,7 @@ class RuleText(Struct, frozen=True, kw_only=True):
     prevents_launch: bool = False
     cures: tuple[Cure, ...] = ()
     cures_only: bool = False
+    improves: Literal["", "occupancy", "lds_conflicts"] = ""
 
 
 class Override(Struct, frozen=True, kw_only=True):

@@ -9,8 +9,9 @@ from msgspec import Struct, field
 
 from .metric import Scalar
 
-MORE_SPILLS = 1.1
-"""Times as many scratch accesses in loops as before, from which a change is no cure."""
+MORE = 1.1
+"""Times as many scratch accesses in loops, or cycles of the slowest unit, for the same work: a
+change after which there are more is no cure."""
 ChangeKind = Literal["option", "constexpr", "environment"]
 
 
@@ -69,13 +70,21 @@ class Trial(Struct, frozen=True):
     @property
     def helped(self) -> bool:
         """Whether the finding is gone, the kernel can still run, and nothing graver has come."""
-        worse = bool(self.new_errors) or self.spills_more
+        worse = bool(self.new_errors) or self.spills_more or self.is_slower
         return bool(self.gone) and self.launches is not False and not worse
 
     @property
     def spills_more(self) -> bool:
         """Whether loops that spilled before spill more now, for the same work."""
-        before, after = self.diff.get("scratch_per_work", (None, None))
+        return self._is_more("scratch_per_work")
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the slowest unit of the main loop takes longer now, for the same work."""
+        return self._is_more("bound_per_work")
+
+    def _is_more(self, name: str) -> bool:
+        before, after = self.diff.get(name, (None, None))
         if not isinstance(before, int | float) or not isinstance(after, int | float):
             return False
-        return before > 0 and after > MORE_SPILLS * before
+        return before > 0 and after > MORE * before

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ...lint.rule import Pack
+from ...lint.rule import Pack, Rule
 from ...model import Change, KernelReport, Trial
 from .combining import Tried, differences, key_of, merit
 from .front import objectives, on_front
@@ -169,6 +169,8 @@ class KernelTrialsProgress:
         rule = self._rules[self.kernel.findings[index].rule]
         if _launches(outcome.figures) is False and not rule.text.prevents_launch:
             return None  # its rule says nothing of such a kernel
+        if not self._improves(rule, outcome.figures):
+            return False
         return is_gone(self._placed[index], rule, self._placed, outcome, self._kin)
 
     def _tried(self, index: int, number: int) -> Tried:
@@ -180,6 +182,15 @@ class KernelTrialsProgress:
             new_rules(self._placed, outcome.findings) if outcome is not None else (),
             self._is_same_code(number),
         )
+
+    def _improves(self, rule: Rule, figures: TrialFigures) -> bool:
+        """Whether the figure that a rule wants better is so; False where unknown."""
+        own = self._figures
+        if rule.text.improves == "occupancy":
+            return _is_less(own.figures.waves_per_eu, figures.figures.waves_per_eu)
+        if rule.text.improves == "lds_conflicts":
+            return _is_less(figures.lds_conflicts_per_work, own.lds_conflicts_per_work)
+        return True
 
     def _is_same_code(self, number: int) -> bool:
         """Whether a change left code, LDS and waves as they were."""
@@ -252,6 +263,10 @@ def _comparable(figures: Sequence[TrialFigures | None]) -> list[TrialFigures | N
     known = [set(one.bounds) for one in figures if one is not None and one.bounds]
     units = sorted(set.intersection(*known)) if known else []
     return [one.bounded_by(units) if one is not None else None for one in figures]
+
+
+def _is_less(one: float | None, other: float | None) -> bool:
+    return one is not None and other is not None and one < other
 
 
 def _code(figures: TrialFigures) -> tuple[object, ...]:
