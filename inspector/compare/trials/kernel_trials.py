@@ -169,9 +169,8 @@ class KernelTrialsProgress:
         rule = self._rules[self.kernel.findings[index].rule]
         if _launches(outcome.figures) is False and not rule.text.prevents_launch:
             return None  # its rule says nothing of such a kernel
-        if not self._improves(rule, outcome.figures):
-            return False
-        return is_gone(self._placed[index], rule, self._placed, outcome, self._kin)
+        gone = is_gone(self._placed[index], rule, self._placed, outcome, self._kin)
+        return self._improves(rule, outcome.figures) if gone else gone
 
     def _tried(self, index: int, number: int) -> Tried:
         outcome = self._outcomes.get(number)
@@ -183,8 +182,8 @@ class KernelTrialsProgress:
             self._is_same_code(number),
         )
 
-    def _improves(self, rule: Rule, figures: TrialFigures) -> bool:
-        """Whether the figure that a rule wants better is so; False where unknown."""
+    def _improves(self, rule: Rule, figures: TrialFigures) -> bool | None:
+        """Whether the figure that a rule wants better is so; None where that is not known."""
         own = self._figures
         if rule.text.improves == "occupancy":
             return _is_less(own.figures.waves_per_eu, figures.figures.waves_per_eu)
@@ -265,8 +264,8 @@ def _comparable(figures: Sequence[TrialFigures | None]) -> list[TrialFigures | N
     return [one.bounded_by(units) if one is not None else None for one in figures]
 
 
-def _is_less(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and one < other
+def _is_less(one: float | None, other: float | None) -> bool | None:
+    return one < other if one is not None and other is not None else None
 
 
 def _code(figures: TrialFigures) -> tuple[object, ...]:
