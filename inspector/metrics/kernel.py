@@ -16,6 +16,7 @@ from . import (
     lanes,
     launch,
     lds_buffers,
+    lds_races,
     live_registers,
     loop_shape,
     redundancy,
@@ -46,12 +47,9 @@ def kernel_report(
     notes: tuple[str, ...] = (),
 ) -> KernelReport:
     """The report of one kernel without findings, which rules add."""
-    subject = replace(
-        subject,
-        sync=synchronisation(subject),
-        demand=demand(subject),
-        work=redundancy.source_work(subject.ttgir),
-    )
+    subject = replace(subject, demand=demand(subject), work=redundancy.source_work(subject.ttgir))
+    subject = replace(subject, races=lds_races.followed(subject))
+    subject = replace(subject, sync=synchronisation(subject))
     uses, places = lanes.uses_of(subject)
     live = live_registers.followed(subject)
     subject = replace(subject, uses=uses, places=places, live=live)
