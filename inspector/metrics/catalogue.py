@@ -31,6 +31,7 @@ from . import (
     scratch_use,
     spills,
     staging,
+    tile_sharing,
     waits,
     work,
 )
@@ -77,6 +78,7 @@ METRICS: tuple[Family, ...] = (
     Family(bounds.SPECS),
     Family(exposed_latency.SPECS),
     Family(launch.SPECS),
+    Family(tile_sharing.SPECS),
     Family(spills.SLOT_SPECS),
     Family(scratch_use.SPECS),
     Family(spills.REMEDY_SPECS),

@@ -22,6 +22,7 @@ from . import (
     redundancy,
     scratch_use,
     spills,
+    tile_sharing,
 )
 from .catalogue import kernel_metrics
 from .demand import demand
@@ -83,6 +84,7 @@ def kernel_report(
         for loop in loops
     )
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
+    metrics.update((metric.name, metric) for metric in tile_sharing.compute(subject, metrics))
     loops = bounds.with_bounds(subject, loops, metrics)
     loops = exposed_latency.with_latency(subject, loops, metrics)
     return KernelReport(

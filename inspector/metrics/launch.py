@@ -64,7 +64,7 @@ SPECS = (
     ),
 )
 
-_NO_GRID: Final = "no launch was captured or stated"
+NO_GRID: Final = "no launch was captured or stated"
 
 
 class Gpu(Struct, frozen=True):
@@ -136,7 +136,7 @@ def _tail(subject: Subject, gpu: Gpu | None, metrics: Mapping[str, Metric]) -> I
     places = int_of(metrics, "occupancy.workgroups_per_cu")
     rounds = efficiency = None
     origin: Origin = "derived"
-    note = _NO_GRID if not workgroups else "the places for workgroups are not known"
+    note = NO_GRID if not workgroups else "the places for workgroups are not known"
     if workgroups and places and gpu is not None:
         workgroups_per_round = places * gpu.units
         rounds = -(-workgroups // workgroups_per_round)
@@ -158,7 +158,7 @@ def _matrix_us(subject: Subject, gpu: Gpu | None) -> tuple[float | None, str]:
     facts, demand = subject.facts, subject.demand
     waves = demand.waves_per_workgroup if demand is not None else None
     if not facts.grid:
-        return None, _NO_GRID
+        return None, NO_GRID
     if subject.ttgir is None or subject.work is None or not subject.work.dots:
         return None, "no dot of a TTGIR is at hand"
     if gpu is None or waves is None:
