@@ -180,7 +180,10 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
     if not known_uses:
         note = _unknown_reason(subject, loads, 0, "no load of global memory")
         return Metric("cache.uniform_loads", None, "mapping", "derived", note)
-    uniform = [inst for inst, use in known_uses if use.addresses == 1 and (use.lanes or 0) > 1]
+    uniform = _same_for_any_size(
+        subject,
+        [inst for inst, use in known_uses if use.addresses == 1 and (use.lanes or 0) > 1],
+    )
     unwritten = _unwritten(subject, uniform)
     first = next(iter(unwritten or uniform), None)
     value: dict[str, Scalar] = {
@@ -192,6 +195,20 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
         "at": source_line(first.loc) if first is not None else None,
     }
     return Metric("cache.uniform_loads", value, "mapping", "derived")
+
+
+def _same_for_any_size(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:
+    """The loads whose address rests on no lane's number: the others are alike for large sizes."""
+    if not loads or subject.machine is None:
+        return []
+    from ..emulator.lane_dependence import lane_independent
+
+    indices = frozenset(load.index for load in loads)
+    try:
+        independent = lane_independent(subject.function, subject.machine, indices)
+    except Exception:  # a bug in the emulator must not cost the report
+        return []
+    return [load for load in loads if load.index in independent]
 
 
 def _unwritten(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction] | None:
