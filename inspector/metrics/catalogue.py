@@ -33,6 +33,7 @@ from . import (
     scratch_use,
     spills,
     staging,
+    summed_products,
     waits,
     work,
 )
@@ -65,6 +66,7 @@ METRICS: tuple[Family, ...] = (
     Family(matrix.UNIT_SPECS, kernel=matrix.kernel_cycles, region=matrix.unit_cycles),
     Family(options.SPECS, kernel=options.compute),
     Family(matrix.DOT_SPECS, kernel=matrix.dot_types),
+    Family(summed_products.SPECS, kernel=summed_products.compute),
     Family(staging.SPECS, kernel=staging.compute),
     Family(staging.NARROW_SPECS),
     Family(staging.COPY_SPECS),
