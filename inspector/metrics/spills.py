@@ -152,8 +152,9 @@ REMEDY_SPECS = (
         "mapping",
         "derived",
         "kernel",
-        "Changes by which kernels like this one came to spill less in their hot loops: how many "
-        "`changes`, and which (`said`), the first that helped most often first",
+        "Changes by which kernels like this one came to spill less in their hot loops, or anywhere "
+        "where they have no loop: how many `changes`, and which (`said`), the first that helped "
+        "most often first",
     ),
 )
 
@@ -180,7 +181,7 @@ def remedies(
     accesses: Iterable[Access],
     metrics: Mapping[str, Metric],
 ) -> Iterator[Metric]:
-    """The changes; None where no hot loop spills.
+    """The changes; None where no hot loop spills, nor a kernel without loops.
 
     Args:
         subject: the kernel.
@@ -189,8 +190,10 @@ def remedies(
         metrics: its other metrics.
     """
     hot = {loop.id for loop in loops if loop.hot}
-    if not any(_spills(loop) for loop in loops if loop.hot):
-        yield Metric(REMEDIES, None, "mapping", "derived", "no hot loop spills")
+    regions = [loop.metrics for loop in loops if loop.hot] if loops else [metrics]
+    if not any(map(_spills, regions)):
+        note = "no hot loop spills" if loops else "nothing spills"
+        yield Metric(REMEDIES, None, "mapping", "derived", note)
         return
     if subject.facts.generator is not None:
         changes = []  # nobody sets its options, and its autotuner passes over candidates that spill
@@ -198,14 +201,16 @@ def remedies(
         changes = [
             _FEWER_ALIVE if _size_is_the_bound(subject, metrics) else _launch_bounds(subject)
         ]
-    else:
+    elif loops:
         changes = list(_of_triton(subject, hot, accesses, metrics))
+    else:
+        changes = list(_of_straight_triton(subject, accesses))
     value: dict[str, Scalar] = {"changes": len(changes), "said": "; ".join(changes) or None}
     yield Metric(REMEDIES, value, "mapping", "derived")
 
 
-def _spills(loop: LoopReport) -> int:
-    values = (loop.metrics.get(name) for name in ("spills.reloads", "spills.stores"))
+def _spills(metrics: Mapping[str, Metric]) -> int:
+    values = (metrics.get(name) for name in ("spills.reloads", "spills.stores"))
     return sum(int(m.value) for m in values if m is not None and isinstance(m.value, int))
 
 
@@ -227,6 +232,9 @@ def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
 
 # From the assembly in HazyResearch/HipKittens, kernels/TK/bf16fp32/mi325x/256_256_64_16, at its
 # commits b145c398 (before) and 1e646f2b (after).
+_NARROW_LOADS_FIRST = (
+    "the narrow loads that another finding names, first: each holds a register an element"
+)
 _FEWER_ALIVE = (
     "fewer values alive at once, for a work-item has all the registers that this size of workgroup"
     " leaves it: a smaller tile per work-item, operands read from LDS just before their use, and"
@@ -250,18 +258,37 @@ def _launch_bounds(subject: Subject) -> str:
     )
 
 
+def _of_straight_triton(subject: Subject, accesses: Iterable[Access]) -> Iterator[str]:
+    """Yields the remedies for Triton kernels without loops, which hold whole tiles in registers."""
+    if any(map(_is_explained, accesses)):
+        yield _NARROW_LOADS_FIRST
+    waves = option(subject, "num_warps")
+    products = _products(subject.ttgir) if subject.ttgir is not None else ()
+    max_waves = _CDNA_WAVES if _is_cdna(subject) else _MOST_WAVES
+    if waves is not None and waves < max_waves and _room(products, waves) >= _SPLIT:
+        yield f"num_warps={waves * 2}, so that each lane holds half as many elements"
+    sizes = _sizes(subject, {extent for product in products for extent in product})
+    if sizes:
+        yield (
+            f"a smaller block: half of {' or '.join(sizes[:_MOST_SIZES])}, with twice the"
+            " programs or, where a program must see a whole row, a loop over its parts"
+        )
+
+
+def _is_cdna(subject: Subject) -> bool:
+    return subject.machine is not None and subject.machine.agpr != "none"
+
+
 def _of_triton(
     subject: Subject, hot: set[str], accesses: Iterable[Access], metrics: Mapping[str, Metric]
 ) -> Iterator[str]:
     """Yields the remedies for Triton kernels."""
     if any(a.loop in hot and _is_explained(a) for a in accesses):
-        yield (
-            "the narrow loads that another finding names, first: each holds a register an element"
-        )
+        yield _NARROW_LOADS_FIRST
     waves, stages = option(subject, "num_warps"), option(subject, "num_stages")
     products = _products(subject.ttgir) if subject.ttgir is not None else ()
     room = _room(products, waves)
-    cdna = subject.machine is not None and subject.machine.agpr != "none"
+    cdna = _is_cdna(subject)
     if cdna and value_of(metrics, "matrix.nonkdim") == _WIDE_INSTRUCTION:
         yield "matrix_instr_nonkdim=16"
     max_waves = _CDNA_WAVES if cdna else _MOST_WAVES
