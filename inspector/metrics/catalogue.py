@@ -10,6 +10,7 @@ from ..model import Instruction, Metric, MetricSpec
 from . import (
     atomics,
     bounds,
+    code_copies,
     demand,
     divisions,
     double_precision,
@@ -67,6 +68,7 @@ METRICS: tuple[Family, ...] = (
     Family(waits.USE_SPECS, region=waits.wait_uses),
     Family(waits.BARRIER_SPECS, region=waits.redundant_barriers),
     Family(matrix.UNIT_SPECS, kernel=matrix.kernel_cycles, region=matrix.unit_cycles),
+    Family(code_copies.SPECS, region=code_copies.compute),
     Family(options.SPECS, kernel=options.compute),
     Family(matrix.DOT_SPECS, kernel=matrix.dot_types),
     Family(summed_products.SPECS, kernel=summed_products.compute),

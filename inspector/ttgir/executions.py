@@ -1,4 +1,4 @@
-"""The number of executions of each dot in each workgroup, by arguments, grid and workgroup.
+"""The number of executions of dots and loops in each workgroup, by arguments, grid and workgroup.
 
 Scalars are evaluated for all workgroups of a launch at once. Values that depend on memory or on a
 loop's own values (the current tile of a persistent kernel) are unknown, and so are dots in loops
@@ -74,6 +74,24 @@ def dot_executions(
         arguments: name -> value of the known arguments.
         grid: workgroups along each dimension.
     """
+    return ((op, times) for op, times in _executions(module, arguments, grid) if op.name in DOTS)
+
+
+def loop_iterations(
+    module: TtgirModule, arguments: Mapping[str, int], grid: tuple[int, ...]
+) -> Iterator[tuple[TtgirOp, Numbers]]:
+    """Yields `scf.for` loops with their iterations in each workgroup, where they are known.
+
+    Those of a nested loop are all that it makes in the iterations of the loops around it. Arguments
+    as for `dot_executions`.
+    """
+    return ((op, n) for op, n in _executions(module, arguments, grid) if op.name == "scf.for")
+
+
+def _executions(
+    module: TtgirModule, arguments: Mapping[str, int], grid: tuple[int, ...]
+) -> Iterator[tuple[TtgirOp, Numbers]]:
+    """Yields dots with their executions, and loops with their iterations."""
     columns, rows, layers = (*grid, 1, 1, 1)[:3]
     count = columns * rows * layers
     if len(module.functions) != 1 or not 0 < count <= MOST_WORKGROUPS:
@@ -92,7 +110,9 @@ def dot_executions(
         elif op.name == "tt.func":
             entered[op.index] = _ONCE
         elif op.name == "scf.for":
-            entered[op.index] = scalars.iterations(op, times)
+            entered[op.index] = iterations = scalars.iterations(op, times)
+            if iterations is not None:
+                yield op, np.broadcast_to(iterations, count)
         elif op.name == "scf.if":
             entered[op.index] = scalars.branch_entries(op, times)
         elif op.name == "scf.yield" and op.parent is not None:
