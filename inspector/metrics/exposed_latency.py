@@ -67,7 +67,7 @@ cache (SISchedule.td, `HWVMEM` of GFX10 to GFX12); published microbenchmarks of 
 _LAUNCH: Final = 1
 """Workgroups for each CU from which on a launch is taken for one that matters, and no test."""
 _ISSUE: Final = 4  # clocks of an instruction of one wave
-_BEFORE, _PLAYED = 4, 8
+_BEFORE, PLAYED = 4, 8
 """Iterations that are played first, until loads of earlier ones are under way as in all later, and
 those that figures are the mean of: where loads are n iterations ahead, one in n waits for long."""
 _LOADS: Final = frozenset(("global_load", "lds_direct"))
@@ -94,7 +94,7 @@ class Played(Struct, frozen=True):
     """Iterations of a loop by one wave, in clocks.
 
     Args:
-        stalls: the load, by its instruction's index -> clocks of `_PLAYED` iterations that the wave
+        stalls: the load, by its instruction's index -> clocks of `PLAYED` iterations that the wave
             stood still until it was there.
         waits: the same by the youngest load of each wait, which the wait was placed for.
         cycles: of one iteration.
@@ -106,7 +106,7 @@ class Played(Struct, frozen=True):
 
     def waited_for(self, loads: Set[int]) -> float:
         """Clocks of an iteration in waits that were placed for some loads."""
-        return sum(self.waits[load] for load in loads) / _PLAYED
+        return sum(self.waits[load] for load in loads) / PLAYED
 
 
 def played_loops(subject: Subject, loops: Sequence[LoopReport]) -> dict[str, Played | None]:
@@ -193,7 +193,7 @@ def _exposed(
     longest = max(stalls, key=lambda load: stalls[load], default=None)
     at = source_line(subject.function.instructions[longest].loc) if longest is not None else None
     value: dict[str, Scalar] = {
-        "cycles": round(sum(stalls.values()) / _PLAYED),
+        "cycles": round(sum(stalls.values()) / PLAYED),
         "loads": len(stalls),
         "latency": LATENCY,
         "waves": waves.on_simd,
@@ -217,7 +217,7 @@ def _played(code: Sequence[Instruction], machine: Machine) -> Played:
     looked at.
 
     Args:
-        code: a loop's own instructions, played for `_PLAYED` iterations.
+        code: a loop's own instructions, played for `PLAYED` iterations.
         machine: the target.
     """
     counted = _LOADS | {"scratch_load", "atomic"}
@@ -228,7 +228,7 @@ def _played(code: Sequence[Instruction], machine: Machine) -> Played:
     stalls: Counter[int] = Counter()
     waits: Counter[int] = Counter()
     time = start = 0
-    for iteration in range(_BEFORE + _PLAYED):
+    for iteration in range(_BEFORE + PLAYED):
         if iteration == _BEFORE:
             stalls.clear()
             waits.clear()
@@ -246,7 +246,7 @@ def _played(code: Sequence[Instruction], machine: Machine) -> Played:
                 if len(pending) == allowed and time > arrival:
                     waits[done.index] += time - arrival
             time += cycles
-    return Played(stalls, waits, (time - start) / _PLAYED)
+    return Played(stalls, waits, (time - start) / PLAYED)
 
 
 def _allowed(inst: Instruction, machine: Machine) -> int | None:

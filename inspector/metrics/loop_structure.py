@@ -1,29 +1,42 @@
-"""What the structure of a hot loop makes a wave wait for, by TTGIR.
+"""What the structure of a hot loop makes its waves wait for.
 
-`loads.beside`: loads that Triton's pipelining leaves in the iteration that uses them.
-`loads.chained`: loads whose address another load of the same iteration delivers.
-`reductions.across`: reductions whose axis lies in several waves, which meet in LDS.
+By TTGIR
+`loads.beside`: loads that Triton's pipelining leaves in the iteration that uses them,
+`loads.chained`: loads whose address another load of the same iteration delivers,
+`reductions.across`: reductions whose axis lies in several waves, which meet in LDS;
+by the code
+`staging.serial`: loads that go to LDS at once, between barriers, with nothing to do meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar, TtgirOp
-from .exposed_latency import Played
+from ..isa.waitflow.registers import named, split_destination
+from ..model import Function, Instruction, Loop, LoopReport, Metric, MetricSpec, Scalar, TtgirOp
+from .exposed_latency import LATENCY, PLAYED, Played
 from .loop_shape import position_of
 from .options import option
-from .subject import Place, Subject, op_line, own_instructions, variable_name
+from .subject import (
+    MATRIX_CLASSES,
+    Place,
+    Subject,
+    op_line,
+    own_instructions,
+    source_line,
+    variable_name,
+)
 
 if TYPE_CHECKING:
     from ..ttgir.flow import DataFlow
     from ..ttgir.loop_loads import LoopLoad
 
 _BESIDE, _CHAINED, _ACROSS = "loads.beside", "loads.chained", "reductions.across"
+_SERIAL = "staging.serial"
 
 SPECS = (
     MetricSpec(
@@ -58,9 +71,19 @@ SPECS = (
         "the loop carries; `lane_bytes` of the loop's largest tile in each lane if one wave had "
         "all of it",
     ),
+    MetricSpec(
+        _SERIAL,
+        "mapping",
+        "derived",
+        "loop",
+        "Loads of global memory in a hot loop (nested loops included) that are written to LDS "
+        "before any barrier or matrix instruction, so that all waves of the workgroup wait for "
+        "memory and for each other: `loads`, `writes` of them, `barriers` of the loop, the first "
+        "load `at` which line; `latency` assumed for them, and clocks of a wave's `iteration` "
+        "without it",
+    ),
 )
 
-_NO_TTGIR: Final = "needs the kernel's TTGIR"
 _VECTOR_LOADS: Final = frozenset(("global_load", "lds_direct"))
 _MERGES: Final = frozenset(
     ("arith.addf", "arith.addi", "arith.maxnumf", "arith.maximumf", "arith.minnumf",
@@ -73,12 +96,10 @@ class _HotLoop(Struct, frozen=True):
     """A hot loop's code.
 
     Args:
-        report: the loop.
         at: position -> its instructions there.
         played: its iterations, as far as they were played.
     """
 
-    report: LoopReport
     at: Mapping[Place, Sequence[Instruction]]
     played: Played | None
 
@@ -87,17 +108,41 @@ def with_structure(
     subject: Subject, loops: Sequence[LoopReport], played: Mapping[str, Played | None]
 ) -> tuple[LoopReport, ...]:
     """The loops, the hot ones with the metrics of `SPECS`."""
-    hot = [loop for loop in loops if loop.hot]
-    if not hot:
+    if not any(loop.hot for loop in loops):
         return tuple(loops)
-    if subject.ttgir is None:
-        unknown = {
-            spec.name: Metric(spec.name, None, spec.unit, spec.origin, _NO_TTGIR) for spec in SPECS
-        }
-        return tuple(
-            replace(loop, metrics={**loop.metrics, **unknown}) if loop.hot else loop
-            for loop in loops
+    by_source = _by_source(subject, loops, played)
+    shapes = {loop.id: loop for loop in subject.function.loops}
+    return tuple(
+        replace(
+            report,
+            metrics={
+                **report.metrics,
+                **{metric.name: metric for metric in by_source(report)},
+                _SERIAL: Metric(
+                    _SERIAL,
+                    _serial(subject.function, shapes[report.id], played.get(report.id)),
+                    "mapping",
+                    "derived",
+                ),
+            },
         )
+        if report.hot
+        else report
+        for report in loops
+    )
+
+
+def _by_source(
+    subject: Subject, loops: Sequence[LoopReport], played: Mapping[str, Played | None]
+) -> Callable[[LoopReport], Sequence[Metric]]:
+    """The metrics that a hot loop has by TTGIR, as a function of the loop."""
+    specs = SPECS[:3]
+    if subject.ttgir is None:
+        unknown = [
+            Metric(spec.name, None, spec.unit, spec.origin, "needs the kernel's TTGIR")
+            for spec in specs
+        ]
+        return lambda _: unknown
     # Only Triton kernels need the flow of a module's values.
     from ..ttgir.flow import flow_of
     from ..ttgir.loop_loads import loop_loads
@@ -106,27 +151,25 @@ def with_structure(
     loads = loop_loads(flow)
     reductions = [op for op in flow.module.ops if op.name == "tt.reduce"]
     own = own_instructions(subject.function)
-    finished = []
-    for report in loops:
-        if not report.hot:
-            finished.append(report)
-            continue
+
+    def metrics(report: LoopReport) -> Sequence[Metric]:
         at: dict[Place, list[Instruction]] = {}
         for inst in own[report.id]:
             if inst.loc is not None:
                 at.setdefault(position_of(inst.loc), []).append(inst)
-        loop = _HotLoop(report, at, played.get(report.id))
+        loop = _HotLoop(at, played.get(report.id))
         here = [load for load in loads if _stands_in(load.op, loop)]
-        figures = (
-            (SPECS[0], _beside(subject, flow, here, loop)),
-            (SPECS[1], _chained(here, loop)),
-            (SPECS[2], _across(flow, [op for op in reductions if _stands_in(op, loop)], loop)),
+        values = (
+            _beside(subject, flow, here, loop),
+            _chained(here, loop),
+            _across(flow, [op for op in reductions if _stands_in(op, loop)]),
         )
-        metrics = {
-            spec.name: Metric(spec.name, value, spec.unit, spec.origin) for spec, value in figures
-        }
-        finished.append(replace(report, metrics={**report.metrics, **metrics}))
-    return tuple(finished)
+        return [
+            Metric(spec.name, value, spec.unit, spec.origin)
+            for spec, value in zip(specs, values, strict=True)
+        ]
+
+    return metrics
 
 
 def _stands_in(op: TtgirOp, loop: _HotLoop) -> bool:
@@ -199,7 +242,7 @@ def _chained(loads: Sequence[LoopLoad], loop: _HotLoop) -> dict[str, Scalar]:
     }
 
 
-def _across(flow: DataFlow, ops: Sequence[TtgirOp], loop: _HotLoop) -> dict[str, Scalar]:
+def _across(flow: DataFlow, ops: Sequence[TtgirOp]) -> dict[str, Scalar]:
     """Reductions over several waves."""
     from ..ttgir.layouts import type_to_linear
 
@@ -259,3 +302,46 @@ def _lane_bytes(flow: DataFlow, loops: Set[int | None]) -> int | None:
         if result.kind == "tensor" and (size := tile_bytes(result)) is not None
     ]
     return max(sizes) // lanes if sizes and isinstance(lanes, int) else None
+
+
+def _serial(function: Function, loop: Loop, played: Played | None) -> dict[str, Scalar]:
+    """Loads that are written to LDS before anything else happens.
+
+    Blocks are read in file order: a copy loop lies inside of the loop that it copies for.
+    """
+    code = [
+        inst
+        for number in sorted(loop.blocks)
+        for inst in function.instructions[
+            function.blocks[number].start : function.blocks[number].stop
+        ]
+    ]
+    loaded: dict[int, Instruction] = {}  # register -> the load under way to it
+    staged: dict[int, Instruction] = {}
+    writes = 0
+    for inst in code:
+        if inst.cls == "barrier" or inst.cls in MATRIX_CLASSES:
+            loaded.clear()
+        elif inst.cls == "global_load":
+            loaded.update(dict.fromkeys(named(split_destination(inst.operands)[0]), inst))
+        elif inst.cls == "lds_write":
+            sources = [loaded[r] for r in named(inst.operands) if r in loaded]
+            staged.update({load.index: load for load in sources})
+            writes += bool(sources)
+        elif inst.mnemonic.startswith("v_"):
+            destination, operands = split_destination(inst.operands)
+            source = next((loaded[r] for r in named(operands) if r in loaded), None)
+            for register in named(destination):
+                if source is None:
+                    loaded.pop(register, None)
+                else:
+                    loaded[register] = source
+    first = min(staged, default=None)
+    return {
+        "loads": len(staged),
+        "writes": writes,
+        "barriers": sum(inst.cls == "barrier" for inst in code),
+        "at": source_line(staged[first].loc) if first is not None else None,
+        "latency": LATENCY,
+        "iteration": round(played.cycles - sum(played.waits.values()) / PLAYED) if played else None,
+    }
