@@ -5,7 +5,7 @@ By TTGIR
 `loads.chained`: loads whose address another load of the same iteration delivers,
 `reductions.across`: reductions whose axis lies in several waves, which meet in LDS;
 by the code
-`staging.serial`: loads that go to LDS at once, between barriers, with nothing to do meanwhile.
+`staging.serial`: loads that go to LDS at once, with nothing to do meanwhile.
 """
 
 from __future__ import annotations
@@ -77,14 +77,17 @@ SPECS = (
         "derived",
         "loop",
         "Loads of global memory in a hot loop (nested loops included) that are written to LDS "
-        "before any barrier or matrix instruction, so that all waves of the workgroup wait for "
-        "memory and for each other: `loads`, `writes` of them, `barriers` of the loop, the first "
-        "load `at` which line; `latency` assumed for them, and clocks of a wave's `iteration` "
-        "without it",
+        "before anything is read from LDS or multiplied by the matrix unit, so that all waves of "
+        "the workgroup wait for memory and for each other: `loads` (by Triton those alone that a "
+        "dot of the same iteration multiplies), `writes` of them, `barriers` of the loop, the "
+        "first load `at` which line; `latency` assumed for them, and clocks of a wave's "
+        "`iteration` without waits for loads",
     ),
 )
 
 _VECTOR_LOADS: Final = frozenset(("global_load", "lds_direct"))
+_MOVES: Final = ("v_cvt_", "v_mov_", "v_perm_", "v_pack_", "v_lshl", "v_and_", "v_or_", "v_bfe_")
+"""Instructions by which a loaded value is converted or packed on its way to LDS."""
 _MERGES: Final = frozenset(
     ("arith.addf", "arith.addi", "arith.maxnumf", "arith.maximumf", "arith.minnumf",
      "arith.minimumf", "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui", "arith.ori",
@@ -110,7 +113,10 @@ def with_structure(
     """The loops, the hot ones with the metrics of `SPECS`."""
     if not any(loop.hot for loop in loops):
         return tuple(loops)
-    by_source = _by_source(subject, loops, played)
+    loads = _loads(subject)
+    by_source = _by_source(subject, loads, played)
+    # Of Triton's loads those that stay in the iteration of their dot.
+    for_dots = None if loads is None else _positions_for_dots(loads)
     shapes = {loop.id: loop for loop in subject.function.loops}
     return tuple(
         replace(
@@ -120,7 +126,7 @@ def with_structure(
                 **{metric.name: metric for metric in by_source(report)},
                 _SERIAL: Metric(
                     _SERIAL,
-                    _serial(subject.function, shapes[report.id], played.get(report.id)),
+                    _serial(subject.function, shapes[report.id], played.get(report.id), for_dots),
                     "mapping",
                     "derived",
                 ),
@@ -132,23 +138,43 @@ def with_structure(
     )
 
 
-def _by_source(
-    subject: Subject, loops: Sequence[LoopReport], played: Mapping[str, Played | None]
-) -> Callable[[LoopReport], Sequence[Metric]]:
-    """The metrics that a hot loop has by TTGIR, as a function of the loop."""
-    specs = SPECS[:3]
+def _loads(subject: Subject) -> tuple[DataFlow, Sequence[LoopLoad]] | None:
+    """The values of the kernel's TTGIR and the loads in its loops; None without TTGIR."""
     if subject.ttgir is None:
-        unknown = [
-            Metric(spec.name, None, spec.unit, spec.origin, "needs the kernel's TTGIR")
-            for spec in specs
-        ]
-        return lambda _: unknown
+        return None
     # Only Triton kernels need the flow of a module's values.
     from ..ttgir.flow import flow_of
     from ..ttgir.loop_loads import loop_loads
 
     flow = flow_of(subject.ttgir)
-    loads = loop_loads(flow)
+    return flow, loop_loads(flow)
+
+
+def _positions_for_dots(loads: tuple[DataFlow, Sequence[LoopLoad]]) -> frozenset[Place]:
+    """Positions of the loads that a dot of the same iteration multiplies."""
+    from ..ttgir.loop_loads import Use
+
+    return frozenset(
+        position_of(load.op.loc)
+        for load in loads[1]
+        if Use.DOT in load.uses and load.op.loc is not None
+    )
+
+
+def _by_source(
+    subject: Subject,
+    source: tuple[DataFlow, Sequence[LoopLoad]] | None,
+    played: Mapping[str, Played | None],
+) -> Callable[[LoopReport], Sequence[Metric]]:
+    """The metrics that a hot loop has by TTGIR, as a function of the loop."""
+    specs = SPECS[:3]
+    if source is None:
+        unknown = [
+            Metric(spec.name, None, spec.unit, spec.origin, "needs the kernel's TTGIR")
+            for spec in specs
+        ]
+        return lambda _: unknown
+    flow, loads = source
     reductions = [op for op in flow.module.ops if op.name == "tt.reduce"]
     own = own_instructions(subject.function)
 
@@ -204,7 +230,9 @@ def _beside(
     left = [
         load
         for load in loads
-        if load.use is Use.VALUE and load.loop in flow.dot_loops and issued_ahead(loads, load.loop)
+        if load.uses == {Use.VALUE}
+        and load.loop in flow.dot_loops
+        and issued_ahead(loads, load.loop)
     ]
     cycles, iteration = _waited([load.op for load in left], loop)
     lines = list(dict.fromkeys(op_line(load.op) for load in left))
@@ -264,7 +292,7 @@ def _across(flow: DataFlow, ops: Sequence[TtgirOp]) -> dict[str, Scalar]:
         "waves": worst[1] if worst is not None else None,
         "elements": first.operand_types[0].shape[int(first.attributes["axis"])] if first else None,
         "sums": sum(_is_merged(flow, op) for op, _ in shared),
-        "lane_bytes": _lane_bytes(flow, {flow.loop[op.index] for op, _ in shared}),
+        "lane_bytes": _lane_bytes(flow, {flow.loop[op.index] for op in ops}),
     }
 
 
@@ -304,10 +332,18 @@ def _lane_bytes(flow: DataFlow, loops: Set[int | None]) -> int | None:
     return max(sizes) // lanes if sizes and isinstance(lanes, int) else None
 
 
-def _serial(function: Function, loop: Loop, played: Played | None) -> dict[str, Scalar]:
+def _serial(
+    function: Function, loop: Loop, played: Played | None, places: Set[Place] | None
+) -> dict[str, Scalar]:
     """Loads that are written to LDS before anything else happens.
 
     Blocks are read in file order: a copy loop lies inside of the loop that it copies for.
+
+    Args:
+        function: the kernel.
+        loop: the loop.
+        played: its iterations, as far as they were played.
+        places: the positions of loads that count; None where all do.
     """
     code = [
         inst
@@ -320,15 +356,17 @@ def _serial(function: Function, loop: Loop, played: Played | None) -> dict[str, 
     staged: dict[int, Instruction] = {}
     writes = 0
     for inst in code:
-        if inst.cls == "barrier" or inst.cls in MATRIX_CLASSES:
+        if inst.cls == "lds_read" or inst.cls in MATRIX_CLASSES:
             loaded.clear()
         elif inst.cls == "global_load":
+            if places is not None and (inst.loc is None or position_of(inst.loc) not in places):
+                continue
             loaded.update(dict.fromkeys(named(split_destination(inst.operands)[0]), inst))
         elif inst.cls == "lds_write":
             sources = [loaded[r] for r in named(inst.operands) if r in loaded]
             staged.update({load.index: load for load in sources})
             writes += bool(sources)
-        elif inst.mnemonic.startswith("v_"):
+        elif inst.mnemonic.startswith(_MOVES) and "dpp" not in inst.mnemonic:
             destination, operands = split_destination(inst.operands)
             source = next((loaded[r] for r in named(operands) if r in loaded), None)
             for register in named(destination):

@@ -28,12 +28,11 @@ _UNCHANGED = (
 
 
 class Use(Enum):
-    """What an iteration uses a loaded value for; of several uses the last of these."""
+    """What an iteration uses a value for that it has loaded."""
 
-    LATER = 0
-    ADDRESS = 1
-    VALUE = 2
-    DOT = 3
+    ADDRESS = "address"
+    VALUE = "value"
+    DOT = "dot"
 
 
 class LoopLoad(Struct, frozen=True):
@@ -42,13 +41,13 @@ class LoopLoad(Struct, frozen=True):
     Attributes:
         op: the load.
         loop: the innermost loop around it, by its index.
-        use: of its value, in the same iteration.
+        uses: of its value, in the same iteration; none where it is loaded for a later one.
         waits_for: loads of the same iteration that its address or mask is made of.
     """
 
     op: TtgirOp
     loop: int
-    use: Use
+    uses: frozenset[Use]
     waits_for: tuple[TtgirOp, ...]
 
 
@@ -62,15 +61,15 @@ def loop_loads(flow: DataFlow) -> tuple[LoopLoad, ...]:
     for op in flow.module.ops:
         loop = flow.loop[op.index]
         if loop is not None and op.parent == loop and op.name in LOADS:
-            use = Use.LATER if op.name in LOADS_TO_LDS else _use(flow, users, op)
-            in_loops.append(LoopLoad(op, loop, use, tuple(_loads_behind(flow, op, loop))))
+            uses = frozenset[Use]() if op.name in LOADS_TO_LDS else _uses(flow, users, op)
+            in_loops.append(LoopLoad(op, loop, uses, tuple(_loads_behind(flow, op, loop))))
     return tuple(in_loops)
 
 
-def _use(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], load: TtgirOp) -> Use:
+def _uses(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], load: TtgirOp) -> frozenset[Use]:
     """What the iteration of a load uses its value for."""
     ahead = [(value, False) for value in flow.results[load.index]]  # value, computed from it
-    visited, uses = set[tuple[int, bool]](), {Use.LATER}
+    visited, uses = set[tuple[int, bool]](), set[Use]()
     while ahead:
         value, computed = ahead.pop()
         if (value, computed) in visited:
@@ -91,7 +90,7 @@ def _use(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], load: TtgirOp) 
                 uses.add(Use.VALUE)
             else:
                 ahead += [(result, computed or user.name not in _UNCHANGED) for result in results]
-    return max(uses, key=lambda use: use.value)
+    return frozenset(uses)
 
 
 def _loads_behind(flow: DataFlow, load: TtgirOp, loop: int) -> Iterator[TtgirOp]:
@@ -114,4 +113,4 @@ def _loads_behind(flow: DataFlow, load: TtgirOp, loop: int) -> Iterator[TtgirOp]
 
 def issued_ahead(loads: Sequence[LoopLoad], loop: int) -> bool:
     """Whether Triton pipelines a loop: one of its loads at least is for a later iteration."""
-    return any(load.loop == loop and load.use is Use.LATER for load in loads)
+    return any(load.loop == loop and not load.uses for load in loads)
