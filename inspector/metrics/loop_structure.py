@@ -215,10 +215,11 @@ def _instructions(ops: Sequence[TtgirOp], loop: _HotLoop) -> set[int]:
 
 def _waited(ops: Sequence[TtgirOp], loop: _HotLoop) -> tuple[int | None, int | None]:
     """Clocks of an iteration in waits for some loads, and of all of it."""
-    instructions = _instructions(ops, loop)
-    if loop.played is None or not instructions:
+    if loop.played is None:
         return None, None
-    return round(loop.played.waited_for(instructions)), round(loop.played.cycles)
+    instructions = _instructions(ops, loop)
+    waited = round(loop.played.waited_for(instructions)) if instructions else None
+    return waited, round(loop.played.cycles)
 
 
 def _beside(
