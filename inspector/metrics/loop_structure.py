@@ -45,7 +45,7 @@ SPECS = (
         "estimated",
         "loop",
         "Loads of global memory in a hot loop whose others are issued an iteration ahead, used in "
-        "the iteration that issues them though no dot multiplies them: `loads` of the `of` in the "
+        "the iteration that issues them, since no dot multiplies them: `loads` of the `of` in the "
         "loop, the first `at` which line and its `name`, `second` another one's line, "
         "num_`stages`; `cycles` that a wave stands still in waits for them, if each takes the "
         "latency of latency.exposed, of the `iteration` in all",
@@ -227,13 +227,16 @@ def _beside(
 ) -> dict[str, Scalar]:
     """Loads that pipelining left behind."""
     from ..ttgir.loop_loads import Use, issued_ahead
+    from ..ttgir.unpipelined import cause
 
+    arch = subject.machine.arch if subject.machine is not None else ""
     left = [
         load
         for load in loads
         if load.uses == {Use.VALUE}
         and load.loop in flow.dot_loops
         and issued_ahead(loads, load.loop)
+        and cause(flow, load.op, (), arch) is None  # else stages of the loop change nothing
     ]
     cycles, iteration = _waited([load.op for load in left], loop)
     lines = list(dict.fromkeys(op_line(load.op) for load in left))
