@@ -42,7 +42,7 @@ class LoopLoad(Struct, frozen=True):
         op: the load.
         loop: the innermost loop around it, by its index.
         uses: of its value, in the same iteration; none where it is loaded for a later one.
-        waits_for: loads of the same iteration that its address or mask is made of.
+        waits_for: loads of the same iteration that deliver the indices of its address or mask.
     """
 
     op: TtgirOp
@@ -94,7 +94,10 @@ def _uses(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], load: TtgirOp)
 
 
 def _loads_behind(flow: DataFlow, load: TtgirOp, loop: int) -> Iterator[TtgirOp]:
-    """The loads of an iteration that a load's operands are made of; none of earlier iterations."""
+    """The loads of an iteration that deliver indices for a load; none of earlier iterations.
+
+    Integers alone are followed: a mask that floating-point values decide is no index.
+    """
     ahead, visited = list(flow.operands[load.index]), set[int]()
     while ahead:
         value = ahead.pop()
@@ -103,6 +106,8 @@ def _loads_behind(flow: DataFlow, load: TtgirOp, loop: int) -> Iterator[TtgirOp]
         visited.add(value)
         maker = flow.op(value)
         if maker is None or flow.loop[maker.index] != loop or maker.name in LOOPS:
+            continue
+        if maker.result_types[0].element.startswith(("f", "bf")):
             continue
         if maker.name in POINTER_LOADS:
             yield maker
