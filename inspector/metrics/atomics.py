@@ -1,4 +1,4 @@
-"""Atomics: lanes at one address; in Triton kernels their ordering, and sums that could leave a loop.
+"""Atomics: lanes at one address; of a Triton kernel their ordering, and sums within a loop.
 
 Triton's atomics are ordered (`sem="acq_rel"`) unless the source says otherwise. LLVM then waits for
 all of the wave's accesses, writes the cache back before the atomic and invalidates it afterwards
