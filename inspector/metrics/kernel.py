@@ -19,6 +19,7 @@ from . import (
     lds_races,
     live_registers,
     loop_shape,
+    loop_structure,
     redundancy,
     scratch_use,
     spills,
@@ -86,7 +87,9 @@ def kernel_report(
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
     metrics.update((metric.name, metric) for metric in tile_sharing.compute(subject, metrics))
     loops = bounds.with_bounds(subject, loops, metrics)
-    loops = exposed_latency.with_latency(subject, loops, metrics)
+    played = exposed_latency.played_loops(subject, loops)
+    loops = exposed_latency.with_latency(subject, loops, metrics, played)
+    loops = loop_structure.with_structure(subject, loops, played)
     return KernelReport(
         id=kernel_id,
         name=name,

@@ -168,7 +168,7 @@ def _iterations(subject: Subject) -> tuple[int | None, str]:
     """The longest loop's iterations, or None and why they are unknown."""
     grid, machine = subject.facts.grid, subject.machine
     if not grid:
-        return None, _NO_GRID
+        return None, NO_GRID
     if machine is None or machine.cus is None or subject.ttgir is None:
         return None, "no TTGIR is at hand, or the size of the GPU is not known"
     if math.prod(grid) >= machine.cus:
