@@ -12,6 +12,7 @@ from .. import machines
 from ..errors import KinspectError
 from ..explain import layout_values
 from ..explain.layout_values import LayoutDrawing, drawing_of
+from ..explain.lds_map import map_lines
 from ..model import KernelReport, TtgirModule
 from ..pipeline.analysis_options import AnalysisOptions
 from .options import format_option, output_option, result_stream
@@ -45,8 +46,9 @@ def layout(
 
     TARGET is one that `kinspect analyze` takes and that has a TTGIR: a .py script, .ttir, .ttgir,
     a .kinspect file. Without a second argument the values with a layout are listed (as HTML: all
-    are drawn). It names what to draw: a value of the TTGIR (%a_13), a layout (#blocked1), or the
-    values of a line of the source (14, gemm.py:14); of a .ttgir file a line is one of that file.
+    are drawn), with the map of LDS: which buffer has which bytes, when. It names what to draw: a
+    value of the TTGIR (%a_13), a layout (#blocked1), or the values of a line of the source (14,
+    gemm.py:14); of a .ttgir file a line is one of that file.
     """
     ttgir_lines = Path(target.targets[0]).suffix == ".ttgir"
     kernel = _only(target, case)
@@ -65,7 +67,14 @@ def layout(
         if selection is None and form == "text":
             from ..formats import layout_text
 
-            layout_text.write_list(values, title, stream, ttgir_lines=ttgir_lines, color=color)
+            layout_text.write_list(
+                values,
+                title,
+                stream,
+                ttgir_lines=ttgir_lines,
+                color=color,
+                lds_map=map_lines(kernel),
+            )
             return
         banks = machines.load(kernel.arch).lds_banks if kernel.arch is not None else None
         pictures = [drawing_of(group, banks) for group in layout_values.drawn_alike(chosen)]

@@ -7,6 +7,7 @@ from typing import TextIO
 
 from ..explain import loop_view, occupancy_view, registers_view, view
 from ..explain.emulated_view import emulated_lines
+from ..explain.lds_map import map_lines
 from ..explain.table import Column, rows_of
 from ..explain.trials_view import tried_lines
 from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
@@ -110,6 +111,7 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     _loops(paper, kernel)
     _memory(paper, kernel)
     _spills(paper, kernel)
+    _lds_map(paper, kernel)
     _measured(paper, kernel)
     _emulated(paper, kernel)
     _findings(paper, kernel)
@@ -222,6 +224,17 @@ def _spills(paper: Paper, kernel: KernelReport) -> None:
     if lines:
         paper.print(Line())
     print_table(paper, lines, indent=" " * 8)
+
+
+def _lds_map(paper: Paper, kernel: KernelReport) -> None:
+    """Prints the map of LDS where that limits the occupancy, or is more than there is."""
+    used, limit = int_of(kernel.metrics, "lds_bytes"), int_of(kernel.metrics, "lds_limit")
+    exceeds = used is not None and limit is not None and used > limit
+    if exceeds or value_of(kernel.metrics, "occupancy.limiter") == "lds":
+        lines = map_lines(kernel)
+        if lines:
+            paper.print(Line())
+        print_table(paper, lines, indent=" " * 8)
 
 
 def spill_lines(kernel: KernelReport) -> list[str]:

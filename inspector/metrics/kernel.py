@@ -16,11 +16,14 @@ from . import (
     lanes,
     launch,
     lds_buffers,
+    lds_races,
     live_registers,
     loop_shape,
+    loop_structure,
     redundancy,
     scratch_use,
     spills,
+    tile_sharing,
 )
 from .catalogue import kernel_metrics
 from .demand import demand
@@ -46,12 +49,9 @@ def kernel_report(
     notes: tuple[str, ...] = (),
 ) -> KernelReport:
     """The report of one kernel without findings, which rules add."""
-    subject = replace(
-        subject,
-        sync=synchronisation(subject),
-        demand=demand(subject),
-        work=redundancy.source_work(subject.ttgir),
-    )
+    subject = replace(subject, demand=demand(subject), work=redundancy.source_work(subject.ttgir))
+    subject = replace(subject, races=lds_races.followed(subject))
+    subject = replace(subject, sync=synchronisation(subject))
     uses, places = lanes.uses_of(subject)
     live = live_registers.followed(subject)
     subject = replace(subject, uses=uses, places=places, live=live)
@@ -85,8 +85,11 @@ def kernel_report(
         for loop in loops
     )
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
+    metrics.update((metric.name, metric) for metric in tile_sharing.compute(subject, metrics))
     loops = bounds.with_bounds(subject, loops, metrics)
-    loops = exposed_latency.with_latency(subject, loops, metrics)
+    played = exposed_latency.played_loops(subject, loops)
+    loops = exposed_latency.with_latency(subject, loops, metrics, played)
+    loops = loop_structure.with_structure(subject, loops, played)
     return KernelReport(
         id=kernel_id,
         name=name,

@@ -31,6 +31,7 @@ from ..model import (
 
 if TYPE_CHECKING:
     from ..emulator.addresses import Places
+    from ..emulator.lds.races import RaceReport
     from ..emulator.liveness import Liveness
     from ..isa.graph.dominators import DominatorTree
     from ..ttgir.redundant_work import Copies, DotWork
@@ -125,8 +126,8 @@ class Subject(Struct, frozen=True):
     `work`, `uses` and `places` (both by index of the instruction) are computed from the others
     once, by `wait_verdicts.synchronisation`, `demand.demand`, `redundancy.source_work` and
     `lanes.uses_of`; `live`, the live registers or why they are unknown, by
-    `live_registers.followed`. `ttir` holds the dots alone; `ttir_text` is all of it, which few
-    kernels need.
+    `live_registers.followed`; `races`, likewise, by `lds_races.followed`. `ttir` holds the dots
+    alone; `ttir_text` is all of it, which few kernels need.
     """
 
     function: Function
@@ -141,6 +142,7 @@ class Subject(Struct, frozen=True):
     uses: Mapping[int, LaneUse] = field(default_factory=dict)
     places: Mapping[int, Sequence[Places]] = field(default_factory=dict)
     live: tuple[Liveness | None, str] = (None, "its registers were not followed")
+    races: tuple[RaceReport | None, str] = (None, "its accesses of LDS were not followed")
 
 
 class Tally(Struct, frozen=True):

@@ -151,7 +151,8 @@ class LdsBuffer(Struct, frozen=True):
     Args:
         name: of the variable that it holds, as the TTGIR has it.
         kind: `pipelined` for one that a loop's stages take turns in, `operand` for a tile that is
-            put there as a whole, `exchange` for the passage of a conversion of layouts.
+            put there as a whole, `exchange` for the passage of a conversion of layouts, `scratch`
+            for what an operation needs to exchange (a reduction's partial results).
         dtype: element type.
         shape: of one copy, in elements.
         copies: tiles that it holds.
@@ -160,10 +161,14 @@ class LdsBuffer(Struct, frozen=True):
         source: the user's line.
         in_loop: whether it is made anew in each iteration of a loop.
         at_peak: whether it is alive where most of the LDS is in use.
+        last_line: line of the TTGIR up to which it is alive.
+        last_source: the user's line of that.
+        offset: its first byte in the workgroup's LDS; None where the compile does not tell.
+        allocated: bytes from there, padding included, as Triton allocated them; else None.
     """
 
     name: str
-    kind: Literal["pipelined", "operand", "exchange"]
+    kind: Literal["pipelined", "operand", "exchange", "scratch"]
     dtype: str
     shape: tuple[int, ...]
     copies: int
@@ -172,6 +177,10 @@ class LdsBuffer(Struct, frozen=True):
     source: SourceLoc | None
     in_loop: bool
     at_peak: bool
+    last_line: int | None = None
+    last_source: SourceLoc | None = None
+    offset: int | None = None
+    allocated: int | None = None
 
 
 class SpillSlot(Struct, frozen=True):

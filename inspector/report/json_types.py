@@ -250,7 +250,7 @@ class JsonLdsBuffer(TypedDict):
     """A buffer that the TTGIR puts into LDS."""
 
     name: str
-    kind: Literal["pipelined", "operand", "exchange"]
+    kind: Literal["pipelined", "operand", "exchange", "scratch"]
     dtype: str
     shape: list[Count]
     copies: Count
@@ -259,6 +259,10 @@ class JsonLdsBuffer(TypedDict):
     source: JsonPlace | None
     in_loop: bool
     at_peak: bool
+    last_line: Line | None
+    last_source: JsonPlace | None
+    offset: Count | None
+    allocated: Count | None
 
 
 class JsonUnread(TypedDict):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...explain import loop_view, occupancy_view, profile_view, quantities, stall_view, view
 from ...explain.emulated_view import emulated_lines
+from ...explain.lds_map import map_lines
 from ...explain.trials_view import tried_lines
 from ...isa.mnemonics import CLASSES
 from ...model import (
@@ -77,6 +78,7 @@ def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
         "loops": [_loop(loop) for loop in kernel.loops if loop.hot],
         "waits": _waits(kernel, main),
         "findings": [_finding(finding) for finding in kernel.findings],
+        "lds_map": map_lines(kernel),
         "narrow": loop_view.narrow_accesses(kernel, limit=8),
         "stalls": [_stall(stall) for stall in stalls(kernel)[:_MOST_STALLS]],
         "emulated": emulated_lines(kernel),
