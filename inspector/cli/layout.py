@@ -15,7 +15,7 @@ from ..explain.layout_values import LayoutDrawing, drawing_of
 from ..model import KernelReport, TtgirModule
 from ..pipeline.analysis_options import AnalysisOptions
 from .options import format_option, output_option, result_stream
-from .target_options import ScriptCommand, TargetOptions, target_options
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 _MOST_NAMED = 8
 
@@ -33,6 +33,7 @@ _MOST_NAMED = 8
 )
 @click.option("--color/--no-color", default=None, help="Colour or none.  [as the terminal has it]")
 @target_options
+@point_option
 def layout(
     target: TargetOptions,
     selection: str | None,
