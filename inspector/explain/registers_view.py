@@ -7,7 +7,14 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from ..model import KernelReport, LivePeak, LiveValue, SourceLoc, SpilledValue, int_of
+from ..model import (
+    KernelReport,
+    LivePeak,
+    LiveValue,
+    RegisterPressure,
+    SourceLoc,
+    SpilledValue,
+)
 from .table import Column, rows_of
 from .view import file_name, plural, show
 
@@ -30,6 +37,9 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 """Kind of a live value -> what the table calls it."""
 _UNNAMED, _ADDRESSES, _OTHERS = "-", "addresses", "others"
 _BARS = "▁▂▃▄▅▆▇█"
+_PARTS = "▏▎▍▌▋▊▉"
+"""Blocks of one to seven eighths of a character, from the left."""
+_BUDGET = "┊"
 
 
 class HeldRow(Struct, frozen=True):
@@ -218,34 +228,47 @@ def curve_lines(counts: Sequence[tuple[int, int, int]], width: int) -> list[str]
     return [bars, " " * shares.index(max(shares)) + "^"]
 
 
-def steps_text(kernel: KernelReport, levels: Sequence[tuple[int | float, int]]) -> str:
+def steps_text(pressure: RegisterPressure, *, has_agprs: bool) -> str:
     """How far the registers are from the next occupancy; "" if unknown.
 
     Registers alone: LDS may hold the occupancy down whatever they are.
 
     Args:
-        kernel: the kernel.
-        levels: occupancy in waves/EU and the most VGPRs that it admits, the highest first.
+        pressure: of the kernel.
+        has_agprs: whether it uses AGPRs.
     """
-    peak, allocated = kernel.live_peak, int_of(kernel.metrics, "vgpr_count")
-    if peak is None or not levels or allocated is None or peak.agprs:
+    if pressure.level is None or pressure.allocated is None:
         return ""
-    admitted = next((level for level in levels if allocated <= level[1]), None)
-    if admitted is None:
-        return ""
-    parts = [
-        f"{show(allocated)} VGPRs admit {show(admitted[0])} waves/EU (up to {show(admitted[1])})"
-    ]
-    higher = [level for level in levels if level[1] < allocated]
-    if higher:
-        waves, most = higher[-1]
-        over = peak.vgprs - most
+    waves, most = pressure.level
+    kind = "VGPRs with AGPRs" if has_agprs else "VGPRs"
+    parts = [f"{show(pressure.allocated)} {kind} admit {show(waves)} waves/EU (up to {show(most)})"]
+    if pressure.next_level is not None and pressure.excess is not None:
+        waves, most = pressure.next_level
         parts.append(
             f"{show(waves)} waves/EU need {show(most)} at most: "
             + (
-                f"{over} fewer live at the peak"
-                if over > 0
+                f"{pressure.excess} fewer live at the peak"
+                if pressure.excess > 0
                 else "no more than are live, only the allocation is above"
             )
         )
     return "; ".join(parts)
+
+
+def pressure_bar(need: int, pressure: RegisterPressure, width: int) -> str:
+    """A bar of a need for registers on the kernel's scale, budget lines behind it.
+
+    Args:
+        need: in registers of the file.
+        pressure: of the kernel.
+        width: characters.
+    """
+    most = max(pressure.most, 1)
+    eighths = min(round(need * width * 8 / most), width * 8)
+    full, part = divmod(eighths, 8)
+    cells = [*"█" * full, *(_PARTS[part - 1] if part else ""), *" " * width][:width]
+    for _, budget in pressure.budgets:
+        column = min(budget * width // most, width - 1)
+        if cells[column] == " ":
+            cells[column] = _BUDGET
+    return "".join(cells)

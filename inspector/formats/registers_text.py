@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from ..explain import registers_view, view
-from ..metrics.occupancy import vgpr_levels
+from ..metrics.pressure import register_pressure
 from ..model import KernelReport, value_of
 from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
@@ -48,7 +48,8 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
         for text in registers_view.spilled_table(kernel.spilled_values):
             paper.print(Line(f"  {text}"))
     _curves(paper, kernel)
-    steps = registers_view.steps_text(kernel, vgpr_levels(kernel))
+    pressure = register_pressure(kernel)
+    steps = registers_view.steps_text(pressure, has_agprs=peak.agprs > 0) if pressure else ""
     if steps:
         paper.print(Line())
         print_wrapped(paper, Line(f"  {steps}", "dim"), "    ")

@@ -245,6 +245,40 @@ class LivePeak(Struct, frozen=True):
     counts: tuple[tuple[int, int, int], ...] = ()
 
 
+class RegisterPressure(Struct, frozen=True):
+    """What the values in a kernel's registers ask of the register file, against its occupancies.
+
+    Args:
+        counts: as `LivePeak.counts`.
+        needs: for each of `counts` the registers of the file that a wave would need for no more
+            than what is live there: VGPRs and AGPRs together where one file holds both.
+        allocated: the registers of the file that the kernel takes; None where that is unknown.
+        levels: occupancy in waves/EU and the most registers that admit it, the highest first;
+            empty where the target or the launch is unknown.
+        level: of these the one that the allocated registers admit; None where there is none.
+        next_level: the one above it; None where there is none.
+        excess: how many live registers fewer at the peak that one needs; None without one.
+    """
+
+    counts: tuple[tuple[int, int, int], ...]
+    needs: tuple[int, ...]
+    allocated: int | None
+    levels: tuple[tuple[int | float, int], ...]
+    level: tuple[int | float, int] | None = None
+    next_level: tuple[int | float, int] | None = None
+    excess: int | None = None
+
+    @property
+    def most(self) -> int:
+        """The registers at the end of a scale: what is allocated, or needed at most."""
+        return max((self.allocated or 0, *self.needs), default=0)
+
+    @property
+    def budgets(self) -> tuple[tuple[int | float, int], ...]:
+        """The levels whose most registers lie on that scale, the highest occupancy first."""
+        return tuple(level for level in self.levels if level[1] < self.most)
+
+
 class SpilledValue(Struct, frozen=True):
     """A value of the source that spills park in scratch memory.
 
