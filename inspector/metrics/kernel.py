@@ -60,9 +60,9 @@ def kernel_report(
     loops = reports(subject)
     main = main_loop(loops)
     hot = {loop.id for loop in loops if loop.hot}
-    slots = spills.spill_slots(subject.function, hot)
+    values, unnamed = live_registers.named(subject, hot)
+    slots = spills.spill_slots(subject.function, hot, values.parked)
     buffers = lds_buffers.lds_buffers(subject)
-    peak, spilled = live_registers.named(subject, hot)
     metrics = kernel_metrics(subject)
     stages = option(subject, "num_stages")
     for family in (
@@ -100,11 +100,17 @@ def kernel_report(
         memory_ops=memory,
         waits=waits,
         findings=(),
-        notes=notes + subject.function.notes + resources.disagreements + _lane_notes(accesses),
+        notes=(
+            *notes,
+            *subject.function.notes,
+            *resources.disagreements,
+            *_lane_notes(accesses),
+            *filter(None, (unnamed,)),
+        ),
         spills=slots,
         lds_buffers=buffers,
-        live_peak=peak,
-        spilled_values=spilled,
+        live_peak=values.peak,
+        spilled_values=values.spilled,
         accesses=accesses,
         unread=subject.function.unread,
         demand=subject.demand,

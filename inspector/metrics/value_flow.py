@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from ..emulator.definitions import START, Definitions, Touched
+from ..emulator.definitions import START, Definitions, Touched, ranges
 from ..emulator.liveness import Liveness
 from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
 from ..emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
@@ -69,7 +69,7 @@ class ValueFlow:
         self._live = live
         self._accum_offset = live.target.accum_offset
         self._operations = SourceOperations(subject.ttgir)
-        self.slots = _slots(subject)
+        self.slots, self._bases = _slots(subject)
         """Index of an access of spill slots -> the rows that it touches."""
         self._flow = Definitions(subject.function, live, self.slots)
         self._results: dict[tuple[int, int], SourceValue] = {}
@@ -88,6 +88,15 @@ class ValueFlow:
             if any(self.is_used(reload, row) for reload in self._uses(index, row))
             and self._flow.before(index, row) - {START}
         )
+
+    def slots_text(self, rows: Iterable[int]) -> str:
+        """Dwords of scratch memory as ranges of bytes, `4:19 s32+0:3`; other rows are left out."""
+        parts = []
+        for first, last in ranges({row for row in rows if row >= SCRATCH_ROW}):
+            base = self._bases[first // SCRATCH_ROW - 1]
+            start, end = first % SCRATCH_ROW * 4, last % SCRATCH_ROW * 4 + 3
+            parts.append(f"{base}+{start}:{end}" if base else f"{start}:{end}")
+        return " ".join(parts)
 
     def is_used(self, reload: int, row: int) -> bool:
         """Whether anything reads what a reload fetches from a dword of scratch."""
@@ -368,8 +377,12 @@ def _sources(half: Decoded) -> Sequence[Operand]:
     return half.operands if half.name.startswith("v_fmac") else half.operands[1:]
 
 
-def _slots(subject: Subject) -> Mapping[int, Touched]:
-    """Dwords of scratch memory that spills store and reload, as rows, by instruction."""
+def _slots(subject: Subject) -> tuple[Mapping[int, Touched], Sequence[str]]:
+    """Dwords of scratch memory that spills store and reload, as rows, by instruction.
+
+    `SCRATCH_ROW` of them follow each other for each register that offsets are added to; the second
+    value has these registers in order.
+    """
     bases: dict[str, int] = {}
     touched = {}
     for inst, use in scratch_accesses(subject.function):
@@ -380,4 +393,4 @@ def _slots(subject: Subject) -> Mapping[int, Touched]:
         rows = tuple(range(first, first + max(size // 4, 1)))
         is_load = inst.cls == "scratch_load"
         touched[inst.index] = Touched(reads=rows) if is_load else Touched(writes=rows)
-    return touched
+    return touched, tuple(bases)

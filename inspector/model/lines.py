@@ -174,6 +174,18 @@ class LdsBuffer(Struct, frozen=True):
     at_peak: bool
 
 
+class ParkedValue(Struct, frozen=True):
+    """The value of the source that a spill slot holds, or most of it does.
+
+    Args:
+        name, kind, source: as for `LiveValue`.
+    """
+
+    name: str | None
+    kind: str
+    source: SourceLoc | None
+
+
 class SpillSlot(Struct, frozen=True):
     """A place in scratch memory where the compiler parks a value.
 
@@ -184,6 +196,7 @@ class SpillSlot(Struct, frozen=True):
         reloads: lines that read it.
         loops: ids of the loops in which it is accessed, the deepest first.
         source: the user's lines of those accesses, in the order of `stores`, then `reloads`.
+        value: what it holds; None where the values of registers were not named.
     """
 
     offset: int | None
@@ -192,6 +205,7 @@ class SpillSlot(Struct, frozen=True):
     reloads: tuple[int, ...]
     loops: tuple[str, ...]
     source: tuple[SourceLoc, ...]
+    value: ParkedValue | None = None
 
 
 class LiveValue(Struct, frozen=True):
@@ -208,6 +222,8 @@ class LiveValue(Struct, frozen=True):
         agprs: AGPRs that do.
         scratch: dwords of each lane that are parked in scratch memory.
         registers: their names, `v[0:31] v40 a[0:3]`.
+        slots: where in a lane's scratch memory those dwords are, ranges of bytes with the register
+            that they are added to, `4:19 s32+0:3`.
     """
 
     name: str | None
@@ -218,6 +234,7 @@ class LiveValue(Struct, frozen=True):
     agprs: int
     scratch: int
     registers: str
+    slots: str = ""
 
 
 class LivePeak(Struct, frozen=True):
@@ -290,6 +307,7 @@ class SpilledValue(Struct, frozen=True):
         hot_stores: of the stores those in hot loops, once for each iteration.
         hot_reloads: of the reloads those in hot loops, likewise.
         loops: ids of the hot loops in which it is parked or fetched.
+        slots: as for `LiveValue`.
     """
 
     name: str | None
@@ -302,6 +320,7 @@ class SpilledValue(Struct, frozen=True):
     hot_stores: int
     hot_reloads: int
     loops: tuple[str, ...]
+    slots: str = ""
 
 
 class WaitOp(Struct, frozen=True):

@@ -157,6 +157,7 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
         for location in finding.locations
     ]
     fields: dict[str, Any] = plain(finding) | {"locations": locations}
+    del fields["lines"]
     return fields | {"fingerprint": fields.pop("fingerprint")}
 
 

@@ -194,7 +194,7 @@ def _kernel_lines(inst: Instruction, report: KernelReport) -> list[str]:
                 f" {plural(len(slot.stores), 'store')} and {plural(len(slot.reloads), 'reload')}"
             )
     for finding in report.findings:
-        if any(place.kind == "amdgcn" and place.line == line for place in finding.locations):
+        if line in finding.isa_lines:
             lines.append(f"{finding.rule} ({finding.severity}): {finding.message}")
     return ["", "In this kernel:", *lines] if lines else []
 

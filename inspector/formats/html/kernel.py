@@ -246,9 +246,8 @@ def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
         return []
     rules_by_line: dict[int, list[str]] = {}
     for finding in kernel.findings:
-        for where in finding.locations:
-            if where.kind == "amdgcn" and where.line is not None:
-                rules_by_line.setdefault(where.line, []).append(finding.rule)
+        for line in finding.isa_lines:
+            rules_by_line.setdefault(line, []).append(finding.rule)
     costs = {line.line: line for line in kernel.measured_lines}
     cost_of = {stall.line: stall.cost for stall in stalls(kernel)}
     highest_cost = max(cost_of.values(), default=0)
