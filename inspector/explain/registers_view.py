@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -11,6 +12,7 @@ from ..model import (
     KernelReport,
     LivePeak,
     LiveValue,
+    ParkedValue,
     RegisterPressure,
     SourceLoc,
     SpilledValue,
@@ -168,6 +170,32 @@ def spilled_in_hot_loops(values: Sequence[SpilledValue], most: int = 4) -> str:
     return "; ".join(
         [*parts, f"and {plural(len(hot) - most, 'more value')}"] if hot[most:] else parts
     )
+
+
+def parked_text(value: ParkedValue) -> str:
+    """`acc, result of a dot, attention.py:129`: what a spill slot holds."""
+    parts = (value.name or "an unnamed value", _KINDS[value.kind], _place(value.source))
+    return ", ".join(filter(None, parts))
+
+
+def live_text(pressure: RegisterPressure, line: int) -> str:
+    """`213 VGPRs and 16 AGPRs, too many for 3 waves/EU (168)`; "" where no instruction stands.
+
+    Args:
+        pressure: of the kernel.
+        line: of the assembly, from 1.
+    """
+    position = bisect_left(pressure.counts, (line,))
+    if position == len(pressure.counts) or pressure.counts[position][0] != line:
+        return ""
+    _, vgprs, agprs = pressure.counts[position]
+    need = pressure.needs[position]
+    live = f"{show(vgprs)} VGPRs" + (f" and {show(agprs)} AGPRs" if agprs else "")
+    above = next((level for level in reversed(pressure.levels) if need > level[1]), None)
+    if above is None:
+        return live
+    waves, most = above
+    return f"{live}, too many for {show(waves)} waves/EU ({show(most)} at most)"
 
 
 def held_text(peak: LivePeak, most: int = 6) -> str:

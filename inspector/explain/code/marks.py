@@ -130,6 +130,16 @@ class LineMarks:
         """The findings that point at a line of one of the texts."""
         return self._findings.get(kind, {}).get(line, ())
 
+    def places(self, finding: Finding) -> tuple[int, int]:
+        """The number of lines of the assembly that a finding is about, and of the source."""
+        sources = {
+            (loc.in_user_code.file, loc.in_user_code.line)
+            for line in finding.isa_lines
+            if (inst := self._instructions.get(line - 1)) is not None
+            and (loc := inst.loc) is not None
+        }
+        return len(finding.isa_lines), len(sources)
+
     def finding_lines(self, kind: str = "amdgcn") -> tuple[int, ...]:
         """The lines of one of the texts that findings point at, ascending."""
         return tuple(sorted(self._findings.get(kind, {})))
