@@ -291,22 +291,7 @@ class ValueFlow:
                 if any(row in operand.rows for operand in _sources(half) if operand.kind == "vgpr")
                 for result in half.operands[0].rows
             ]
-        if inst.mnemonic.startswith("v_pk_") and not self._is_selected(inst, row):
-            return ()
         return list(rows_of(self._live.effects[index].writes & _VECTORS))
-
-    def _is_selected(self, inst: Instruction, row: int) -> bool:
-        """Whether an instruction on packed values takes a row, not the other of its pair twice."""
-        parts = self._decoded(inst)
-        sources = parts.operands[1:]
-        low = parts.numbers("op_sel", (0,) * len(sources))
-        high = parts.numbers("op_sel_hi", (1,) * len(sources))
-        return any(
-            operand.kind == "vgpr"
-            and row in operand.rows
-            and (len(operand.rows) < 2 or row - operand.first in chosen)
-            for operand, *chosen in zip(sources, low, high, strict=False)
-        )
 
     def _address(self, inst: Instruction) -> range:
         """The vector rows that hold the address of a store or atomic operation."""
