@@ -11,14 +11,13 @@ are issued earlier, or more of them at once, shorten the loop.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from math import ceil, prod
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..isa.graph.cfg import dominators
 from ..machines import matrix_cycles
 from ..model import (
     Function,
@@ -36,7 +35,6 @@ from .demand import wave_size
 from .subject import (
     MATRIX_CLASSES,
     Subject,
-    always_executed,
     innermost_loops,
     source_line,
     wait_counts,
@@ -91,7 +89,10 @@ class _Waves(Struct, frozen=True):
 
 
 def with_latency(
-    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+    subject: Subject,
+    loops: Sequence[LoopReport],
+    metrics: Mapping[str, Metric],
+    executed: Mapping[str, Sequence[int]],
 ) -> tuple[LoopReport, ...]:
     """The loops, the hot ones with `latency.exposed`.
 
@@ -99,11 +100,11 @@ def with_latency(
         subject: the kernel.
         loops: all of its loops, with their bounds.
         metrics: the kernel's metrics, with its occupancy.
+        executed: the blocks that every iteration of the hot loops executes.
     """
-    hot = {loop.id for loop in loops if loop.hot}
-    if not hot:
+    if not executed:
         return tuple(loops)
-    own = _executed_in(subject.function, hot)
+    own = _executed_in(subject.function, executed)
     return tuple(
         replace(
             loop,
@@ -115,18 +116,20 @@ def with_latency(
     )
 
 
-def _executed_in(function: Function, hot: Set[str]) -> dict[str, list[Instruction]]:
+def _executed_in(
+    function: Function, always: Mapping[str, Sequence[int]]
+) -> dict[str, list[Instruction]]:
     """Loop id -> its own instructions that an iteration executes, for each hot loop.
 
     Of branches that the whole wave takes, such as the cases of a switch, none counts: an iteration
     executes one of them. What is jumped over where no lane is active counts as executed.
     """
-    tree, owner = dominators(function), innermost_loops(function)
+    owner = innermost_loops(function)
     code = {}
     for loop in function.loops:
-        if loop.id not in hot:
+        if loop.id not in always:
             continue
-        blocks = set(always_executed(loop, tree, owner))
+        blocks = set(always[loop.id])
         for number in sorted(loop.blocks):
             block = function.blocks[number]
             if owner[number].id == loop.id and block.predecessors == (number - 1,):

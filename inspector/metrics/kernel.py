@@ -27,7 +27,7 @@ from .demand import demand
 from .loops import main_loop, reports
 from .narrow_loops import with_narrow_reads
 from .options import option
-from .subject import MEMORY_CLASSES, Subject, innermost_loops, source_line
+from .subject import MEMORY_CLASSES, Subject, always_executed, innermost_loops, source_line
 from .transposed_copies import transposed_copies
 from .wait_verdicts import synchronisation
 
@@ -85,8 +85,9 @@ def kernel_report(
         for loop in loops
     )
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
-    loops = bounds.with_bounds(subject, loops, metrics)
-    loops = exposed_latency.with_latency(subject, loops, metrics)
+    executed = always_executed(subject.function, hot)
+    loops = bounds.with_bounds(subject, loops, metrics, executed)
+    loops = exposed_latency.with_latency(subject, loops, metrics, executed)
     return KernelReport(
         id=kernel_id,
         name=name,
