@@ -72,6 +72,11 @@ class ValueFlow:
         self.slots, self._bases = _slots(subject)
         """Index of an access of spill slots -> the rows that it touches."""
         self._flow = Definitions(subject.function, live, self.slots)
+        self._variables: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        for mark in subject.function.variables:
+            first = mark.first + (self._accum_offset if mark.file == "a" else 0)
+            for row in range(first, first + mark.count):
+                self._variables[row].append((mark.index, mark.name))
         self._results: dict[tuple[int, int], SourceValue] = {}
         self._roles: dict[tuple[int, int], tuple[tuple[Role, SourceValue], ...]] = {}
         self._use_indices: dict[tuple[int, int], Sequence[int]] = {}
@@ -145,9 +150,23 @@ class ValueFlow:
             kind, preferred = _MADE_BY.get(inst.cls, ("value", ()))
             copied = self._copy(inst, row) is not None
             named = self._operations.named(inst, "constant" if copied else kind, preferred)
+            if named.name is None:
+                named = replace(named, name=self._variable(index, row))
             is_float = _FLOAT.search(inst.mnemonic) is not None
             self._results[index, row] = replace(named, is_float=is_float)
         return self._results[index, row]
+
+    def _variable(self, index: int, row: int) -> str | None:
+        """The variable that debug information knows the value by that an instruction writes.
+
+        It is named at places where a register holds it, which may come long after the instruction.
+        """
+        names = Counter(
+            name
+            for place, name in self._variables.get(row, ())
+            if index in self._flow.before(place, row)
+        )
+        return names.most_common(1)[0][0] if names else None
 
     def _moved(self, index: int, row: int) -> list[tuple[int, int]] | None:
         """Where a copy, a spill's store or a reload takes a row's value from: (instruction, row).

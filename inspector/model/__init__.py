@@ -22,6 +22,7 @@ from .code import (
     Resources,
     Unread,
     UnreadKind,
+    VariableMark,
     WaveStart,
 )
 from .lines import (
@@ -139,6 +140,7 @@ __all__ = [
     "TtgirType",
     "Unread",
     "UnreadKind",
+    "VariableMark",
     "Variant",
     "WaitOp",
     "WaveStart",
