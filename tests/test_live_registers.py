@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.explain import registers_view
 from kinspect.inspector.metrics import live_values
-from kinspect.inspector.model import KernelReport, int_of
+from kinspect.inspector.model import KernelReport, Report, int_of
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.report import json_write as json_v1
 from msgspec.structs import replace
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
@@ -41,6 +44,21 @@ def test_a_dead_write_and_a_register_that_only_passes_through_a_loop() -> None:
     kernel = report(text)
     assert int_of(kernel.metrics, "live.dead_writes") == 1
     assert int_of(kernel.loops[0].metrics, "live.untouched") == 1
+    lines = text.splitlines()
+    assert [lines[line - 1].split()[1] for line in kernel.dead_writes] == ["v22,"]
+    (passing,) = kernel.untouched
+    assert (passing.loop, passing.vgprs, passing.agprs) == ("L0", 1, 0)
+    assert [value.registers for value in passing.values] == ["v21"]
+    again = json_v1.read(json.dumps(json_v1.to_dict(Report("", {}, (kernel,), ()))), "again")
+    assert again.kernels[0].untouched == kernel.untouched
+    assert again.kernels[0].dead_writes == kernel.dead_writes
+    assert registers_view.untouched_text(passing) == (
+        "1 VGPR live through L0, which does not touch them: unnamed (address) 1"
+    )
+    (line,) = kernel.dead_writes
+    assert registers_view.dead_writes_text(kernel.dead_writes) == (
+        f"1 vector instruction writes what nothing reads: ISA {line}"
+    )
 
 
 def test_unknown_where_it_was_not_looked_for_or_code_is_missing() -> None:

@@ -16,6 +16,7 @@ from ..model import (
     RegisterPressure,
     SourceLoc,
     SpilledValue,
+    UntouchedValues,
 )
 from .table import Column, rows_of
 from .view import file_name, plural, show
@@ -209,6 +210,34 @@ def held_text(peak: LivePeak, most: int = 6) -> str:
     left = sum(count for _, count in listed) - sum(count for _, count in head)
     parts = [f"{name} {count}" for name, count in head]
     return ", ".join([*parts, f"others {left}"] if left else parts)
+
+
+def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
+    """`22 VGPRs live through L0, which does not touch them: weight 16, bias 4, others 2`."""
+    counts: dict[str, int] = {}
+    for value in passing.values:
+        label = value.name or _place(value.source) or "unnamed"
+        name = f"{label} (address)" if value.kind == "address" else label
+        counts[name] = counts.get(name, 0) + value.vgprs + value.agprs
+    listed = sorted(counts.items(), key=lambda item: -item[1])
+    parts = [f"{name} {count}" for name, count in listed[:most]]
+    left = sum(count for _, count in listed[most:])
+    files = [
+        plural(count, name)
+        for count, name in ((passing.vgprs, "VGPR"), (passing.agprs, "AGPR"))
+        if count
+    ]
+    held = ", ".join([*parts, f"others {left}"] if left else parts)
+    return f"{' and '.join(files)} live through {passing.loop}, which does not touch them: {held}"
+
+
+def dead_writes_text(lines: Sequence[int], most: int = 6) -> str:
+    """`3 vector instructions write what nothing reads: ISA 12, 40, 77`; "" where none does."""
+    if not lines:
+        return ""
+    listed = ", ".join(map(str, lines[:most])) + (", …" if len(lines) > most else "")
+    verb = "write" if len(lines) > 1 else "writes"
+    return f"{plural(len(lines), 'vector instruction')} {verb} what nothing reads: ISA {listed}"
 
 
 def place_text(peak: LivePeak) -> str:

@@ -47,6 +47,14 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
         paper.print(Line("  spilled, over the whole kernel", "bold"))
         for text in registers_view.spilled_table(kernel.spilled_values):
             paper.print(Line(f"  {text}"))
+    idle = [
+        *map(registers_view.untouched_text, kernel.untouched),
+        *filter(None, (registers_view.dead_writes_text(kernel.dead_writes),)),
+    ]
+    if idle:
+        paper.print(Line())
+    for text in idle:
+        print_wrapped(paper, Line(f"  {text}"), "    ")
     _curves(paper, kernel)
     pressure = register_pressure(kernel)
     steps = registers_view.steps_text(pressure, has_agprs=peak.agprs > 0) if pressure else ""

@@ -112,6 +112,8 @@ def kernel_report(
         lds_buffers=buffers,
         live_peak=values.peak,
         spilled_values=values.spilled,
+        untouched=values.untouched,
+        dead_writes=values.dead_writes,
         accesses=accesses,
         unread=subject.function.unread,
         demand=subject.demand,

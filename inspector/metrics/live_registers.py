@@ -14,7 +14,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import unforeseen
-from ..model import Instruction, LivePeak, Metric, MetricSpec, ParkedValue, SpilledValue
+from ..model import (
+    Instruction,
+    LivePeak,
+    Metric,
+    MetricSpec,
+    ParkedValue,
+    SpilledValue,
+    UntouchedValues,
+)
 from .subject import NOT_ALL_READ, Subject, Tally, innermost_loops, source_line
 
 if TYPE_CHECKING:
@@ -72,11 +80,15 @@ class NamedValues(Struct, frozen=True):
         peak: what they hold where most registers are live.
         spilled: all values that are parked in scratch memory.
         parked: line of the assembly that stores to or reloads from a spill slot -> the value.
+        untouched: values that pass through hot loops, by loop.
+        dead_writes: lines of vector instructions whose results nothing reads.
     """
 
     peak: LivePeak | None = None
     spilled: tuple[SpilledValue, ...] = ()
     parked: Mapping[int, ParkedValue] = {}
+    untouched: tuple[UntouchedValues, ...] = ()
+    dead_writes: tuple[int, ...] = ()
 
 
 def followed(subject: Subject) -> tuple[Liveness | None, str]:
@@ -152,7 +164,8 @@ def named(subject: Subject, hot: Set[str]) -> tuple[NamedValues, str]:
         )
     if values.peak is not None:
         values = replace(values, peak=replace(values.peak, counts=counts))
-    return values, ""
+    dead = tuple(inst.line for inst in instructions if live.is_dead_write(inst))
+    return replace(values, dead_writes=dead), ""
 
 
 def _place(inst: Instruction, vgprs: int, agprs: int) -> dict[str, int | str | None]:

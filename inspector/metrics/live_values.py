@@ -8,13 +8,13 @@ what a dot takes has that of the loop.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from ..emulator.definitions import ranges
 from ..emulator.liveness import Liveness
 from ..emulator.register_sets import SCALAR_BIT, rows_of
-from ..model import LivePeak, LiveValue, ParkedValue, SpilledValue
+from ..model import LivePeak, LiveValue, ParkedValue, SpilledValue, UntouchedValues
 from .live_registers import NamedValues
 from .source_values import SourceValue
 from .subject import Subject, innermost_loops
@@ -31,7 +31,9 @@ def named_values(subject: Subject, live: Liveness, index: int, hot: Set[str]) ->
         hot: ids of the hot loops.
     """
     named = _NamedRegisters(subject, live)
-    return NamedValues(named.peak(index), named.spilled(hot), named.parked())
+    return NamedValues(
+        named.peak(index), named.spilled(hot), named.parked(), tuple(named.untouched(hot))
+    )
 
 
 class _NamedRegisters:
@@ -73,15 +75,35 @@ class _NamedRegisters:
             loop=loop,
             vgprs=sum(row < self._accum_offset for row in rows),
             agprs=sum(row >= self._accum_offset for row in rows),
-            values=tuple(
-                sorted(
-                    (self._value(identity, rows) for identity, rows in held.items()),
-                    key=lambda value: (
-                        -(value.vgprs + value.agprs + value.scratch),
-                        value.name or "",
-                    ),
-                )
-            ),
+            values=self._sorted_values(held),
+        )
+
+    def untouched(self, hot: Set[str]) -> Iterator[UntouchedValues]:
+        """What passes through each hot loop in registers that it neither reads nor writes."""
+        for loop in self._function.loops:
+            blocks = [self._function.blocks[number] for number in loop.blocks]
+            passing = self._live.untouched(blocks) if loop.id in hot else 0
+            rows = [row for row in rows_of(passing) if row < SCALAR_BIT]
+            if not rows:
+                continue
+            first = self._function.blocks[loop.header].start
+            held: dict[SourceValue, set[int]] = defaultdict(set)
+            for row in rows:
+                held[self._values.value_at(first, row, fresh=False)].add(row)
+            yield UntouchedValues(
+                loop=loop.id,
+                vgprs=sum(row < self._accum_offset for row in rows),
+                agprs=sum(row >= self._accum_offset for row in rows),
+                values=self._sorted_values(held),
+            )
+
+    def _sorted_values(self, held: Mapping[SourceValue, set[int]]) -> tuple[LiveValue, ...]:
+        """The values with their registers, the most first."""
+        return tuple(
+            sorted(
+                (self._value(identity, rows) for identity, rows in held.items()),
+                key=lambda value: (-(value.vgprs + value.agprs + value.scratch), value.name or ""),
+            )
         )
 
     @cached_property

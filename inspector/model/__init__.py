@@ -41,6 +41,7 @@ from .lines import (
     RegisterPressure,
     SpilledValue,
     SpillSlot,
+    UntouchedValues,
     WaitOp,
 )
 from .machine import Machine
@@ -140,6 +141,7 @@ __all__ = [
     "TtgirType",
     "Unread",
     "UnreadKind",
+    "UntouchedValues",
     "VariableMark",
     "Variant",
     "WaitOp",

@@ -262,6 +262,23 @@ class LivePeak(Struct, frozen=True):
     counts: tuple[tuple[int, int, int], ...] = ()
 
 
+class UntouchedValues(Struct, frozen=True):
+    """Registers that live through a whole loop, nested loops included, which does not touch them.
+
+    They could be computed or loaded again behind it, where the loop is short of registers.
+
+    Args:
+        loop: its id.
+        vgprs, agprs: how many.
+        values: what they hold, the most registers first.
+    """
+
+    loop: str
+    vgprs: int
+    agprs: int
+    values: tuple[LiveValue, ...]
+
+
 class RegisterPressure(Struct, frozen=True):
     """What the values in a kernel's registers ask of the register file, against its occupancies.
 

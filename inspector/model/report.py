@@ -17,6 +17,7 @@ from .lines import (
     MemoryOp,
     SpilledValue,
     SpillSlot,
+    UntouchedValues,
     WaitOp,
 )
 from .metric import Metric, MetricValue
@@ -207,6 +208,8 @@ class KernelReport(Struct, frozen=True):
     lds_buffers: tuple[LdsBuffer, ...] = ()
     live_peak: LivePeak | None = None
     spilled_values: tuple[SpilledValue, ...] = ()
+    untouched: tuple[UntouchedValues, ...] = ()  # of the hot loops through which registers pass
+    dead_writes: tuple[int, ...] = ()  # lines of vector instructions whose results nothing reads
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
     demand: Demand | None = None  # what its occupancy rests on; None in reports of before

@@ -437,6 +437,15 @@ class JsonSpilledValue(_JsonSpilledValue, total=False):
     slots: str
 
 
+class JsonUntouched(TypedDict):
+    """Registers that live through a whole loop, which does not touch them."""
+
+    loop: str
+    vgprs: Count
+    agprs: Count
+    values: list[JsonLiveValue]
+
+
 class JsonLivePeak(TypedDict):
     """Where most registers are live, and what they hold."""
 
@@ -475,5 +484,7 @@ class JsonKernel(_JsonKernel, total=False):
     spills: list[JsonSpill]
     live_peak: JsonLivePeak
     spilled_values: list[JsonSpilledValue]
+    untouched: list[JsonUntouched]
+    dead_writes: list[Line]
     measured_lines: list[JsonMeasuredLine]
     emulated: JsonEmulated
