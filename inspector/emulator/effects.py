@@ -62,6 +62,8 @@ _HALF_SOURCES: Final = re.compile(
     r"_(f16|i16|u16|b16)"
 )
 """All of whose sources have 16 bits."""
+_PERMUTES_ROWS: Final = re.compile(r"v_permlanex?16(_var)?_b32")
+"""OPSEL[0] fetches from idle lanes, OPSEL[1] gives 0 for these (RDNA3 ISA, 16.9)."""
 _PACKED_HALVES: Final = re.compile(r"v_pk_(?!fmac_)\w+?_(f16|bf16|i16|u16|b16)")
 """OPSEL says which half of a source the low result is made of, OPSEL_HI which half the high one."""
 _PACKED_SINGLES: Final = re.compile(r"v_pk_(add|mul|fma)_f32")
@@ -309,6 +311,8 @@ def _keeps_half(
         return half != opsel(parts)[3]
     if "d16" in name and not target.d16_clears:
         return half != int(name.endswith("_hi") or "_hi_" in name)
+    if _match(_PERMUTES_ROWS, name):  # a lane keeps its value where its source is switched off
+        return not any(parts.bits("op_sel", 2))
     if "op_sel" in parts.modifiers and not name.startswith("v_pk_"):
         return True
     return parts.encoding == "sdwa" and parts.modifiers.get("dst_unused") == "UNUSED_PRESERVE"
