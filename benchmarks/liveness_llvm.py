@@ -240,13 +240,17 @@ def _instruction(text: str) -> MirInstruction | None:
             if register is None:
                 continue
             halves = _halves(register)
-            if is_result or "implicit-def" in flags:
+            if is_result or ("implicit-def" in flags and not equals):
                 writes.update(halves)
+            elif "implicit-def" in flags:
+                pass  # of the pair of which half is written: the mark of a copy in two parts
             elif "undef" not in flags and "internal" not in flags:
                 reads.update(halves)
     reads -= _unselected(opcode, rest)
-    if opcode.startswith("KILL") and not equals:
-        reads.clear()  # a mark for the register allocator, which nothing executes
+    if opcode.startswith(("KILL", "BUNDLE")) and not equals:
+        # A mark for the register allocator, or the heading of instructions that follow.
+        reads.clear()
+        writes.clear()
     jump = re.search(r"%bb\.(\d+)", rest) if opcode.startswith(("S_CBRANCH", "S_BRANCH")) else None
     return MirInstruction(
         opcode.rstrip(","), frozenset(reads), frozenset(writes), jump[1] if jump else None
