@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from ..explain.code.reading import KernelReading
     from ..explain.code.texts import Texts
 
+F = TypeVar("F", bound=Callable[..., Any])
 _FLAGS = {"amdgcn": "--isa", "ttgir": "--ttgir", "ttir": "--ttir", "llir": "--llir"}
 
 
-def _text_option(kind: str, help_text: str) -> click.Option:
+def _text_option(kind: str, help_text: str) -> Callable[[F], F]:
     """A flag that chooses a text."""
-    return click.option(_FLAGS[kind], "kind", flag_value=kind, help=help_text)  # type: ignore[return-value]
+    return click.option(_FLAGS[kind], "kind", flag_value=kind, help=help_text)
 
 
 def line_range(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -50,7 +51,7 @@ def _marks(text: str, lines_before: int) -> Iterator[tuple[int, VariableMark]]:
         counted_to = match.start()
         name, operations, file, first, others = match.groups()
         if operations is None or _IN_REGISTER.fullmatch(operations):
-            registers = "v" if file == "v" else "a"
+            registers: Literal["v", "a"] = "v" if file == "v" else "a"
             yield line, VariableMark(-1, registers, int(first), 1 + others.count("_"), name)
 
 

@@ -154,8 +154,11 @@ class VariableReader:
 
     def found(self) -> tuple[RegisterVariable, ...]:
         """The variables with a name, in the order in which they were added."""
-        named = ((self._name(entry), *place) for entry, *place in self._places)
-        return tuple(RegisterVariable(*fields) for fields in named if fields[0])
+        return tuple(
+            RegisterVariable(name, low, high, file, number)
+            for entry, low, high, file, number in self._places
+            if (name := self._name(entry))
+        )
 
     def _name(self, entry: int) -> str:
         name: str | int = entry
