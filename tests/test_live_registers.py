@@ -53,7 +53,7 @@ def test_a_dead_write_and_a_register_that_only_passes_through_a_loop() -> None:
     assert again.kernels[0].untouched == kernel.untouched
     assert again.kernels[0].dead_writes == kernel.dead_writes
     assert registers_view.untouched_text(passing) == (
-        "1 VGPR live through L0, which does not touch them: unnamed (address) 1"
+        "1 VGPR lives through L0, which does not touch it: unnamed (address) 1"
     )
     (line,) = kernel.dead_writes
     assert registers_view.dead_writes_text(kernel.dead_writes) == (

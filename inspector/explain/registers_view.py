@@ -228,7 +228,11 @@ def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
         if count
     ]
     held = ", ".join([*parts, f"others {left}"] if left else parts)
-    return f"{' and '.join(files)} live through {passing.loop}, which does not touch them: {held}"
+    is_one = passing.vgprs + passing.agprs == 1
+    verb, them = ("lives", "it") if is_one else ("live", "them")
+    return (
+        f"{' and '.join(files)} {verb} through {passing.loop}, which does not touch {them}: {held}"
+    )
 
 
 def dead_writes_text(lines: Sequence[int], most: int = 6) -> str:
