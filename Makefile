@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint types contracts format check bench clean
+.PHONY: demo test test-all lint types contracts docs format check bench clean
 
 demo: $(VENV)/.installed-triton
 	$(BIN)/kinspect analyze kernels/gemm_all_types.py --arch gfx942
@@ -16,7 +16,7 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: lint types contracts
+check: lint types contracts docs
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -29,10 +29,13 @@ format: $(VENV)/.installed-dev
 # The tests' folder is on the path for the makers of files that some benchmarks share with them.
 types: $(VENV)/.installed-dev
 	mkdir -p build/checkout && ln -sfn ../.. build/checkout/kinspect
-	MYPYPATH=build/checkout:tests $(BIN)/mypy -p kinspect.inspector -p kinspect.tui -p kinspect.benchmarks
+	MYPYPATH=build/checkout:tests $(BIN)/mypy -m kinspect -p kinspect.inspector -p kinspect.tui -p kinspect.benchmarks
 
 contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m mkdocs build --quiet --strict
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m benchmarks.run

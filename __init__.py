@@ -1,5 +1,86 @@
 """kinspect: what the compiler made of a Triton or HIP kernel on AMD GPUs, and why it is slow.
 
-The command line is `kinspect`; `kinspect.inspector` holds what it is made of, room by room
-(CONTRIBUTING.md says what each is for).
+>>> import kinspect
+>>> found = kinspect.analyze("kernel.s", arch="gfx942")           # doctest: +SKIP
+>>> found.kernel["vgpr_count"], found.kernel.findings             # doctest: +SKIP
+
+The command line is `kinspect`. The names below are stable: within a major version they keep their
+meaning. `kinspect.inspector` holds what it is made of, room by room (CONTRIBUTING.md says what each
+is for), and may change at any time.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .inspector.api.analysing import analyze, compile, load
+    from .inspector.api.comparing import diff, sweep
+    from .inspector.api.executing import emulate, emulate_code, occupancy
+    from .inspector.api.linting import lint
+    from .inspector.api.results import (
+        Analysis,
+        AnalyzedKernel,
+        Difference,
+        LintResult,
+        SweepResult,
+    )
+    from .inspector.api.stand_in_tensor import T
+    from .inspector.errors import KinspectError
+
+    __version__: str
+
+_HOMES = {
+    "analyze": "api.analysing",
+    "compile": "api.analysing",
+    "load": "api.analysing",
+    "diff": "api.comparing",
+    "sweep": "api.comparing",
+    "emulate": "api.executing",
+    "emulate_code": "api.executing",
+    "occupancy": "api.executing",
+    "lint": "api.linting",
+    "Analysis": "api.results",
+    "AnalyzedKernel": "api.results",
+    "Difference": "api.results",
+    "LintResult": "api.results",
+    "SweepResult": "api.results",
+    "T": "api.stand_in_tensor",
+    "KinspectError": "errors",
+}
+"""Name -> module below `kinspect.inspector`, imported when the name is first used."""
+
+__all__ = (
+    "Analysis",
+    "AnalyzedKernel",
+    "Difference",
+    "KinspectError",
+    "LintResult",
+    "SweepResult",
+    "T",
+    "__version__",
+    "analyze",
+    "compile",
+    "diff",
+    "emulate",
+    "emulate_code",
+    "lint",
+    "load",
+    "occupancy",
+    "sweep",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module(".inspector.version", __name__).VERSION
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".inspector.{_HOMES[name]}", __name__), name)
+    globals()[name] = value  # the next use finds it without this function
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -187,3 +187,105 @@ global_load_dwordx4 v[4:7], v1, s[4:5]
         (use,) = lane_uses(function, load("gfx942"), (64, 1, 1), known).values()
         assert (use.lines, use.lines_ideal, use.bytes) == (lines, 8, 1024), pitch
         assert use.origin == "derived"
+
+
+SPILLED = """v_lshlrev_b32_e32 v1, 4, v0
+{store}
+v_mov_b32_e32 v1, 0
+{between}
+{reload}
+s_waitcnt vmcnt(0)
+ds_read_b32 v2, v1
+s_waitcnt lgkmcnt(0)
+"""
+STORE = "scratch_store_dword off, v1, off offset:8 ; 4-byte Folded Spill"
+RELOAD = "scratch_load_dword v1, off, off offset:8 ; 4-byte Folded Reload"
+
+
+def spilled_use(between: str = "s_nop 0", store: str = STORE, reload: str = RELOAD) -> LaneUse:
+    return use_of(SPILLED.format(store=store, between=between, reload=reload))
+
+
+def test_a_spilled_address_is_followed() -> None:
+    direct = use_of("v_lshlrev_b32_e32 v1, 4, v0\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)\n")
+    assert direct.cycles == 8
+    assert spilled_use() == direct
+
+
+def test_a_slot_that_is_stored_again_holds_the_later_value() -> None:
+    again = "v_lshlrev_b32_e32 v3, 2, v0\n" + STORE.replace("v1", "v3")
+    assert spilled_use(again).cycles == 2
+
+
+LOWER_HALF = """s_mov_b32 s10, -1
+s_mov_b32 s11, 0
+s_and_saveexec_b64 s[8:9], s[10:11]
+{code}
+s_or_b64 exec, exec, s[8:9]"""
+
+
+def test_a_store_of_some_lanes_keeps_the_others() -> None:
+    """The lower half of the lanes goes to one address: their half of the conflicts is gone."""
+    zero = "v_mov_b32_e32 v3, 0\n" + STORE.replace("v1", "v3")
+    assert spilled_use(zero).conflicts == 0
+    partial = spilled_use(LOWER_HALF.format(code=zero))
+    assert partial.conflicts == (spilled_use().conflicts or 0) / 2
+
+
+def test_a_write_of_some_lanes_keeps_the_others() -> None:
+    code = "v_lshlrev_b32_e32 v1, 4, v0\n{}\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)\n"
+    whole = use_of(code.format("s_nop 0"))
+    partial = use_of(code.format(LOWER_HALF.format(code="v_mov_b32_e32 v1, 0")))
+    assert whole.conflicts == 6
+    assert partial.conflicts == 3
+
+
+def test_lanes_that_keep_what_came_from_memory_are_unknown() -> None:
+    code = """s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_waitcnt lgkmcnt(0)
+global_load_dword v1, v1, s[4:5]
+s_waitcnt vmcnt(0)
+{}
+ds_read_b32 v2, v1
+"""
+    assert use_of(code.format("v_mov_b32_e32 v1, 0")).unknown == ""
+    masked = LOWER_HALF.format(code="v_mov_b32_e32 v1, 0")
+    assert use_of(code.format(masked)).unknown == FROM_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("store", "reload"),
+    [
+        (STORE.replace("dword", "short"), RELOAD),  # half of it is stored
+        (STORE.replace("offset:8", "offset:12"), RELOAD),  # another slot
+        (STORE, RELOAD.replace("off, off", "v9, off")),  # indexed by a lane
+    ],
+)
+def test_what_is_no_whole_spill_stays_unknown(store: str, reload: str) -> None:
+    assert spilled_use(store=store, reload=reload).unknown == FROM_MEMORY
+
+
+def test_unmarked_accesses_are_followed_unless_an_array_is_indexed() -> None:
+    """LLVM 20 does not mark spills; an index may reach any place of an array, theirs among them."""
+    store, reload = STORE.partition(";")[0], RELOAD.partition(";")[0]
+    indexed = "scratch_store_dword v0, v3, off"
+    assert spilled_use(store=store, reload=reload).cycles == 8
+    assert spilled_use(indexed, store=store, reload=reload).unknown == FROM_MEMORY
+    assert spilled_use(indexed).cycles == 8
+
+
+def test_all_accesses_of_a_kernel_that_spills_are_decided() -> None:
+    """A published attention whose addresses of K and V are spilled: as its layouts have them."""
+    pytest.importorskip("triton")
+    import kinspect
+
+    path = Path(__file__).parent.parent / "kernels" / "flash_attn.py"
+    kernel = kinspect.analyze(path, kernel="d256_causal_128x64", arch="gfx942").kernel.report
+    assert kernel.metrics["vgpr_spill_count"].value
+    in_lds = [op for op in kernel.memory_ops if op.cls in ("lds_read", "lds_write")]
+    assert len(in_lds) > 100
+    assert not [op for op in in_lds if op.use is None or op.use.unknown]
+    judged = [access.lanes for access in kernel.accesses if access.lanes is not None]
+    assert judged
+    assert set(judged) == {"agree"}

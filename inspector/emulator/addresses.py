@@ -24,11 +24,13 @@ from msgspec import Struct
 
 from ..model import Function, Instruction, Machine
 from .effects import effects_of, effects_of_halves
+from .masked_writes import masked_sites
 from .operands import EXEC
 from .program import decoded_instructions
-from .register_sets import SCALAR_BIT, rows_of, scalar_bits
+from .register_sets import VECTOR_REGISTERS, rows_of, scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
 from .slices import ACCESSES, address_bits, address_slice
+from .spilled_registers import SpillDwords, follow_spills
 from .start import KERNARG_ADDRESS, GridShape, initial_waves, target_of, waves_of
 from .steps import step_anywhere
 from .taken_edges import TakenEdges
@@ -88,6 +90,7 @@ def places_of(
     gpu: Machine,
     threads: tuple[int, int, int],
     arguments: Arguments | None = None,
+    spills: SpillDwords | None = None,
 ) -> Located | None:
     """Where the accesses of a kernel lie.
 
@@ -96,6 +99,7 @@ def places_of(
         gpu: what executes it.
         threads: work-items of its workgroup in x, y, z.
         arguments: what is known of its arguments.
+        spills: its spills and reloads, which are followed; None: what is reloaded is unknown.
 
     Returns:
         None where the kernel does not say how waves begin, or is too large.
@@ -105,7 +109,7 @@ def places_of(
     target = target_of(function, gpu.arch)
     if len(function.instructions) * waves_of(threads, target) * target.lanes > MOST_WORK:
         return None
-    sweep = _Sweep(function, target, threads, arguments or Arguments())
+    sweep = _Sweep(function, target, threads, arguments or Arguments(), spills or {})
     return Located(sweep.run(), sweep.uncovered) if sweep.is_affordable else None
 
 
@@ -124,7 +128,10 @@ class _State(Struct):
 
 
 class _Sweep:
-    """Several passes over the flow graph, each block after the blocks that lead to it."""
+    """Several passes over the flow graph, each block after the blocks that lead to it.
+
+    Spill slots are followed as registers behind those of the kernel.
+    """
 
     def __init__(
         self,
@@ -132,12 +139,17 @@ class _Sweep:
         target: ExecutionTarget,
         threads: tuple[int, int, int],
         arguments: Arguments,
+        spills: SpillDwords,
     ) -> None:
         """Chooses the instructions to carry out and sets up the waves, unless they are too many."""
         self._function = function
         self._target = target
         self._decoded = decoded_instructions(function, target)
-        self._effects = effects_of(function.instructions, self._decoded, target)
+        effects = effects_of(function.instructions, self._decoded, target)
+        followed = follow_spills(function, self._decoded, effects, spills)
+        self._effects, self._moves = followed.effects, followed.moves
+        self._slots = followed.slots
+        self._masked = masked_sites(function, self._effects)
         self._halves = effects_of_halves(function.instructions, self._decoded, target)
         self._edges = TakenEdges(function, self._decoded)
         chosen, self._live = address_slice(function, self._decoded, self._effects)
@@ -154,7 +166,8 @@ class _Sweep:
             return
         labels = {label: block.start for block in function.blocks for label in block.labels}
         self._steps: dict[int, Step] = {
-            site: step_anywhere(function.instructions[site], self._decoded[site], target, labels)
+            site: self._moves.get(site)
+            or step_anywhere(function.instructions[site], self._decoded[site], target, labels)
             for site in chosen
         }
         self._random = np.random.default_rng(3)
@@ -168,7 +181,7 @@ class _Sweep:
         registers = 0
         for site in chosen:
             registers |= self._effects[site].reads | self._effects[site].writes
-        return registers & ((1 << SCALAR_BIT) - 1)
+        return registers & VECTOR_REGISTERS
 
     def _registers_held(self) -> int:
         """How many vector registers are kept at the ends of blocks."""
@@ -200,7 +213,7 @@ class _Sweep:
     def run(self) -> list[Places]:
         """Returns every access as the last sweep has it."""
         blocks = self._function.blocks
-        entry = self._state((1 << SCALAR_BIT) - 1, 0)
+        entry = self._state(VECTOR_REGISTERS, self._slots)
         ends: dict[int, _State] = {}
         current = -1  # the block at whose end the registers stand
         scattered = 0
@@ -325,12 +338,13 @@ class _Sweep:
         behind = scattered
         for effect in self._halves.get(site) or (self._effects[site],):
             rests = everything or bool(effect.reads & scattered)
-            if _brings_values(instruction) or (
+            if (_brings_values(instruction) and site not in self._moves) or (
                 rests and not instruction.op.name.startswith(_UNIFORM)
             ):
                 behind |= effect.writes
             else:
-                behind &= ~(effect.low & effect.high)
+                kept = VECTOR_REGISTERS if site in self._masked else 0
+                behind &= ~(effect.low & effect.high & ~kept)
         return behind
 
     def _take_down(self, site: int, scattered: bool) -> None:

@@ -4,14 +4,11 @@ A register is live where its value may be read before it is written whole, on an
 something may have written it at all: LLVM reads registers that nobody has written (half of a pack),
 and these need no space. Halves are followed apart, since 16-bit operations write one of them.
 
-Values are those of active lanes. A write under a narrowed EXEC ends the old value only where the
-lanes that it leaves out go round it (a branch on EXEC in front); LLVM leaves that branch out of
-short blocks, and then the old value is read behind it as well.
+Values are those of active lanes; what a write ends where some are switched off: `masked_writes.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,6 +17,7 @@ from msgspec.structs import replace
 
 from ..model import Block, Function, Instruction, Machine
 from .effects import RegisterEffect, effects_of
+from .masked_writes import masked_sites
 from .operands import EXEC, SUFFIXES, VCC, decode
 from .register_sets import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
 from .registry import ExecutionTarget
@@ -31,8 +29,6 @@ _VECTOR_HALVES: Final = _VECTORS | _VECTORS << HIGH_HALVES
 _SGPRS: Final = scalar_bits(0, VCC + 2)
 """SGPRs and VCC; trap temporaries, M0 and EXEC are allocated to no wave."""
 _EXEC: Final = scalar_bits(EXEC, 2)
-_WIDENS: Final = re.compile(r"s_(mov|or|or_saveexec|orn2_saveexec|or_not\d_saveexec)_b(32|64)")
-"""Instructions that may set bits of EXEC; everything else that writes EXEC clears some."""
 _PASSED: Final = vector_bits(0, 32) | scalar_bits(0, 30)
 """Where LLVM's AMDGPU calling convention passes arguments and results."""
 _DROPPABLE: Final = frozenset(("valu", "acc_move", "cross_lane", "mfma", "wmma"))
@@ -162,40 +158,12 @@ def _above(live: int, effect: RegisterEffect, ended: int) -> int:
 
 def _ended(function: Function, effects: Sequence[RegisterEffect]) -> list[int]:
     """The halves whose old values each instruction ends in all lanes that come there."""
-    narrowed = _narrowed(function, effects)
-    ended = [0] * len(effects)
-    for block in function.blocks:
-        inside = narrowed[block.index]
-        for index in range(block.start, block.stop):
-            effect = effects[index]
-            halves = effect.low | effect.high << HIGH_HALVES
-            ended[index] = halves & ~_VECTOR_HALVES if inside else halves
-            inside = _narrows(function.instructions[index], effect, inside)
+    masked = masked_sites(function, effects)
+    ended = []
+    for index, effect in enumerate(effects):
+        halves = effect.low | effect.high << HIGH_HALVES
+        ended.append(halves & ~_VECTOR_HALVES if index in masked else halves)
     return ended
-
-
-def _narrows(inst: Instruction, effect: RegisterEffect, inside: bool) -> bool:
-    """Whether lanes that are switched off come to what follows an instruction."""
-    if effect.writes & _EXEC:
-        return _WIDENS.match(inst.mnemonic) is None
-    # Lanes that a branch on EXEC leaves out have gone the other way, or do nothing there.
-    return inside and not inst.mnemonic.startswith("s_cbranch_exec")
-
-
-def _narrowed(function: Function, effects: Sequence[RegisterEffect]) -> list[bool]:
-    """Whether blocks begin under an EXEC that was narrowed with no branch in between."""
-    narrowed = [False] * len(function.blocks)
-    waiting = list(range(len(function.blocks)))
-    while waiting:
-        block = function.blocks[waiting.pop()]
-        inside = narrowed[block.index]
-        for index in range(block.start, block.stop):
-            inside = _narrows(function.instructions[index], effects[index], inside)
-        for successor in block.successors:
-            if inside and not narrowed[successor]:
-                narrowed[successor] = True
-                waiting.append(successor)
-    return narrowed
 
 
 def _leaving(

@@ -12,6 +12,8 @@ from .operands import M0, VCC
 
 SCALAR_BIT: Final = 1024
 """Bit of scalar row 0 in a set of registers; vector rows come before."""
+VECTOR_REGISTERS: Final = (1 << SCALAR_BIT) - 1
+"""The set of all vector registers."""
 HIGH_HALVES: Final = 2048
 """Bit of the high half of vector row 0 in a set of halves; scalar rows come before."""
 

@@ -13,8 +13,9 @@ from typing import Final
 
 from ..model import Function, Instruction
 from .effects import RegisterEffect, bits_of, result_count
+from .masked_writes import masked_sites
 from .operands import EXEC, M0, SCALAR_ROWS, Decoded, Operand
-from .register_sets import scalar_bits
+from .register_sets import VECTOR_REGISTERS, scalar_bits
 
 ACCESSES: Final = frozenset(
     ("global_load", "global_store", "lds_read", "lds_write", "lds_direct", "lds_direct_store",
@@ -103,6 +104,7 @@ def backward_slice(
         As `address_slice` does.
     """
     blocks = function.blocks
+    masked = masked_sites(function, effects)
     at_start = [0] * len(blocks)
     chosen: set[int] = set()
     for _ in range(MOST_ROUNDS):
@@ -113,13 +115,16 @@ def backward_slice(
                 wanted |= at_start[successor]
             for site in range(block.stop - 1, block.start - 1, -1):
                 effect = effects[site]
+                # In lanes that are switched off a vector register keeps what it had.
+                kept = VECTOR_REGISTERS if site in masked else 0
                 if site in accesses:
                     chosen.add(site)
                     address, written = accesses[site]
-                    wanted = wanted & ~written | address
+                    wanted = wanted & ~(written & ~kept) | address
                 elif site in always or effect.writes & wanted:
                     chosen.add(site)
-                    wanted = wanted & ~(effect.low & effect.high) | effect.reads | masks
+                    ended = effect.low & effect.high & ~kept
+                    wanted = wanted & ~ended | effect.reads | masks
             if wanted != at_start[block.index]:
                 at_start[block.index] = wanted
                 changed = True

@@ -48,7 +48,7 @@ class TritonKernels:
     def first_config(self, name: str) -> TuningConfig | None:
         """The first config of an autotuned kernel; None where it is not autotuned."""
         autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
-        for layer in _layers(self._decorated[name]):
+        for layer in layers(self._decorated[name]):
             if isinstance(layer, autotuner) and layer.configs:
                 config = layer.configs[0]
                 names = self.by_name[name].arg_names
@@ -72,11 +72,11 @@ class TritonKernels:
 
     def _unwrapped(self, value: Any) -> Any:
         """The JITFunction under autotuners and heuristics; None if there is none."""
-        layers = _layers(value)
-        return next((layer for layer in layers if isinstance(layer, self._jit_function)), None)
+        jit_functions = (layer for layer in layers(value) if isinstance(layer, self._jit_function))
+        return next(jit_functions, None)
 
 
-def _layers(value: Any) -> Iterator[Any]:
+def layers(value: Any) -> Iterator[Any]:
     """A decorated value, and the values that its decorators wrap, from the outside in."""
     visited: set[int] = set()
     while value is not None and id(value) not in visited:

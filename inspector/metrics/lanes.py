@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ..errors import unforeseen
 from ..model import Function, LaneUse, Machine
 from .arguments import known_arguments
+from .scratch_use import spilled_dwords
 from .subject import Subject
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def lane_uses(
 
     if function.resources.wave_start is None:
         return {}
-    located = places_of(function, machine, threads, arguments)
+    located = places_of(function, machine, threads, arguments, spilled_dwords(function))
     return uses_at(function, located, machine, largest=largest)
 
 
@@ -306,7 +307,8 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
 
     try:
         arguments = known_arguments(subject, shape)
-        located = places_of(subject.function, machine, shape, arguments)
+        spills = spilled_dwords(subject.function)
+        located = places_of(subject.function, machine, shape, arguments, spills)
         largest = demand.waves_from == "largest"
         return uses_at(subject.function, located, machine, largest=largest), by_site(located)
     except Exception as error:

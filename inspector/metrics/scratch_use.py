@@ -126,6 +126,27 @@ def address_of(inst: Instruction) -> tuple[str, int, int]:
     return ",".join(address_registers(inst)), offset, bits // 8
 
 
+def spilled_dwords(function: Function) -> dict[int, tuple[tuple[str, int], ...]]:
+    """Index of each spill and reload -> the dwords of scratch that it touches, by base and number.
+
+    Where it is not known which accesses are spills, all are taken for spills, unless one goes to an
+    array by an index, which may be any of theirs.
+    """
+    accesses = scratch_accesses(function)
+    is_apart = all(use is not Use.PRIVATE for _, use in accesses)
+    dwords = {}
+    for inst, use in accesses:
+        if use is Use.PRIVATE or (use is Use.UNKNOWN and not is_apart):
+            continue
+        base, offset, size = address_of(inst)
+        if offset % 4:
+            return {}  # LLVM aligns slots to 4 bytes: this is something else
+        dwords[inst.index] = tuple(
+            (base, number) for number in range(offset // 4, offset // 4 + max(size // 4, 1))
+        )
+    return dwords
+
+
 def _touched_bytes(accesses: Iterable[Instruction]) -> set[tuple[str, int]]:
     """The bytes that some accesses touch."""
     return {

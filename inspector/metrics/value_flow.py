@@ -20,7 +20,7 @@ from ..emulator.liveness import Liveness
 from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
 from ..emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
 from ..model import Instruction
-from .scratch_use import Use, address_of, scratch_accesses
+from .scratch_use import spilled_dwords
 from .source_values import (
     DOTS,
     LDS_READS,
@@ -389,12 +389,11 @@ def _slots(subject: Subject) -> tuple[Mapping[int, Touched], Sequence[str]]:
     """
     bases: dict[str, int] = {}
     touched = {}
-    for inst, use in scratch_accesses(subject.function):
-        if use is Use.PRIVATE:
-            continue
-        base, offset, size = address_of(inst)
-        first = SCRATCH_ROW * (1 + bases.setdefault(base, len(bases))) + offset // 4
-        rows = tuple(range(first, first + max(size // 4, 1)))
-        is_load = inst.cls == "scratch_load"
-        touched[inst.index] = Touched(reads=rows) if is_load else Touched(writes=rows)
+    for index, dwords in spilled_dwords(subject.function).items():
+        rows = tuple(
+            SCRATCH_ROW * (1 + bases.setdefault(base, len(bases))) + number
+            for base, number in dwords
+        )
+        is_load = subject.function.instructions[index].cls == "scratch_load"
+        touched[index] = Touched(reads=rows) if is_load else Touched(writes=rows)
     return touched, tuple(bases)

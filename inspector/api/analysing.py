@@ -1,0 +1,224 @@
+"""`kinspect.analyze`, `compile` and `load`: reports on kernels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ..errors import KinspectError
+from ..lint.rule import Pack
+from ..machines.loader import DEFAULT_ARCH
+from ..machines.loader import load as load_machine
+from ..model import Report, Variant
+from ..pipeline import analysis
+from ..pipeline.analysis import Context
+from ..pipeline.analysis_options import AnalysisOptions
+from ..pipeline.collecting import collect
+from ..pipeline.jobs import Job, compile_and_report
+from ..pipeline.launch_facts import Overrides
+from ..pipeline.reading import load_saved
+from ..version import VERSION
+from .jit_kernels import Grid, is_jit_kernel, variants_of
+from .results import Analysis
+from .targets import Target, archs_of, compile_settings, existing, is_text, request_of
+
+_TEXT = "<assembly>"
+_BYTES = "<code object>"
+_OWN_OPTIONS = ("passes", "time_us", "jobs")
+"""Options of this function, of all named ones, where the target is a kernel."""
+
+
+def analyze(
+    target: Target,
+    *args: Any,
+    arch: str | Sequence[str] | None = None,
+    kernel: str | None = None,
+    grid: Grid = None,
+    emulate: bool = False,
+    **options: Any,
+) -> Analysis:
+    """Reports what the compiler makes of kernels.
+
+    Args:
+        target: a `@triton.jit` kernel (autotuned ones too); a path as the command line takes it;
+            assembly text; the bytes of a code object.
+        args: of a kernel, the arguments of a launch: tensors of PyTorch, `T(...)`, numbers.
+        arch: gfx names of the targets; None for what the file says, or gfx942.
+        kernel: of a file, the kernels by name, with shell wildcards.
+        grid: of a kernel, the workgroups of the launch.
+        emulate: whether a few workgroups are executed on the emulator.
+        options: of a kernel, its arguments by name and options of the backend (`num_warps=4`); of
+            a file, `argv`, `call`, `signature`, `python`. Of both, `passes` (record the IR after
+            each pass), `time_us` (a measured time of one launch) and `jobs`.
+
+    Raises:
+        KinspectError: nothing could be reported; with some kernels reported, the rest is in
+            `Analysis.errors`.
+    """
+    return Analysis(
+        report_of(
+            target,
+            args,
+            arch=arch,
+            kernel=kernel,
+            grid=grid,
+            options=options,
+            analysis_options=_options(emulate),
+        )
+    )
+
+
+def compile(
+    target: Target,
+    *args: Any,
+    arch: str | Sequence[str] | None = None,
+    kernel: str | None = None,
+    **options: Any,
+) -> Analysis:
+    """Compiles kernels; `AnalyzedKernel.code` has the text of each stage.
+
+    As `analyze`, without rules and without following what lanes touch.
+    """
+    bare = AnalysisOptions(rules=Pack("", "", (), ""), lanes=False, races=False, values=False)
+    return Analysis(
+        report_of(
+            target,
+            args,
+            arch=arch,
+            kernel=kernel,
+            grid=None,
+            options=options,
+            analysis_options=bare,
+        )
+    )
+
+
+def load(path: str | os.PathLike[str]) -> Analysis:
+    """Reads a report that was saved as `.json` or `.kinspect`.
+
+    Raises:
+        KinspectError: it is none.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise KinspectError(f"{file}: no such file", "name a saved report")
+    return Analysis(load_saved(file))
+
+
+def report_of(
+    target: Target,
+    args: Sequence[Any] = (),
+    *,
+    arch: str | Sequence[str] | None,
+    kernel: str | None,
+    grid: Grid,
+    options: Mapping[str, Any],
+    analysis_options: AnalysisOptions,
+) -> Report:
+    """The report of a run; see `analyze`.
+
+    Raises:
+        KinspectError: nothing could be reported.
+    """
+    if isinstance(target, Analysis):
+        return target.report
+    if is_jit_kernel(target):
+        return _of_jit(target, args, archs_of(arch), grid, dict(options), analysis_options)
+    if args:
+        raise KinspectError(
+            f"{target!r:.60} is no @triton.jit kernel: only one takes arguments",
+            "decorate it with @triton.jit, or drop the arguments",
+        )
+    if is_text(target) or isinstance(target, (bytes, bytearray)):
+        return _of_code(target, archs_of(arch), kernel, analysis_options)
+    path = existing(target)
+    request = request_of(path, arch=arch, kernel=kernel, options=options, analysis=analysis_options)
+    return _with_kernels(collect(request, partial=False))
+
+
+def _options(emulate: bool) -> AnalysisOptions:
+    if not emulate:
+        return AnalysisOptions()
+    from ..pipeline.executing import Sample
+
+    return AnalysisOptions(sample=Sample())
+
+
+def _of_code(
+    code: str | bytes | bytearray,
+    archs: Sequence[str],
+    kernel: str | None,
+    options: AnalysisOptions,
+) -> Report:
+    """The report on an assembly text or code object that no file holds."""
+    if len(archs) > 1:
+        raise KinspectError("code has one target only", "pass a single arch, or none")
+    context = Context(
+        path=_TEXT if isinstance(code, str) else _BYTES,
+        arch=archs[0] if archs else None,
+        patterns=(kernel,) if kernel is not None else (),
+        analysis=options,
+    )
+    if isinstance(code, str):
+        kernels = analysis.analyze_text(code, context)
+    else:
+        kernels = analysis.analyze_code_object(bytes(code), context)
+    return _with_kernels(Report(context.path, _tool(), tuple(kernels), ()))
+
+
+def _of_jit(
+    kernel: Any,
+    args: Sequence[Any],
+    archs: Sequence[str],
+    grid: Grid,
+    named: dict[str, Any],
+    options: AnalysisOptions,
+) -> Report:
+    """The report on a kernel that the calling program holds."""
+    own = {name: named.pop(name) for name in _OWN_OPTIONS if name in named}
+    targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
+    variants = variants_of(kernel, args, named, targets, grid)
+    settings = compile_settings(bool(own.get("passes")))
+    overrides = Overrides(time_us=own.get("time_us"))
+    jobs = [
+        Job((0, number), _file(variant), variant, settings, overrides, options)
+        for number, variant in enumerate(variants)
+    ]
+    with ThreadPoolExecutor(own.get("jobs") or os.cpu_count() or 1) as threads:
+        outcomes = list(threads.map(compile_and_report, jobs))
+    return _with_kernels(
+        Report(
+            target=variants[0].kernel,
+            tool=_tool(),
+            kernels=tuple(report for outcome in outcomes for report in outcome.reports),
+            errors=tuple(outcome.error for outcome in outcomes if outcome.error is not None),
+        )
+    )
+
+
+def _file(variant: Variant) -> str:
+    return variant.source.file if variant.source is not None else variant.kernel
+
+
+def _tool() -> Mapping[str, str]:
+    return {"name": "kinspect", "version": VERSION, "analysis": str(analysis.ANALYSIS_VERSION)}
+
+
+def _with_kernels(report: Report) -> Report:
+    """The report itself.
+
+    Raises:
+        KinspectError: it has no kernel; the first of its errors says why.
+    """
+    if not report.kernels and report.errors:
+        first = report.errors[0]
+        place = first.kernel if first.kernel is not None else first.file
+        raise KinspectError(f"{place}: {first.stage}: {first.message}", first.hint)
+    if not report.kernels:
+        raise KinspectError(
+            f"{report.target}: there is no kernel in it", "see `kinspect analyze` for what it takes"
+        )
+    return report

@@ -1,0 +1,146 @@
+"""`kinspect.diff` and `kinspect.sweep`: two runs, or many configurations, compared."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ..capture.sweep_axes import Axis
+from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports, text_of_artifacts
+from ..compare.diff.tolerances import tolerances_of
+from ..compare.sweep.point import run_point
+from ..compare.sweep.results import PointResult, SweepPoint
+from ..compare.sweep.running import MOST_POINTS, SweepRequest, collect
+from ..compare.sweep.table import SweepProgress
+from ..compare.tritons import tool_versions
+from ..errors import KinspectError
+from ..machines.loader import DEFAULT_ARCH
+from ..machines.loader import load as load_machine
+from ..pipeline.analysis_options import AnalysisOptions
+from ..pipeline.jobs import Job
+from ..pipeline.launch_facts import Overrides
+from .analysing import analyze
+from .jit_kernels import is_jit_kernel, variants_of
+from .results import Analysis, Difference, SweepResult
+from .targets import Target, archs_of, compile_settings, existing, request_of
+
+
+def diff(
+    before: Target,
+    after: Target,
+    *,
+    labels: tuple[str, str] = ("before", "after"),
+    tolerances: Sequence[str] = (),
+    **options: Any,
+) -> Difference:
+    """Compares two runs, kernel by kernel.
+
+    Args:
+        before: what there was: a result of `analyze`, or what it takes without arguments.
+        after: what there is.
+        labels: their names.
+        tolerances: how much worse a figure may get, `vgpr_count=5%`.
+        options: as for `analyze`, for a side that is no result yet.
+
+    Raises:
+        KinspectError: a side could not be analysed.
+    """
+    left, right = (
+        side if isinstance(side, Analysis) else analyze(side, **options) for side in (before, after)
+    )
+    report = diff_reports(
+        NamedReport(labels[0], left.report),
+        NamedReport(labels[1], right.report),
+        DiffOptions(tolerances_of(tuple(tolerances))),
+        text_of_artifacts,
+    )
+    return Difference(report)
+
+
+def sweep(
+    target: Target,
+    *args: Any,
+    axes: Mapping[str, Sequence[int | float | bool | str]],
+    arch: str | Sequence[str] | None = None,
+    kernel: str | None = None,
+    most_points: int = MOST_POINTS,
+    **options: Any,
+) -> SweepResult:
+    """Compiles a kernel in many configurations and compares the code.
+
+    Args:
+        target: a `@triton.jit` kernel with its arguments, or a path.
+        args: of a kernel, the arguments of a launch.
+        axes: values of options of the backend and of parameters: `{"num_warps": [4, 8]}`.
+        arch: gfx names of the targets.
+        kernel: of a file, the kernels by name.
+        most_points: a sweep of more points is refused.
+        options: as for `analyze`.
+
+    Raises:
+        KinspectError: nothing to sweep, an unknown name, or too many points.
+    """
+    axis_list = tuple(Axis(name, tuple(values)) for name, values in axes.items())
+    if is_jit_kernel(target):
+        return _of_jit(target, args, axis_list, archs_of(arch), options, most_points)
+    run = request_of(
+        existing(target),
+        arch=arch,
+        kernel=kernel,
+        options=options,
+        analysis=AnalysisOptions(lanes=False, races=False, values=False),
+    )
+    return SweepResult(collect(SweepRequest(run, axis_list, most_points=most_points)))
+
+
+def _of_jit(
+    kernel: Any,
+    args: Sequence[Any],
+    axes: tuple[Axis, ...],
+    archs: Sequence[str],
+    named: Mapping[str, Any],
+    most_points: int,
+) -> SweepResult:
+    """The sweep of a kernel that the calling program holds."""
+    started = time.perf_counter()
+    targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
+    products = list(itertools.product(*(axis.values for axis in axes)))
+    if not axes or len(products) > most_points:
+        raise KinspectError(
+            f"{len(products)} points per target" if axes else "nothing to sweep",
+            f"at most {most_points} are compiled: raise most_points" if axes else "name axes",
+        )
+    settings = compile_settings(passes=False)
+    lean = AnalysisOptions(lanes=False, races=False, values=False)
+    points = []
+    for number, values in enumerate(products):
+        point_values = dict(zip((axis.name for axis in axes), values, strict=True))
+        for index, variant in enumerate(
+            variants_of(kernel, args, {**named, **point_values}, targets)
+        ):
+            file = variant.source.file if variant.source is not None else variant.kernel
+            points.append(SweepPoint((0, number, index), file, variant, point_values))
+    jobs = [
+        Job(point.order[:2], point.file, point.variant, settings, Overrides(), lean)
+        for point in points
+    ]
+    progress = SweepProgress((points[0].variant.kernel,), tool_versions(), axes)
+    progress.planned, progress.complete = len(points), True
+    progress.capture_seconds = time.perf_counter() - started
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        for point, outcome in zip(points, threads.map(run_point, jobs), strict=True):
+            progress.rows.append(
+                PointResult(
+                    point,
+                    outcome.figures,
+                    outcome.error,
+                    outcome.from_store,
+                    outcome.seconds,
+                    outcome.host,
+                )
+            )
+    return SweepResult(progress.result(time.perf_counter() - started))

@@ -1,0 +1,178 @@
+"""Specialisations of a `@triton.jit` function that the calling program holds.
+
+Triton's front end runs here, in the caller's own interpreter, where the function and what it refers
+to live. What follows it runs in workers, as for files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..capture.labels import labelled
+from ..capture.options import MOST_CONFIGS
+from ..capture.records import refusal_of, variant_of_record
+from ..errors import KinspectError
+from ..model import Variant
+
+Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]] | None
+"""Workgroups of a launch, or a function of its arguments by name, as in `kernel[grid](...)`."""
+
+
+def is_jit_kernel(target: object) -> bool:
+    """Tells whether something is a kernel of Triton, under its autotuner and heuristics or not."""
+    return not isinstance(target, (str, bytes, Path)) and bool(_layers(target))
+
+
+def variants_of(
+    kernel: Any,
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    archs: Sequence[str],
+    grid: Grid = None,
+) -> list[Variant]:
+    """The specialisations that a call would launch, for each target.
+
+    Args:
+        kernel: the function; of an autotuned one, all configurations are taken up to MOST_CONFIGS.
+        args: positional arguments of the launch.
+        named: arguments by name, and options of the backend such as `num_warps`.
+        archs: gfx names of the targets.
+        grid: workgroups of the launch, or a function of the arguments that returns them.
+
+    Raises:
+        KinspectError: the arguments do not fit, or Triton's front end refuses the kernel.
+    """
+    layers = _layers(kernel)
+    jit_function = layers[-1]
+    configurations = _configurations(layers[:-1], jit_function, args, dict(named))
+    variants = []
+    for arch in archs:
+        for tuning, values in configurations:
+            variant = _variant(jit_function, args, values, arch)
+            launch = {**dict(zip(jit_function.arg_names, args, strict=False)), **values}
+            extents = grid(launch) if callable(grid) else grid
+            variants.append(
+                replace(
+                    variant,
+                    tuning=tuning or None,
+                    grid=tuple(map(int, extents)) if extents is not None else None,
+                )
+            )
+    return labelled(variants)
+
+
+def _layers(value: Any) -> list[Any]:
+    """Decorators around a kernel, from the outside in, and its JITFunction; empty without one."""
+    layers = []
+    for layer in import_module("..guest.frontend", __package__).layers(value):
+        layers.append(layer)
+        # By name: without a kernel, Triton need not be there.
+        if any(base.__name__ == "JITFunction" for base in type(layer).__mro__):
+            return layers
+    return []
+
+
+def _configurations(
+    decorators: Sequence[Any], jit_function: Any, args: Sequence[Any], named: dict[str, Any]
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """What decorators add to a launch: (the tuned values, all named values) for each choice."""
+    choices: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, named)]
+    for decorator in decorators:
+        if hasattr(decorator, "configs"):
+            configs = [config.all_kwargs() for config in decorator.configs[:MOST_CONFIGS]]
+            choices = [
+                ({**tuning, **config}, {**values, **config})
+                for tuning, values in choices
+                for config in configs
+            ]
+        elif isinstance(getattr(decorator, "values", None), dict):
+            for _, values in choices:
+                for name, function in decorator.values.items():
+                    launch = {**dict(zip(jit_function.arg_names, args, strict=False)), **values}
+                    values[name] = function(launch)
+    return choices
+
+
+def _variant(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: str) -> Variant:
+    """One specialisation, taken through the front end.
+
+    Raises:
+        KinspectError: see `variants_of`.
+    """
+    frontend = import_module("..guest.frontend", __package__)
+    options = {name: value for name, value in named.items() if name not in kernel.arg_names}
+    try:
+        fields = frontend.lower(_source(kernel, args, named, arch), arch, options)
+    except KinspectError:
+        raise
+    except Exception as error:
+        raise _front_end_error(error, kernel, arch) from error
+    file, line = frontend.definition(kernel)
+    record = {
+        **fields,
+        "kernel": kernel.fn.__name__,
+        "qualname": kernel.fn.__qualname__,
+        "case": None,
+        "file": file,
+        "line": line,
+        "unspecialised": frontend.unspecialised(kernel),
+    }
+    return variant_of_record(record, str(import_module("triton").__version__))
+
+
+def _source(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: str) -> Any:
+    """The compiler's input, specialised by Triton's own binder as a launch would be.
+
+    Raises:
+        KinspectError: the arguments do not fit the kernel's parameters.
+    """
+    compiler = import_module("triton.compiler.compiler")
+    jit = import_module("triton.runtime.jit")
+    paths = import_module("triton._utils")
+    target = import_module("..guest.lowering", __package__).target(arch)
+    backend = compiler.make_backend(target)
+    bind = jit.create_function_from_signature(kernel.signature, kernel.params, backend)
+    try:
+        bound, specialization, _ = bind(*args, **named)
+    except TypeError as error:
+        names = ", ".join(kernel.arg_names)
+        raise KinspectError(
+            f"{kernel.fn.__name__}: {error}".replace("dynamic_func()", "the launch"),
+            f"its parameters are {names}",
+        ) from None
+    types = [kind for kind, _ in specialization]
+    attributes = ["" if kind == "constexpr" else letters for kind, letters in specialization]
+    constexprs = {
+        path: paths.get_iterable_path(list(bound.values()), path)
+        for path in paths.find_paths_if(types, lambda _, kind: kind == "constexpr")
+    }
+    attrs = {
+        path: backend.parse_attr(paths.get_iterable_path(attributes, path))
+        for path in paths.find_paths_if(attributes, lambda _, letters: isinstance(letters, str))
+    }
+    signature = dict(zip((p.name for p in kernel.params), types, strict=True))
+    return compiler.ASTSource(kernel, signature, constexprs, attrs)
+
+
+def _front_end_error(error: Exception, kernel: Any, arch: str) -> KinspectError:
+    """What Triton's front end refuses, in one line with its place, and a hint."""
+    lowering = import_module("..guest.lowering", __package__)
+    name = kernel.fn.__name__
+    if isinstance(error, lowering.UnknownOptionError):
+        names = [*kernel.arg_names, *error.option_names]
+        near = [get_close_matches(wrong, names, n=1) for wrong in error.names]
+        meant = ", ".join(match for matches in near for match in matches)
+        return KinspectError(
+            f"{name} has no parameter and {arch} no option {', '.join(error.names)}",
+            f"did you mean {meant}?" if meant else f"the options are {', '.join(names)}",
+        )
+    errors = import_module("..guest.front_end_errors", __package__)
+    refusal = refusal_of(errors.front_end_error(error, name, None, arch, [kernel])["error"])
+    record = refusal.as_record(Path(kernel.fn.__code__.co_filename), [arch], "")
+    return KinspectError(record.message, record.hint)

@@ -1,0 +1,73 @@
+"""`kinspect.lint`: rules asked of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import settings
+from ..lint.results import FailOn
+from ..lint.rule import Pack
+from ..pipeline.analysis_options import AnalysisOptions
+from ..pipeline.events import Failed
+from ..pipeline.jobs import Request
+from ..pipeline.lint_judge import Judge
+from ..pipeline.lint_plan import LintOptions, make_plan
+from ..pipeline.linting import LintEvent
+from ..pipeline.linting import lint as judged
+from ..pipeline.reading import Transformed
+from .analysing import report_of
+from .results import LintResult
+from .targets import Target
+
+
+def lint(
+    target: Target,
+    *args: Any,
+    arch: str | Sequence[str] | None = None,
+    kernel: str | None = None,
+    rules: Sequence[str] = (),
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    fail_on: FailOn | None = None,
+    config: str | Path | None = None,
+    **options: Any,
+) -> LintResult:
+    """Asks rules of kernels.
+
+    Args:
+        target: what `analyze` takes, or its result, which is not compiled again.
+        args: of a kernel, the arguments of a launch.
+        arch: gfx names of the targets.
+        kernel: of a file, the kernels by name.
+        rules: packs by name, or YAML files; none: the recommended pack.
+        select: only these rules: ids, names, prefixes, tags.
+        ignore: not these.
+        fail_on: the least severity that makes `LintResult.failing` true; None: errors.
+        config: a `pyproject.toml` whose `[tool.kinspect]` holds; None for no settings.
+        options: as for `analyze`.
+
+    Raises:
+        KinspectError: nothing could be judged, or a rule or pack is unknown.
+    """
+    loaded = settings.load(Path(config)) if config is not None else settings.Settings()
+    plan = make_plan(
+        LintOptions(tuple(rules), tuple(select), tuple(ignore), fail_on),
+        loaded,
+    )
+    # An empty pack: each report is judged by the plan's rules, not by the default pack as well.
+    wanted = AnalysisOptions(
+        rules=Pack("", "", (), ""), lanes=plan.asks_of_lanes, races=plan.asks_of_races, values=False
+    )
+    report = report_of(
+        target, args, arch=arch, kernel=kernel, grid=None, options=options, analysis_options=wanted
+    )
+    judge = Judge(plan)
+    events: list[LintEvent] = [
+        Transformed((0, number), judge(kernel_report))
+        for number, kernel_report in enumerate(report.kernels)
+    ]
+    events += [Failed((1, number), error) for number, error in enumerate(report.errors)]
+    request = Request(targets=(report.target,), kernel=kernel)
+    return LintResult(judged(events, request, plan)[0])

@@ -1,0 +1,363 @@
+"""Results for programs: kernels with their figures, loops and findings, and comparisons of them."""
+
+from __future__ import annotations
+
+import difflib
+import html
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..model import (
+    ErrorRecord,
+    Finding,
+    KernelReport,
+    LoopReport,
+    Metric,
+    MetricValue,
+    Report,
+    SourceLoc,
+    Variant,
+)
+
+if TYPE_CHECKING:
+    from ..compare.diff.results import DiffReport, KernelDiff
+    from ..compare.sweep.results import Sweep
+    from ..lint.results import CheckedKernel, LintReport
+
+_FRAME = '<iframe srcdoc="{page}" style="width:100%;height:640px;border:0"></iframe>'
+
+
+class AnalyzedKernel:
+    """One kernel, compiled for one target in one specialisation.
+
+    `kernel["vgpr_count"]` is a figure's value, `kernel.metrics["vgpr_count"]` the figure with its
+    unit and origin. `kinspect metrics list` says which there are and what they mean.
+
+    Args:
+        report: everything known of it.
+    """
+
+    def __init__(self, report: KernelReport) -> None:
+        self.report = report
+
+    def __repr__(self) -> str:
+        return f"<{self.label} for {self.arch}: {len(self.findings)} findings>"
+
+    def __getitem__(self, metric: str) -> MetricValue:
+        """The value of a figure; None where it is unknown.
+
+        Raises:
+            KeyError: the kernel has no such figure.
+        """
+        if metric not in self.metrics:
+            near = difflib.get_close_matches(metric, self.metrics, n=3, cutoff=0.5)
+            hint = f"; near it: {', '.join(near)}" if near else "; see `kinspect metrics list`"
+            raise KeyError(f"{self.label} has no figure {metric!r}{hint}")
+        return self.metrics[metric].value
+
+    def __contains__(self, metric: object) -> bool:
+        return metric in self.metrics
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel's function."""
+        return self.report.name
+
+    @property
+    def label(self) -> str:
+        """The name, with the case or configuration where there are several."""
+        case = self.report.variant.case if self.report.variant is not None else None
+        return f"{self.name}[{case}]" if case else self.name
+
+    @property
+    def arch(self) -> str | None:
+        """The gfx name of the target."""
+        return self.report.arch
+
+    @property
+    def source(self) -> SourceLoc | None:
+        """Where the kernel is defined."""
+        return self.report.source
+
+    @property
+    def variant(self) -> Variant | None:
+        """Signature, constexprs and options that it was compiled with; None of saved code."""
+        return self.report.variant
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Figures of the whole kernel by name."""
+        return self.report.metrics
+
+    @property
+    def loops(self) -> tuple[LoopReport, ...]:
+        """Its loops, each with `metrics` of one iteration."""
+        return self.report.loops
+
+    @property
+    def main_loop(self) -> LoopReport | None:
+        """The hot loop that does most of the work; None without one."""
+        return next((loop for loop in self.loops if loop.id == self.report.main_loop), None)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What rules have to say, worst first."""
+        return self.report.findings
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on what the figures rest on."""
+        return self.report.notes
+
+    def code(self, kind: str = "amdgcn") -> str | None:
+        """The text of a stage (`ttir`, `ttgir`, `llir`, `amdgcn`); None where it is not at hand."""
+        artifact = self.report.artifacts.get(kind)
+        if artifact is None or not artifact.path.is_file():
+            return None
+        return artifact.path.read_text("utf-8", "replace")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The kernel as JSON values, as `kinspect analyze --format json` has it."""
+        from ..report.json_write import to_dict
+
+        kernel: dict[str, Any] = to_dict(Report("", {}, (self.report,), ()))["kernels"][0]
+        return kernel
+
+    def __str__(self) -> str:
+        return str(Analysis(Report("", {}, (self.report,), ())))
+
+    def _repr_html_(self) -> str:
+        return Analysis(Report(self.label, {}, (self.report,), ()))._repr_html_()
+
+
+class Analysis:
+    """The kernels of one run, in the order in which they came.
+
+    Args:
+        report: the run's report.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.kernels = tuple(map(AnalyzedKernel, report.kernels))
+
+    def __repr__(self) -> str:
+        return f"<{len(self.kernels)} kernels, {len(self.errors)} errors>"
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def __iter__(self) -> Iterator[AnalyzedKernel]:
+        return iter(self.kernels)
+
+    def __getitem__(self, key: int | str) -> AnalyzedKernel:
+        """A kernel by position, name or label.
+
+        Raises:
+            IndexError: there is none at that position.
+            KeyError: none, or several, have that name.
+        """
+        if isinstance(key, int):
+            return self.kernels[key]
+        chosen = [kernel for kernel in self.kernels if key in (kernel.name, kernel.label)]
+        if len(chosen) != 1:
+            labels = ", ".join(kernel.label for kernel in self.kernels)
+            raise KeyError(f"{len(chosen)} kernels are named {key!r}, of {labels}")
+        return chosen[0]
+
+    @property
+    def kernel(self) -> AnalyzedKernel:
+        """The only kernel.
+
+        Raises:
+            ValueError: there are none or several.
+        """
+        if len(self.kernels) != 1:
+            labels = ", ".join(f"{kernel.label} for {kernel.arch}" for kernel in self.kernels)
+            raise ValueError(f"there are {len(self.kernels)} kernels ({labels}), not one")
+        return self.kernels[0]
+
+    @property
+    def errors(self) -> tuple[ErrorRecord, ...]:
+        """What could not be captured, compiled or read."""
+        return self.report.errors
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the run as a whole."""
+        return self.report.notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as JSON values, as `kinspect analyze --format json` has it."""
+        from ..report.json_write import to_dict
+
+        return to_dict(self.report)
+
+    def to_html(self) -> str:
+        """The run as one HTML page, as `kinspect report` writes it."""
+        from ..explain import view
+        from ..formats.html import page
+        from ..formats.html.page_kernels import page_kernels
+
+        stream = io.StringIO()
+        kernels = view.worst_first(self.report.kernels)
+        page.write_report(self.report, page_kernels(kernels), stream)
+        return stream.getvalue()
+
+    def save(self, path: str | Path) -> None:
+        """Writes run and artifacts as one `.kinspect` file, which `load` reads.
+
+        Raises:
+            KinspectError: it cannot be written.
+        """
+        from ..report import saved
+
+        saved.save(self.report, Path(path))
+
+    def __str__(self) -> str:
+        from ..formats import text
+
+        stream = io.StringIO()
+        text.write(self.report, stream, color=False)
+        return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        # Styles of the page must not reach the notebook's.
+        return _FRAME.format(page=html.escape(self.to_html(), quote=True))
+
+
+class LintResult:
+    """What rules found in the kernels of a run.
+
+    Args:
+        report: the run's report.
+    """
+
+    def __init__(self, report: LintReport) -> None:
+        self.report = report
+
+    def __repr__(self) -> str:
+        return f"<{len(self.findings)} findings in {len(self.kernels)} kernels>"
+
+    @property
+    def kernels(self) -> tuple[CheckedKernel, ...]:
+        """The kernels, each with its findings and what suppressed others."""
+        return self.report.kernels
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all kernels."""
+        return tuple(finding for kernel in self.kernels for finding in kernel.findings)
+
+    @property
+    def failing(self) -> bool:
+        """Whether a finding is at or above `fail_on`."""
+        return bool(self.report.failing)
+
+    @property
+    def errors(self) -> tuple[ErrorRecord, ...]:
+        """What could not be captured, compiled or read."""
+        return self.report.errors
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on what could not be judged."""
+        return self.report.notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The findings as JSON values, as `kinspect lint --format json` has them."""
+        from ..formats.lint_json import to_dict
+
+        return to_dict(self.report)
+
+    def __str__(self) -> str:
+        from ..formats import lint_text
+
+        stream = io.StringIO()
+        lint_text.write(self.report, stream, color=False)
+        return stream.getvalue()
+
+
+class Difference:
+    """What changed between two runs, and whether it matters.
+
+    Args:
+        report: the comparison.
+    """
+
+    def __init__(self, report: DiffReport) -> None:
+        self.report = report
+
+    def __repr__(self) -> str:
+        return f"<{len(self.pairs)} kernels compared, {'regressed' if self.regressed else 'fine'}>"
+
+    @property
+    def pairs(self) -> tuple[KernelDiff, ...]:
+        """Kernels that both sides have, each with its changes and verdict."""
+        return self.report.pairs
+
+    @property
+    def regressed(self) -> bool:
+        """Whether something that matters got worse in some kernel."""
+        return bool(self.report.regressed)
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything differs."""
+        return self.report.differs
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON values, as `kinspect diff --format json` has it."""
+        from ..formats.diff_json import to_dict
+
+        return to_dict(self.report)
+
+    def __str__(self) -> str:
+        from ..formats import diff
+
+        stream = io.StringIO()
+        diff.write(self.report, stream, details=True, isa_in_full=False, color=False)
+        return stream.getvalue()
+
+
+class SweepResult:
+    """Configurations of kernels, compiled and compared.
+
+    Args:
+        sweep: the tables.
+    """
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+
+    def __repr__(self) -> str:
+        return f"<{self.sweep.counts.done} points, {self.sweep.counts.failed} failed>"
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All points as JSON values: kernel, target, values of the axes, figures, Pareto mark."""
+        return [
+            {"kernel": table["kernel"], "case": table["case"], "arch": table["arch"], **point}
+            for table in self.to_dict()["tables"]
+            for point in table["rows"]
+        ]
+
+    @property
+    def errors(self) -> tuple[ErrorRecord, ...]:
+        """What could not be captured."""
+        return self.sweep.errors
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tables as JSON values, as `kinspect sweep --format json` has them."""
+        from ..formats.sweep import to_dict
+
+        return to_dict(self.sweep)
+
+    def __str__(self) -> str:
+        from ..formats import sweep
+
+        stream = io.StringIO()
+        sweep.write(self.sweep, stream, color=False)
+        return stream.getvalue()

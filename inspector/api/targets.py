@@ -1,0 +1,100 @@
+"""What the functions of the interface take, as requests: kernels, paths, texts and code objects."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..capture.options import CaptureOptions
+from ..errors import KinspectError
+from ..pipeline.analysis_options import AnalysisOptions
+from ..pipeline.jobs import Request
+from ..pipeline.launch_facts import Overrides
+
+if TYPE_CHECKING:
+    from ..compile.pool import CompileSettings
+
+Target = Any
+"""A `@triton.jit` kernel; a path or `PATH::KERNEL`; assembly text; the bytes of a code object."""
+NO_LAUNCH = "only a kernel takes arguments of a launch, not a file"
+
+
+def request_of(
+    target: str | os.PathLike[str],
+    *,
+    arch: str | Sequence[str] | None,
+    kernel: str | None,
+    options: Mapping[str, Any],
+    analysis: AnalysisOptions,
+) -> Request:
+    """The run over a file or folder.
+
+    Args:
+        target: the path.
+        arch: one gfx name or several; None for the file's own or the default.
+        kernel: selects kernels by name.
+        options: `argv`, `calls`, `signature`, `python`, `jobs`, `passes`, `time_us`, `capture`.
+        analysis: how much of each kernel is analysed.
+
+    Raises:
+        KinspectError: an option that there is not.
+    """
+    known = {"argv", "call", "signature", "python", "jobs", "passes", "time_us"}
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        raise KinspectError(
+            f"{os.fspath(target)}: no option {', '.join(unknown)}",
+            f"{NO_LAUNCH}; options of a file are {', '.join(sorted(known))}",
+        )
+    call = options.get("call") or ()
+    return Request(
+        targets=(os.fspath(target),),
+        archs=archs_of(arch),
+        kernel=kernel,
+        python=options.get("python") or sys.executable,
+        jobs=options.get("jobs") or os.cpu_count() or 1,
+        passes=bool(options.get("passes")),
+        overrides=Overrides(time_us=options.get("time_us")),
+        capture=CaptureOptions(
+            argv=tuple(map(str, options.get("argv") or ())),
+            calls=(call,) if isinstance(call, str) else tuple(call),
+            signature=options.get("signature"),
+        ),
+        analysis=analysis,
+    )
+
+
+def archs_of(arch: str | Sequence[str] | None) -> tuple[str, ...]:
+    """One gfx name or several, as a tuple without repetitions."""
+    if arch is None:
+        return ()
+    return (arch,) if isinstance(arch, str) else tuple(dict.fromkeys(arch))
+
+
+def is_text(target: object) -> bool:
+    """Tells whether a string is assembly and not a path: no path has several lines."""
+    return isinstance(target, str) and "\n" in target
+
+
+def existing(target: object) -> str | Path:
+    """The path of a target, which may end in `::KERNEL`.
+
+    Raises:
+        KinspectError: the target is nothing that is taken.
+    """
+    if isinstance(target, (str, os.PathLike)):
+        return target if isinstance(target, str) else Path(target)
+    raise KinspectError(
+        f"{target!r:.60}: a {type(target).__name__} cannot be analysed",
+        "pass a @triton.jit kernel with its arguments, a path, assembly text, or bytes",
+    )
+
+
+def compile_settings(passes: bool) -> CompileSettings:
+    """Settings that compile with the Triton of this interpreter."""
+    from ..compile.pool import CompileSettings
+
+    return CompileSettings(python=sys.executable, passes=passes)

@@ -1,0 +1,229 @@
+"""The Python interface: what programs and notebooks call."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kinspect
+import pytest
+
+triton = pytest.importorskip("triton")
+import triton.language as tl  # noqa: E402
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    total = tl.load(x + offsets, mask=inside) + tl.load(y + offsets, mask=inside)
+    tl.store(out + offsets, total, mask=inside)
+
+
+@triton.autotune(
+    [triton.Config({"BLOCK": 256}), triton.Config({"BLOCK": 1024}, num_warps=8)], key=["n"]
+)
+@triton.heuristics({"WHOLE": lambda launch: launch["n"] % launch["BLOCK"] == 0})
+@triton.jit
+def copy(x, out, n, BLOCK: tl.constexpr, WHOLE: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (offsets < n) | WHOLE
+    tl.store(out + offsets, tl.load(x + offsets, mask=inside), mask=inside)
+
+
+def tensors(number: int, **options: Any) -> list[kinspect.T]:
+    return [kinspect.T(4096, dtype="fp16", **options) for _ in range(number)]
+
+
+@pytest.fixture(scope="module")
+def analysis() -> kinspect.Analysis:
+    return kinspect.analyze(add, *tensors(3), 4096, BLOCK=1024, grid=(4,))
+
+
+def test_every_public_name_is_there() -> None:
+    assert set(kinspect.__all__) <= set(dir(kinspect))
+    for name in kinspect.__all__:
+        assert getattr(kinspect, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        kinspect.nothing  # noqa: B018
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    code = "import sys, kinspect; print([m for m in sys.modules if m.startswith('kinspect.')])"
+    printed = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert printed.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "name", ["api.stand_in_tensor", "api.executing", "api.results", "api.analysing"]
+)
+def test_examples_in_docstrings(name: str) -> None:
+    outcome = doctest.testmod(importlib.import_module(f"kinspect.inspector.{name}"))
+    assert outcome.failed == 0
+
+
+def test_a_kernel_is_specialised_as_a_launch_would(analysis: kinspect.Analysis) -> None:
+    variant = analysis.kernel.variant
+    assert variant is not None
+    assert variant.grid == (4,)
+    assert variant.signature["x"] == "*fp16"
+    assert variant.signature["n"] == "i32"
+    assert variant.attrs["x"] == {"tt.divisibility": 16, "tt.pointer_range": 32}
+    assert variant.attrs["n"] == {"tt.divisibility": 16}
+    one = kinspect.analyze(add, *tensors(3, aligned=False), 1, BLOCK=64).kernel.variant
+    assert one is not None
+    assert one.constexprs["n"] == 1
+    assert "tt.divisibility" not in one.attrs["x"]
+
+
+def test_the_same_code_as_from_a_script(analysis: kinspect.Analysis, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    source = Path(__file__).read_text().split("@triton.jit\n")[1].split("@triton.autotune")[0]
+    script.write_text(
+        "import torch, triton, triton.language as tl\n@triton.jit\n"
+        + source
+        + "x = torch.empty(4096, dtype=torch.float16, device='cuda')\n"
+        "add[(4,)](x, x, x, 4096, BLOCK=1024)\n"
+    )
+    other = kinspect.analyze(script)
+
+    def instructions(kernel: kinspect.AnalyzedKernel) -> list[str]:
+        lines = (line.split(";")[0].strip() for line in (kernel.code() or "").splitlines())
+        return [line for line in lines if line and not line.startswith((".", "add"))]
+
+    assert instructions(other.kernel) == instructions(analysis.kernel)
+
+
+def test_real_tensors_are_taken(analysis: kinspect.Analysis) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.empty(4097, dtype=torch.float16)
+    mixed = kinspect.analyze(add, x[1:], *tensors(2), 4096, BLOCK=1024).kernel
+    assert mixed.variant is not None
+    assert "tt.divisibility" not in mixed.variant.attrs["x"]  # the view begins at an odd element
+    assert "buffer_load_ushort" in (mixed.code() or "")
+    assert "buffer_load_ushort" not in (analysis.kernel.code() or "")
+
+
+def test_all_configurations_of_an_autotuned_kernel() -> None:
+    analysis = kinspect.analyze(copy, *tensors(2), 4096, arch=["gfx942", "gfx1100"])
+    assert len(analysis) == 4
+    variants = [kernel.variant for kernel in analysis]
+    assert {v.tuning["BLOCK"] for v in variants if v is not None and v.tuning} == {256, 1024}
+    assert all(v is not None and v.constexprs["WHOLE"] is True for v in variants)
+    assert {kernel.arch for kernel in analysis} == {"gfx942", "gfx1100"}
+    with pytest.raises(ValueError, match="there are 4 kernels"):
+        analysis.kernel  # noqa: B018
+
+
+def test_figures_by_name(analysis: kinspect.Analysis) -> None:
+    kernel = analysis["add"]
+    assert kernel["vgpr_spill_count"] == 0
+    assert kernel.metrics["vgpr_count"].value == kernel["vgpr_count"]
+    assert kernel.metrics["vgpr_count"].unit == "registers"
+    with pytest.raises(KeyError, match=r"near it: .*vgpr"):
+        kernel["vgprs"]
+    with pytest.raises(KeyError, match="0 kernels are named 'sub'"):
+        analysis["sub"]
+
+
+def test_the_formats_of_the_command_line(analysis: kinspect.Analysis, tmp_path: Path) -> None:
+    document = analysis.to_dict()
+    assert json.loads(json.dumps(document))["kernels"][0]["name"] == "add"
+    assert document["kernels"][0] == analysis.kernel.to_dict()
+    assert "Occupancy" in str(analysis)
+    assert "<html" in analysis.to_html()
+    assert analysis.kernel._repr_html_().startswith("<iframe srcdoc=")
+    analysis.save(tmp_path / "add.kinspect")
+    loaded = kinspect.load(tmp_path / "add.kinspect")
+    assert loaded.kernel["vgpr_count"] == analysis.kernel["vgpr_count"]
+    assert loaded.kernel.code() == analysis.kernel.code()
+
+
+def test_text_and_code_objects(analysis: kinspect.Analysis) -> None:
+    text = analysis.kernel.code()
+    assert text is not None
+    assert kinspect.analyze(text).kernel["vgpr_count"] == analysis.kernel["vgpr_count"]
+    image = analysis.kernel.report.artifacts["hsaco"].path.read_bytes()
+    assert kinspect.analyze(image).kernel["vgpr_count"] == analysis.kernel["vgpr_count"]
+
+
+def test_rules_are_asked(analysis: kinspect.Analysis) -> None:
+    narrow = kinspect.analyze(add, *tensors(3, aligned=False), 4096, BLOCK=1024)
+    result = kinspect.lint(narrow)
+    assert {"KI025"} <= {finding.rule for finding in result.findings}
+    assert not result.failing
+    assert kinspect.lint(narrow, fail_on="warning").failing
+    assert {f.rule for f in kinspect.lint(narrow, select=["KI025"]).findings} == {"KI025"}
+    directly = kinspect.lint(add, *tensors(3, aligned=False), 4096, BLOCK=1024)
+    assert [f.fingerprint for f in directly.findings] == [f.fingerprint for f in result.findings]
+    assert result.to_dict()["kernels"][0]["findings"]
+
+
+def test_two_runs_are_compared(analysis: kinspect.Analysis) -> None:
+    narrow = kinspect.analyze(add, *tensors(3, aligned=False), 4096, BLOCK=1024)
+    assert not kinspect.diff(analysis, analysis).differs
+    difference = kinspect.diff(analysis, narrow)
+    assert difference.differs
+    assert difference.regressed
+    assert not kinspect.diff(narrow, analysis).regressed
+    assert difference.to_dict()["counts"]["regression"] == 1
+
+
+def test_a_kernel_is_swept() -> None:
+    result = kinspect.sweep(
+        add, *tensors(3), 4096, axes={"BLOCK": [256, 1024], "num_warps": [1, 4]}
+    )
+    points = [(row["point"]["BLOCK"], row["point"]["num_warps"]) for row in result.rows]
+    assert points == [(256, 1), (256, 4), (1024, 1), (1024, 4)]
+    for row in result.rows:
+        alone = kinspect.compile(add, *tensors(3), 4096, **row["point"]).kernel
+        assert row["figures"]["vgprs"] == alone["vgpr_count"]
+
+
+def test_a_script_is_emulated(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, triton, triton.language as tl\n"
+        "@triton.jit\n"
+        "def fill(out, BLOCK: tl.constexpr):\n"
+        "    tl.store(out + tl.arange(0, BLOCK), 3.0)\n"
+        "out = torch.empty(64, device='cuda')\n"
+        "fill[(1,)](out, BLOCK=64)\n"
+        "assert (out == 3).all()\n"
+    )
+    result = kinspect.emulate(script)
+    assert result.status == 0
+    assert result.launches == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: kinspect.analyze(add, 1), "missing 4 required .*; its parameters are x, y"),
+        (
+            lambda: kinspect.analyze(add, *tensors(3), 5, BLOCK=1000),
+            r"test_api.py:\d+: .*power of 2",
+        ),
+        (lambda: kinspect.analyze(add, *tensors(3), 5, BLOCK=64, num_wraps=2), "mean num_warps"),
+        (lambda: kinspect.analyze(add, *tensors(3), 5, BLOCK=64, arch="gfx999"), "unknown target"),
+        (lambda: kinspect.analyze(3), "a int cannot be analysed"),
+        (lambda: kinspect.analyze("absent.py"), "no such file"),
+        (lambda: kinspect.analyze("absent.py", 3), "only one takes arguments"),
+        (lambda: kinspect.analyze(__file__, num_warps=3), "no option num_warps"),
+        (lambda: kinspect.analyze("s_nop 0\ns_nop 1\n"), "no "),
+        (lambda: kinspect.sweep(add, *tensors(3), 5, axes={}), "nothing to sweep"),
+        (lambda: kinspect.load("absent.json"), "no such file"),
+        (lambda: kinspect.T(3, dtype="nonsense"), "names no type"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(kinspect.KinspectError, match=message) as raised:
+        call()
+    assert "\n" not in str(raised.value)
