@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "report": ("report", "command", "A report, or a profiler's run, as one HTML page."),
     "rules": ("rules", "rules", "List and explain the rules; check packs of your own."),
+    "show": ("show", "show", "Print a kernel's code: live registers, loops, findings by line."),
     "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),
     "tui": (_TUI, "tui", "Browse kernels in the terminal."),
 }

@@ -10,24 +10,29 @@ from typing import TextIO
 import click
 
 from .. import machines
+from ..capture.options import CaptureOptions
 from ..capture.resolving import resolve
+from ..capture.sweep_axes import Axis
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
 from ..compile.pool import Compiler
 from ..errors import KinspectError
 from ..explain.table import Column, rows_of
 from ..limits import COMPILE_SECONDS
 from ..model import Variant
-from ..pipeline.capturing import variants_of
+from ..pipeline.capturing import check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, settings_of
 from ..pipeline.naming import label_of
+from ..pipeline.points import ALREADY_COMPILED
 from .options import format_option, output_option, result_stream
+from .target_options import point_option
 
 
 @click.command()
 @click.argument("target", metavar="TARGET")
 @click.option("--arch", metavar="A", help="Target to compile for.  [gfx942]")
 @click.option("--kernel", help="Which kernel or case, where the target has several.")
+@point_option
 @click.option(
     "--diff",
     "points",
@@ -43,6 +48,7 @@ def passes(
     target: str,
     arch: str | None,
     kernel: str | None,
+    point: tuple[Axis, ...],
     points: str | None,
     changed: bool,
     form: str,
@@ -57,7 +63,14 @@ def passes(
     that name. Debug locations and value names do not count as changes.
     """
     request = Request(
-        (target,), (arch,) if arch else (), kernel, python, time_limit=time_limit, passes=True
+        (target,),
+        (arch,) if arch else (),
+        kernel,
+        python,
+        time_limit=time_limit,
+        passes=True,
+        capture=CaptureOptions(max_configs=1) if point else CaptureOptions(),
+        point=point,
     )
     dump = _dump(target, request)
     with result_stream(output) as stream:
@@ -71,6 +84,9 @@ def passes(
 def _dump(target: str, request: Request) -> PassDump:
     """Returns the passes of a saved report or MLIR dump, or of a compile of the target."""
     path = Path(target.partition("::")[0])
+    if request.point and path.is_file() and path.suffix not in (".py", ".ttir"):
+        message, hint = ALREADY_COMPILED
+        raise KinspectError(f"{path}: {message}", hint)
     if path.suffix == ".kinspect" and path.is_file():
         return _saved_dump(path, request)
     if path.is_file() and path.suffix not in (".py", ".ttir"):
@@ -82,6 +98,7 @@ def _dump(target: str, request: Request) -> PassDump:
         raise KinspectError(f"{target}: not one compilable file", "pass a .py or .ttir file")
     with Compiler(settings_of(request)) as compiler:
         variants, errors = variants_of(file_target, request, compiler)
+        check_names(variants, request, compiler)
         variant = _only(variants, target, [e.message for e in errors])
         result = compiler.compile(variant)
     if result.error is not None:
