@@ -54,6 +54,8 @@ def _lines(blame: Blame) -> Iterator[str]:
         if step.problem is not None:
             name = f"{_INPUTS[step.input]} of {step.input_from} in {step.compiled_by}"
             yield f"  {name} does not compile: {step.problem[:200]}"
+        if step.respelled:
+            yield f"  {_INPUTS[step.input]} of {step.input_from} was respelled for {step.compiled_by}"
     yield from _seconds(blame)
 
 

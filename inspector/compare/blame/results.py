@@ -32,6 +32,8 @@ class Step(Struct, frozen=True):
         metrics: its figures by name; a figure that is unknown is missing.
         seconds: stage -> seconds it took.
         problem: why it does not compile; None if it does.
+        respelled: whether the input was put into the compiling build's spelling, which may lose
+            attributes that the older Triton does not write.
     """
 
     input: str
@@ -42,6 +44,7 @@ class Step(Struct, frozen=True):
     metrics: Mapping[str, float]
     seconds: Mapping[str, float]
     problem: str | None = None
+    respelled: bool = False
 
 
 class Share(Struct, frozen=True):

@@ -30,6 +30,7 @@ from ...pipeline.jobs import Request, settings_of
 from ...pipeline.naming import label_of
 from ..passdiff import kind_of
 from ..stages import Comparison, Side, compare
+from .respelling import newer_ttgir
 from .results import Blame, Layer, Step
 from .verdicts import differing_metric, shares_of, verdict_of
 
@@ -47,6 +48,7 @@ class _Compiled(Struct, frozen=True):
     result: CompileResult
     report: KernelReport | None
     problem: str | None
+    respelled: bool = False
 
 
 class _Build(Struct, frozen=True):
@@ -137,7 +139,9 @@ class _Chain(Struct):
                 pending = []
         chosen = metric or differing_metric(steps)
         if chosen not in steps[0].metrics or chosen not in steps[-1].metrics:
-            raise KinspectError(f"the kernel has no figure {chosen!r}", "see `kinspect metrics list`")
+            raise KinspectError(
+                f"the kernel has no figure {chosen!r}", "see `kinspect metrics list`"
+            )
         comparison = self._comparison(first, middle)
         shares = shares_of(steps, chosen)
         same_ttir = self._same_ttir(ours, theirs)
@@ -195,7 +199,13 @@ class _Chain(Struct):
     def _from_ttgir(self, first: _Compiled, variant: Variant) -> _Compiled:
         """Compiles the left build's TTGIR by the right one."""
         text = first.result.artifacts["ttgir"].path.read_text("utf-8")
-        return self._compiled(self.right, replace(variant, ttir=text, stage="ttgir"))
+        taken = replace(variant, ttir=text, stage="ttgir")
+        compiled = self._compiled(self.right, taken)
+        newer = newer_ttgir(text)
+        if compiled.problem is None or newer == text:
+            return compiled
+        respelled = self._compiled(self.right, replace(taken, ttir=newer))
+        return compiled if respelled.problem is not None else replace(respelled, respelled=True)
 
     def _from_llir(self, first: _Compiled, variant: Variant) -> _Compiled:
         """Compiles the left build's LLVM IR by the right one."""
@@ -246,4 +256,4 @@ def _step(names: tuple[str, str, str, str], layers: tuple[Layer, ...], made: _Co
             for name, metric in made.report.metrics.items()
             if isinstance(metric.value, int | float) and not isinstance(metric.value, bool)
         }
-    return Step(*names, layers, metrics, made.result.seconds, made.problem)
+    return Step(*names, layers, metrics, made.result.seconds, made.problem, made.respelled)
