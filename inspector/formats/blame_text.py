@@ -55,7 +55,8 @@ def _lines(blame: Blame) -> Iterator[str]:
             name = f"{_INPUTS[step.input]} of {step.input_from} in {step.compiled_by}"
             yield f"  {name} does not compile: {step.problem[:200]}"
         if step.respelled:
-            yield f"  {_INPUTS[step.input]} of {step.input_from} was respelled for {step.compiled_by}"
+            name = f"{_INPUTS[step.input]} of {step.input_from}"
+            yield f"  {name} was respelled for {step.compiled_by}"
     yield from _seconds(blame)
 
 
@@ -78,7 +79,7 @@ def _verdict(verdict: Verdict, left: str, right: str) -> Iterator[str]:
 
 
 def _columns(blame: Blame) -> Sequence[Column]:
-    titles = dict((name, title) for title, name in FIGURES)
+    titles = {name: title for title, name in FIGURES}
     names = [blame.metric, *(name for _, name in FIGURES if name != blame.metric)]
     return [
         Column("input", lambda step: f"{_INPUTS[step.input]} of {step.input_from}"),

@@ -1,8 +1,8 @@
 """Compiles a kernel by two Tritons with one layer exchanged at a time.
 
 The chain leads from the left build's own compile to the right build's own: first the right one's
-code generator takes over (LLVM IR of the left), then its translation to LLVM IR (TTGIR of the left),
-its passes on TTGIR (TTIR of the left), its option defaults, and its front end at last. What the
+code generator takes over (LLVM IR of the left), then its translation to LLVM IR (TTGIR of the
+left), its passes on TTGIR (TTIR of the left), its option defaults, and its front end at last. What the
 metric changes by from one compile to the next is that layer's doing.
 """
 
@@ -120,14 +120,14 @@ class _Chain(Struct):
         swapped = replace(ours, options=options)
         middle = self._compiled(self.right, swapped)
         plain = self._compiled(self.right, ours)
-        l, r = self.left.label, self.right.label
+        a, b = self.left.label, self.right.label
         candidates: list[tuple[tuple[str, str, str, str], Layer | None, _Compiled]] = [
-            (("source", l, l, l), None, first),
-            (("llir", l, r, l), "llvm", self._from_llir(first, swapped)),
-            (("ttgir", l, r, l), "llvm_ir", self._from_ttgir(first, swapped)),
-            (("ttir", l, r, l), "ttgir", middle),
-            (("ttir", l, r, r), "option_default", plain),
-            (("source", r, r, r), "front_end", last),
+            (("source", a, a, a), None, first),
+            (("llir", a, b, a), "llvm", self._from_llir(first, swapped)),
+            (("ttgir", a, b, a), "llvm_ir", self._from_ttgir(first, swapped)),
+            (("ttir", a, b, a), "ttgir", middle),
+            (("ttir", a, b, b), "option_default", plain),
+            (("source", b, b, b), "front_end", last),
         ]
         steps: list[Step] = []
         pending: list[Layer] = []
@@ -148,8 +148,8 @@ class _Chain(Struct):
         return Blame(
             kernel=label_of(ours),
             arch=ours.arch,
-            left=l,
-            right=r,
+            left=a,
+            right=b,
             versions=(self.left.version, self.right.version),
             metric=chosen,
             steps=tuple(steps),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -36,7 +37,7 @@ def shares_of(steps: Sequence[Step], metric: str) -> tuple[Share, ...]:
     """
     compiled = [step for step in steps if step.problem is None]
     shares = []
-    for before, after in zip(compiled, compiled[1:], strict=False):
+    for before, after in pairwise(compiled):
         figures = before.metrics.get(metric), after.metrics.get(metric)
         delta = None if None in figures else after.metrics[metric] - before.metrics[metric]
         shares.append(Share(after.layers, delta))
