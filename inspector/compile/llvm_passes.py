@@ -1,7 +1,6 @@
-"""What LLVM's code generator does to a kernel, pass by pass, from what Triton's LLVM prints itself.
+"""What LLVM's code generator does to a kernel, pass by pass, as Triton's LLVM prints it.
 
-`LLVM_IR_ENABLE_DUMP` prints the machine code after each pass, `LLVM_ENABLE_TIMING` the time of each.
-Both are Triton's own LLVM: no other `llc` takes part.
+`LLVM_IR_ENABLE_DUMP` prints the machine code after each pass, `LLVM_ENABLE_TIMING` its time. Both are Triton's own LLVM: no other `llc` takes part.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ _FUNCTION = re.compile(r"# Machine code for function (?P<name>\S+): (?P<properti
 _BLOCK = re.compile(r"(?:\d+B)?\s*bb\.(?P<number>\d+)\b.*:$")
 _SUCCESSOR = re.compile(r"%bb\.(\d+)")
 _REGISTER = re.compile(
-    r"(?P<undef>undef )?%(?P<number>\d+)(?:\.(?P<lanes>[a-z0-9_]+))?:(?P<type>(?:v|a|av)(?:gpr|reg)?_\w+)"
+    r"(?P<undef>undef )?%(?P<number>\d+)(?:\.(?P<lanes>[a-z0-9_]+))?"
+    r":(?P<type>(?:v|a|av)(?:gpr|reg)?_\w+)"
 )
 _LANE = re.compile(r"sub(\d+)")
 _BITS = re.compile(r"_(\d+)")
@@ -145,7 +145,8 @@ def _add(seconds: dict[tuple[str, str], float], level: str, match: re.Match[str]
     if match is None:
         return
     name = re.sub(r" #\d+$", "", match["name"].strip())
-    if name not in ("Total", "Rest", "root"):
+    # A pipeline's time is that of its passes.
+    if name not in ("Total", "Rest", "root") and not name.endswith(" Pipeline"):
         key = level, name
         seconds[key] = seconds.get(key, 0.0) + float(match["seconds"])
 

@@ -2,8 +2,8 @@
 
 The chain leads from the left build's own compile to the right build's own: first the right one's
 code generator takes over (LLVM IR of the left), then its translation to LLVM IR (TTGIR of the
-left), its passes on TTGIR (TTIR of the left), its option defaults, and its front end at last. What the
-metric changes by from one compile to the next is that layer's doing.
+left), its passes on TTGIR (TTIR of the left), its option defaults, and its front end at last. What
+the metric changes by from one compile to the next is that layer's doing.
 """
 
 from __future__ import annotations
