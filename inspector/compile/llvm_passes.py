@@ -1,6 +1,7 @@
 """What LLVM's code generator does to a kernel, pass by pass, as Triton's LLVM prints it.
 
-`LLVM_IR_ENABLE_DUMP` prints the machine code after each pass, `LLVM_ENABLE_TIMING` its time. Both are Triton's own LLVM: no other `llc` takes part.
+`LLVM_IR_ENABLE_DUMP` prints the machine code after each pass, `LLVM_ENABLE_TIMING` its time. Both
+are Triton's own LLVM: no other `llc` takes part.
 """
 
 from __future__ import annotations
