@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "analyze": ("analyze", "analyze", "Report what the compiler made of kernels (the default)."),
     "arch": ("arch", "arch", "List the known targets, or show one with its sources."),
     "bench": ("bench", "bench", "Time a kernel on a GPU, checked first."),
+    "blame": ("blame", "blame", "Which layer of two Tritons makes a figure worse."),
     "check": ("check", "check", "Check kernels against their references, on the CPU or a GPU."),
     "diff": ("diff", "command", "What changed between two reports, targets, options or Tritons."),
     "emulate": ("emulate", "emulate", "Run a script on an emulated AMD GPU, on the CPU."),
