@@ -46,6 +46,7 @@ def interruptible() -> None:
         ["passes", "slow.py"],
         pytest.param(["layout", "slow.py"], marks=pytest.mark.slow),  # as passes
         pytest.param(["registers", "slow.py"], marks=pytest.mark.slow),
+        pytest.param(["show", "slow.py"], marks=pytest.mark.slow),
         ["sweep", "slow.py", "--set", "num_warps=1,2"],
         pytest.param(["try", "slow.py"], marks=pytest.mark.slow),  # as registers
     ],

@@ -586,7 +586,9 @@ def test_a_report_has_what_was_tried_and_is_read_back(
     (finding,) = (f for f in document["kernels"][0]["findings"] if f["rule"] == "KI037")
     assert finding["tried"][0]["gone"] is True
     read = json_write.read(text, "saved.json")
-    assert read.kernels[0].findings == report.kernels[0].findings
+    # A saved report has not all of a finding's lines.
+    kept = [replace(finding, lines=()) for finding in report.kernels[0].findings]
+    assert list(read.kernels[0].findings) == kept
 
 
 def test_every_form_of_a_report_says_what_was_tried(

@@ -24,7 +24,7 @@ from .options import (
 )
 from .progress import CompileProgress, print_problems
 from .signals import INTERRUPTED, end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, target_options
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
@@ -71,6 +71,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     help="Measured time of one launch: its share of the bound is reported.  One kernel only.",
 )
 @target_options
+@point_option
 @history_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def analyze(

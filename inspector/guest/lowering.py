@@ -27,6 +27,11 @@ PASSES = "passes.mlir"
 STDERR = "stderr.txt"
 STDOUT = "stdout.txt"
 
+LLIR = "llir"
+LLIR_HEADER = "; kinspect: "
+"""Begins the first line of an input of LLVM IR; the metadata of the compile that made it follow, as
+JSON: LLVM IR does not say how much LDS and how many waves a kernel has."""
+
 DUMP_VARIABLES = ("MLIR_ENABLE_DUMP", "MLIR_DUMP_PATH")
 
 
@@ -138,6 +143,8 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     _observe_stages(type(backend), stages, dump)
     replace_triton_key(request["triton_key"])
     start_stage = request["stage"]
+    if start_stage == LLIR:
+        return _compile_llir(backend, backend.parse_options(options))
     compiled = triton.compile(INPUT.format(stage=start_stage), target=gpu, options=options)
     files = {}
     for stage, content in compiled.asm.items():
@@ -153,6 +160,32 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
         metadata["lds_allocations"] = lds_allocations(module, gpu.arch, backend, shared)
     with open("metadata.json", "w", encoding="utf-8") as text:
         json.dump(metadata, text, default=vars, indent=1, sort_keys=True)
+    return {"files": files, "stages": stages}
+
+
+def _compile_llir(backend: Any, options: Any) -> dict[str, Any]:
+    """Runs the stages behind `llir`, which `triton.compile` does not begin with; see `_compile`."""
+    with open(INPUT.format(stage=LLIR), encoding="utf-8") as stream:
+        header, _, source = stream.read().partition("\n")
+    metadata = json.loads(header[len(LLIR_HEADER) :])
+    runs: dict[str, Any] = {}
+    language = getattr(importlib.import_module("triton.compiler.compiler"), "Language", None)
+    # Before 3.4 there was one language.
+    backend.add_stages(runs, options, *([language.TRITON] if language is not None else []))
+    files = {}
+    content: Any = source
+    stages: list[dict[str, Any]] = []
+    names = list(runs)
+    for name in names[names.index(LLIR) + 1 :]:
+        start = time.perf_counter()
+        content = runs[name](content, metadata)
+        seconds = round(time.perf_counter() - start, 6)
+        stages.append({"stage": name, "seconds": seconds, "dump_bytes": None})
+        files[name] = f"kernel.{name}"
+        with open(files[name], "wb") as output:
+            output.write(content if isinstance(content, bytes) else content.encode())
+    with open("metadata.json", "w", encoding="utf-8") as text:
+        json.dump(metadata, text, indent=1, sort_keys=True)
     return {"files": files, "stages": stages}
 
 

@@ -30,7 +30,7 @@ from .demand import demand
 from .loops import main_loop, reports
 from .narrow_loops import with_narrow_reads
 from .options import option
-from .subject import MEMORY_CLASSES, Subject, innermost_loops, source_line
+from .subject import MEMORY_CLASSES, Subject, always_executed, innermost_loops, source_line
 from .transposed_copies import transposed_copies
 from .wait_verdicts import synchronisation
 
@@ -60,9 +60,9 @@ def kernel_report(
     loops = reports(subject)
     main = main_loop(loops)
     hot = {loop.id for loop in loops if loop.hot}
-    slots = spills.spill_slots(subject.function, hot)
+    values, unnamed = live_registers.named(subject, hot)
+    slots = spills.spill_slots(subject.function, hot, values.parked)
     buffers = lds_buffers.lds_buffers(subject)
-    peak, spilled = live_registers.named(subject, hot)
     metrics = kernel_metrics(subject)
     stages = option(subject, "num_stages")
     for family in (
@@ -86,8 +86,9 @@ def kernel_report(
     )
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
     metrics.update((metric.name, metric) for metric in tile_sharing.compute(subject, metrics))
-    loops = bounds.with_bounds(subject, loops, metrics)
-    played = exposed_latency.played_loops(subject, loops)
+    executed = always_executed(subject.function, hot)
+    loops = bounds.with_bounds(subject, loops, metrics, executed)
+    played = exposed_latency.played_loops(subject, executed)
     loops = exposed_latency.with_latency(subject, loops, metrics, played)
     loops = loop_structure.with_structure(subject, loops, played)
     return KernelReport(
@@ -103,11 +104,19 @@ def kernel_report(
         memory_ops=memory,
         waits=waits,
         findings=(),
-        notes=notes + subject.function.notes + resources.disagreements + _lane_notes(accesses),
+        notes=(
+            *notes,
+            *subject.function.notes,
+            *resources.disagreements,
+            *_lane_notes(accesses),
+            *filter(None, (unnamed,)),
+        ),
         spills=slots,
         lds_buffers=buffers,
-        live_peak=peak,
-        spilled_values=spilled,
+        live_peak=values.peak,
+        spilled_values=values.spilled,
+        untouched=values.untouched,
+        dead_writes=values.dead_writes,
         accesses=accesses,
         unread=subject.function.unread,
         demand=subject.demand,

@@ -10,7 +10,9 @@ a smaller tile where one is left. The order was determined by applying them (`ru
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -22,6 +24,7 @@ from ..model import (
     LoopReport,
     Metric,
     MetricSpec,
+    ParkedValue,
     Scalar,
     SourceLoc,
     SpillSlot,
@@ -52,12 +55,17 @@ class _Access(Struct, frozen=True):
     size: int
 
 
-def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillSlot, ...]:
+def spill_slots(
+    function: Function,
+    hot: Set[str] = frozenset(),
+    parked: Mapping[int, ParkedValue] = MappingProxyType({}),
+) -> tuple[SpillSlot, ...]:
     """The slots of a kernel: those of hot loops first, by their accesses there.
 
     Args:
         function: the kernel.
         hot: ids of its hot loops.
+        parked: line of the assembly that accesses a slot -> the value there, where it is known.
     """
     accesses = [
         _Access(inst, *address_of(inst))
@@ -69,7 +77,7 @@ def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillS
     owner = _owners(function, [access.inst.index for access in accesses])
     ranked = []
     for group in _groups(accesses):
-        slot = _slot(group, owner)
+        slot = _slot(group, owner, parked)
         busy = sum(
             1
             for access in group
@@ -106,7 +114,9 @@ def _groups(accesses: Iterable[_Access]) -> Iterator[list[_Access]]:
         yield group
 
 
-def _slot(group: Sequence[_Access], owner: Mapping[int, Loop]) -> SpillSlot:
+def _slot(
+    group: Sequence[_Access], owner: Mapping[int, Loop], parked: Mapping[int, ParkedValue]
+) -> SpillSlot:
     """The slot of accesses that overlap."""
     ordered = sorted(group, key=lambda access: access.inst.index)
     stores = [access.inst for access in ordered if access.inst.cls == "scratch_store"]
@@ -123,7 +133,13 @@ def _slot(group: Sequence[_Access], owner: Mapping[int, Loop]) -> SpillSlot:
         reloads=tuple(inst.line for inst in reloads),
         loops=tuple(loop.id for loop in sorted(loops.values(), key=lambda loop: -loop.depth)),
         source=tuple(_user_line(inst.loc) for inst in (*stores, *reloads) if inst.loc is not None),
+        value=_most_common([parked[i.line] for i in (*stores, *reloads) if i.line in parked]),
     )
+
+
+def _most_common(values: Sequence[ParkedValue]) -> ParkedValue | None:
+    """Of equally common values the first."""
+    return Counter(values).most_common(1)[0][0] if values else None
 
 
 def _user_line(loc: SourceLoc) -> SourceLoc:

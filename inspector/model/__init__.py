@@ -22,6 +22,7 @@ from .code import (
     Resources,
     Unread,
     UnreadKind,
+    VariableMark,
     WaveStart,
 )
 from .lines import (
@@ -36,8 +37,11 @@ from .lines import (
     LiveValue,
     MeasuredLine,
     MemoryOp,
+    ParkedValue,
+    RegisterPressure,
     SpilledValue,
     SpillSlot,
+    UntouchedValues,
     WaitOp,
 )
 from .machine import Machine
@@ -123,9 +127,11 @@ __all__ = [
     "OpInfo",
     "Origin",
     "Parameter",
+    "ParkedValue",
     "Passed",
     "PassedMemory",
     "Program",
+    "RegisterPressure",
     "Report",
     "Resources",
     "Scalar",
@@ -139,6 +145,8 @@ __all__ = [
     "TtgirType",
     "Unread",
     "UnreadKind",
+    "UntouchedValues",
+    "VariableMark",
     "Variant",
     "WaitOp",
     "WaveStart",

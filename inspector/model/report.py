@@ -17,6 +17,7 @@ from .lines import (
     MemoryOp,
     SpilledValue,
     SpillSlot,
+    UntouchedValues,
     WaitOp,
 )
 from .metric import Metric, MetricValue
@@ -85,7 +86,9 @@ class Finding(Struct, frozen=True):
     which they are told; empty where nobody asked. `fix_is_trials` says that the fix names nothing
     else.
     `saves_percent` is the share of an iteration's time (of the hot loops, for a finding about the
-    kernel) that the cure saves at most; None where nothing bounds it.
+    kernel) that the cure saves at most; None where nothing bounds it. `lines` are all lines of the
+    assembly that it is about, where they are more than those of its locations; a saved report does
+    not have them.
     """
 
     rule: str
@@ -100,6 +103,17 @@ class Finding(Struct, frozen=True):
     saves_percent: float | None = None
     trials: tuple[Trial, ...] = field(name="tried", default=())
     fix_is_trials: bool = False
+    lines: tuple[int, ...] = ()
+
+    @property
+    def isa_lines(self) -> tuple[int, ...]:
+        """The lines of the assembly that it is about, as far as they are known."""
+        located = tuple(
+            place.line
+            for place in self.locations
+            if place.kind == "amdgcn" and place.line is not None
+        )
+        return self.lines or located
 
     @property
     def advice(self) -> str:
@@ -202,6 +216,8 @@ class KernelReport(Struct, frozen=True):
     lds_buffers: tuple[LdsBuffer, ...] = ()
     live_peak: LivePeak | None = None
     spilled_values: tuple[SpilledValue, ...] = ()
+    untouched: tuple[UntouchedValues, ...] = ()  # of the hot loops through which registers pass
+    dead_writes: tuple[int, ...] = ()  # lines of vector instructions whose results nothing reads
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
     demand: Demand | None = None  # what its occupancy rests on; None in reports of before

@@ -126,7 +126,7 @@ class Variant(Struct, frozen=True):
     values: Mapping[str, int] | None = None
     generator: str | None = None
     passed: Passed | None = None
-    stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved
+    stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved, "llir" to blame
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

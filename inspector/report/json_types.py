@@ -281,15 +281,29 @@ class JsonTrials(TypedDict):
     worse: Count
 
 
-class JsonSpill(TypedDict):
-    """A place in scratch memory."""
+class JsonParkedValue(TypedDict):
+    """The value of the source that a spill slot holds."""
 
+    name: str | None
+    kind: Literal[
+        "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
+    ]
+    source: JsonPlace | None
+
+
+class _JsonSpill(TypedDict):
     offset: Whole | None
     bytes: Count
     stores: list[Line]
     reloads: list[Line]
     loops: list[str]
     source: list[JsonPlace | None]
+
+
+class JsonSpill(_JsonSpill, total=False):
+    """A place in scratch memory."""
+
+    value: JsonParkedValue | None
 
 
 class JsonMeasuredLine(TypedDict):
@@ -413,9 +427,7 @@ class JsonDemand(TypedDict):
     waves_from: Literal["typed", "triton", "file", "largest"] | None
 
 
-class JsonLiveValue(TypedDict):
-    """Registers that hold one value of the source."""
-
+class _JsonLiveValue(TypedDict):
     name: str | None
     kind: Literal[
         "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
@@ -428,9 +440,13 @@ class JsonLiveValue(TypedDict):
     registers: str
 
 
-class JsonSpilledValue(TypedDict):
-    """A value of the source that spills park in scratch memory."""
+class JsonLiveValue(_JsonLiveValue, total=False):
+    """Registers that hold one value of the source."""
 
+    slots: str
+
+
+class _JsonSpilledValue(TypedDict):
     name: str | None
     kind: Literal[
         "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
@@ -443,6 +459,21 @@ class JsonSpilledValue(TypedDict):
     hot_stores: Count
     hot_reloads: Count
     loops: list[str]
+
+
+class JsonSpilledValue(_JsonSpilledValue, total=False):
+    """A value of the source that spills park in scratch memory."""
+
+    slots: str
+
+
+class JsonUntouched(TypedDict):
+    """Registers that live through a whole loop, which does not touch them."""
+
+    loop: str
+    vgprs: Count
+    agprs: Count
+    values: list[JsonLiveValue]
 
 
 class JsonLivePeak(TypedDict):
@@ -483,5 +514,7 @@ class JsonKernel(_JsonKernel, total=False):
     spills: list[JsonSpill]
     live_peak: JsonLivePeak
     spilled_values: list[JsonSpilledValue]
+    untouched: list[JsonUntouched]
+    dead_writes: list[Line]
     measured_lines: list[JsonMeasuredLine]
     emulated: JsonEmulated

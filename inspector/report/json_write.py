@@ -117,6 +117,8 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
         "lds_buffers": plain(kernel.lds_buffers),
         "spills": plain(kernel.spills),
         **({"spilled_values": plain(kernel.spilled_values)} if kernel.spilled_values else {}),
+        **({"untouched": plain(kernel.untouched)} if kernel.untouched else {}),
+        **({"dead_writes": list(kernel.dead_writes)} if kernel.dead_writes else {}),
         **({"live_peak": live_peak_dict(kernel.live_peak)} if kernel.live_peak is not None else {}),
         # Only a report that was joined with a profiler's recording has them.
         **({"measured_lines": plain(kernel.measured_lines)} if kernel.measured_lines else {}),
@@ -159,6 +161,7 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
     fields: dict[str, Any] = plain(finding) | {"locations": locations}
     if not finding.trials:  # only `--try` has them
         del fields["tried"], fields["fix_is_trials"]
+    del fields["lines"]
     return fields | {"fingerprint": fields.pop("fingerprint")}
 
 

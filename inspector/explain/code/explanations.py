@@ -8,6 +8,7 @@ from typing import Protocol
 from ... import machines
 from ...isa.mnemonics import CLASSES, access_bits, classify, lookup
 from ...model import Finding, Instruction, KernelReport, Location, Machine, MetricValue, WaitOp
+from ..registers_view import parked_text
 from ..trials_view import tried_lines
 from ..view import plural
 from .meanings import meaning
@@ -196,8 +197,10 @@ def _kernel_lines(inst: Instruction, report: KernelReport) -> list[str]:
                 f"{action} scratch memory{offset}: {slot.size} bytes,"
                 f" {plural(len(slot.stores), 'store')} and {plural(len(slot.reloads), 'reload')}"
             )
+            if slot.value is not None:
+                lines.append(f"it holds {parked_text(slot.value)}")
     for finding in report.findings:
-        if any(place.kind == "amdgcn" and place.line == line for place in finding.locations):
+        if line in finding.isa_lines:
             lines.append(f"{finding.rule} ({finding.severity}): {finding.message}")
     return ["", "In this kernel:", *lines] if lines else []
 
