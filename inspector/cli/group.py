@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "rules": ("rules", "rules", "List and explain the rules; check packs of your own."),
     "show": ("show", "show", "Print a kernel's code: live registers, loops, findings by line."),
     "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),
+    "try": ("try_", "command", "Compile the cures of findings, and say what came of each."),
     "tui": (_TUI, "tui", "Browse kernels in the terminal."),
 }
 

@@ -12,6 +12,7 @@ import click
 from msgspec.structs import replace
 
 from ..capture.sweep_axes import axes_of
+from ..compare.sweep.point import run_point
 from ..compare.sweep.results import Sweep
 from ..compare.sweep.running import (
     MOST_POINTS,
@@ -156,7 +157,7 @@ def _executor(
     from ..compile.pool import Compiler
 
     with Compiler(settings_of(run)) as compiler:
-        work = cluster.work_for(compiler.toolchain().triton_key, python)
+        work = cluster.work_for(compiler.toolchain().triton_key, python, run_point)
     with cluster.connected(scheduler) as connection:
         yield connection.executor, work
 

@@ -9,6 +9,7 @@ from ..explain import loop_view, occupancy_view, registers_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.lds_map import map_lines
 from ..explain.table import Column, rows_of
+from ..explain.trials_view import tried_lines
 from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
 from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
@@ -312,9 +313,11 @@ def _findings(paper: Paper, kernel: KernelReport) -> None:
     for finding in kernel.findings:
         print_wrapped(paper, _finding(finding), "              ")
         last = [f for f in kernel.findings if (f.rule, f.fix) == (finding.rule, finding.fix)][-1]
-        if finding is last and finding.fix:  # a fix that several findings share is said once
+        if finding is last and finding.advice:  # a fix that several findings share is said once
             advice = Line(f"            → {finding.advice}", style="dim")
             print_wrapped(paper, advice, "              ")
+        for text in tried_lines(finding):
+            print_wrapped(paper, Line(f"            → {text}"), "              ")
     for note in kernel.notes:
         print_wrapped(paper, Line(f"  note: {note}", style="dim"), "    ")
 

@@ -47,11 +47,15 @@ class UnknownOptionError(Exception):
 def compile_ttir(request: dict[str, Any]) -> None:
     """Compiles `kernel.ttir` or `kernel.ttgir` of the folder `request["folder"]`, in that folder.
 
+    The variables of `request["environment"]` are set for this compile alone.
+
     Writes a file `kernel.<stage>` for each later stage, `metadata.json`, `passes.mlir` if
     `request["passes"]`, and `result.json`. `progress.jsonl` names each stage as it starts, for
     compiles that crash or hang.
     """
     folder = str(request["folder"])
+    # Triton's knobs and LLVM read variables when they need them: this child has its own.
+    os.environ.update(request.get("environment") or {})
     os.chdir(folder)
     scratch = os.path.join(folder, SCRATCH)
     os.mkdir(scratch)

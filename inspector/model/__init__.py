@@ -72,6 +72,7 @@ from .source import (
     LIBRARY_CODE,
     SourceLoc,
 )
+from .trials import Change, ChangeKind, Trial
 from .ttgir import (
     Layout,
     TtgirModule,
@@ -94,6 +95,8 @@ __all__ = [
     "Artifact",
     "Assumption",
     "Block",
+    "Change",
+    "ChangeKind",
     "Demand",
     "Emulated",
     "EmulatedFault",
@@ -135,6 +138,7 @@ __all__ = [
     "SourceLoc",
     "SpillSlot",
     "SpilledValue",
+    "Trial",
     "Trials",
     "TtgirModule",
     "TtgirOp",

@@ -22,6 +22,7 @@ from .lines import (
 )
 from .metric import Metric, MetricValue
 from .source import SourceLoc
+from .trials import Trial
 from .variant import Artifact, Variant
 
 
@@ -81,6 +82,9 @@ class Finding(Struct, frozen=True):
     """What a rule has to say of a kernel, with its evidence.
 
     `tried` is what came of the fix on other kernels; None where the rule's author does not say.
+    `trials` are the changes that were compiled to be rid of it in this kernel, in the order in
+    which they are told; empty where nobody asked. `fix_is_trials` says that the fix names nothing
+    else.
     `saves_percent` is the share of an iteration's time (of the hot loops, for a finding about the
     kernel) that the cure saves at most; None where nothing bounds it. `lines` are all lines of the
     assembly that it is about, where they are more than those of its locations; a saved report does
@@ -98,6 +102,8 @@ class Finding(Struct, frozen=True):
     tried: Trials | None = field(name="fix_tried", default=None)
     saves_percent: float | None = None
     lines: tuple[int, ...] = ()
+    trials: tuple[Trial, ...] = field(name="tried", default=())
+    fix_is_trials: bool = False
 
     @property
     def isa_lines(self) -> tuple[int, ...]:
@@ -111,7 +117,9 @@ class Finding(Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """The fix, and whether it is known to help; empty where there is none."""
+        """The fix, and whether it is known to help; empty where there is none, or it has failed."""
+        if self.trials and self.fix_is_trials and not any(t.helped for t in self.trials):
+            return ""
         if not self.fix or self.tried is None:
             return self.fix
         return f"{self.fix.rstrip()} ({self.tried.summary})"

@@ -365,6 +365,30 @@ class JsonLocation(TypedDict):
     text: str
 
 
+class JsonChange(TypedDict):
+    """A setting of a compile that was changed."""
+
+    kind: Literal["option", "constexpr", "environment"]
+    name: str
+    value: Value
+    before: Value
+
+
+class JsonTrial(TypedDict):
+    """A change that was compiled to be rid of a finding, and what came of it."""
+
+    change: list[JsonChange]
+    gone: bool | None
+    metrics: dict[str, Value]
+    diff: dict[str, list[Value]]
+    new: list[str]
+    new_errors: list[str]
+    front: bool
+    same_as: list[JsonChange] | None
+    launches: bool | None
+    failure: str
+
+
 class _JsonFinding(TypedDict):
     rule: str
     severity: Literal["error", "warning", "info"]
@@ -381,6 +405,8 @@ class JsonFinding(_JsonFinding, total=False):
 
     fix_tried: JsonTrials | None
     saves_percent: float | None
+    tried: list[JsonTrial]
+    fix_is_trials: bool
 
 
 class JsonDemand(TypedDict):

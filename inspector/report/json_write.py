@@ -160,6 +160,8 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
     ]
     fields: dict[str, Any] = plain(finding) | {"locations": locations}
     del fields["lines"]
+    if not finding.trials:  # only `--try` has them
+        del fields["tried"], fields["fix_is_trials"]
     return fields | {"fingerprint": fields.pop("fingerprint")}
 
 

@@ -9,6 +9,7 @@ from ... import machines
 from ...isa.mnemonics import CLASSES, access_bits, classify, lookup
 from ...model import Finding, Instruction, KernelReport, Location, Machine, MetricValue, WaitOp
 from ..registers_view import parked_text
+from ..trials_view import tried_lines
 from ..view import plural
 from .meanings import meaning
 
@@ -98,8 +99,10 @@ def explain_finding(
     parts = [f"{finding.rule}{name}   {severity}, {finding.confidence}", finding.message]
     if rule is not None and rule.explain:
         parts.append("Why it matters\n" + " ".join(rule.explain.split()))
-    if finding.fix:
+    if finding.advice:
         parts.append("What to change\n" + " ".join(finding.advice.split()))
+    if finding.trials:
+        parts.append("\n".join(["Tried on this kernel", *tried_lines(finding)]))
     if finding.evidence:
         figures = evidence(finding, unit_of)
         width = max(map(len, (name for name, _ in figures)))

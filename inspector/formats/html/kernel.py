@@ -18,6 +18,7 @@ from ...explain import (
 )
 from ...explain.emulated_view import emulated_lines
 from ...explain.lds_map import map_lines
+from ...explain.trials_view import tried_lines
 from ...isa.mnemonics import CLASSES
 from ...model import (
     Finding,
@@ -111,13 +112,14 @@ def _loop(loop: LoopReport) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, str]:
+def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "severity": finding.severity,
         "message": finding.message,
         "where": view.finding_place(finding),
         "fix": finding.advice,
+        "tried": tried_lines(finding),
     }
 
 
