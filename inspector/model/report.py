@@ -101,9 +101,9 @@ class Finding(Struct, frozen=True):
     fingerprint: str
     tried: Trials | None = field(name="fix_tried", default=None)
     saves_percent: float | None = None
+    lines: tuple[int, ...] = ()
     trials: tuple[Trial, ...] = field(name="tried", default=())
     fix_is_trials: bool = False
-    lines: tuple[int, ...] = ()
 
     @property
     def isa_lines(self) -> tuple[int, ...]:

@@ -159,9 +159,9 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
         for location in finding.locations
     ]
     fields: dict[str, Any] = plain(finding) | {"locations": locations}
+    del fields["lines"]
     if not finding.trials:  # only `--try` has them
         del fields["tried"], fields["fix_is_trials"]
-    del fields["lines"]
     return fields | {"fingerprint": fields.pop("fingerprint")}
 
 
