@@ -12,7 +12,9 @@ import click
 from msgspec.structs import replace
 
 from .. import machines
+from ..capture.options import CaptureOptions
 from ..capture.resolving import resolve
+from ..capture.sweep_axes import Axis
 from ..compile.llvm_passes import DUMP, TIMING, machine_passes, pass_times
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
 from ..compile.pool import Compiler, CompileResult
@@ -20,17 +22,20 @@ from ..errors import KinspectError
 from ..explain.table import Column, rows_of
 from ..limits import COMPILE_SECONDS
 from ..model import Variant
-from ..pipeline.capturing import variants_of
+from ..pipeline.capturing import check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, settings_of
 from ..pipeline.naming import label_of
+from ..pipeline.points import ALREADY_COMPILED
 from .options import format_option, output_option, result_stream
+from .target_options import point_option
 
 
 @click.command()
 @click.argument("target", metavar="TARGET")
 @click.option("--arch", metavar="A", help="Target to compile for.  [gfx942]")
 @click.option("--kernel", help="Which kernel or case, where the target has several.")
+@point_option
 @click.option(
     "--diff",
     "points",
@@ -55,6 +60,7 @@ def passes(
     target: str,
     arch: str | None,
     kernel: str | None,
+    point: tuple[Axis, ...],
     points: str | None,
     changed: bool,
     thing: str | None,
@@ -73,7 +79,14 @@ def passes(
     if sum((points is not None, thing is not None, llvm)) > 1:
         raise click.UsageError("--diff, --of and --llvm exclude one another")
     request = Request(
-        (target,), (arch,) if arch else (), kernel, python, time_limit=time_limit, passes=True
+        (target,),
+        (arch,) if arch else (),
+        kernel,
+        python,
+        time_limit=time_limit,
+        passes=True,
+        capture=CaptureOptions(max_configs=1) if point else CaptureOptions(),
+        point=point,
     )
     if llvm:
         _write_llvm(target, request, form, output)
@@ -98,6 +111,9 @@ def passes(
 def _dump(target: str, request: Request) -> PassDump:
     """Returns the passes of a saved report or MLIR dump, or of a compile of the target."""
     path = Path(target.partition("::")[0])
+    if request.point and path.is_file() and path.suffix not in (".py", ".ttir"):
+        message, hint = ALREADY_COMPILED
+        raise KinspectError(f"{path}: {message}", hint)
     if path.suffix == ".kinspect" and path.is_file():
         return _saved_dump(path, request)
     if path.is_file() and path.suffix not in (".py", ".ttir"):
@@ -120,6 +136,7 @@ def _variant(target: str, request: Request, compiler: Compiler) -> Variant:
     if further or file_target.kind not in ("script", "ttir"):
         raise KinspectError(f"{target}: not one compilable file", "pass a .py or .ttir file")
     variants, errors = variants_of(file_target, request, compiler)
+    check_names(variants, request, compiler)
     return _only(variants, target, [e.message for e in errors])
 
 

@@ -214,7 +214,7 @@ class Compiler:
             arch=variant.arch,
             wave_size=variant.wave_size,
             triton_key=self.toolchain().triton_key,
-            environment=self._relevant,
+            environment={**self._relevant, **variant.environment},
             passes=self.settings.passes if passes is None else passes,
             stage=variant.stage,
         )
@@ -287,6 +287,7 @@ class Compiler:
             "arch": variant.arch,
             "wave_size": variant.wave_size,
             "options": dict(variant.options),
+            "environment": dict(variant.environment),
             "passes": self.settings.passes,
             "triton_key": self.toolchain().triton_key,
             "time_limit": self.settings.time_limit,

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .about import replace_triton_key
+from .lds_allocations import lds_allocations
 
 INPUT = "kernel.{stage}"
 """Name of the input in the job's folder. Relative: it ends up in the debug locations."""
@@ -46,11 +47,15 @@ class UnknownOptionError(Exception):
 def compile_ttir(request: dict[str, Any]) -> None:
     """Compiles `kernel.ttir` or `kernel.ttgir` of the folder `request["folder"]`, in that folder.
 
+    The variables of `request["environment"]` are set for this compile alone.
+
     Writes a file `kernel.<stage>` for each later stage, `metadata.json`, `passes.mlir` if
     `request["passes"]`, and `result.json`. `progress.jsonl` names each stage as it starts, for
     compiles that crash or hang.
     """
     folder = str(request["folder"])
+    # Triton's knobs and LLVM read variables when they need them: this child has its own.
+    os.environ.update(request.get("environment") or {})
     os.chdir(folder)
     scratch = os.path.join(folder, SCRATCH)
     os.mkdir(scratch)
@@ -149,6 +154,10 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
         with open(name, "wb") as stream:
             stream.write(content if isinstance(content, bytes) else content.encode())
     metadata = {k: v for k, v in compiled.metadata._asdict().items() if k not in DUMP_VARIABLES}
+    module = INPUT.format(stage="ttgir")
+    if os.path.exists(module):
+        shared = metadata.get("shared")
+        metadata["lds_allocations"] = lds_allocations(module, gpu.arch, backend, shared)
     with open("metadata.json", "w", encoding="utf-8") as text:
         json.dump(metadata, text, default=vars, indent=1, sort_keys=True)
     return {"files": files, "stages": stages}

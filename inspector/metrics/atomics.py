@@ -1,4 +1,4 @@
-"""Atomics of a Triton kernel: their ordering, and those that add to one place in a loop.
+"""Atomics: lanes at one address; of a Triton kernel their ordering, and sums within a loop.
 
 Triton's atomics are ordered (`sem="acq_rel"`) unless the source says otherwise. LLVM then waits for
 all of the wave's accesses, writes the cache back before the atomic and invalidates it afterwards
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
-from .subject import Subject, op_line
+from .subject import Subject, op_line, source_line
 
 if TYPE_CHECKING:
     from ..ttgir.axes.graph import ValueGraph
 
-_ATOMICS = "atomics"
+_ATOMICS, _SHARED = "atomics", "atomics.shared"
 
 SPECS = (
     MetricSpec(
@@ -28,6 +28,15 @@ SPECS = (
         "`ordered`, though nothing uses their result and they are no signal, the first `at` which "
         "line; `unchanging`: in a loop that does not change their address, so that they could "
         "follow it, the first `unchanging_at` which line; neither in kernels that exchange values",
+    ),
+    MetricSpec(
+        _SHARED,
+        "mapping",
+        "derived",
+        "kernel",
+        "Atomic instructions of which one wave's lanes share addresses: how many `accesses` of the "
+        "`of` whose addresses are known, of the one with most lanes for each address the `lanes` "
+        "that take part, their different `addresses` and `at` which line",
     ),
 )
 
@@ -43,7 +52,8 @@ _PURE: Final = frozenset(
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+    """The metrics of `SPECS`."""
+    yield _shared(subject)
     module = subject.ttgir
     if module is None:
         yield Metric(_ATOMICS, None, "mapping", "derived", "needs the kernel's TTGIR")
@@ -60,6 +70,27 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "unchanging_at": op_line(unchanging[0]) if unchanging else None,
     }
     yield Metric(_ATOMICS, value, "mapping", "derived")
+
+
+def _shared(subject: Subject) -> Metric:
+    """Lanes of a wave at one address, by the addresses of the code."""
+    known = [
+        (use.lanes / use.addresses, inst, use)
+        for inst in subject.function.instructions
+        if inst.cls == "atomic"
+        and (use := subject.uses.get(inst.index)) is not None
+        and use.lanes
+        and use.addresses
+    ]
+    _, inst, use = max(known, key=lambda item: item[0], default=(0.0, None, None))
+    value: dict[str, Scalar] = {
+        "accesses": sum(times > 1 for times, _, _ in known),
+        "of": len(known),
+        "lanes": use.lanes if use is not None else None,
+        "addresses": use.addresses if use is not None else None,
+        "at": source_line(inst.loc) if inst is not None else None,
+    }
+    return Metric(_SHARED, value, "mapping", "derived")
 
 
 def _has_lock(module: TtgirModule) -> bool:

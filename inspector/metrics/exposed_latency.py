@@ -18,7 +18,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..isa.graph.cfg import dominators
 from ..machines import matrix_cycles
 from ..model import (
     Function,
@@ -36,7 +35,6 @@ from .demand import wave_size
 from .subject import (
     MATRIX_CLASSES,
     Subject,
-    always_executed,
     innermost_loops,
     source_line,
     wait_counts,
@@ -67,7 +65,7 @@ cache (SISchedule.td, `HWVMEM` of GFX10 to GFX12); published microbenchmarks of 
 _LAUNCH: Final = 1
 """Workgroups for each CU from which on a launch is taken for one that matters, and no test."""
 _ISSUE: Final = 4  # clocks of an instruction of one wave
-_BEFORE, _PLAYED = 4, 8
+_BEFORE, PLAYED = 4, 8
 """Iterations that are played first, until loads of earlier ones are under way as in all later, and
 those that figures are the mean of: where loads are n iterations ahead, one in n waits for long."""
 _LOADS: Final = frozenset(("global_load", "lds_direct"))
@@ -90,8 +88,48 @@ class _Waves(Struct, frozen=True):
     share: float
 
 
+class Played(Struct, frozen=True):
+    """Iterations of a loop by one wave, in clocks.
+
+    Args:
+        stalls: the load, by its instruction's index -> clocks of `PLAYED` iterations that the wave
+            stood still until it was there.
+        waits: the same by the youngest load of each wait, which the wait was placed for.
+        cycles: of one iteration.
+    """
+
+    stalls: Counter[int]
+    waits: Counter[int]
+    cycles: float
+
+    def waited_for(self, loads: Set[int]) -> float:
+        """Clocks of an iteration in waits that were placed for some loads."""
+        return sum(self.waits[load] for load in loads) / PLAYED
+
+
+def played_loops(
+    subject: Subject, executed: Mapping[str, Sequence[int]]
+) -> dict[str, Played | None]:
+    """Loop id -> iterations of each hot loop; None of one too long to be played.
+
+    Args:
+        subject: the kernel.
+        executed: the blocks that every iteration of the hot loops executes.
+    """
+    machine = subject.machine
+    if not executed or machine is None:
+        return {}
+    return {
+        loop: _played(code, machine) if len(code) <= _MOST_INSTRUCTIONS else None
+        for loop, code in _executed_in(subject.function, executed).items()
+    }
+
+
 def with_latency(
-    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+    subject: Subject,
+    loops: Sequence[LoopReport],
+    metrics: Mapping[str, Metric],
+    played: Mapping[str, Played | None],
 ) -> tuple[LoopReport, ...]:
     """The loops, the hot ones with `latency.exposed`.
 
@@ -99,15 +137,15 @@ def with_latency(
         subject: the kernel.
         loops: all of its loops, with their bounds.
         metrics: the kernel's metrics, with its occupancy.
+        played: their iterations, by `played_loops`.
     """
-    hot = {loop.id for loop in loops if loop.hot}
-    if not hot:
-        return tuple(loops)
-    own = _executed_in(subject.function, hot)
     return tuple(
         replace(
             loop,
-            metrics={**loop.metrics, EXPOSED: _exposed(subject, loop, own[loop.id], metrics)},
+            metrics={
+                **loop.metrics,
+                EXPOSED: _exposed(subject, loop, played.get(loop.id), metrics),
+            },
         )
         if loop.hot
         else loop
@@ -115,18 +153,20 @@ def with_latency(
     )
 
 
-def _executed_in(function: Function, hot: Set[str]) -> dict[str, list[Instruction]]:
+def _executed_in(
+    function: Function, always: Mapping[str, Sequence[int]]
+) -> dict[str, list[Instruction]]:
     """Loop id -> its own instructions that an iteration executes, for each hot loop.
 
     Of branches that the whole wave takes, such as the cases of a switch, none counts: an iteration
     executes one of them. What is jumped over where no lane is active counts as executed.
     """
-    tree, owner = dominators(function), innermost_loops(function)
+    owner = innermost_loops(function)
     code = {}
     for loop in function.loops:
-        if loop.id not in hot:
+        if loop.id not in always:
             continue
-        blocks = set(always_executed(loop, tree, owner))
+        blocks = set(always[loop.id])
         for number in sorted(loop.blocks):
             block = function.blocks[number]
             if owner[number].id == loop.id and block.predecessors == (number - 1,):
@@ -145,21 +185,21 @@ def _executed_in(function: Function, hot: Set[str]) -> dict[str, list[Instructio
 
 
 def _exposed(
-    subject: Subject, loop: LoopReport, code: Sequence[Instruction], metrics: Mapping[str, Metric]
+    subject: Subject, loop: LoopReport, played: Played | None, metrics: Mapping[str, Metric]
 ) -> Metric:
     """The metric of one loop."""
     waves = _waves(subject, metrics)
     if subject.machine is None or waves is None:
         note = "the waves that are resident are not known"
         return Metric(EXPOSED, None, "mapping", "estimated", note)
-    if len(code) > _MOST_INSTRUCTIONS:
+    if played is None:
         note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
         return Metric(EXPOSED, None, "mapping", "estimated", note)
-    stalls = _stalls(code, subject.machine)
+    stalls = played.stalls
     longest = max(stalls, key=lambda load: stalls[load], default=None)
     at = source_line(subject.function.instructions[longest].loc) if longest is not None else None
     value: dict[str, Scalar] = {
-        "cycles": round(sum(stalls.values()) / _PLAYED),
+        "cycles": round(sum(stalls.values()) / PLAYED),
         "loads": len(stalls),
         "latency": LATENCY,
         "waves": waves.on_simd,
@@ -176,14 +216,14 @@ class _Pending(Struct, frozen=True):
     ready: int
 
 
-def _stalls(code: Sequence[Instruction], machine: Machine) -> Counter[int]:
-    """The clocks that one wave stands still for each load, by its index.
+def _played(code: Sequence[Instruction], machine: Machine) -> Played:
+    """Plays one wave's iterations.
 
     Operations of a counter are taken to end in order, stores at once: what they wait for is not
     looked at.
 
     Args:
-        code: a loop's own instructions, played for `_PLAYED` iterations.
+        code: a loop's own instructions, played for `PLAYED` iterations.
         machine: the target.
     """
     counted = _LOADS | {"scratch_load", "atomic"}
@@ -192,21 +232,27 @@ def _stalls(code: Sequence[Instruction], machine: Machine) -> Counter[int]:
     steps = [(inst, _allowed(inst, machine), _cycles(inst, machine)) for inst in code]
     pending: deque[_Pending] = deque()
     stalls: Counter[int] = Counter()
-    time = 0
-    for iteration in range(_BEFORE + _PLAYED):
+    waits: Counter[int] = Counter()
+    time = start = 0
+    for iteration in range(_BEFORE + PLAYED):
         if iteration == _BEFORE:
             stalls.clear()
+            waits.clear()
+            start = time
         for inst, allowed, cycles in steps:
             if inst.cls in counted:
                 ready = time + (LATENCY if inst.cls in _LOADS else 0)
                 pending.append(_Pending(inst.index, ready))
+            arrival = time
             while allowed is not None and len(pending) > allowed:
                 done = pending.popleft()
                 if done.ready > time:
                     stalls[done.index] += done.ready - time
                     time = done.ready
+                if len(pending) == allowed and time > arrival:
+                    waits[done.index] += time - arrival
             time += cycles
-    return stalls
+    return Played(stalls, waits, (time - start) / PLAYED)
 
 
 def _allowed(inst: Instruction, machine: Machine) -> int | None:
