@@ -127,6 +127,22 @@ def test_async_copies_double_lds_since_3_7_on_gfx950(script: Path) -> None:
     assert last >= 2 * first
 
 
+@pytest.mark.slow
+def test_spills_of_3_7_on_gfx950_are_the_code_generator_s() -> None:
+    # Reported with triton-lang/triton pull request 11249: attention spills since 3.7.
+    labels = {label[:3]: label for label in known_tritons()}
+    if not {"3.6", "3.7"} <= labels.keys():
+        pytest.skip("needs Triton 3.6 and 3.7, see KINSPECT_TRITONS")
+    path = Path(__file__).parents[1] / "kernels" / "flash_attn.py"
+    request = Request((str(path),), ("gfx950",), "*d256_causal_128x64*")
+    result = blame(request, (labels["3.6"], labels["3.7"]), "vgpr_spill_count")
+    assert result.verdict.layers == ("llvm",)
+    assert result.verdict.share is not None
+    assert result.verdict.share > 0.9
+    first, *_, last = [step.metrics["vgpr_spill_count"] for step in result.steps]
+    assert last > 4 * first
+
+
 @needs_older
 @pytest.mark.slow
 def test_the_report_fits_its_schema(script: Path) -> None:

@@ -172,6 +172,8 @@ def _compile_llir(backend: Any, options: Any) -> dict[str, Any]:
     language = getattr(importlib.import_module("triton.compiler.compiler"), "Language", None)
     # Before 3.4 there was one language.
     backend.add_stages(runs, options, *([language.TRITON] if language is not None else []))
+    # Triton does so as it makes LLVM IR; before 3.9 the process crashes without it.
+    importlib.import_module("triton._C.libtriton").llvm.init_targets()
     files = {}
     content: Any = source
     stages: list[dict[str, Any]] = []
