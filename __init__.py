@@ -25,8 +25,10 @@ if TYPE_CHECKING:
         Difference,
         LintResult,
         SweepResult,
+        TrialResult,
     )
     from .inspector.api.stand_in_tensor import T
+    from .inspector.api.trying import try_
     from .inspector.errors import KinspectError
 
     __version__: str
@@ -47,6 +49,8 @@ _HOMES = {
     "LintResult": "api.results",
     "SweepResult": "api.results",
     "T": "api.stand_in_tensor",
+    "TrialResult": "api.results",
+    "try_": "api.trying",
     "KinspectError": "errors",
 }
 """Name -> module below `kinspect.inspector`, imported when the name is first used."""
@@ -59,6 +63,7 @@ __all__ = (
     "LintResult",
     "SweepResult",
     "T",
+    "TrialResult",
     "__version__",
     "analyze",
     "compile",
@@ -69,6 +74,7 @@ __all__ = (
     "load",
     "occupancy",
     "sweep",
+    "try_",
 )
 
 

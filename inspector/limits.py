@@ -46,6 +46,8 @@ MOST_DIGITS = 100
 """Of a number in YAML. Python itself stops at 4,300, and then cannot print what it read."""
 MOST_KEY_PARTS = 100
 """Parts of a dotted key in TOML: reading one takes time quadratic in them."""
+TRY_SECONDS = 120.0
+"""Default of the seconds that the trials of a run may take, all together."""
 COMPILE_SECONDS = 300.0
 """What one compile may take, unless told (--time-limit)."""
 SECONDS_VARIABLE = "KINSPECT_READ_SECONDS"

@@ -277,14 +277,19 @@ def test_widths_of_all_kernels_are_foretold(path: Path, arch: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def launched() -> dict[str, list[Access]]:
-    """Kernel -> the load of each of its specialisations, in the order of the launches."""
+def launches() -> Sequence[KernelReport]:
     pytest.importorskip("triton")
     file = ROOT / "tests" / "data" / "unspecialised_launches.py"
     found = collect(Request((str(file),), ("gfx942",), passes=False, jobs=2))
     assert not found.errors
+    return found.kernels
+
+
+@pytest.fixture(scope="module")
+def launched(launches: Sequence[KernelReport]) -> dict[str, list[Access]]:
+    """Kernel -> the load of each of its specialisations, in the order of the launches."""
     loads: dict[str, list[Access]] = {}
-    for kernel in found.kernels:
+    for kernel in launches:
         loads.setdefault(kernel.name, []).append(one(kernel, "global_load"))
     return loads
 
@@ -302,6 +307,18 @@ def test_what_keeps_triton_from_noting_a_one_is_named(
     assert load.fix.startswith(f"Drop {hidden} or pass it as tl.constexpr")
     wide = next(one for one in launched["plain"] if one.limited_by is None)
     assert (wide.bits, len(wide.lines)) == (128, 1)
+
+
+def test_a_hidden_one_of_another_dimension_is_the_reason(
+    launches: Sequence[KernelReport],
+) -> None:
+    """The tile is stored with the other dimension contiguous, as soon as Triton may know it."""
+    store = next(one(kernel, "global_store") for kernel in launches if kernel.name == "columns")
+    assert store.limited_by == "contiguity"
+    assert (
+        store.reason == "stride is 1 in this launch, which its annotation keeps Triton from noting"
+    )
+    assert store.fix.startswith("Drop its annotation")
 
 
 def test_a_stride_of_a_launch_that_triton_would_have_noted_is_not_one(

@@ -203,6 +203,29 @@ def test_a_script_is_emulated(tmp_path: Path) -> None:
     assert result.launches == 1
 
 
+def test_cures_are_tried(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, triton, triton.language as tl\n"
+        "@triton.jit\n"
+        "def total(x, y, blocks, BLOCK: tl.constexpr):\n"
+        "    part = tl.zeros((BLOCK,), tl.float32)\n"
+        "    for block in range(blocks):\n"
+        "        part += tl.exp(tl.load(x + block * BLOCK + tl.arange(0, BLOCK)))\n"
+        "    tl.store(y + tl.arange(0, BLOCK), part)\n"
+        "x = torch.empty(65536, device='cuda')\n"
+        "total[(1,)](x, x, 16, BLOCK=4096)\n"
+    )
+    result = kinspect.try_(script, rules=["KI063"])
+    assert result.cures == {"KI063": [{"allow_flush_denorm": True}]}
+    (kernel,) = result.kernels
+    assert kernel.metrics["vgpr_count"] == kinspect.compile(script).kernel["vgpr_count"]
+    assert "tried: allow_flush_denorm=True: gone" in str(result)
+    with pytest.raises(kinspect.KinspectError, match="name the script"):
+        kinspect.try_(add)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

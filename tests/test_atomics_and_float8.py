@@ -30,6 +30,10 @@ def float8() -> dict[str, KernelReport]:
     return compiled("float8.py", "gfx942")
 
 
+def rdna_float8() -> dict[str, KernelReport]:
+    return compiled("float8.py", "gfx1100")
+
+
 def mapping(kernel: KernelReport, name: str) -> Mapping[str, Scalar]:
     value = kernel.metrics[name].value
     assert isinstance(value, Mapping)
@@ -87,3 +91,14 @@ def test_what_is_written_out_is_what_the_targets_format_saves(
         written_out = mapping(foreign, "convert.written_out")["instructions"]
         assert isinstance(written_out, int)
         assert counts[0] - counts[1] <= written_out <= counts[0]
+
+
+def test_without_formats_only_what_can_be_shorter_is_told(float8: dict[str, KernelReport]) -> None:
+    """gfx11 converts no 8-bit float by an instruction: e4m3fn goes by bfloat16, the rest stays."""
+    assert mapping(float8["widen_fp8e4nv"], "convert.written_out")["formats"] is not None
+    on_rdna = {name: mapping(k, "convert.written_out") for name, k in rdna_float8().items()}
+    assert {name for name, value in on_rdna.items() if value["conversions"]} == {"widen_fp8e4nv"}
+    assert on_rdna["widen_fp8e4nv"]["by_bfloat16"] == 1
+    assert {value["formats"] for value in on_rdna.values()} == {None}
+    counts = {name: k.metrics["count.valu"].value for name, k in rdna_float8().items()}
+    assert int(str(counts["widen_to_bfloat16"])) < 0.6 * int(str(counts["widen_fp8e4nv"]))

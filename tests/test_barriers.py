@@ -19,11 +19,14 @@ from kinspect.inspector.pipeline.jobs import Request
 from test_waitflow import HEAD, TAIL, function_of, waits_in
 
 
-def found(function: Function, arch: str, *, alone: bool = False) -> list[int] | None:
-    """Indices of the barriers that could go."""
+def found(
+    function: Function, arch: str, *, alone: bool = False, same_barriers: bool | None = True
+) -> list[int] | None:
+    """Indices of the barriers that could go; all waves go the same way if not said otherwise."""
     waits, maxima = waits_in(function, arch), machines.load(arch).counters
     steps = steps_of(function, maxima, lambda inst: waits.get(inst.index, {}))
-    gone = needless(function, judge(steps, function, maxima).completions, single_wave=alone)
+    completions = judge(steps, function, maxima).completions
+    gone = needless(function, completions, single_wave=alone, same_barriers=same_barriers)
     return None if gone is None else sorted(gone)
 
 
@@ -52,6 +55,18 @@ def test_what_collides_needs_the_barrier(first: str, second: str) -> None:
 )
 def test_what_does_not_collide_needs_none(first: str, second: str) -> None:
     assert of(first + WAIT + BARRIER + second) == [(first + WAIT).count("\n")]
+
+
+def test_a_barrier_that_a_branch_jumps_over_is_not_judged_unless_waves_were_followed() -> None:
+    """So waves begin to take turns: one of them passes a barrier more, with nothing before it."""
+    staggered = f"s_cbranch_scc1 .LBB0_2\n{BARRIER}.LBB0_2:\n{READ}{WAIT}{WRITE}{WAIT}{BARRIER}"
+    function = function_of("gfx942", staggered)
+    assert found(function, "gfx942", same_barriers=None) is None
+    assert found(function, "gfx942", same_barriers=False) is None
+    assert found(function, "gfx942", same_barriers=True) == [1, 6]
+    always = function_of("gfx942", f"{BARRIER}{READ}{WAIT}{BARRIER}")
+    assert found(always, "gfx942", same_barriers=None) == [0, 3]
+    assert found(always, "gfx942", same_barriers=False) is None
 
 
 def test_of_two_barriers_in_a_row_one_could_go() -> None:

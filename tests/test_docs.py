@@ -31,26 +31,33 @@ class Shown(Struct, frozen=True):
 
 
 def pages() -> list[Path]:
-    return sorted((ROOT / "docs").rglob("*.md"))
+    """The README and the site's; of the README only blocks whose status is stated are run."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def shown(page: Path) -> Iterator[Shown]:
     for block in BLOCK.finditer(page.read_text()):
+        if page.name == "README.md" and block["key"] is None:
+            continue
         status = int(block["value"]) if block["key"] == "exit" else 0
         needs = block["value"] if block["key"] == "needs" else ""
         for part in re.split(r"^\$ ", block["text"], flags=re.M)[1:]:
             line, *output = part.splitlines()
-            yield Shown(line, tuple(text for text in output if text.strip()), status, needs)
+            yield Shown(line, tuple(filter(_is_output, output)), status, needs)
+
+
+def _is_output(line: str) -> bool:
+    return line.strip() not in ("", "…")
 
 
 def test_every_page_is_in_the_contents() -> None:
     contents = (ROOT / "mkdocs.yml").read_text()
-    for page in pages():
+    for page in pages()[1:]:
         assert str(page.relative_to(ROOT / "docs")) in contents
 
 
 def subject(page: Path) -> str:
-    return str(page.relative_to(ROOT / "docs"))
+    return str(page.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("page", pages(), ids=subject)
@@ -87,7 +94,9 @@ def parse(arguments: list[str]) -> None:
     command.make_context("command", list(arguments))
 
 
-@pytest.mark.parametrize("page", [p for p in pages() if PYTHON.search(p.read_text())], ids=subject)
+@pytest.mark.parametrize(
+    "page", [p for p in pages()[1:] if PYTHON.search(p.read_text())], ids=subject
+)
 def test_python_on_the_pages_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     monkeypatch.chdir(ROOT)

@@ -84,6 +84,47 @@ def faults(arch: str, line: str) -> list[str]:
     return [f"{arch} {line}: {each}" for each in wrong]
 
 
+@pytest.mark.parametrize(
+    ("line", "low", "high"),
+    [
+        # Registers of which the lower, and the upper half is read.
+        ("v_pk_mul_f32 v[10:11], v[2:3], v[4:5] op_sel_hi:[0,1]", {2, 4, 5}, {2, 4, 5}),
+        ("v_pk_mul_f32 v[10:11], v[2:3], v[4:5] op_sel:[1,0]", {3, 4, 5}, {3, 4, 5}),
+        ("v_pk_fma_f32 v[10:11], v[2:3], v[4:5], v[6:7] op_sel_hi:[1,0,0]",
+         {2, 3, 4, 6}, {2, 3, 4, 6}),
+        ("v_pk_add_f32 v[10:11], v[2:3], v[4:5] op_sel:[1,1] op_sel_hi:[0,0]",
+         {2, 3, 4, 5}, {2, 3, 4, 5}),
+        ("v_pk_mov_b32 v[10:11], v[2:3], v[4:5] op_sel:[1,0]", {3, 4}, {3, 4}),
+        ("v_pk_mov_b32 v[10:11], v[2:3], v[4:5] op_sel:[0,1]", {2, 5}, {2, 5}),
+        ("v_pk_add_f16 v10, v2, v4 op_sel_hi:[0,1]", {2, 4}, {4}),
+        ("v_pk_add_f16 v10, v2, v4 op_sel:[1,0]", {4}, {2, 4}),
+        ("v_pk_fma_f16 v10, v2, v4, v6 op_sel:[0,1,1] op_sel_hi:[0,0,1]", {2, 4}, {4, 6}),
+        ("v_pk_mul_lo_u16 v10, v2, v4 op_sel_hi:[0,0]", {2, 4}, set()),
+        ("v_pk_fmac_f16 v10, v2, v4", {2, 4, 10}, {2, 4, 10}),
+        ("v_fma_mix_f32 v10, v2, v4, v6 op_sel:[1,0,0] op_sel_hi:[1,1,0]", {4, 6}, {2, 6}),
+        ("v_fma_mixlo_f16 v10, v2, v4, v6", {2, 4, 6}, {2, 4, 6}),
+    ],
+)  # fmt: skip
+def test_of_packed_sources_only_what_is_selected_is_read(
+    line: str, low: set[int], high: set[int]
+) -> None:
+    code = code_of("gfx942", line, accum_offset=256)
+    effect = effect_of(code.function.instructions[0], code.decoded[0], code.target)
+    assert {row for row in range(VECTORS) if _has(effect.reads_low, row)} == low
+    assert {row for row in range(VECTORS) if _has(effect.reads_high, row)} == high
+    assert {row for row in range(VECTORS) if _has(effect.reads, row)} == low | high
+    assert faults("gfx942", line) == []
+
+
+def test_of_a_scalar_pair_only_what_is_selected_is_read() -> None:
+    line = "v_pk_mul_f32 v[10:11], v[2:3], s[4:5] op_sel_hi:[1,0]"
+    code = code_of("gfx942", line, accum_offset=256)
+    effect = effect_of(code.function.instructions[0], code.decoded[0], code.target)
+    assert _has(effect.reads, SCALAR_BIT + 4)
+    assert not _has(effect.reads, SCALAR_BIT + 5)
+    assert faults("gfx942", line) == []
+
+
 ARCHS: Final = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 
 

@@ -46,7 +46,9 @@ def interruptible() -> None:
         ["passes", "slow.py"],
         pytest.param(["layout", "slow.py"], marks=pytest.mark.slow),  # as passes
         pytest.param(["registers", "slow.py"], marks=pytest.mark.slow),
+        pytest.param(["show", "slow.py"], marks=pytest.mark.slow),
         ["sweep", "slow.py", "--set", "num_warps=1,2"],
+        pytest.param(["try", "slow.py"], marks=pytest.mark.slow),  # as registers
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -207,3 +207,42 @@ kernel(64) void strided(const {element} *in, {element} *out, int stride) {{
     assert isinstance(value, dict)
     assert value["lines"] == lines
     assert str(value["assumed"]).startswith(str(assumed))
+
+
+UNIFORM = """
+kernel(256) void scaled(float *out, const float *in, const float *scale, int rows, int n) {
+    PLAIN for (int row = 0; row < rows; ++row) out[row * n + X] = in[row * n + X] * scale[row];
+}
+kernel(256) void scaled_restrict(float *__restrict__ out, const float *__restrict__ in,
+                                 const float *__restrict__ scale, int rows, int n) {
+    PLAIN for (int row = 0; row < rows; ++row) out[row * n + X] = in[row * n + X] * scale[row];
+}
+kernel(256) void in_place(float *scale, const float *__restrict__ in, int rows, int n) {
+    PLAIN for (int row = 0; row < rows; ++row)
+        scale[(row + 1) * n + X] = in[row * n + X] * scale[row];
+}
+kernel(256) void by_column(float *out, const float *in, const float *scale, int rows, int n) {
+    PLAIN for (int row = 0; row < rows; ++row) {
+        unsigned i = row * 256 + X;
+        out[i] = in[i] * scale[i / (unsigned)n];
+    }
+}
+"""
+
+
+def test_loads_of_one_address_for_any_size(tmp_path: Path) -> None:
+    """`i / n` is the same for all lanes only where n is large: no scalar load would do."""
+    source = UNIFORM.replace("PLAIN", '_Pragma("clang loop vectorize(disable) unroll(disable)")')
+    text = compiled(tmp_path, source)
+    found = {}
+    for kernel in analyze_text(text, Context("k.s", overrides=Overrides(workgroup=(256, 1, 1)))):
+        (loop,) = [loop for loop in kernel.loops if loop.hot]
+        value = loop.metrics["cache.uniform_loads"].value
+        assert isinstance(value, dict)
+        found[kernel.name.split("Pf")[0].lstrip("_Z0123456789")] = (
+            value["loads"],
+            value["unwritten"],
+        )
+    assert found == {
+        "scaled": (1, 1), "scaled_restrict": (0, 0), "in_place": (1, 0), "by_column": (0, 0),
+    }  # fmt: skip

@@ -65,6 +65,18 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     assert kept.clocks == {"core_mhz": 1980}
 
 
+def test_a_time_is_held_against_the_peak_of_the_memory(tmp_path: Path) -> None:
+    """53 MB at 5.3 TB/s take 10 µs; the best run took 20. No peak is known of the H200."""
+    history = History(tmp_path)
+    timed = replace(TIMED, times=(20.0, 24.0), bytes=53e6)
+    for device in ("AMD Instinct MI300X", "NVIDIA H200"):
+        gpu = MeasuredGpu(device, "gfx942", "hip", 304, 1 << 37)
+        history.add(replace(BENCH, gpu=gpu, cases=(timed, replace(timed, bytes=None))))
+    shares = {run.device: history.results(run.id) for run in history.runs()}
+    assert [case.memory_share for case in shares["AMD Instinct MI300X"]] == [50.0, None]
+    assert [case.memory_share for case in shares["NVIDIA H200"]] == [None, None]
+
+
 def test_nothing_is_made_before_there_is_something_to_keep(tmp_path: Path) -> None:
     history = History(tmp_path / "new")
     history.check_readable()

@@ -106,6 +106,56 @@ def test_steps_end_where_the_levels_do() -> None:
     assert widths[2] / widths[0] == pytest.approx((512 - 128) / 64, rel=0.02)
 
 
+def test_the_curve_of_live_registers_with_its_budgets(attend: KernelReport) -> None:
+    page = page_of(attend)
+    peak = attend.live_peak
+    assert peak is not None
+    assert f"{peak.vgprs} of" in texts(page)
+    (plot,) = lxml.html.fromstring(page).xpath("//svg[title='live registers']")
+    assert plot.xpath("./circle/title")[0].text == f"most: {peak.vgprs}"
+    budgets = {text.text for text in plot.xpath("./text")}
+    below = levels_below(attend)
+    assert below
+    assert budgets >= {f"{limit:,}" for limit in below}
+    hot = [loop for loop in attend.loops if loop.hot]
+    assert len(plot.xpath("./rect[@class='hot']")) == sum(len(loop.lines) for loop in hot)
+    # In the main loop each instruction has its own number.
+    main = next(loop for loop in attend.loops if loop.id == attend.main_loop)
+    line, vgprs, _ = next(c for c in peak.counts if c[0] > main.lines[0][0])
+    rows = lxml.html.fromstring(page).xpath("//table[@class='isa']/tr")
+    row = next(row for row in rows if row[0].text == str(line))
+    assert row[2].text == str(vgprs)
+
+
+def levels_below(kernel: KernelReport) -> list[int]:
+    """The most VGPRs of occupancies that the kernel's own registers are too many for."""
+    count = kernel.metrics["vgpr_count"].value
+    assert isinstance(count, int)
+    return [
+        level.vgprs
+        for level in occupancy_levels(kernel)
+        if level.vgprs is not None and level.vgprs < count
+    ]
+
+
+def test_a_curve_runs_from_edge_to_edge_and_marks_its_peak() -> None:
+    drawn = svg.curve(
+        "x", [1, 2, 4, 1], budgets=[("half", 2)], stretches=[svg.Stretch("L0", 1, 3)], most=4
+    )
+    tree = lxml.html.fromstring(drawn)
+    (line,) = tree.xpath("./path[@class='line']/@d")
+    points = [tuple(map(float, point.split())) for point in re.split("[ML]", line)[1:]]
+    assert len(points) == 2 * 4
+    (budget,) = tree.xpath("./path[@class='budget']/@d")
+    budget_y = float(budget.split()[1].split("H")[0])
+    assert points[2][1] == budget_y  # the second instruction needs just that
+    assert points[4][1] < budget_y < points[0][1]
+    (hot,) = tree.xpath("./rect[@class='hot']")
+    assert float(hot.get("x")) == points[2][0]
+    assert abs(float(hot.get("x")) + float(hot.get("width")) - points[5][0]) < 0.11
+    assert svg.curve("x", [], budgets=[], stretches=[], most=0) == ""
+
+
 def test_nothing_known_draws_nothing() -> None:
     assert svg.steps("t", "VGPRs", [], None) == ""
     assert svg.bars("t", [svg.Bar("x", ())]) == ""

@@ -405,7 +405,7 @@ rules:
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
         "when, explain, fix, saves, references, status, hot_only, tags, tried, superseded_by, "
-        "prevents_launch goes here",
+        "prevents_launch, cures, cures_only, improves goes here",
     ]
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from kinspect.inspector.model import KernelReport, int_of
+import pytest
+from kinspect.inspector.explain import registers_view
+from kinspect.inspector.metrics import live_values
+from kinspect.inspector.model import KernelReport, Report, int_of
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.report import json_write as json_v1
+from msgspec.structs import replace
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 
@@ -38,6 +44,21 @@ def test_a_dead_write_and_a_register_that_only_passes_through_a_loop() -> None:
     kernel = report(text)
     assert int_of(kernel.metrics, "live.dead_writes") == 1
     assert int_of(kernel.loops[0].metrics, "live.untouched") == 1
+    lines = text.splitlines()
+    assert [lines[line - 1].split()[1] for line in kernel.dead_writes] == ["v22,"]
+    (passing,) = kernel.untouched
+    assert (passing.loop, passing.vgprs, passing.agprs) == ("L0", 1, 0)
+    assert [value.registers for value in passing.values] == ["v21"]
+    again = json_v1.read(json.dumps(json_v1.to_dict(Report("", {}, (kernel,), ()))), "again")
+    assert again.kernels[0].untouched == kernel.untouched
+    assert again.kernels[0].dead_writes == kernel.dead_writes
+    assert registers_view.untouched_text(passing) == (
+        "1 VGPR lives through L0, which does not touch it: unnamed (address) 1"
+    )
+    (line,) = kernel.dead_writes
+    assert registers_view.dead_writes_text(kernel.dead_writes) == (
+        f"1 vector instruction writes what nothing reads: ISA {line}"
+    )
 
 
 def test_unknown_where_it_was_not_looked_for_or_code_is_missing() -> None:
@@ -63,3 +84,49 @@ def test_the_half_of_a_spilled_pair_that_nobody_reads_holds_no_value() -> None:
     assert kernel.live_peak is not None
     assert sum(value.scratch for value in kernel.live_peak.values) == 1
     assert [(value.dwords, value.stores) for value in kernel.spilled_values] == [(2, 1)]
+
+
+def test_values_that_cannot_be_named_are_a_note_not_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise KeyError("v_strange")
+
+    monkeypatch.setattr(live_values, "named_values", fails)
+    kernel = report(SMALL.read_text())
+    assert kernel.live_peak is None
+    assert int_of(kernel.metrics, "live.vgprs") == 6
+    (note,) = (note for note in kernel.notes if "not named" in note)
+    assert "KeyError" in note
+    assert "v_strange" in note
+
+
+def test_parked_dwords_say_where_they_are() -> None:
+    kernel = report(SMALL.read_text())
+    (slot,) = kernel.spills
+    assert slot.value is not None
+    assert (slot.value.name, slot.value.kind) == (None, "constant")
+    assert [value.slots for value in kernel.spilled_values] == ["4:7"]
+    spill = "\tscratch_store_dword off, v20, off offset:4 ; 4-byte Folded Spill\n"
+    early = SMALL.read_text().replace(spill, "")
+    early = early.replace("\ts_mov_b32 s9, 0\n", f"\ts_mov_b32 s9, 0\n{spill}")
+    early = early.replace(
+        "\ts_add_i32 s9, s9, 1\n", "\tv_add_u32_e32 v0, v0, v20\n\ts_add_i32 s9, s9, 1\n"
+    )
+    peak = report(early).live_peak
+    assert peak is not None
+    assert [(value.scratch, value.slots) for value in peak.values if value.scratch] == [(1, "4:7")]
+
+
+def test_a_finding_knows_all_its_lines() -> None:
+    spill = "\tscratch_store_dword off, v20, off offset:4 ; 4-byte Folded Spill\n"
+    text = SMALL.read_text()
+    first = text.splitlines(keepends=True).index(spill) + 1
+    text = text.replace(spill, "".join(spill.replace(":4", f":{4 * n}") for n in range(1, 9)))
+    (kernel,) = analyze_text(text, Context(str(SMALL)))
+    finding = next(finding for finding in kernel.findings if finding.rule == "KI001")
+    listed = [place for place in finding.locations if place.kind == "amdgcn"]
+    assert len(listed) == 5
+    assert finding.isa_lines == (*range(first, first + 8), first + 10)
+    # What is read from a saved report has those that it lists.
+    assert replace(finding, lines=()).isa_lines == tuple(place.line for place in listed)

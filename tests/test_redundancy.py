@@ -109,7 +109,8 @@ def test_the_dot_and_its_dimension_are_named(kernels: list[dict[str, Any]]) -> N
     assert repeated["tile"] == "16x16x64"
     assert repeated["waves"] * repeated["each"] == 4 * repeated["needed"]
     # What the rule advises is what was launched beside it, and repeats nothing.
-    assert repeated["fit_waves"] == 1
+    assert repeated["fit_waves"] == repeated["try_waves"] == 1
+    assert repeated["spilling_waves"] is None  # its tiles fit into the registers of one wave
     assert repeated["at"] == "script.py:12"
 
 

@@ -145,6 +145,32 @@ def test_launch_bounds_are_offered_where_they_leave_more(
     assert ("fewer values alive at once" in said) is not bounds
 
 
+@pytest.mark.parametrize(("copies", "unrolled"), [(15, False), (16, True)])
+def test_less_unrolling_is_offered_where_a_statement_stands_often(
+    copies: int, unrolled: bool
+) -> None:
+    load = "\t.loc\t1 7 5 0\n\tglobal_load_dword v6, v7, s[4:5]\n"
+    text = COMPILED.format(size=512, vgprs=256).replace(
+        "\ts_cmp_lg_u32", load * copies + "\ts_cmp_lg_u32"
+    )
+    text = text.replace("\t.globl\tk", '\t.file\t1 "/src" "k.hip"\n\t.globl\tk')
+    (kernel,) = analyze_text(text, Context("k.s"))
+    changes, said = remedies(kernel)
+    assert changes == (2 if unrolled else 1)
+    assert ("less unrolling: the statement at k.hip:7 stands 16 times" in said) is unrolled
+
+
+def test_a_kernel_without_loops_has_remedies_of_its_own() -> None:
+    pytest.importorskip("triton")
+    file = FILE.parent.parent.parent / "rules" / "fixtures" / "straight.py"
+    found = collect_kept(Request((str(file),), ("gfx942",), kernel="whole_row", passes=False))
+    (kernel,) = found.kernels
+    changes, said = remedies(kernel)
+    assert changes == 2
+    assert said.startswith("num_warps=2, so that each lane holds half as many elements; a smaller ")
+    assert "half of BLOCK, with twice the programs" in said
+
+
 def test_a_thin_tile_of_cdna_is_walked_in_smaller_steps(kernels: dict[str, KernelReport]) -> None:
     whole, half = kernels["latent"], kernels["latent_half"]
     changes, said = remedies(whole)

@@ -21,7 +21,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.crosscheck import compare
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
-from kinspect.inspector.model import KernelReport, LoopReport, Report, number_of
+from kinspect.inspector.model import KernelReport, LoopReport, Report, int_of, number_of
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.layouts import type_to_linear
 from kinspect.inspector.ttgir.parser import parse_ttgir
@@ -261,6 +261,24 @@ def test_accumulators_take_the_registers_of_their_layout(suite: Report) -> None:
                 assert total <= max(registers[value.type]), (label(kernel), value)
     assert compared >= 60
     assert exact >= 0.9 * compared, (exact, compared)
+
+
+def test_no_kernel_needs_more_registers_than_it_has(suite: Report) -> None:
+    """An allocation of fewer than are live at some instruction would lose a value."""
+    tightest = 0.0
+    for kernel in suite.kernels:
+        live, agprs = (int_of(kernel.metrics, f"live.{name}") for name in ("vgprs", "agprs"))
+        has, has_agprs = (int_of(kernel.metrics, f"{n}_count") for n in ("arch_vgpr", "agpr"))
+        assert live is not None, label(kernel)
+        assert agprs is not None, label(kernel)
+        assert has is not None, label(kernel)
+        assert live <= has, (label(kernel), live, has)
+        assert agprs <= (has_agprs or 0), (label(kernel), agprs, has_agprs)
+        sgprs, has_sgprs = (int_of(kernel.metrics, n) for n in ("live.sgprs", "sgpr_count"))
+        assert sgprs is not None, label(kernel)
+        assert sgprs <= (has_sgprs or 0), (label(kernel), sgprs, has_sgprs)
+        tightest = max(tightest, live / has)
+    assert tightest > 0.98
 
 
 def test_values_of_a_kernel_that_spills_are_named(suite: Report) -> None:

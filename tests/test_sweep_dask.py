@@ -12,9 +12,16 @@ from typing import Any
 import pytest
 from kinspect.inspector.capture.sweep_axes import axes_of
 from kinspect.inspector.compare.sweep import cluster
+from kinspect.inspector.compare.sweep.point import run_point
 from kinspect.inspector.compare.sweep.running import PointDone, SweepRequest, collect, sweep
+from kinspect.inspector.compare.trials.outcome import run_trial
+from kinspect.inspector.compare.trials.running import Trials, TryRequest
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.lint.schema import parse_pack
+from kinspect.inspector.pipeline.analysis import catalogue
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.pipeline.collecting import collect as analysed
 from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
@@ -75,7 +82,7 @@ def test_a_cluster_gives_what_this_machine_gives_though_a_worker_is_killed(
     rows = []
     with cluster.connected(local_cluster.scheduler_address) as found:
         assert found.threads == 2
-        work = cluster.work_for(triton_key(), None)
+        work = cluster.work_for(triton_key(), None, run_point)
         for event in sweep(request_, found.executor, work):
             if not isinstance(event, PointDone):
                 continue
@@ -93,11 +100,49 @@ def test_a_cluster_gives_what_this_machine_gives_though_a_worker_is_killed(
     with cluster.connected(local_cluster.scheduler_address) as found:
         again = [
             event.row
-            for event in sweep(request_, found.executor, cluster.work_for(triton_key(), None))
+            for event in sweep(
+                request_, found.executor, cluster.work_for(triton_key(), None, run_point)
+            )
             if isinstance(event, PointDone)
         ]
     assert by_point(again) == expected
     assert all(row.from_store for row in again)
+
+
+ALWAYS = """
+- id: T1
+  name: always
+  severity: info
+  scope: kernel
+  require: instruction_count < 0
+  message: m
+  cures: [{option: num_warps, values: [1, 2]}, {option: waves_per_eu, values: [2]}]
+"""
+
+
+def test_trials_run_on_a_cluster_as_here(local_cluster: Any) -> None:
+    pack = parse_pack(ALWAYS, "always.yaml", catalogue())
+    run = Request(
+        (str(KERNELS),),
+        ("gfx942",),
+        kernel="row_sum",
+        jobs=2,
+        passes=False,
+        analysis=AnalysisOptions(rules=pack),
+    )
+    report = analysed(run)
+    request = TryRequest(run, pack, None, 600.0)
+
+    def rows(executor: Any = None, work: Any = None) -> list[list[Any]]:
+        trials = Trials(request, report)
+        for _ in trials.events(executor, work):
+            pass
+        return [[row.trial for row in kernel.rows] for kernel in trials.result().kernels]
+
+    with cluster.connected(local_cluster.scheduler_address) as found:
+        there = rows(found.executor, cluster.work_for(triton_key(), None, run_trial))
+    assert there == rows()
+    assert all(len(of_kernel) > 1 for of_kernel in there)
 
 
 @pytest.mark.slow
@@ -124,7 +169,7 @@ def test_a_worker_with_another_triton_is_refused(
     local_cluster: Any, request_: SweepRequest
 ) -> None:
     with cluster.connected(local_cluster.scheduler_address) as found:
-        work = cluster.work_for("another build", None)
+        work = cluster.work_for("another build", None, run_point)
         rows = [e.row for e in sweep(request_, found.executor, work) if isinstance(e, PointDone)]
     assert rows
     assert all(row.figures is None for row in rows)

@@ -16,6 +16,7 @@ from kinspect.inspector.guest.cases.space import (
     evenly_spread,
     read_tuning,
     select_points,
+    stated_points,
 )
 
 OPTIONS = frozenset({"num_warps", "num_stages", "waves_per_eu"})
@@ -99,6 +100,25 @@ def test_what_follows_from_a_point_and_what_is_refused() -> None:
         selected(derive=lambda case, point: 1 // 0)
     with pytest.raises(CaseError, match="tuned_constexprs gives 3"):
         selected(derive=lambda case, point: 3)
+
+
+def test_points_that_are_stated_have_what_follows_from_them() -> None:
+    """Whatever of TUNING the case states goes to the file's function with them."""
+    seen = []
+
+    def derive(case: Any, point: Any) -> Any:
+        seen.append(dict(point))
+        return None if point["BM"] == 8 else {"EVEN": point["BM"] > 16}
+
+    selection = stated_points(
+        [{"BM": 32}, {"BM": 8}, {"NONE": 1}],
+        constexprs=("BM", "BN", "EVEN"),
+        tuning=SPACE,
+        case={"constexprs": {"BM": 64, "BN": 16}, "options": {"num_warps": 8}},
+        derive=derive,
+    )
+    assert points(selection) == [{"BM": 32, "EVEN": True}]
+    assert seen[0] == {"BM": 32, "BN": 16, "num_warps": 8}
 
 
 @pytest.mark.parametrize("raw", [[], {"BM": 3}, {"BM": []}, {1: [2]}])

@@ -10,7 +10,12 @@ import click
 
 from ..inspector.capture.resolving import resolve
 from ..inspector.cli.options import emulate_option
-from ..inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
+from ..inspector.cli.target_options import (
+    ScriptCommand,
+    TargetOptions,
+    point_option,
+    target_options,
+)
 from ..inspector.errors import KinspectError
 from .page_table import PAGES
 
@@ -36,6 +41,7 @@ _TEXTS = (".s", ".S", ".asm", ".amdgcn", ".ttgir")
 )
 @emulate_option
 @target_options
+@point_option
 def tui(
     target: TargetOptions,
     page: str | None,

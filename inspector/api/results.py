@@ -24,6 +24,7 @@ from ..model import (
 if TYPE_CHECKING:
     from ..compare.diff.results import DiffReport, KernelDiff
     from ..compare.sweep.results import Sweep
+    from ..compare.trials.results import KernelTrials, TrialRun
     from ..lint.results import CheckedKernel, LintReport
 
 _FRAME = '<iframe srcdoc="{page}" style="width:100%;height:640px;border:0"></iframe>'
@@ -360,4 +361,46 @@ class SweepResult:
 
         stream = io.StringIO()
         sweep.write(self.sweep, stream, color=False)
+        return stream.getvalue()
+
+
+class TrialResult:
+    """The cures that were compiled for findings, and what came of them.
+
+    Args:
+        run: the trials of all kernels.
+    """
+
+    def __init__(self, run: TrialRun) -> None:
+        self.run = run
+
+    def __repr__(self) -> str:
+        tried = sum(kernel.tried for kernel in self.run.kernels)
+        return f"<{tried} changes tried on {len(self.run.kernels)} kernels>"
+
+    @property
+    def kernels(self) -> tuple[KernelTrials, ...]:
+        """The kernels with findings, each with the changes that were compiled."""
+        return self.run.kernels
+
+    @property
+    def cures(self) -> dict[str, list[dict[str, Any]]]:
+        """Rule -> the settings, by name, with which a finding of it is gone."""
+        cures: dict[str, list[dict[str, Any]]] = {}
+        for row in (row for kernel in self.kernels for row in kernel.rows):
+            for rule in row.cures:
+                cures.setdefault(rule, []).append({c.name: c.value for c in row.change})
+        return cures
+
+    def to_dict(self) -> dict[str, Any]:
+        """The trials as JSON values, as `kinspect try --format json` has them."""
+        from ..formats.try_json import to_dict
+
+        return to_dict(self.run)
+
+    def __str__(self) -> str:
+        from ..formats import try_text
+
+        stream = io.StringIO()
+        try_text.write(self.run, stream, color=False)
         return stream.getvalue()

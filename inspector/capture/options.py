@@ -47,6 +47,8 @@ class CaptureOptions(Struct, frozen=True):
         memory_limit: bytes of address space that a run may map; None for the machine's memory.
         stubs: modules to replace by inert stubs.
         axes: a sweep's names and values; a kernel is launched again for each of its parameters.
+        points: values of parameters that a kernel is launched with, in place of a product of axes;
+            those that name what a kernel does not have are left out for it.
         most_tuned: limit of the points of all TUNING spaces of a file together, where max_configs
             is None; None for no limit.
         all_configs: whether a sweep covers all autotune configurations.
@@ -73,6 +75,7 @@ class CaptureOptions(Struct, frozen=True):
     memory_limit: int | None = None
     stubs: tuple[str, ...] = ()
     axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    points: tuple[Mapping[str, Any], ...] = ()
     all_configs: bool = False
     trust_trace: bool = False
     strict: bool = False

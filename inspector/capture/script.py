@@ -232,6 +232,7 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "memory_limit": memory,
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},
+        "points": [dict(point) for point in options.points],
         "emulators": {arch: _emulation(plan, arch) for arch in plan.archs},
     }
     if options.signature is not None or options.defines:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from ..errors import KinspectError
+from ..model import Variant
 
 Value = int | float | bool | str
 
@@ -93,6 +94,24 @@ def values_of(text: str, context: str) -> list[Value]:
     return values
 
 
+def point_of(texts: Iterable[str]) -> tuple[Axis, ...]:
+    """The axes of `--set` texts that state one point: each with a single value.
+
+    Raises:
+        KinspectError: as `axes_of`, or a name has several values.
+    """
+    axes = axes_of(texts)
+    for axis in axes:
+        if len(axis.values) > 1:
+            listed = ", ".join(map(str, axis.values[:_MOST_VALUES]))
+            raise KinspectError(
+                f"--set {axis.name}: {len(axis.values)} values ({listed}"
+                f"{', …' if len(axis.values) > _MOST_VALUES else ''})",
+                "state one; `kinspect sweep` goes over several",
+            )
+    return axes
+
+
 def count(axes: Sequence[Axis]) -> int:
     """The number of points of the product."""
     return math.prod(len(axis.values) for axis in axes)
@@ -144,6 +163,35 @@ def _value(text: str) -> Value:
 
 _MAX_LISTED = 24
 """How many names a hint lists."""
+_MOST_VALUES = 4
+"""How many values of a name a message lists."""
+
+
+def backend_axes(axes: Iterable[Axis], variant: Variant) -> list[Axis]:
+    """The axes that are set on the options of a variant: its parameters are the front end's."""
+    names = BACKEND_ONLY.difference(variant.signature)
+    return [axis for axis in axes if axis.name in names]
+
+
+def check_varied(axes: Iterable[Axis], variant: Variant, file: str) -> None:
+    """Refuses a name that is a parameter of the kernel whose value the capture could not set.
+
+    Args:
+        axes: the names.
+        variant: a specialisation, captured with these axes.
+        file: its target, for the message.
+
+    Raises:
+        KinspectError: there is one.
+    """
+    for axis in axes:
+        if axis.name in variant.signature and axis.name not in (variant.tuning or {}):
+            raise KinspectError(
+                f"{file}: --set {axis.name}: {variant.kernel} has this parameter, but it cannot be"
+                " varied here",
+                "constexprs of a file with KINSPECT_CASES can be swept, and parameters of kernels"
+                " that a script launches",
+            )
 
 
 def unresolved_names(

@@ -9,6 +9,7 @@ import click
 from msgspec.structs import replace
 
 from ..errors import KinspectError
+from ..limits import TRY_SECONDS
 from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
 from ..pipeline.jobs import Request
@@ -22,8 +23,8 @@ from .options import (
     result_stream,
 )
 from .progress import CompileProgress, print_problems
-from .signals import end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, target_options
+from .signals import INTERRUPTED, end_as_interrupted
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
@@ -50,12 +51,27 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 )
 @emulate_option
 @click.option(
+    "--try",
+    "try_cures",
+    is_flag=True,
+    help="Compile the cures of each finding, and say what came of them (see `kinspect try`).",
+)
+@click.option(
+    "--try-budget",
+    type=click.FloatRange(0),
+    default=TRY_SECONDS,
+    show_default=True,
+    metavar="S",
+    help="Seconds that --try may take.",
+)
+@click.option(
     "--time-us",
     type=click.FloatRange(0, min_open=True),
     metavar="T",
     help="Measured time of one launch: its share of the bound is reported.  One kernel only.",
 )
 @target_options
+@point_option
 @history_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def analyze(
@@ -68,6 +84,8 @@ def analyze(
     no_passes: bool,
     tritons: tuple[str, ...],
     emulate: bool,
+    try_cures: bool,
+    try_budget: float,
     time_us: float | None,
     history: bool,
     label: str | None,
@@ -85,6 +103,8 @@ def analyze(
     target = target.with_triton(tritons)
     if len(tritons) > 1 and save is not None:
         raise KinspectError("--save and two --triton exclude each other", "drop --save")
+    if len(tritons) > 1 and try_cures:
+        raise KinspectError("--try and two --triton exclude each other", "name one of them")
     request = target.request(passes=not no_passes, emulate=emulate)
     if time_us is not None:
         request = replace(request, overrides=replace(request.overrides, time_us=time_us))
@@ -93,7 +113,7 @@ def analyze(
 
         return compare_tritons(request, tritons, form, output)
     recorder = history_recorder("analyze", history, label)
-    report = _collect(request)
+    report = _collect(request, partial=not try_cures)
     if time_us is not None and len(report.kernels) > 1:
         raise KinspectError(
             f"--time-us {time_us:g} is of one launch, but there are {len(report.kernels)} kernels",
@@ -101,6 +121,9 @@ def analyze(
         )
     if recorder is not None:
         recorder.write_report(report)
+    interrupted = False
+    if try_cures:
+        report, interrupted = _with_trials(request, report, try_budget)
     report = _sorted(report, sort)
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
@@ -113,15 +136,29 @@ def analyze(
         saved.save(report, save)
     # Failures are in the report and, one line each, on stderr.
     print_problems(report.errors, notes)
+    if interrupted:
+        return INTERRUPTED
     return 2 if report.errors else 0
 
 
-def _collect(request: Request) -> Report:
-    """Runs the request, with a line of progress on stderr."""
+def _with_trials(request: Request, report: Report, budget: float) -> tuple[Report, bool]:
+    """Compiles the cures of the findings; returns them with the report, and whether Ctrl-C came."""
+    from ..compare.trials.rules import judging_pack
+    from ..compare.trials.running import TryRequest, with_trials
+    from .try_ import print_trials, run_trials
+
+    pack, _ = judging_pack(())
+    trials, interrupted = run_trials(TryRequest(request, pack, None, budget), report)
+    print_trials(trials, interrupted)
+    return with_trials(report, trials), interrupted
+
+
+def _collect(request: Request, *, partial: bool) -> Report:
+    """Runs the request, with a line of progress on stderr; `partial`: a result after Ctrl-C."""
     progress = CompileProgress()
     end_as_interrupted()
     try:
-        return collect(request, progress.on_event)
+        return collect(request, progress.on_event, partial=partial)
     finally:
         progress.close()
 

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "analyze": ("analyze", "analyze", "Report what the compiler made of kernels (the default)."),
     "arch": ("arch", "arch", "List the known targets, or show one with its sources."),
     "bench": ("bench", "bench", "Time a kernel on a GPU, checked first."),
+    "blame": ("blame", "blame", "Which layer of two Tritons makes a figure worse."),
     "check": ("check", "check", "Check kernels against their references, on the CPU or a GPU."),
     "diff": ("diff", "command", "What changed between two reports, targets, options or Tritons."),
     "emulate": ("emulate", "emulate", "Run a script on an emulated AMD GPU, on the CPU."),
@@ -48,7 +49,9 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "report": ("report", "command", "A report, or a profiler's run, as one HTML page."),
     "rules": ("rules", "rules", "List and explain the rules; check packs of your own."),
+    "show": ("show", "show", "Print a kernel's code: live registers, loops, findings by line."),
     "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),
+    "try": ("try_", "command", "Compile the cures of findings, and say what came of each."),
     "tui": (_TUI, "tui", "Browse kernels in the terminal."),
 }
 

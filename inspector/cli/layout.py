@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -12,12 +11,12 @@ from .. import machines
 from ..errors import KinspectError
 from ..explain import layout_values
 from ..explain.layout_values import LayoutDrawing, drawing_of
+from ..explain.lds_map import map_lines
 from ..model import KernelReport, TtgirModule
 from ..pipeline.analysis_options import AnalysisOptions
+from .one_kernel import CASE_HELP, only_kernel
 from .options import format_option, output_option, result_stream
-from .target_options import ScriptCommand, TargetOptions, target_options
-
-_MOST_NAMED = 8
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 
 @click.command(cls=ScriptCommand)
@@ -28,11 +27,11 @@ _MOST_NAMED = 8
 @click.option(
     "--case",
     metavar="TEXT",
-    help="Of several specialisations of a kernel the one whose label (as `analyze` prints it) is or"
-    " contains this.",
+    help=CASE_HELP,
 )
 @click.option("--color/--no-color", default=None, help="Colour or none.  [as the terminal has it]")
 @target_options
+@point_option
 def layout(
     target: TargetOptions,
     selection: str | None,
@@ -45,11 +44,21 @@ def layout(
 
     TARGET is one that `kinspect analyze` takes and that has a TTGIR: a .py script, .ttir, .ttgir,
     a .kinspect file. Without a second argument the values with a layout are listed (as HTML: all
-    are drawn). It names what to draw: a value of the TTGIR (%a_13), a layout (#blocked1), or the
-    values of a line of the source (14, gemm.py:14); of a .ttgir file a line is one of that file.
+    are drawn), with the map of LDS: which buffer has which bytes, when. It names what to draw: a
+    value of the TTGIR (%a_13), a layout (#blocked1), or the values of a line of the source (14,
+    gemm.py:14); of a .ttgir file a line is one of that file.
     """
     ttgir_lines = Path(target.targets[0]).suffix == ".ttgir"
-    kernel = _only(target, case)
+    kernel = only_kernel(
+        target,
+        case,
+        AnalysisOptions(lanes=False),
+        is_shown=lambda kernel: "ttgir" in kernel.artifacts,
+        nothing=(
+            "there is no TTGIR in it",
+            "pass a script, a .ttir or .ttgir file, or a .kinspect file of `analyze --save`",
+        ),
+    )
     values = layout_values.values_of(_module(kernel))
     if not values:
         raise KinspectError(f"{kernel.id}: no value of its TTGIR has a layout", "")
@@ -65,7 +74,14 @@ def layout(
         if selection is None and form == "text":
             from ..formats import layout_text
 
-            layout_text.write_list(values, title, stream, ttgir_lines=ttgir_lines, color=color)
+            layout_text.write_list(
+                values,
+                title,
+                stream,
+                ttgir_lines=ttgir_lines,
+                color=color,
+                lds_map=map_lines(kernel),
+            )
             return
         banks = machines.load(kernel.arch).lds_banks if kernel.arch is not None else None
         pictures = [drawing_of(group, banks) for group in layout_values.drawn_alike(chosen)]
@@ -92,57 +108,6 @@ def _write(
         from ..formats import layout_text
 
         layout_text.write(pictures, stream, color=color)
-
-
-def _label(kernel: KernelReport) -> str:
-    """Returns `kernel[case]@arch`."""
-    case = _case(kernel)
-    return f"{kernel.name}[{case}]@{kernel.arch}" if case else f"{kernel.name}@{kernel.arch}"
-
-
-def _case(kernel: KernelReport) -> str | None:
-    return kernel.variant.case if kernel.variant is not None else None
-
-
-def _listed(kernels: Sequence[KernelReport]) -> str:
-    """The first kernels by their labels."""
-    names = ", ".join(map(_label, kernels[:_MOST_NAMED]))
-    return f"{names}, …" if len(kernels) > _MOST_NAMED else names
-
-
-def _of_case(kernels: Sequence[KernelReport], case: str) -> list[KernelReport]:
-    """The kernels whose label is `case`, else those whose label contains it."""
-    labelled = [kernel for kernel in kernels if case in (_case(kernel) or "")]
-    return [kernel for kernel in labelled if _case(kernel) == case] or labelled
-
-
-def _only(target: TargetOptions, case: str | None) -> KernelReport:
-    """Analyses the target and returns its only kernel, or the only one of that case.
-
-    Raises:
-        KinspectError: there is none, or more than one.
-    """
-    from ..pipeline.collecting import collect
-
-    name = target.targets[0]
-    report = collect(target.request(analysis=AnalysisOptions(lanes=False)))
-    kernels = [kernel for kernel in report.kernels if "ttgir" in kernel.artifacts]
-    of_case = kernels if case is None else _of_case(kernels, case)
-    if len(of_case) == 1:
-        return of_case[0]
-    if of_case:
-        raise KinspectError(
-            f"{name}: it has {len(of_case)} kernels",
-            f"choose one with --kernel, --arch or --case: {_listed(of_case)}",
-        )
-    if kernels:
-        raise KinspectError(f"{name}: it has no case {case}", f"there are: {_listed(kernels)}")
-    if report.errors:
-        raise KinspectError(f"{name}: {report.errors[0].message}", report.errors[0].hint)
-    raise KinspectError(
-        f"{name}: there is no TTGIR in it",
-        "pass a script, a .ttir or .ttgir file, or a .kinspect file of `analyze --save`",
-    )
 
 
 def _module(kernel: KernelReport) -> TtgirModule:

@@ -39,7 +39,7 @@ from .options import (
 )
 from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, target_options
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
@@ -95,6 +95,7 @@ _ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
 )
 @emulate_option
 @target_options
+@point_option
 @history_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def lint(

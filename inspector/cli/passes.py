@@ -5,29 +5,37 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TextIO
 
 import click
+from msgspec.structs import replace
 
 from .. import machines
+from ..capture.options import CaptureOptions
 from ..capture.resolving import resolve
+from ..capture.sweep_axes import Axis
+from ..compile.llvm_passes import DUMP, TIMING, machine_passes, pass_times
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
-from ..compile.pool import Compiler
+from ..compile.pool import Compiler, CompileResult
 from ..errors import KinspectError
 from ..explain.table import Column, rows_of
 from ..limits import COMPILE_SECONDS
 from ..model import Variant
-from ..pipeline.capturing import variants_of
+from ..pipeline.capturing import check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, settings_of
 from ..pipeline.naming import label_of
+from ..pipeline.points import ALREADY_COMPILED
 from .options import format_option, output_option, result_stream
+from .target_options import point_option
 
 
 @click.command()
 @click.argument("target", metavar="TARGET")
 @click.option("--arch", metavar="A", help="Target to compile for.  [gfx942]")
 @click.option("--kernel", help="Which kernel or case, where the target has several.")
+@point_option
 @click.option(
     "--diff",
     "points",
@@ -35,6 +43,15 @@ from .options import format_option, output_option, result_stream
     help="What pass P changed, or what changed between before P and before Q.",
 )
 @click.option("--changed", is_flag=True, help="List only passes that changed something.")
+@click.option(
+    "--of",
+    "thing",
+    metavar="LINE|%VALUE|OP",
+    help="Which passes made, changed or removed it: a source line, a value, an operation.",
+)
+@click.option(
+    "--llvm", is_flag=True, help="LLVM's code generator: pressure, spills and time of each pass."
+)
 @format_option("text", "json")
 @output_option
 @click.option("--python", metavar="PATH", help="Interpreter whose Triton compiles.")
@@ -43,8 +60,11 @@ def passes(
     target: str,
     arch: str | None,
     kernel: str | None,
+    point: tuple[Axis, ...],
     points: str | None,
     changed: bool,
+    thing: str | None,
+    llvm: bool,
     form: str,
     output: Path | None,
     python: str | None,
@@ -56,10 +76,30 @@ def passes(
     MLIR dump (MLIR_ENABLE_DUMP=1). A point is a pass's number or name; names mean the first of
     that name. Debug locations and value names do not count as changes.
     """
+    if sum((points is not None, thing is not None, llvm)) > 1:
+        raise click.UsageError("--diff, --of and --llvm exclude one another")
     request = Request(
-        (target,), (arch,) if arch else (), kernel, python, time_limit=time_limit, passes=True
+        (target,),
+        (arch,) if arch else (),
+        kernel,
+        python,
+        time_limit=time_limit,
+        passes=True,
+        capture=CaptureOptions(max_configs=1) if point else CaptureOptions(),
+        point=point,
     )
+    if llvm:
+        _write_llvm(target, request, form, output)
+        return
     dump = _dump(target, request)
+    if thing is not None:
+        from ..compare.passhistory import history_of
+        from ..formats.pass_history import write_history
+
+        history = history_of(dump, thing)
+        with result_stream(output) as stream:
+            write_history(history, form, stream)
+        return
     with result_stream(output) as stream:
         if points is not None:
             _write_diff(dump, points, form, stream)
@@ -71,23 +111,73 @@ def passes(
 def _dump(target: str, request: Request) -> PassDump:
     """Returns the passes of a saved report or MLIR dump, or of a compile of the target."""
     path = Path(target.partition("::")[0])
+    if request.point and path.is_file() and path.suffix not in (".py", ".ttir"):
+        message, hint = ALREADY_COMPILED
+        raise KinspectError(f"{path}: {message}", hint)
     if path.suffix == ".kinspect" and path.is_file():
         return _saved_dump(path, request)
     if path.is_file() and path.suffix not in (".py", ".ttir"):
         return read_passes(path)
+    with Compiler(settings_of(request)) as compiler:
+        result = _compiled(compiler, _variant(target, request, compiler))
+    ends = [(s.stage, s.dump_bytes) for s in result.stages if s.dump_bytes is not None]
+    return read_passes(result.artifacts["passes"].path, ends)
+
+
+def _variant(target: str, request: Request, compiler: Compiler) -> Variant:
+    """Returns the one kernel that a target has.
+
+    Raises:
+        KinspectError: it is not source, or has none or several.
+    """
     for name in request.archs:
         machines.load(name)
     (file_target, *further) = resolve(target)
     if further or file_target.kind not in ("script", "ttir"):
         raise KinspectError(f"{target}: not one compilable file", "pass a .py or .ttir file")
-    with Compiler(settings_of(request)) as compiler:
-        variants, errors = variants_of(file_target, request, compiler)
-        variant = _only(variants, target, [e.message for e in errors])
-        result = compiler.compile(variant)
+    variants, errors = variants_of(file_target, request, compiler)
+    check_names(variants, request, compiler)
+    return _only(variants, target, [e.message for e in errors])
+
+
+def _compiled(compiler: Compiler, variant: Variant) -> CompileResult:
+    """Compiles a variant.
+
+    Raises:
+        KinspectError: it does not compile.
+    """
+    result = compiler.compile(variant)
     if result.error is not None:
-        raise KinspectError(f"{target}: {result.error.message}", result.error.hint)
-    ends = [(s.stage, s.dump_bytes) for s in result.stages if s.dump_bytes is not None]
-    return read_passes(result.artifacts["passes"].path, ends)
+        raise KinspectError(f"{variant.kernel}: {result.error.message}", result.error.hint)
+    return result
+
+
+def _write_llvm(target: str, request: Request, form: str, output: Path | None) -> None:
+    """Compiles twice, for the dump and for the times, which the dump would distort."""
+    from ..formats.pass_history import write_llvm
+
+    with Compiler(settings_of(request)) as compiler:
+        variant = _variant(target, request, compiler)
+    texts = []
+    for environment in (DUMP, TIMING):
+        # The dump of a large kernel has hundreds of megabytes: it does not belong in the store.
+        with TemporaryDirectory(prefix="kinspect-") as folder:
+            settings = replace(
+                settings_of(request),
+                passes=False,
+                cache_dir=Path(folder),
+                environment=environment,
+            )
+            with Compiler(settings) as compiler:
+                result = _compiled(compiler, variant)
+                texts.append(result.artifacts["stderr"].path.read_text("utf-8", "replace"))
+    passes_run = machine_passes(texts[0])
+    if not passes_run:
+        raise KinspectError(
+            "this Triton's LLVM prints no machine code", "Triton 3.9 does; see --python"
+        )
+    with result_stream(output) as stream:
+        write_llvm(passes_run, pass_times(texts[1]), form, stream)
 
 
 def _saved_dump(path: Path, request: Request) -> PassDump:

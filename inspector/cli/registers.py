@@ -12,7 +12,7 @@ from ..pipeline.collecting import collect
 from .options import format_option, output_option, result_stream
 from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, target_options
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 
 @click.command(cls=ScriptCommand)
@@ -20,6 +20,7 @@ from .target_options import ScriptCommand, TargetOptions, target_options
 @format_option("text", "json")
 @output_option
 @target_options
+@point_option
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def registers(target: TargetOptions, form: str, output: Path | None, color: bool | None) -> int:
     """Name the values that registers hold where most of them are live.

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from .options import emulate_option, result_stream
 from .progress import CompileProgress, print_problems
-from .target_options import ScriptCommand, TargetOptions, target_options
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 if TYPE_CHECKING:
     from ..pipeline.jobs import Request
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 )
 @emulate_option
 @target_options
+@point_option
 def command(
     target: TargetOptions,
     output: Path,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
-from click.core import ParameterSource
 from msgspec.structs import replace
 
 from ..capture.sweep_axes import axes_of
+from ..compare.sweep.point import run_point
 from ..compare.sweep.results import Sweep
 from ..compare.sweep.running import (
     MOST_POINTS,
@@ -30,7 +30,7 @@ from ..pipeline.jobs import Request, settings_of
 from .options import format_option, output_option, result_stream
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, target_options
+from .target_options import ScriptCommand, TargetOptions, is_default, target_options
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -110,7 +110,7 @@ def command(
     What was compiled once comes from the store; after Ctrl-C the same command goes on.
     """
     axes = axes_of(settings)
-    if autotune and _is_default("max_configs"):
+    if autotune and is_default("max_configs"):
         limit = min(MOST_TUNED, max_points)
         capture = replace(target.capture, max_configs=None, most_tuned=limit)
         target = replace(target, capture=capture)
@@ -157,7 +157,7 @@ def _executor(
     from ..compile.pool import Compiler
 
     with Compiler(settings_of(run)) as compiler:
-        work = cluster.work_for(compiler.toolchain().triton_key, python)
+        work = cluster.work_for(compiler.toolchain().triton_key, python, run_point)
     with cluster.connected(scheduler) as connection:
         yield connection.executor, work
 
@@ -195,11 +195,6 @@ def _status(result: Sweep, interrupted: bool) -> int:
         return INTERRUPTED
     all_failed = result.counts.failed == result.counts.done
     return 2 if result.errors or all_failed else 0
-
-
-def _is_default(name: str) -> bool:
-    source = click.get_current_context().get_parameter_source(name)
-    return source in (ParameterSource.DEFAULT, None)
 
 
 class _SweepProgress:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from ..capture.options import (
     TIME_LIMIT,
     CaptureOptions,
 )
+from ..capture.sweep_axes import Axis, point_of
 from ..errors import KinspectError
 from .options import compile_options, launch_options, split_list
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from ..pipeline.jobs import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
+_POINT = "point"
+"""Name of the value of --set, which not all commands on targets have."""
 ARGV = "kinspect.argv"
 """Key of click's context for the script's own arguments."""
 _CAPTURE_FIELDS = (
@@ -67,6 +71,7 @@ class TargetOptions(Struct, frozen=True):
     workgroup: tuple[int, int, int] | None
     cu_mode: bool | None
     capture: CaptureOptions
+    point: tuple[Axis, ...] = ()
 
     def with_triton(self, tritons: Sequence[str]) -> TargetOptions:
         """Returns the options with the interpreter of a single --triton; of several, unchanged.
@@ -123,7 +128,21 @@ class TargetOptions(Struct, frozen=True):
             ),
             capture=replace(self.capture, arguments=emulate),
             analysis=analysis,
+            point=self.point,
         )
+
+
+def point_option(function: F) -> F:
+    """Adds --set to a command with `target_options`, below which it stands, or alone as `point`."""
+    return click.option(
+        "--set",
+        _POINT,
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=lambda ctx, parameter, texts: point_of(texts),
+        help="Compile with this value of a kernel's parameter or of an option of the backend, as a"
+        " point of `kinspect sweep` has it.  May be repeated.",
+    )(function)
 
 
 def target_options(function: F) -> F:
@@ -159,12 +178,22 @@ def _target(values: dict[str, Any]) -> TargetOptions:
         memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
         **{name: values.pop(name) for name in _CAPTURE_FIELDS},
     )
+    point = values.pop(_POINT, ())
+    if point and is_default("max_configs"):  # as a sweep without --autotune
+        capture = replace(capture, max_configs=1)
     archs = (name for text in values.pop("archs") for name in split_list(text))
     return TargetOptions(
         archs=tuple(dict.fromkeys(archs)),
         capture=capture,
+        point=point,
         **{name: values.pop(name) for name in _TARGET_FIELDS},
     )
+
+
+def is_default(name: str) -> bool:
+    """Whether the user left an option out."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source in (ParameterSource.DEFAULT, None)
 
 
 def number_or_all(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:

@@ -25,7 +25,7 @@ from ..compile.tritons import resolve as interpreter
 from ..errors import KinspectError
 from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
 from ..pipeline import analysis
-from ..pipeline.capturing import COMPILED, variants_of
+from ..pipeline.capturing import COMPILED, check_names, variants_of
 from ..pipeline.jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
 from ..pipeline.naming import label_of
 from ..version import VERSION
@@ -230,6 +230,7 @@ class _BuildsRun(Struct):
                 compared, failed = self._target(index, target)
                 kernels += compared
                 errors += failed
+            check_names([entry.variant for entry in kernels], self.request, self.compilers[0])
         except BaseException:
             for compiler in self.compilers:
                 compiler.abort()

@@ -53,6 +53,7 @@ class CompileSettings(Struct, frozen=True):
             libraries count with what they map, so allow several GiB.
         cache_dir: root of the store; None for `KINSPECT_CACHE_DIR` or the user's cache folder.
         read_store: False compiles even what the store holds, and replaces it.
+        environment: variables that the guest gets besides, such as those that make LLVM dump.
     """
 
     python: str = sys.executable
@@ -61,6 +62,7 @@ class CompileSettings(Struct, frozen=True):
     memory_limit: int | None = None
     cache_dir: Path | None = None
     read_store: bool = True
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 class StageRecord(Struct, frozen=True):
@@ -118,7 +120,10 @@ class Compiler:
     def __init__(self, settings: CompileSettings | None = None) -> None:
         self.settings = CompileSettings() if settings is None else settings
         self.store = Store(self.settings.cache_dir or default_root())
-        self._environment = guest_environment(os.environ)
+        self._environment = {
+            **guest_environment(os.environ),
+            **dict(self.settings.environment),
+        }
         self._relevant = compile_relevant(self._environment)
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
@@ -209,7 +214,7 @@ class Compiler:
             arch=variant.arch,
             wave_size=variant.wave_size,
             triton_key=self.toolchain().triton_key,
-            environment=self._relevant,
+            environment={**self._relevant, **variant.environment},
             passes=self.settings.passes if passes is None else passes,
             stage=variant.stage,
         )
@@ -282,6 +287,7 @@ class Compiler:
             "arch": variant.arch,
             "wave_size": variant.wave_size,
             "options": dict(variant.options),
+            "environment": dict(variant.environment),
             "passes": self.settings.passes,
             "triton_key": self.toolchain().triton_key,
             "time_limit": self.settings.time_limit,

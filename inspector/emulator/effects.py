@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..model import Instruction
 from .crosslane import DPP_CONTROLS
@@ -38,6 +39,7 @@ _READS_RESULT: Final = re.compile(
 )
 _COMPARES_LANES: Final = re.compile(r"v_cmpx_\w+")
 _MIXED: Final = re.compile(r"v_(?:fma|mad)_mix(lo|hi)_\w+")
+_MIXES: Final = re.compile(r"v_(?:fma|mad)_mix\w+")
 _WRITES_HALF: Final = re.compile(
     r"v_cvt_(scalef32_)?(sr_)?pk_(fp8|bf8)_\w+|v_cvt_scalef32_f16_(fp8|bf8)"
     r"|v_cvt_sr_(bf16|f16)_f32|v_ashr_pk_[iu]8_i32"
@@ -60,6 +62,12 @@ _HALF_SOURCES: Final = re.compile(
     r"_(f16|i16|u16|b16)"
 )
 """All of whose sources have 16 bits."""
+_PERMUTES_ROWS: Final = re.compile(r"v_permlanex?16(_var)?_b32")
+"""OPSEL[0] fetches from idle lanes, OPSEL[1] gives 0 for these (RDNA3 ISA, 16.9)."""
+_PACKED_HALVES: Final = re.compile(r"v_pk_(?!fmac_)\w+?_(f16|bf16|i16|u16|b16)")
+"""OPSEL says which half of a source the low result is made of, OPSEL_HI which half the high one."""
+_PACKED_SINGLES: Final = re.compile(r"v_pk_(add|mul|fma)_f32")
+"""OPSEL and OPSEL_HI likewise pick a register of each pair (CDNA3 ISA, 6.1.3)."""
 _STORES_HALF: Final = re.compile(
     r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:byte|short|b8|b16)(?:_d16_hi)?"
 )
@@ -167,7 +175,7 @@ def half_effect(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> R
     written, sources = results_and_sources(inst, parts)
     reads = writes = reads_low = reads_high = 0
     for number, operand in enumerate(sources):
-        bits = bits_of(operand)
+        bits = bits_of(_picked(parts, number, operand))
         half = _half_read(parts, number, operand)
         reads |= bits
         reads_low |= 0 if half == 1 else bits
@@ -204,6 +212,30 @@ def results_and_sources(
     return written, sources
 
 
+def _picked(parts: Decoded, number: int, operand: Operand) -> Operand:
+    """The registers of a pair that a packed instruction takes: both, or one of them twice.
+
+    Args:
+        parts: the instruction.
+        number: index of the source among the operands that are read.
+        operand: the source.
+    """
+    if operand.count != 2 or not parts.name.startswith("v_pk_"):
+        return operand
+    low, high = _packed_choice(parts, number)
+    if parts.name == "v_pk_mov_b32":  # the low result from the first pair, the high from the second
+        high = low
+    elif not _match(_PACKED_SINGLES, parts.name):
+        return operand
+    return replace(operand, first=operand.first + low, count=1) if low == high else operand
+
+
+def _packed_choice(parts: Decoded, number: int) -> tuple[int, int]:
+    """The halves of a source that the low and the high result are made of."""
+    low, high = parts.bits("op_sel", number + 1), parts.bits("op_sel_hi", number + 1, 1)
+    return low[number], high[number]
+
+
 def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
     """The one half of a source that is read; None for both, or where it is not known.
 
@@ -222,6 +254,12 @@ def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
         return int("hi" in parts.name) if number == data else None
     if parts.encoding == "sdwa" or number > 2:
         return None
+    if _match(_PACKED_HALVES, parts.name):
+        low, high = _packed_choice(parts, number)
+        return low if low == high else None
+    if _match(_MIXES, parts.name):  # OPSEL_HI says whether a source is a half at all
+        is_half = parts.bits("op_sel_hi", number + 1)[number]
+        return parts.bits("op_sel", number + 1)[number] if is_half else None
     converted = _match(_CONVERTS, parts.name)
     if (converted is not None and converted[1] in _HALF_TYPES) or (
         converted is None and _match(_HALF_SOURCES, parts.name)
@@ -273,6 +311,8 @@ def _keeps_half(
         return half != opsel(parts)[3]
     if "d16" in name and not target.d16_clears:
         return half != int(name.endswith("_hi") or "_hi_" in name)
+    if _match(_PERMUTES_ROWS, name):  # a lane keeps its value where its source is switched off
+        return not any(parts.bits("op_sel", 2))
     if "op_sel" in parts.modifiers and not name.startswith("v_pk_"):
         return True
     return parts.encoding == "sdwa" and parts.modifiers.get("dst_unused") == "UNUSED_PRESERVE"

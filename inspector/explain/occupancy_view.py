@@ -57,6 +57,7 @@ def launch_lines(kernel: KernelReport) -> list[str]:
             f"{plural(workgroups, 'workgroup')} in {plural(rounds, 'round')} on "
             f"{show(value_of(m, 'gpu.cus'))} CUs: {share} % of their places used"
         )
+    lines += _tile_lines(kernel)
     least, time = number_of(m, "launch.matrix_us"), number_of(m, "time.us")
     if least is not None:
         text = f"matrix work of a launch: {least:.4g} µs at least"
@@ -67,6 +68,26 @@ def launch_lines(kernel: KernelReport) -> list[str]:
         lines.append(text)
     elif time is not None:
         lines.append(f"{time:g} µs: no bound is known ({m['launch.matrix_us'].note})")
+    return lines
+
+
+def _tile_lines(kernel: KernelReport) -> list[str]:
+    """Lines on the tiles that an XCD's workgroups load in an iteration, and who shares them."""
+    m = kernel.metrics
+    lines = []
+    footprint, share = int_of(m, "l2.footprint"), number_of(m, "l2.footprint_share")
+    if footprint is not None and share is not None:
+        lines.append(f"one iteration loads {kib(footprint)} through an L2, {share:g} % of it")
+    tiles = value_of(m, "xcd.tiles")
+    if isinstance(tiles, Mapping) and tiles["reads"] != tiles["distinct"]:
+        text = (
+            f"{tiles['distinct']} tiles are read {tiles['reads']} times, once on each of "
+            f"{tiles['xcds']} XCDs that needs them"
+        )
+        ratio = tiles["ratio"]
+        if isinstance(ratio, float) and ratio > 1:
+            text += f"; {tiles['contiguous']} times if an XCD had contiguous program ids"
+        lines.append(text)
     return lines
 
 

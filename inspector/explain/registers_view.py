@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
 
-from ..model import KernelReport, LivePeak, LiveValue, SourceLoc, SpilledValue, int_of
+from ..model import (
+    KernelReport,
+    LivePeak,
+    LiveValue,
+    ParkedValue,
+    RegisterPressure,
+    SourceLoc,
+    SpilledValue,
+    UntouchedValues,
+)
 from .table import Column, rows_of
 from .view import file_name, plural, show
 
@@ -30,6 +40,9 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 """Kind of a live value -> what the table calls it."""
 _UNNAMED, _ADDRESSES, _OTHERS = "-", "addresses", "others"
 _BARS = "▁▂▃▄▅▆▇█"
+_PARTS = "▏▎▍▌▋▊▉"
+"""Blocks of one to seven eighths of a character, from the left."""
+_BUDGET = "┊"
 
 
 class HeldRow(Struct, frozen=True):
@@ -160,6 +173,32 @@ def spilled_in_hot_loops(values: Sequence[SpilledValue], most: int = 4) -> str:
     )
 
 
+def parked_text(value: ParkedValue) -> str:
+    """`acc, result of a dot, attention.py:129`: what a spill slot holds."""
+    parts = (value.name or "an unnamed value", _KINDS[value.kind], _place(value.source))
+    return ", ".join(filter(None, parts))
+
+
+def live_text(pressure: RegisterPressure, line: int) -> str:
+    """`213 VGPRs and 16 AGPRs, too many for 3 waves/EU (168)`; "" where no instruction stands.
+
+    Args:
+        pressure: of the kernel.
+        line: of the assembly, from 1.
+    """
+    position = bisect_left(pressure.counts, (line,))
+    if position == len(pressure.counts) or pressure.counts[position][0] != line:
+        return ""
+    _, vgprs, agprs = pressure.counts[position]
+    need = pressure.needs[position]
+    live = f"{show(vgprs)} VGPRs" + (f" and {show(agprs)} AGPRs" if agprs else "")
+    above = next((level for level in reversed(pressure.levels) if need > level[1]), None)
+    if above is None:
+        return live
+    waves, most = above
+    return f"{live}, too many for {show(waves)} waves/EU ({show(most)} at most)"
+
+
 def held_text(peak: LivePeak, most: int = 6) -> str:
     """`acc 96, k 55, q 40`: what holds most registers, in one line; "" where nothing has a name."""
     rows = held_rows(peak)
@@ -171,6 +210,38 @@ def held_text(peak: LivePeak, most: int = 6) -> str:
     left = sum(count for _, count in listed) - sum(count for _, count in head)
     parts = [f"{name} {count}" for name, count in head]
     return ", ".join([*parts, f"others {left}"] if left else parts)
+
+
+def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
+    """`22 VGPRs live through L0, which does not touch them: weight 16, bias 4, others 2`."""
+    counts: dict[str, int] = {}
+    for value in passing.values:
+        label = value.name or _place(value.source) or "unnamed"
+        name = f"{label} (address)" if value.kind == "address" else label
+        counts[name] = counts.get(name, 0) + value.vgprs + value.agprs
+    listed = sorted(counts.items(), key=lambda item: -item[1])
+    parts = [f"{name} {count}" for name, count in listed[:most]]
+    left = sum(count for _, count in listed[most:])
+    files = [
+        plural(count, name)
+        for count, name in ((passing.vgprs, "VGPR"), (passing.agprs, "AGPR"))
+        if count
+    ]
+    held = ", ".join([*parts, f"others {left}"] if left else parts)
+    is_one = passing.vgprs + passing.agprs == 1
+    verb, them = ("lives", "it") if is_one else ("live", "them")
+    return (
+        f"{' and '.join(files)} {verb} through {passing.loop}, which does not touch {them}: {held}"
+    )
+
+
+def dead_writes_text(lines: Sequence[int], most: int = 6) -> str:
+    """`3 vector instructions write what nothing reads: ISA 12, 40, 77`; "" where none does."""
+    if not lines:
+        return ""
+    listed = ", ".join(map(str, lines[:most])) + (", …" if len(lines) > most else "")
+    verb = "write" if len(lines) > 1 else "writes"
+    return f"{plural(len(lines), 'vector instruction')} {verb} what nothing reads: ISA {listed}"
 
 
 def place_text(peak: LivePeak) -> str:
@@ -218,34 +289,47 @@ def curve_lines(counts: Sequence[tuple[int, int, int]], width: int) -> list[str]
     return [bars, " " * shares.index(max(shares)) + "^"]
 
 
-def steps_text(kernel: KernelReport, levels: Sequence[tuple[int | float, int]]) -> str:
+def steps_text(pressure: RegisterPressure, *, has_agprs: bool) -> str:
     """How far the registers are from the next occupancy; "" if unknown.
 
     Registers alone: LDS may hold the occupancy down whatever they are.
 
     Args:
-        kernel: the kernel.
-        levels: occupancy in waves/EU and the most VGPRs that it admits, the highest first.
+        pressure: of the kernel.
+        has_agprs: whether it uses AGPRs.
     """
-    peak, allocated = kernel.live_peak, int_of(kernel.metrics, "vgpr_count")
-    if peak is None or not levels or allocated is None or peak.agprs:
+    if pressure.level is None or pressure.allocated is None:
         return ""
-    admitted = next((level for level in levels if allocated <= level[1]), None)
-    if admitted is None:
-        return ""
-    parts = [
-        f"{show(allocated)} VGPRs admit {show(admitted[0])} waves/EU (up to {show(admitted[1])})"
-    ]
-    higher = [level for level in levels if level[1] < allocated]
-    if higher:
-        waves, most = higher[-1]
-        over = peak.vgprs - most
+    waves, most = pressure.level
+    kind = "VGPRs with AGPRs" if has_agprs else "VGPRs"
+    parts = [f"{show(pressure.allocated)} {kind} admit {show(waves)} waves/EU (up to {show(most)})"]
+    if pressure.next_level is not None and pressure.excess is not None:
+        waves, most = pressure.next_level
         parts.append(
             f"{show(waves)} waves/EU need {show(most)} at most: "
             + (
-                f"{over} fewer live at the peak"
-                if over > 0
+                f"{pressure.excess} fewer live at the peak"
+                if pressure.excess > 0
                 else "no more than are live, only the allocation is above"
             )
         )
     return "; ".join(parts)
+
+
+def pressure_bar(need: int, pressure: RegisterPressure, width: int) -> str:
+    """A bar of a need for registers on the kernel's scale, budget lines behind it.
+
+    Args:
+        need: in registers of the file.
+        pressure: of the kernel.
+        width: characters.
+    """
+    most = max(pressure.most, 1)
+    eighths = min(round(need * width * 8 / most), width * 8)
+    full, part = divmod(eighths, 8)
+    cells = [*"█" * full, *(_PARTS[part - 1] if part else ""), *" " * width][:width]
+    for _, budget in pressure.budgets:
+        column = min(budget * width // most, width - 1)
+        if cells[column] == " ":
+            cells[column] = _BUDGET
+    return "".join(cells)

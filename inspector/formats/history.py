@@ -136,6 +136,7 @@ def _case(case: StoredCase) -> dict[str, Any]:
         "error_us": case.error_us,
         "tflops": case.tflops,
         "gib_per_s": case.gib_per_s,
+        "memory_share": case.memory_share,
     }
 
 
@@ -174,6 +175,7 @@ _CASE_COLUMNS = [
     Column("runs", lambda case: str(case.runs), right=True),
     Column("TFLOPS", lambda case: _rate(case.tflops), right=True),
     Column("GiB/s", lambda case: _rate(case.gib_per_s), right=True),
+    Column("% of memory's peak", lambda case: _rate(case.memory_share), right=True),
     Column("", lambda case: " ".join(f"{name}={value}" for name, value in case.config.items())),
 ]
 _KERNEL_COLUMNS = [

@@ -31,9 +31,9 @@ _TALL = 8
 
 def write_list(
     values: Sequence[LaidOutValue], title: str, stream: TextIO, *, ttgir_lines: bool,
-    color: bool | None = None,
+    color: bool | None = None, lds_map: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Writes the values that have a layout, those of one layout together.
+    """Writes the values that have a layout, those of one layout together, then the map of LDS.
 
     Args:
         values: of a kernel.
@@ -41,6 +41,7 @@ def write_list(
         stream: the output.
         ttgir_lines: whether its lines are those of the TTGIR, not of the source.
         color: forces colour on or off; None leaves it to the stream.
+        lds_map: lines of it, the first a title.
     """
     paper = paper_for(stream, color)
     paper.print(Line(title, "bold"))
@@ -59,6 +60,11 @@ def write_list(
             line.append(cells[0], "bold")
             line.append("  ".join(["", *cells[1:]]))
             paper.print(line)
+    if lds_map:
+        paper.print(Line())
+        paper.print(Line(lds_map[0], "bold"))
+    for text in lds_map[1:]:
+        paper.print(Line(text))
 
 
 def _listed(group: Sequence[LaidOutValue], ttgir_lines: bool) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from ..explain import loop_view, occupancy_view, view
 from ..explain.emulated_view import emulated_lines
+from ..explain.trials_view import tried_lines
 from ..model import KernelReport, Metric, Report, int_of, value_of
 from ..printable import printable_line
 from ..streams import no_commands
@@ -94,8 +95,9 @@ def _kernel(kernel: KernelReport) -> list[str]:
         lines.append(
             f"- **{finding.severity}** {inline(finding.rule)}: {inline(finding.message)}{where}"
         )
-        if finding.fix:
+        if finding.advice:
             lines.append(f"  {inline(finding.advice)}")
+        lines += [f"  - {inline(text)}" for text in tried_lines(finding)]
     lines += [f"- note: {inline(note)}" for note in kernel.notes]
     return [*lines, ""]
 

@@ -18,8 +18,9 @@ SCHEMA_VERSION = 1
 def write(kernels: Sequence[KernelReport], stream: TextIO) -> None:
     """Writes an object with `kernels`.
 
-    Each has its id, the allocated registers, `peak` (as `live_peak` of reports), `counts` ([line,
-    VGPRs, AGPRs] of each instruction) and `levels` (most VGPRs for each occupancy).
+    Each has its id, the allocated registers, `peak` (as `live_peak` of reports), `spilled`,
+    `untouched` and `dead_writes` (as in reports), `counts` ([line, VGPRs, AGPRs] of each
+    instruction) and `levels` (most VGPRs for each occupancy).
     """
     json.dump(
         {
@@ -33,6 +34,8 @@ def write(kernels: Sequence[KernelReport], stream: TextIO) -> None:
                     "agpr_count": value_of(kernel.metrics, "agpr_count"),
                     "peak": live_peak_dict(kernel.live_peak) if kernel.live_peak else None,
                     "spilled": to_builtins(kernel.spilled_values),
+                    "untouched": to_builtins(kernel.untouched),
+                    "dead_writes": list(kernel.dead_writes),
                     "counts": [list(count) for count in kernel.live_peak.counts]
                     if kernel.live_peak
                     else [],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from ..explain import registers_view, view
-from ..metrics.occupancy import vgpr_levels
+from ..metrics.pressure import register_pressure
 from ..model import KernelReport, value_of
 from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
@@ -47,8 +47,17 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
         paper.print(Line("  spilled, over the whole kernel", "bold"))
         for text in registers_view.spilled_table(kernel.spilled_values):
             paper.print(Line(f"  {text}"))
+    idle = [
+        *map(registers_view.untouched_text, kernel.untouched),
+        *filter(None, (registers_view.dead_writes_text(kernel.dead_writes),)),
+    ]
+    if idle:
+        paper.print(Line())
+    for text in idle:
+        print_wrapped(paper, Line(f"  {text}"), "    ")
     _curves(paper, kernel)
-    steps = registers_view.steps_text(kernel, vgpr_levels(kernel))
+    pressure = register_pressure(kernel)
+    steps = registers_view.steps_text(pressure, has_agprs=peak.agprs > 0) if pressure else ""
     if steps:
         paper.print(Line())
         print_wrapped(paper, Line(f"  {steps}", "dim"), "    ")

@@ -243,6 +243,7 @@ def _fields(listed: ListedRule) -> dict[str, Any]:
         "fix_tried": None if text.tried is None else to_builtins(text.tried),
         "saves": text.saves,
         "superseded_by": list(text.superseded_by),
+        "cures": to_builtins(text.cures),
         "prevents_launch": text.prevents_launch,
         "tags": list(text.tags),
         "references": [{"title": r.title, "url": r.url} for r in text.references],

@@ -7,7 +7,9 @@ from typing import TextIO
 
 from ..explain import loop_view, occupancy_view, registers_view, view
 from ..explain.emulated_view import emulated_lines
+from ..explain.lds_map import map_lines
 from ..explain.table import Column, rows_of
+from ..explain.trials_view import tried_lines
 from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
 from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
@@ -109,6 +111,7 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     _loops(paper, kernel)
     _memory(paper, kernel)
     _spills(paper, kernel)
+    _lds_map(paper, kernel)
     _measured(paper, kernel)
     _emulated(paper, kernel)
     _findings(paper, kernel)
@@ -223,6 +226,17 @@ def _spills(paper: Paper, kernel: KernelReport) -> None:
     print_table(paper, lines, indent=" " * 8)
 
 
+def _lds_map(paper: Paper, kernel: KernelReport) -> None:
+    """Prints the map of LDS where that limits the occupancy, or is more than there is."""
+    used, limit = int_of(kernel.metrics, "lds_bytes"), int_of(kernel.metrics, "lds_limit")
+    exceeds = used is not None and limit is not None and used > limit
+    if exceeds or value_of(kernel.metrics, "occupancy.limiter") == "lds":
+        lines = map_lines(kernel)
+        if lines:
+            paper.print(Line())
+        print_table(paper, lines, indent=" " * 8)
+
+
 def spill_lines(kernel: KernelReport) -> list[str]:
     """Returns a title, the worst slots and the knobs; nothing if no hot loop has spills."""
     hot = {loop.id for loop in kernel.loops if loop.hot}
@@ -299,9 +313,11 @@ def _findings(paper: Paper, kernel: KernelReport) -> None:
     for finding in kernel.findings:
         print_wrapped(paper, _finding(finding), "              ")
         last = [f for f in kernel.findings if (f.rule, f.fix) == (finding.rule, finding.fix)][-1]
-        if finding is last and finding.fix:  # a fix that several findings share is said once
+        if finding is last and finding.advice:  # a fix that several findings share is said once
             advice = Line(f"            → {finding.advice}", style="dim")
             print_wrapped(paper, advice, "              ")
+        for text in tried_lines(finding):
+            print_wrapped(paper, Line(f"            → {text}"), "              ")
     for note in kernel.notes:
         print_wrapped(paper, Line(f"  note: {note}", style="dim"), "    ")
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .about import replace_triton_key
+from .lds_allocations import lds_allocations
 
 INPUT = "kernel.{stage}"
 """Name of the input in the job's folder. Relative: it ends up in the debug locations."""
@@ -25,6 +26,11 @@ PROGRESS = "progress.jsonl"
 PASSES = "passes.mlir"
 STDERR = "stderr.txt"
 STDOUT = "stdout.txt"
+
+LLIR = "llir"
+LLIR_HEADER = "; kinspect: "
+"""Begins the first line of an input of LLVM IR; the metadata of the compile that made it follow, as
+JSON: LLVM IR does not say how much LDS and how many waves a kernel has."""
 
 DUMP_VARIABLES = ("MLIR_ENABLE_DUMP", "MLIR_DUMP_PATH")
 
@@ -41,11 +47,15 @@ class UnknownOptionError(Exception):
 def compile_ttir(request: dict[str, Any]) -> None:
     """Compiles `kernel.ttir` or `kernel.ttgir` of the folder `request["folder"]`, in that folder.
 
+    The variables of `request["environment"]` are set for this compile alone.
+
     Writes a file `kernel.<stage>` for each later stage, `metadata.json`, `passes.mlir` if
     `request["passes"]`, and `result.json`. `progress.jsonl` names each stage as it starts, for
     compiles that crash or hang.
     """
     folder = str(request["folder"])
+    # Triton's knobs and LLVM read variables when they need them: this child has its own.
+    os.environ.update(request.get("environment") or {})
     os.chdir(folder)
     scratch = os.path.join(folder, SCRATCH)
     os.mkdir(scratch)
@@ -133,6 +143,8 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     _observe_stages(type(backend), stages, dump)
     replace_triton_key(request["triton_key"])
     start_stage = request["stage"]
+    if start_stage == LLIR:
+        return _compile_llir(backend, backend.parse_options(options))
     compiled = triton.compile(INPUT.format(stage=start_stage), target=gpu, options=options)
     files = {}
     for stage, content in compiled.asm.items():
@@ -142,8 +154,40 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
         with open(name, "wb") as stream:
             stream.write(content if isinstance(content, bytes) else content.encode())
     metadata = {k: v for k, v in compiled.metadata._asdict().items() if k not in DUMP_VARIABLES}
+    module = INPUT.format(stage="ttgir")
+    if os.path.exists(module):
+        shared = metadata.get("shared")
+        metadata["lds_allocations"] = lds_allocations(module, gpu.arch, backend, shared)
     with open("metadata.json", "w", encoding="utf-8") as text:
         json.dump(metadata, text, default=vars, indent=1, sort_keys=True)
+    return {"files": files, "stages": stages}
+
+
+def _compile_llir(backend: Any, options: Any) -> dict[str, Any]:
+    """Runs the stages behind `llir`, which `triton.compile` does not begin with; see `_compile`."""
+    with open(INPUT.format(stage=LLIR), encoding="utf-8") as stream:
+        header, _, source = stream.read().partition("\n")
+    metadata = json.loads(header[len(LLIR_HEADER) :])
+    runs: dict[str, Any] = {}
+    language = getattr(importlib.import_module("triton.compiler.compiler"), "Language", None)
+    # Before 3.4 there was one language.
+    backend.add_stages(runs, options, *([language.TRITON] if language is not None else []))
+    # Triton does so as it makes LLVM IR; before 3.9 the process crashes without it.
+    importlib.import_module("triton._C.libtriton").llvm.init_targets()
+    files = {}
+    content: Any = source
+    stages: list[dict[str, Any]] = []
+    names = list(runs)
+    for name in names[names.index(LLIR) + 1 :]:
+        start = time.perf_counter()
+        content = runs[name](content, metadata)
+        seconds = round(time.perf_counter() - start, 6)
+        stages.append({"stage": name, "seconds": seconds, "dump_bytes": None})
+        files[name] = f"kernel.{name}"
+        with open(files[name], "wb") as output:
+            output.write(content if isinstance(content, bytes) else content.encode())
+    with open("metadata.json", "w", encoding="utf-8") as text:
+        json.dump(metadata, text, indent=1, sort_keys=True)
     return {"files": files, "stages": stages}
 
 

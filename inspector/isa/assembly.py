@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..model import Function, Program, Unread
 from .asm.contents import UnitContents
+from .asm.debug_values import with_variables
 from .asm.includes import Includes, no_includes
 from .asm.machine_words import WORD, decode
 from .asm.rawcode import CLS, MNEMONIC, RawFunction
@@ -67,7 +68,7 @@ def parse_texts(text: str, name: str, includes: Includes = no_includes) -> tuple
     groups: dict[tuple[str | None, tuple[str, ...]], list[tuple[UnitContents, list[Function]]]] = {}
     for unit in units:
         contents = read_unit(unit, includes)
-        functions = _functions(contents)
+        functions = with_variables(_functions(contents), unit.text, unit.lines_before)
         if not functions and not contents.directive_count:
             continue
         if not contents.directive_count and not _convincing(contents.functions, unit.text):

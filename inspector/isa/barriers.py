@@ -2,14 +2,15 @@
 
 A barrier orders the accesses since the previous barriers, over all paths to it, before those up to
 the next ones, over all paths from it. Where no access of one side writes what one of the other side
-touches, no wave can see a difference without it. LDS counts as one location and memory as another,
-so a barrier called needless is needless whatever the addresses are; many needless ones are missed.
+touches, no wave can see a difference without it. Memory counts as one location. So does LDS, unless
+the caller knows which of its accesses meet: then it is needless by address.
 
 An access happens at any time between its issue and the wait that completes it, so it counts at
 both: a copy into LDS may still be in flight after a barrier that it was issued before.
 
 All waves of a workgroup are assumed to reach the same barriers. Code that sets priorities (waves
-that take turns), names its barriers or splits them across blocks is not judged.
+that take turns), has a barrier that a branch jumps over, names its barriers or splits them across
+blocks is not judged; a barrier jumped over is judged where the waves were followed and all pass it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from .mnemonics import FLOW_CLASSES, Flow, flow_of
 _LDS_READ, _LDS_WRITE, _READ, _WRITE = 1, 2, 4, 8
 _EVERYTHING = _LDS_READ | _LDS_WRITE | _READ | _WRITE
 _SPACES = ((_LDS_READ, _LDS_WRITE), (_READ, _WRITE))
+_KINDS = 4
+"""Bits of the kinds of access; those of single LDS accesses lie above."""
 
 _ACCESS: Mapping[str, int] = {
     "lds_read": _LDS_READ,
@@ -58,7 +61,12 @@ _Item = tuple[int, int]
 
 
 def needless(
-    function: Function, completions: Mapping[int, Collection[int]], *, single_wave: bool = False
+    function: Function,
+    completions: Mapping[int, Collection[int]],
+    *,
+    single_wave: bool = False,
+    meeting: Mapping[int, Collection[int]] | None = None,
+    same_barriers: bool | None = None,
 ) -> frozenset[int] | None:
     """Indices of the barriers that could be removed, all of them together.
 
@@ -69,6 +77,10 @@ def needless(
         function: the code.
         completions: wait's index -> indices of the accesses that may complete only there.
         single_wave: the workgroup is one wave, which waits for no other.
+        meeting: index of every LDS access -> those by which another wave may touch the same bytes,
+            one of the two writing. None where that is unknown: then all of LDS is one location.
+        same_barriers: whether all waves pass the same ones. None where they were not followed:
+            then code that may leave one out is not judged.
 
     Returns:
         None where the code cannot be judged.
@@ -78,16 +90,19 @@ def needless(
         return frozenset()
     if has_special_barriers(function):
         return None
-    code = _BarrierCode.from_function(function, completions)
+    sites = _LdsSites.of(function, meeting)
+    code = _BarrierCode.from_function(function, completions, sites)
     if single_wave:
         return frozenset(code.indices)
     if any(name.startswith(_SET_PRIORITY) for name in {i.op.name for i in function.instructions}):
+        return None
+    if same_barriers is False or (same_barriers is None and _may_leave_one_out(function)):
         return None
     removed: set[int] = set()
     accesses_before, accesses_after = code.around(removed)
     for number in range(len(code.indices)):
         # Removing a barrier only adds accesses around the others: those judged stay as they are.
-        if not _collide(accesses_before.get(number, 0), accesses_after.get(number, 0)):
+        if not sites.collide(accesses_before.get(number, 0), accesses_after.get(number, 0)):
             removed.add(number)
             accesses_before, accesses_after = code.around(removed)
     return frozenset(code.indices[number] for number in removed)
@@ -105,12 +120,66 @@ def has_special_barriers(function: Function) -> bool:
     return False
 
 
+def _may_leave_one_out(function: Function) -> bool:
+    """Whether a branch jumps over a block with a barrier: some waves may, which then take turns."""
+    for block in function.blocks:
+        if len(block.successors) != 1 or len(block.predecessors) != 1:
+            continue
+        above = function.blocks[block.predecessors[0]]
+        if block.successors[0] in above.successors and any(
+            inst.cls in ("barrier", "barrier_signal")
+            for inst in function.instructions[block.start : block.stop]
+        ):
+            return True
+    return False
+
+
 def _collide(accesses_before: int, accesses_after: int) -> bool:
     return any(
         (accesses_before & write and accesses_after & (read | write))
         or (accesses_before & read and accesses_after & write)
         for read, write in _SPACES
     )
+
+
+class _LdsSites(Struct, frozen=True):
+    """The LDS accesses whose bytes are known, each with a bit of its own.
+
+    Args:
+        bits: index of the instruction -> its bit.
+        meeting: by the bit's number above `_KINDS`, the bits of the accesses that it meets.
+    """
+
+    bits: Mapping[int, int] = field(default_factory=dict)
+    meeting: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, function: Function, meeting: Mapping[int, Collection[int]] | None) -> _LdsSites:
+        """The sites; none where `meeting` (as for `needless`) leaves an access of LDS out."""
+        if meeting is None:
+            return cls()
+        for inst in function.instructions:
+            if _accesses(inst) & (_LDS_READ | _LDS_WRITE) and inst.index not in meeting:
+                return cls()
+        bits = {index: 1 << (_KINDS + number) for number, index in enumerate(meeting)}
+        return cls(bits, [sum(bits[other] for other in set(meeting[index])) for index in meeting])
+
+    def accesses(self, inst: Instruction) -> int:
+        """The accesses of an instruction, as bits: of LDS its own one where it has one."""
+        accesses, own = _accesses(inst), self.bits.get(inst.index)
+        return accesses if own is None else accesses & ~(_LDS_READ | _LDS_WRITE) | own
+
+    def collide(self, accesses_before: int, accesses_after: int) -> bool:
+        """Whether an access of one side writes what one of the other side touches."""
+        if _collide(accesses_before, accesses_after):
+            return True
+        rest = accesses_before >> _KINDS
+        while rest:
+            lowest = rest & -rest
+            if self.meeting[lowest.bit_length() - 1] & accesses_after:
+                return True
+            rest ^= lowest
+        return False
 
 
 def _merged(items: Sequence[_Item]) -> list[_Item]:
@@ -148,7 +217,7 @@ class _BarrierCode(Struct, frozen=True):
 
     @classmethod
     def from_function(
-        cls, function: Function, completions: Mapping[int, Collection[int]]
+        cls, function: Function, completions: Mapping[int, Collection[int]], sites: _LdsSites
     ) -> _BarrierCode:
         """Reduces a function to items; `completions` as for `needless`."""
         code = cls(function.blocks)
@@ -170,9 +239,9 @@ class _BarrierCode(Struct, frozen=True):
                         items.insert(signalled, (_SIGNAL, number))
                         items.append((_WAIT, number))
                     signalled = None
-                accesses = _accesses(inst)
+                accesses = sites.accesses(inst)
                 for producer in completions.get(inst.index, ()):
-                    accesses |= _accesses(instructions[producer])
+                    accesses |= sites.accesses(instructions[producer])
                 if accesses:
                     items.append((_PASS, accesses))
             code.items.append(_merged(items))

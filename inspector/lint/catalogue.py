@@ -68,6 +68,7 @@ _ACCESS = _specs(
     ("access.contiguity", "elements", "derived", "Elements known to be neighbours in memory"),
     ("access.mask", "elements", "derived", "Neighbouring elements that share a mask bit"),
     ("access.divisibility", "bytes", "derived", "Of the address, 0 for a constant 0"),
+    ("access.instructions", "instructions", "compiler", "How many instructions it became"),
     (
         "access.narrow_stores",
         "stores",

@@ -167,12 +167,15 @@ class _Judge:
         count: dict[str, MetricValue] = {}
         if rule.text.scope in ("kernel", "loop"):
             loop = self._kernel.loops[match.ordinal] if match.ordinal >= 0 else None
-            locations = tuple(_locations(rule, self._kernel, loop, self._source_text))
+            accesses = _accesses(rule, self._kernel, loop)
+            locations = tuple(_locations(accesses, self._kernel, loop, self._source_text))
+            lines = _further_lines(accesses)
         else:
             places = [place for reading in match.readings for place in reading.places]
             count = {MATCHES: len(places)}
             values = Values(values.kernel, values.loop, {**values.subject, **count})
             locations = tuple(_places(places[:MAX_MATCHES], self._source_text))
+            lines = _all_of([place.line for place in places], MAX_MATCHES)
         text = next(
             (
                 location.text
@@ -193,6 +196,7 @@ class _Judge:
             fingerprint=fingerprint(rule.text.id, self._kernel.id, match.ordinal, text),
             tried=rule.text.tried,
             saves_percent=saving,
+            lines=lines,
         )
 
 
@@ -300,11 +304,29 @@ def fingerprint(rule: str, kernel_id: str, ordinal: int, source_line: str) -> st
     return hashlib.sha256("\0".join(identity).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
+def _further_lines(accesses: Sequence[MemoryOp]) -> tuple[int, ...]:
+    """The lines of all accesses that a rule finds fault with; empty where its locations suffice.
+
+    Scratch accesses are all at fault; of others, which are sorted, the last ones may be good.
+    """
+    if any(access.cls not in _SCRATCH for access in accesses):
+        return ()
+    return _all_of(sorted(access.line for access in accesses), MAX_ACCESSES)
+
+
+def _all_of(lines: Sequence[int], most: int) -> tuple[int, ...]:
+    """The lines, where they are more than the locations list."""
+    return tuple(dict.fromkeys(lines)) if len(lines) > most else ()
+
+
 def _locations(
-    rule: Rule, kernel: KernelReport, loop: LoopReport | None, source_text: SourceText | None
+    accesses: Sequence[MemoryOp],
+    kernel: KernelReport,
+    loop: LoopReport | None,
+    source_text: SourceText | None,
 ) -> Iterator[Location]:
-    """Yields the accesses that the rule is about, or else the position of the loop or kernel."""
-    accesses = _accesses(rule, kernel, loop)
+    """Yields the accesses that a rule is about, or else the position of the loop or kernel."""
+    accesses = accesses[:MAX_ACCESSES]
     places: list[SourceLoc] = []
     for access in accesses:
         yield Location("amdgcn", access.line, text=access.mnemonic)
@@ -345,7 +367,7 @@ def _rank(ranked: tuple[float, int, MemoryOp]) -> tuple[float, int]:
 
 
 def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list[MemoryOp]:
-    """Returns the accesses that a requirement is about, the worst first, at most `MAX_ACCESSES`.
+    """Returns the accesses that a requirement is about, the worst first.
 
     If it names a figure of `_BADNESS`, they are sorted by that; otherwise they are the narrowest
     of the classes that it names.
@@ -363,9 +385,7 @@ def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list
     for figure, badness in _BADNESS.items():
         if figure in {r.name for r in rule.require.names}:
             ranked = [(-badness(op.use), op.line, op) for op in in_loop if op.use is not None]
-            return [op for rank, _, op in sorted(ranked, key=_rank) if rank < 0][:MAX_ACCESSES]
+            return [op for rank, _, op in sorted(ranked, key=_rank) if rank < 0]
     ops = [op for op in in_loop if is_named(op)]
     widest = max((op.bits for op in ops if op.bits is not None), default=0)
-    return sorted(ops, key=lambda op: (widest if op.bits is None else op.bits, op.line))[
-        :MAX_ACCESSES
-    ]
+    return sorted(ops, key=lambda op: (widest if op.bits is None else op.bits, op.line))

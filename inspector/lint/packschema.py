@@ -14,10 +14,16 @@ from msgspec import structs
 
 from ..model import Trials
 from .reader import ID, TAG
-from .rule import Override, PackText, Reference, RuleText
+from .rule import Cure, Override, PackText, Reference, RuleText
 
 _SHAPES: Mapping[type, str] = MappingProxyType(
-    {RuleText: "rule", Reference: "reference", Override: "override", Trials: "trials"}
+    {
+        RuleText: "rule",
+        Reference: "reference",
+        Override: "override",
+        Trials: "trials",
+        Cure: "cure",
+    }
 )
 _PLAIN: Mapping[type, str] = MappingProxyType({str: "string", bool: "boolean"})
 _PATTERNS: Mapping[tuple[type, str], str] = MappingProxyType({(RuleText, "id"): f"^{ID}$"})
@@ -44,6 +50,7 @@ def pack_schema() -> dict[str, Any]:
             "reference": _object(Reference),
             "override": _object(Override),
             "trials": _object(Trials),
+            "cure": _object(Cure),
         },
     }
 
@@ -79,6 +86,8 @@ def _type(hint: Any) -> dict[str, Any]:
     """Returns the JSON schema of a field's type."""
     if hint is int:
         return {"type": "integer", "minimum": 0}
+    if hint is float:
+        return {"type": "number", "exclusiveMinimum": 0}
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
     if hint in _SHAPES:

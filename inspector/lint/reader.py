@@ -19,7 +19,7 @@ from .catalogue import Catalogue, Scope, nearest
 from .document import Fault
 from .expr import ExpressionError, compile_condition, compile_number
 from .nodes import Expression
-from .rule import Override, PackText, Reference, Rule, RuleText, Template, compile_template
+from .rule import Cure, Override, PackText, Reference, Rule, RuleText, Template, compile_template
 
 ID = r"[A-Za-z][A-Za-z0-9._-]*"
 TAG = r"[a-z][a-z0-9-]*"
@@ -184,6 +184,8 @@ class Reader:
         for tag in values.get("tags", ()):
             if not _TAG.fullmatch(tag):
                 self._fault(nodes["tags"], f"a tag is a word in small letters, not {tag!r}")
+        for cure in values.get("cures", ()):
+            self._check_cure(cure, nodes["cures"], scope)
         if len(self.faults) > fault_count:
             return None
         return Rule(
@@ -197,6 +199,22 @@ class Reader:
             file=self._file,
             pack=self._name,
         )
+
+    def _check_cure(self, cure: Cure, node: yaml.Node, scope: Scope) -> None:
+        """Notes what is wrong with a cure beyond the types of its keys."""
+        if not cure.is_complete:
+            self._fault(
+                node,
+                "a cure has one of option, constexpr and env, and one of values, factors and metric"
+                " (env: values)",
+            )
+        if any(factor <= 0 for factor in cure.factors):
+            self._fault(node, "factors are larger than 0")
+        if cure.metric:
+            try:
+                compile_number(cure.metric, self._catalogue, scope)
+            except ExpressionError as error:
+                self._fault(node, error.message if self._may_quote else "metric cannot be read")
 
     def _compiled(
         self, nodes: Mapping[str, yaml.Node], values: Mapping[str, Any], scope: Scope

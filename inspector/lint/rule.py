@@ -124,6 +124,36 @@ class Reference(Struct, frozen=True, kw_only=True):
     url: str
 
 
+class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A change of the compile that may cure what a rule finds: `kinspect try` compiles it.
+
+    One of `option`, `constexpr` and `env` says what is changed, one of `values`, `factors` and
+    `metric` to what. A value that the kernel has already is not tried.
+
+    Args:
+        option: an option of Triton's backend, such as num_warps.
+        constexpr: a constexpr of the kernel by name; `tile` for each of its block sizes.
+        env: an environment variable that Triton reads while it compiles.
+        values: what it is set to, one after the other.
+        factors: what its present value is multiplied by, one after the other.
+        metric: the metric that it is set to, rounded up.
+    """
+
+    option: str = ""
+    constexpr: str = ""
+    env: str = ""
+    values: tuple[int | bool | str, ...] = ()
+    factors: tuple[float, ...] = ()
+    metric: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it says once what is changed, and once to what."""
+        subjects = [bool(name) for name in (self.option, self.constexpr, self.env)]
+        ways = [bool(way) for way in (self.values, self.factors, self.metric)]
+        return sum(subjects) == sum(ways) == 1 and not (self.env and not self.values)
+
+
 class RuleText(Struct, frozen=True, kw_only=True):
     """A rule as written: the keys of its YAML mapping, their types and defaults.
 
@@ -154,6 +184,12 @@ class RuleText(Struct, frozen=True, kw_only=True):
             something at the same place, this one is silent.
         prevents_launch: what it finds keeps the kernel from running at all; then only rules that
             do the same, and those tagged correctness, speak.
+        cures: changes of options, constexprs and environment that `kinspect try` compiles.
+        cures_only: whether `fix` names nothing besides `cures`: it is not printed where all of them
+            were compiled and failed.
+        improves: the figure that has to be better than before where a change is to count as a
+            cure, for a rule can fall silent for other reasons, too: `occupancy` (resident waves) or
+            `lds_conflicts` (cycles for the same work).
     """
 
     id: str
@@ -174,6 +210,9 @@ class RuleText(Struct, frozen=True, kw_only=True):
     tried: Trials | None = None
     superseded_by: tuple[str, ...] = ()
     prevents_launch: bool = False
+    cures: tuple[Cure, ...] = ()
+    cures_only: bool = False
+    improves: Literal["", "occupancy", "lds_conflicts"] = ""
 
 
 class Override(Struct, frozen=True, kw_only=True):

@@ -229,6 +229,7 @@ def _access_values(access: Access) -> dict[str, MetricValue]:
         "access.contiguity": access.contiguity,
         "access.mask": access.mask,
         "access.divisibility": access.divisibility,
+        "access.instructions": len(access.lines),
     }
 
 

@@ -23,12 +23,11 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..isa.graph.cfg import dominators
 from ..machines.products import all_products
 from ..model import (
     Demand,
@@ -42,11 +41,8 @@ from ..model import (
     Origin,
     int_of,
 )
-from .subject import Subject, always_executed, innermost_loops
+from .subject import Subject, innermost_loops
 from .unit_bounds import Bound, latency, lines, wave_bounds
-
-if TYPE_CHECKING:
-    from ..isa.graph.dominators import DominatorTree
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 COVERED = "bound.covered"
@@ -157,7 +153,10 @@ class Residency(Struct, frozen=True):
 
 
 def with_bounds(
-    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+    subject: Subject,
+    loops: Sequence[LoopReport],
+    metrics: Mapping[str, Metric],
+    executed: Mapping[str, Sequence[int]],
 ) -> tuple[LoopReport, ...]:
     """The loops, the hot ones with their bounds.
 
@@ -165,13 +164,13 @@ def with_bounds(
         subject: the kernel.
         loops: all of its loops.
         metrics: the kernel's metrics, with its occupancy.
+        executed: the blocks that every iteration of the hot loops executes.
     """
-    hot = {loop.id for loop in loops if loop.hot}
-    if not hot or subject.machine is None:
+    if not executed or subject.machine is None:
         return tuple(loops)
     figures = {
         loop.id: {metric.name: metric for metric in loop_metrics}
-        for loop, loop_metrics in _hot_loops(subject, subject.machine, hot, metrics)
+        for loop, loop_metrics in _hot_loops(subject, subject.machine, executed, metrics)
     }
     return tuple(
         replace(loop, metrics={**loop.metrics, **figures[loop.id]}) if loop.id in figures else loop
@@ -180,11 +179,13 @@ def with_bounds(
 
 
 def _hot_loops(
-    subject: Subject, machine: Machine, hot: set[str], metrics: Mapping[str, Metric]
+    subject: Subject,
+    machine: Machine,
+    executed_blocks: Mapping[str, Sequence[int]],
+    metrics: Mapping[str, Metric],
 ) -> Iterator[tuple[Loop, Iterator[Metric]]]:
     """Yields the hot loops with their metrics."""
     function = subject.function
-    tree = dominators(function)
     owner = innermost_loops(function)
     code = None
     if subject.facts.analyse_lanes and importlib.util.find_spec("numpy") is not None:
@@ -194,9 +195,9 @@ def _hot_loops(
     demand = subject.demand
     resident = None if demand is None else residency(machine, demand, metrics)
     for loop in function.loops:
-        if loop.id not in hot:
+        if loop.id not in executed_blocks:
             continue
-        executed = _executed(function, loop, tree, owner)
+        executed = _instructions(function, executed_blocks[loop.id])
         bounds = wave_bounds(subject, machine, executed)
         if code is None:
             bounds["latency"] = Bound(None, note="not looked for")
@@ -219,11 +220,8 @@ def _hot_loops(
         )
 
 
-def _executed(
-    function: Function, loop: Loop, tree: DominatorTree, owner: Mapping[int, Loop]
-) -> list[Instruction]:
-    """The loop's own instructions that every iteration executes, in execution order."""
-    blocks = always_executed(loop, tree, owner)
+def _instructions(function: Function, blocks: Sequence[int]) -> list[Instruction]:
+    """The instructions of some blocks, in their order."""
     return [
         inst
         for block in blocks

@@ -68,6 +68,10 @@ def _intended(
         is_shared = cause.kind == "shared" and cause.factor is None
         if is_shared and cause.constant == _address_sharers(tile, axes, dim):
             return replace(limits, dim=dim), cause
+    nearest_first = sorted(dims, key=lambda dim: dim != limits.dim)
+    hidden = next((dim for dim in nearest_first if _is_hidden_one(axes, causes[dim])), None)
+    if hidden is not None:
+        return replace(limits, dim=hidden), causes[hidden]
     # A descriptor's last stride is 1; elsewhere neighbouring lanes are to access neighbours.
     intended_dim = dims[-1] if _STRIDE_OF_DESCRIPTOR in blame.value else limits.across
     if (
@@ -77,6 +81,14 @@ def _intended(
     ):
         return replace(limits, dim=intended_dim), causes[intended_dim]
     return limits, blame
+
+
+def _is_hidden_one(axes: Axes, cause: Blame) -> bool:
+    """Whether neighbours are adjacent, by an argument that is 1 without Triton's knowledge."""
+    if cause.kind != "factor" or cause.constant is not None or cause.factor is not None:
+        return False
+    argument = noted(axes, cause.value)
+    return argument is not None and argument.value == 1 and bool(argument.hidden_one)
 
 
 _Words = Callable[[str, Blame, Tile, WidthLimits, int], tuple[str, str, int | None]]

@@ -18,7 +18,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..isa.graph.cfg import dominators
 from ..machines import matrix_cycles
 from ..model import (
     Function,
@@ -36,7 +35,6 @@ from .demand import wave_size
 from .subject import (
     MATRIX_CLASSES,
     Subject,
-    always_executed,
     innermost_loops,
     source_line,
     wait_counts,
@@ -109,15 +107,21 @@ class Played(Struct, frozen=True):
         return sum(self.waits[load] for load in loads) / PLAYED
 
 
-def played_loops(subject: Subject, loops: Sequence[LoopReport]) -> dict[str, Played | None]:
-    """Loop id -> iterations of each hot loop; None of one too long to be played."""
-    hot = {loop.id for loop in loops if loop.hot}
+def played_loops(
+    subject: Subject, executed: Mapping[str, Sequence[int]]
+) -> dict[str, Played | None]:
+    """Loop id -> iterations of each hot loop; None of one too long to be played.
+
+    Args:
+        subject: the kernel.
+        executed: the blocks that every iteration of the hot loops executes.
+    """
     machine = subject.machine
-    if not hot or machine is None:
+    if not executed or machine is None:
         return {}
     return {
         loop: _played(code, machine) if len(code) <= _MOST_INSTRUCTIONS else None
-        for loop, code in _executed_in(subject.function, hot).items()
+        for loop, code in _executed_in(subject.function, executed).items()
     }
 
 
@@ -149,18 +153,20 @@ def with_latency(
     )
 
 
-def _executed_in(function: Function, hot: Set[str]) -> dict[str, list[Instruction]]:
+def _executed_in(
+    function: Function, always: Mapping[str, Sequence[int]]
+) -> dict[str, list[Instruction]]:
     """Loop id -> its own instructions that an iteration executes, for each hot loop.
 
     Of branches that the whole wave takes, such as the cases of a switch, none counts: an iteration
     executes one of them. What is jumped over where no lane is active counts as executed.
     """
-    tree, owner = dominators(function), innermost_loops(function)
+    owner = innermost_loops(function)
     code = {}
     for loop in function.loops:
-        if loop.id not in hot:
+        if loop.id not in always:
             continue
-        blocks = set(always_executed(loop, tree, owner))
+        blocks = set(always[loop.id])
         for number in sorted(loop.blocks):
             block = function.blocks[number]
             if owner[number].id == loop.id and block.predecessors == (number - 1,):

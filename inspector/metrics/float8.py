@@ -3,14 +3,15 @@
 gfx942 converts the fnuz formats, gfx950 and gfx12 the OCP formats (`v_cvt_*fp8`, `v_cvt_*bf8`).
 Triton writes any other conversion out in integer instructions, without a word: some 30 of them for
 an element. One is cheap even so, and left out: e5m2 is the upper half of a float16, so that
-widening it takes a shift.
+widening it takes a shift. On targets that have no such formats at all, only what can be shortened
+counts: e4m3fn is widened to bfloat16 by a third of the instructions.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
@@ -29,12 +30,24 @@ SPECS = (
         "Conversions from or to 8-bit floats in place of which stand other instructions than the "
         "target's for such formats: how many operations of the TTGIR (`conversions`), vector "
         "`instructions` at their positions, and of the one that has most `at` which line, `source` "
-        "and `result` type",
+        "and `result` type; the `formats` that the target has instructions for, in Triton's names, "
+        "and how many conversions would be shorter `by_bfloat16`; both none where there are none. "
+        "On a target without formats only the latter count",
     ),
 )
 
 _FLOAT8: Final = re.compile(r"f8E\w+")
 _UPPER_HALF: Final = "f8E5M2"
+_E4M3FN: Final = "f8E4M3FN"
+_BFLOAT16: Final = "bf16"
+_FNUZ: Final = "tl.float8e4b8 and tl.float8e5b16 (fnuz)"
+_OCP: Final = "tl.float8e4nv and tl.float8e5 (OCP)"
+_FORMATS: Final[Mapping[str, str]] = {
+    # ISA documents of CDNA3 (7.2), CDNA4 and RDNA4: V_CVT_PK_FP8_F32.
+    **dict.fromkeys(("gfx940", "gfx941", "gfx942"), _FNUZ),
+    **dict.fromkeys(("gfx950", "gfx1200", "gfx1201", "gfx1250"), _OCP),
+}
+"""Target -> the 8-bit floats that it converts by an instruction, as Triton calls them."""
 _INSTRUCTION: Final = re.compile(r"v_cvt_\w*(?:fp8|bf8)")
 
 
@@ -57,7 +70,13 @@ def compute(subject: Subject) -> Iterator[Metric]:
             instructions[place] += 1
             if _is_conversion(inst):
                 converted.add(place)
-    written_out = [place for place in instructions if place not in converted]
+    formats = _FORMATS.get(subject.machine.arch) if subject.machine is not None else None
+    written_out = [
+        place
+        for place in instructions
+        if place not in converted and (formats is not None or _goes_by_bfloat16(conversions[place]))
+    ]
+    by_bfloat16 = sum(_goes_by_bfloat16(conversions[place]) for place in written_out)
     largest = max(written_out, key=lambda place: instructions[place], default=None)
     op_of_most = conversions[largest] if largest is not None else None
     value: dict[str, Scalar] = {
@@ -66,6 +85,8 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "at": op_line(op_of_most),
         "source": _element(op_of_most.operand_types[0].text) if op_of_most else None,
         "result": _element(op_of_most.result_types[0].text) if op_of_most else None,
+        "formats": formats,
+        "by_bfloat16": by_bfloat16 or None,
     }
     yield Metric(_WRITTEN_OUT, value, "mapping", "derived")
 
@@ -75,6 +96,12 @@ def _is_of_float8(op: TtgirOp) -> bool:
     source, *_ = (_element(operand_type.text) for operand_type in op.operand_types)
     results = [_element(result_type.text) for result_type in op.result_types]
     return source != _UPPER_HALF and any(map(_FLOAT8.match, (source, *results)))
+
+
+def _goes_by_bfloat16(op: TtgirOp) -> bool:
+    """Whether bfloat16 is the shorter way: of e4m3fn to other types."""
+    source, result = (_element(t.text) for t in (op.operand_types[0], op.result_types[0]))
+    return source == _E4M3FN and result != _BFLOAT16
 
 
 def _is_conversion(inst: Instruction) -> bool:

@@ -16,19 +16,21 @@ from . import (
     lanes,
     launch,
     lds_buffers,
+    lds_races,
     live_registers,
     loop_shape,
     loop_structure,
     redundancy,
     scratch_use,
     spills,
+    tile_sharing,
 )
 from .catalogue import kernel_metrics
 from .demand import demand
 from .loops import main_loop, reports
 from .narrow_loops import with_narrow_reads
 from .options import option
-from .subject import MEMORY_CLASSES, Subject, innermost_loops, source_line
+from .subject import MEMORY_CLASSES, Subject, always_executed, innermost_loops, source_line
 from .transposed_copies import transposed_copies
 from .wait_verdicts import synchronisation
 
@@ -47,12 +49,9 @@ def kernel_report(
     notes: tuple[str, ...] = (),
 ) -> KernelReport:
     """The report of one kernel without findings, which rules add."""
-    subject = replace(
-        subject,
-        sync=synchronisation(subject),
-        demand=demand(subject),
-        work=redundancy.source_work(subject.ttgir),
-    )
+    subject = replace(subject, demand=demand(subject), work=redundancy.source_work(subject.ttgir))
+    subject = replace(subject, races=lds_races.followed(subject))
+    subject = replace(subject, sync=synchronisation(subject))
     uses, places = lanes.uses_of(subject)
     live = live_registers.followed(subject)
     subject = replace(subject, uses=uses, places=places, live=live)
@@ -61,9 +60,9 @@ def kernel_report(
     loops = reports(subject)
     main = main_loop(loops)
     hot = {loop.id for loop in loops if loop.hot}
-    slots = spills.spill_slots(subject.function, hot)
+    values, unnamed = live_registers.named(subject, hot)
+    slots = spills.spill_slots(subject.function, hot, values.parked)
     buffers = lds_buffers.lds_buffers(subject)
-    peak, spilled = live_registers.named(subject, hot)
     metrics = kernel_metrics(subject)
     stages = option(subject, "num_stages")
     for family in (
@@ -86,8 +85,10 @@ def kernel_report(
         for loop in loops
     )
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
-    loops = bounds.with_bounds(subject, loops, metrics)
-    played = exposed_latency.played_loops(subject, loops)
+    metrics.update((metric.name, metric) for metric in tile_sharing.compute(subject, metrics))
+    executed = always_executed(subject.function, hot)
+    loops = bounds.with_bounds(subject, loops, metrics, executed)
+    played = exposed_latency.played_loops(subject, executed)
     loops = exposed_latency.with_latency(subject, loops, metrics, played)
     loops = loop_structure.with_structure(subject, loops, played)
     return KernelReport(
@@ -103,11 +104,19 @@ def kernel_report(
         memory_ops=memory,
         waits=waits,
         findings=(),
-        notes=notes + subject.function.notes + resources.disagreements + _lane_notes(accesses),
+        notes=(
+            *notes,
+            *subject.function.notes,
+            *resources.disagreements,
+            *_lane_notes(accesses),
+            *filter(None, (unnamed,)),
+        ),
         spills=slots,
         lds_buffers=buffers,
-        live_peak=peak,
-        spilled_values=spilled,
+        live_peak=values.peak,
+        spilled_values=values.spilled,
+        untouched=values.untouched,
+        dead_writes=values.dead_writes,
         accesses=accesses,
         unread=subject.function.unread,
         demand=subject.demand,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -15,6 +15,9 @@ from ..ttgir.lowered import element_bits
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .options import option
 from .subject import Subject, Tally, source_line
+
+if TYPE_CHECKING:
+    from ..emulator.waves import Array
 
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
 _LARGE = "for large sizes and strides: those that the launch passes are not known"
@@ -96,7 +99,8 @@ SPECS = (
         "derived",
         "both",
         "Loads of global memory whose lanes all read the same address, where a scalar load would "
-        "do: `loads` of `of`, of which `unknown`; the first's `instruction` and `at` which line",
+        "do: `loads` of `of`, of which `unknown`; `unwritten` of tensors that the kernel does not "
+        "write; the first's `instruction` and `at` which line, of these where there is one",
     ),
 )
 
@@ -176,15 +180,68 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
     if not known_uses:
         note = _unknown_reason(subject, loads, 0, "no load of global memory")
         return Metric("cache.uniform_loads", None, "mapping", "derived", note)
-    uniform = [inst for inst, use in known_uses if use.addresses == 1 and (use.lanes or 0) > 1]
+    uniform = _same_for_any_size(
+        subject,
+        [inst for inst, use in known_uses if use.addresses == 1 and (use.lanes or 0) > 1],
+    )
+    unwritten = _unwritten(subject, uniform)
+    first = next(iter(unwritten or uniform), None)
     value: dict[str, Scalar] = {
         "loads": len(uniform),
         "of": len(loads),
         "unknown": len(loads) - len(known_uses),
-        "instruction": uniform[0].mnemonic if uniform else None,
-        "at": source_line(uniform[0].loc) if uniform else None,
+        "unwritten": None if unwritten is None else len(unwritten),
+        "instruction": first.mnemonic if first is not None else None,
+        "at": source_line(first.loc) if first is not None else None,
     }
     return Metric("cache.uniform_loads", value, "mapping", "derived")
+
+
+def _same_for_any_size(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:
+    """The loads whose address rests on no lane's number: the others are alike for large sizes."""
+    if not loads or subject.machine is None:
+        return []
+    from ..emulator.lane_dependence import lane_independent
+
+    indices = frozenset(load.index for load in loads)
+    try:
+        independent = lane_independent(subject.function, subject.machine, indices)
+    except Exception:  # a bug in the emulator must not cost the report
+        return []
+    return [load for load in loads if load.index in independent]
+
+
+def _unwritten(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction] | None:
+    """The loads of tensors that the kernel does not write; None where a write is not followed.
+
+    Pointers are drawn so far apart that accesses near each other in every draw are of one tensor.
+    """
+    function = subject.function
+    if not loads:
+        return []
+    writes = [inst.index for inst in function.instructions if inst.cls in _WRITES]
+    if function.calls or not function.all_read or any(i not in subject.places for i in writes):
+        return None
+    written = [place.where for index in writes for place in subject.places[index]]
+    return [
+        load
+        for load in loads
+        if not any(
+            _near(place.where, where)
+            for place in subject.places.get(load.index, ())
+            for where in written
+        )
+    ]
+
+
+def _near(loaded: Array, written: Array) -> bool:
+    """Whether two accesses, [draw, wave, lane], lie near each other in every draw."""
+    distances = abs(loaded[:, 0, 0] - written[:, 0, 0])
+    return bool((distances < _TENSOR_BYTES).all())
+
+
+_WRITES: Final = frozenset(("global_store", "atomic", "lds_direct_store", "image", "smem_store"))
+_TENSOR_BYTES: Final = 1 << 36
 
 
 def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:

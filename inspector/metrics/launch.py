@@ -22,6 +22,7 @@ from .loop_shape import position_of
 from .subject import MATRIX_CLASSES, Place, Subject
 
 ROUNDS, EFFICIENCY = "tail.rounds", "tail.efficiency"
+ITERATIONS = "launch.iterations"
 LEAST, STATED = "launch.matrix_us", "time.us"
 SHARE, IMPOSSIBLE = "time.bound_share", "time.impossible"
 
@@ -39,6 +40,14 @@ SPECS = (
         "derived",
         "kernel",
         "Share of the places for workgroups that those rounds use: the rest of the last is idle",
+    ),
+    MetricSpec(
+        ITERATIONS,
+        "iterations",
+        "derived",
+        "kernel",
+        "Iterations of the kernel's longest loop in the workgroup that makes most, where the "
+        "launch has fewer workgroups than the GPU has CUs; those of a nested loop are all of them",
     ),
     MetricSpec(
         LEAST,
@@ -64,7 +73,7 @@ SPECS = (
     ),
 )
 
-_NO_GRID: Final = "no launch was captured or stated"
+NO_GRID: Final = "no launch was captured or stated"
 
 
 class Gpu(Struct, frozen=True):
@@ -118,6 +127,8 @@ def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]
     resident = residency(machine, demand, metrics) if machine and demand else None
     gpu = gpu_of(machine, resident) if machine and resident else None
     yield from _tail(subject, gpu, metrics)
+    iterations, note = _iterations(subject)
+    yield Metric(ITERATIONS, iterations, "iterations", "derived", note)
     least_time, note = _matrix_us(subject, gpu)
     time = subject.facts.time_us
     yield Metric(LEAST, least_time, "us", "derived", note)
@@ -136,7 +147,7 @@ def _tail(subject: Subject, gpu: Gpu | None, metrics: Mapping[str, Metric]) -> I
     places = int_of(metrics, "occupancy.workgroups_per_cu")
     rounds = efficiency = None
     origin: Origin = "derived"
-    note = _NO_GRID if not workgroups else "the places for workgroups are not known"
+    note = NO_GRID if not workgroups else "the places for workgroups are not known"
     if workgroups and places and gpu is not None:
         workgroups_per_round = places * gpu.units
         rounds = -(-workgroups // workgroups_per_round)
@@ -153,12 +164,30 @@ def _percent(share: float) -> float:
     return round(percent, 1) if percent >= 1 else float(f"{percent:.2g}")
 
 
+def _iterations(subject: Subject) -> tuple[int | None, str]:
+    """The longest loop's iterations, or None and why they are unknown."""
+    grid, machine = subject.facts.grid, subject.machine
+    if not grid:
+        return None, NO_GRID
+    if machine is None or machine.cus is None or subject.ttgir is None:
+        return None, "no TTGIR is at hand, or the size of the GPU is not known"
+    if math.prod(grid) >= machine.cus:
+        return None, "the launch has a workgroup for each CU"
+    if importlib.util.find_spec("numpy") is None:
+        return None, "needs numpy"
+    from ..ttgir.executions import loop_iterations
+
+    loops = loop_iterations(subject.ttgir, subject.facts.values or {}, grid)
+    most = max((int(iterations.max()) for _, iterations in loops), default=None)
+    return most, "" if most is not None else "no loop has bounds that are known"
+
+
 def _matrix_us(subject: Subject, gpu: Gpu | None) -> tuple[float | None, str]:
     """The least time, or None and why it is unknown."""
     facts, demand = subject.facts, subject.demand
     waves = demand.waves_per_workgroup if demand is not None else None
     if not facts.grid:
-        return None, _NO_GRID
+        return None, NO_GRID
     if subject.ttgir is None or subject.work is None or not subject.work.dots:
         return None, "no dot of a TTGIR is at hand"
     if gpu is None or waves is None:

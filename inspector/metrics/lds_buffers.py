@@ -6,11 +6,12 @@ fewer stages free nothing where a tile stored before the loop takes the space.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ..model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
+from ..model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule, TtgirOp
 from .subject import Subject, source_line, variable_name
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
@@ -44,7 +45,8 @@ def lds_buffers(subject: Subject) -> tuple[LdsBuffer, ...]:
     if module is None or not str(module.attributes.get("target", "hip:")).startswith("hip:"):
         return ()
     try:
-        buffers = _of_module(module, subject.facts.lds_bytes)
+        allocations = _allocations(subject.facts.options.get("lds_allocations"))
+        buffers = _of_module(module, subject.facts.lds_bytes, allocations)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return ()  # the TTGIR is not as Triton prints it: an edited file
     return _as_allocated(buffers, subject.facts.lds_bytes)
@@ -70,30 +72,103 @@ def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsB
     )
 
 
-def _of_module(module: TtgirModule, total: int | None) -> tuple[LdsBuffer, ...]:
+def _allocations(listed: object) -> dict[int, tuple[int, int | None]]:
+    """Line of the TTGIR -> offset and bytes of the buffer that the operation ending there has.
+
+    Args:
+        listed: what `guest/lds_allocations.py` wrote into the metadata, or anything else.
+    """
+    places: dict[int, tuple[int, int | None]] = {}
+    for entry in listed if isinstance(listed, list) else ():
+        line, offset, size = entry
+        if not all(isinstance(n, int) and n >= 0 for n in (line, offset)):
+            return {}
+        places[line] = offset, size if isinstance(size, int) and size >= 0 else None
+    return places
+
+
+def _of_module(
+    module: TtgirModule, total: int | None, allocations: Mapping[int, tuple[int, int | None]]
+) -> tuple[LdsBuffer, ...]:
     """The buffers of a module, those at the peak first."""
     # The algebra of layouts is loaded for Triton kernels alone.
     from ..ttgir.flow import flow_of
-    from ..ttgir.shared_buffers import at_the_peak, shared_buffers
+    from ..ttgir.shared_buffers import at_the_peak, padded_bytes, shared_buffers
 
-    shared = shared_buffers(flow_of(module))
+    flow = flow_of(module)
+    shared = shared_buffers(flow)
     peak = {id(buffer) for buffer in at_the_peak(shared, total)}
-    buffers = [
-        LdsBuffer(
-            name=variable_name(buffer.op.results[0]),
-            kind=buffer.kind,
-            dtype=buffer.element,
-            shape=buffer.tile,
-            copies=buffer.copies,
-            size=buffer.size,
-            line=buffer.op.line,
-            source=_user_line(buffer.op.loc),
-            in_loop=buffer.in_loop,
-            at_peak=id(buffer) in peak,
+    by_op = _by_operation(module, allocations)
+    buffers = []
+    for buffer in shared:
+        last = module.ops[buffer.last]
+        offset, allocated = by_op.pop(buffer.op.index, (None, None))
+        if offset is not None and allocated is None and buffer.kind != "exchange":
+            allocated = padded_bytes(buffer.op.result_types[0])
+        buffers.append(
+            LdsBuffer(
+                name=variable_name(buffer.op.results[0]),
+                kind=buffer.kind,
+                dtype=buffer.element,
+                shape=buffer.tile,
+                copies=buffer.copies,
+                size=buffer.size,
+                line=buffer.op.line,
+                source=_user_line(buffer.op.loc),
+                in_loop=buffer.in_loop,
+                at_peak=id(buffer) in peak,
+                last_line=last.line,
+                last_source=_user_line(last.loc),
+                offset=offset,
+                allocated=allocated,
+            )
         )
-        for buffer in shared
-    ]
+    for index, place in by_op.items():
+        in_loop = flow.loop[index] is not None
+        buffers.append(_scratch(module.ops[index], place, in_loop=in_loop))
     return tuple(sorted(buffers, key=lambda b: (not b.at_peak, -(b.size or 0), b.line)))
+
+
+def _by_operation(
+    module: TtgirModule, allocations: Mapping[int, tuple[int, int | None]]
+) -> dict[int, tuple[int | None, int | None]]:
+    """Index of the operation -> offset and bytes of its buffer.
+
+    One with a region ends on a line of its own, behind the last operation of the region.
+    """
+    places: dict[int, tuple[int | None, int | None]] = {}
+    on_line = {op.line: op.index for op in module.ops}
+    starts = sorted(on_line)
+    for line, place in allocations.items():
+        index = on_line.get(line)
+        if index is None:
+            before = bisect_left(starts, line)
+            index = module.ops[on_line[starts[before - 1]]].parent if before else None
+        if index is not None:
+            places[index] = place
+    return places
+
+
+def _scratch(op: TtgirOp, place: tuple[int | None, int | None], *, in_loop: bool) -> LdsBuffer:
+    """The buffer of an operation that exchanges values and is no conversion."""
+    offset, allocated = place
+    held = next(iter((*op.operand_types, *op.result_types)), None)
+    return LdsBuffer(
+        name=variable_name(op.results[0]) if op.results else op.name,
+        kind="scratch",
+        dtype=held.element if held is not None else "",
+        shape=held.shape if held is not None else (),
+        copies=1,
+        size=allocated,
+        line=op.line,
+        source=_user_line(op.loc),
+        in_loop=in_loop,
+        at_peak=False,
+        last_line=op.line,
+        last_source=_user_line(op.loc),
+        offset=offset,
+        allocated=allocated,
+    )
 
 
 def kernel_metrics(

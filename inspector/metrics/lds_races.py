@@ -46,8 +46,7 @@ SPECS = (
 
 def compute(subject: Subject) -> Iterator[Metric]:
     """The pairs of a kernel that race."""
-    accesses = sum(inst.cls in _LDS for inst in subject.function.instructions)
-    report, reason = _report(subject, accesses)
+    report, reason = subject.races
     if report is None:
         yield Metric(RACES, None, "mapping", "derived", reason)
         return
@@ -68,8 +67,9 @@ _FIELDS: Final = (
 )  # fmt: skip
 
 
-def _report(subject: Subject, accesses: int) -> tuple[RaceReport | None, str]:
+def followed(subject: Subject) -> tuple[RaceReport | None, str]:
     """The report on a kernel, or None and the reason."""
+    accesses = sum(inst.cls in _LDS for inst in subject.function.instructions)
     machine, demand = subject.machine, subject.demand
     waves = demand.waves_per_workgroup if demand is not None else None
     if not accesses:

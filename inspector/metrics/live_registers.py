@@ -7,13 +7,22 @@ the price of its order and of tuples that must lie together.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import unforeseen
-from ..model import Instruction, LivePeak, Metric, MetricSpec, SpilledValue
+from ..model import (
+    Instruction,
+    LivePeak,
+    Metric,
+    MetricSpec,
+    ParkedValue,
+    SpilledValue,
+    UntouchedValues,
+)
 from .subject import NOT_ALL_READ, Subject, Tally, innermost_loops, source_line
 
 if TYPE_CHECKING:
@@ -64,6 +73,24 @@ SPECS = (
 LIVE_FIGURES = frozenset(spec.name for spec in SPECS)
 
 
+class NamedValues(Struct, frozen=True):
+    """The values in the registers and spill slots of a kernel.
+
+    Args:
+        peak: what they hold where most registers are live.
+        spilled: all values that are parked in scratch memory.
+        parked: line of the assembly that stores to or reloads from a spill slot -> the value.
+        untouched: values that pass through hot loops, by loop.
+        dead_writes: lines of vector instructions whose results nothing reads.
+    """
+
+    peak: LivePeak | None = None
+    spilled: tuple[SpilledValue, ...] = ()
+    parked: Mapping[int, ParkedValue] = {}
+    untouched: tuple[UntouchedValues, ...] = ()
+    dead_writes: tuple[int, ...] = ()
+
+
 def followed(subject: Subject) -> tuple[Liveness | None, str]:
     """The kernel's live registers, or why they are not known."""
     if subject.function.unread:
@@ -104,20 +131,23 @@ def compute(subject: Subject, counted: Tally) -> Iterator[Metric]:
         yield from _untouched(subject, live, counted.indices)
 
 
-def named(subject: Subject, hot: Set[str]) -> tuple[LivePeak | None, tuple[SpilledValue, ...]]:
+def named(subject: Subject, hot: Set[str]) -> tuple[NamedValues, str]:
     """The values at the kernel's fullest instruction, and the spilled ones.
 
-    None and nothing where they are not known or not asked for: what cannot be named costs these
-    tables, not the report.
+    Nothing where they are not known or not asked for: what cannot be named costs these tables, not
+    the report.
 
     Args:
         subject: the kernel.
         hot: ids of its hot loops.
+
+    Returns:
+        The values; a note where an unforeseen error is why there are none.
     """
     live, _ = subject.live
     instructions = subject.function.instructions
     if live is None or not subject.facts.name_values or not instructions:
-        return None, ()
+        return NamedValues(), ""
     from .live_values import named_values
 
     counts = tuple(
@@ -125,11 +155,17 @@ def named(subject: Subject, hot: Set[str]) -> tuple[LivePeak | None, tuple[Spill
     )
     fullest = max(range(len(counts)), key=lambda index: sum(counts[index][1:]))
     try:
-        peak, spilled = named_values(subject, live, fullest, hot)
-    except Exception:
+        values = named_values(subject, live, fullest, hot)
+    except Exception as error:
         # Operands that the emulator's tables do not know, in code that nobody foresaw.
-        return None, ()
-    return replace(peak, counts=counts), spilled
+        return (
+            NamedValues(),
+            f"the values in its registers are not named: {unforeseen(error).message}",
+        )
+    if values.peak is not None:
+        values = replace(values, peak=replace(values.peak, counts=counts))
+    dead = tuple(inst.line for inst in instructions if live.is_dead_write(inst))
+    return replace(values, dead_writes=dead), ""
 
 
 def _place(inst: Instruction, vgprs: int, agprs: int) -> dict[str, int | str | None]:

@@ -7,21 +7,21 @@ what a dot takes has that of the loop.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 
 from ..emulator.definitions import ranges
 from ..emulator.liveness import Liveness
 from ..emulator.register_sets import SCALAR_BIT, rows_of
-from ..model import LivePeak, LiveValue, SpilledValue
+from ..model import LivePeak, LiveValue, ParkedValue, SpilledValue, UntouchedValues
+from .live_registers import NamedValues
 from .source_values import SourceValue
 from .subject import Subject, innermost_loops
 from .value_flow import SCRATCH_ROW, ValueFlow
 
 
-def named_values(
-    subject: Subject, live: Liveness, index: int, hot: Set[str]
-) -> tuple[LivePeak, tuple[SpilledValue, ...]]:
+def named_values(subject: Subject, live: Liveness, index: int, hot: Set[str]) -> NamedValues:
     """The values that registers and spill slots hold at an instruction, and all that are spilled.
 
     Args:
@@ -31,7 +31,9 @@ def named_values(
         hot: ids of the hot loops.
     """
     named = _NamedRegisters(subject, live)
-    return named.peak(index), named.spilled(hot)
+    return NamedValues(
+        named.peak(index), named.spilled(hot), named.parked(), tuple(named.untouched(hot))
+    )
 
 
 class _NamedRegisters:
@@ -73,35 +75,89 @@ class _NamedRegisters:
             loop=loop,
             vgprs=sum(row < self._accum_offset for row in rows),
             agprs=sum(row >= self._accum_offset for row in rows),
-            values=tuple(
-                sorted(
-                    (self._value(identity, rows) for identity, rows in held.items()),
-                    key=lambda value: (
-                        -(value.vgprs + value.agprs + value.scratch),
-                        value.name or "",
-                    ),
-                )
-            ),
+            values=self._sorted_values(held),
         )
 
-    def spilled(self, hot: Set[str]) -> tuple[SpilledValue, ...]:
-        """Every value that is parked in scratch memory: most traffic in hot loops first."""
+    def untouched(self, hot: Set[str]) -> Iterator[UntouchedValues]:
+        """What passes through each hot loop in registers that it neither reads nor writes."""
+        for loop in self._function.loops:
+            blocks = [self._function.blocks[number] for number in loop.blocks]
+            passing = self._live.untouched(blocks) if loop.id in hot else 0
+            rows = [row for row in rows_of(passing) if row < SCALAR_BIT]
+            if not rows:
+                continue
+            first = self._function.blocks[loop.header].start
+            held: dict[SourceValue, set[int]] = defaultdict(set)
+            for row in rows:
+                held[self._values.value_at(first, row, fresh=False)].add(row)
+            yield UntouchedValues(
+                loop=loop.id,
+                vgprs=sum(row < self._accum_offset for row in rows),
+                agprs=sum(row >= self._accum_offset for row in rows),
+                values=self._sorted_values(held),
+            )
+
+    def _sorted_values(self, held: Mapping[SourceValue, set[int]]) -> tuple[LiveValue, ...]:
+        """The values with their registers, the most first."""
+        return tuple(
+            sorted(
+                (self._value(identity, rows) for identity, rows in held.items()),
+                key=lambda value: (-(value.vgprs + value.agprs + value.scratch), value.name or ""),
+            )
+        )
+
+    @cached_property
+    def _stores(self) -> Mapping[int, Sequence[int]]:
+        """Dword of scratch memory -> the instructions that spill to it."""
         stores: dict[int, list[int]] = defaultdict(list)
-        reloads: dict[int, list[int]] = defaultdict(list)
         for index, touched in self._values.slots.items():
             for row in touched.writes:
                 stores[row].append(index)
+        return stores
+
+    @cached_property
+    def _reloads(self) -> Mapping[int, Sequence[int]]:
+        """Dword of scratch memory -> the instructions that reload it."""
+        reloads: dict[int, list[int]] = defaultdict(list)
+        for index, touched in self._values.slots.items():
             for row in touched.reads:
                 reloads[row].append(index)
+        return reloads
+
+    @cached_property
+    def _value_of_slot(self) -> Mapping[int, SourceValue]:
+        """Dword of scratch memory that is stored to -> the value that it holds."""
+        stores = self._stores
+        return {
+            row: self._values.spilled_value(holder, stores[holder])
+            for row in sorted(stores)
+            for holder in (self._holder(row, stores, self._reloads),)
+        }
+
+    def parked(self) -> dict[int, ParkedValue]:
+        """Line of the assembly that stores to or reloads from a slot -> the value of most of it."""
+        parked = {}
+        for index, touched in self._values.slots.items():
+            rows = (*touched.writes, *touched.reads)
+            values = Counter(
+                self._value_of_slot[row] for row in rows if row in self._value_of_slot
+            ).most_common(1)
+            for value, _ in values:
+                line = self._function.instructions[index].line
+                parked[line] = ParkedValue(value.name, value.kind, value.source)
+        return parked
+
+    def spilled(self, hot: Set[str]) -> tuple[SpilledValue, ...]:
+        """Every value that is parked in scratch memory: most traffic in hot loops first."""
+        stores, reloads = self._stores, self._reloads
         rows_of_value: dict[SourceValue, set[int]] = defaultdict(set)
-        for row in sorted(stores):
-            holder = self._holder(row, stores, reloads)
-            rows_of_value[self._values.spilled_value(holder, stores[holder])].add(row)
+        for row, value in self._value_of_slot.items():
+            rows_of_value[value].add(row)
         loop_of = self._loops_of(hot)
         values = []
         for identity, rows in rows_of_value.items():
             parking = {index for row in rows for index in stores[row]}
-            fetching = {index for row in rows for index in reloads[row]}
+            fetching = {index for row in rows for index in reloads.get(row, ())}
             values.append(
                 SpilledValue(
                     name=identity.name,
@@ -114,6 +170,7 @@ class _NamedRegisters:
                     hot_stores=sum(index in loop_of for index in parking),
                     hot_reloads=sum(index in loop_of for index in fetching),
                     loops=tuple(sorted({loop_of[i] for i in parking | fetching if i in loop_of})),
+                    slots=self._values.slots_text(rows),
                 )
             )
         values.sort(
@@ -168,4 +225,5 @@ class _NamedRegisters:
                 for letter, numbers in named
                 for first, last in ranges(numbers)
             ),
+            slots=self._values.slots_text(rows),
         )

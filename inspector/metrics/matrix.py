@@ -212,12 +212,17 @@ def _supported(machine: Machine | None, fate: DotFate) -> bool | None:
 
     An 8-bit float that was widened counts as unsupported: names say `fp8` for either format.
     """
-    if machine is None or not machine.mfma_cycles:
-        return False if machine is not None else None
-    if fate.widened and fate.source_is_small:
+    if machine is not None and fate.widened and fate.source_is_small:
         return False
-    spelled = _SPELLED.get(fate.source_element, (fate.source_element,))
-    return any(multiplied(name.partition(":")[0]) in spelled for name in machine.mfma_cycles)
+    return supports(machine, fate.source_element)
+
+
+def supports(machine: Machine | None, element: str) -> bool | None:
+    """Whether the machine has a matrix instruction for a type of MLIR; None without a machine."""
+    if machine is None:
+        return None
+    spelled = _SPELLED.get(element, (element,))
+    return any(multiplied(name.partition(":")[0]) in spelled for name in machine.mfma_cycles or ())
 
 
 def _source_text(loc: SourceLoc | None) -> str | None:

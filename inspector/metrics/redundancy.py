@@ -8,11 +8,14 @@ times waves, against M·N·K of the dots there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ..isa.operations import operations
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from .capacity import capacity
 from .loop_shape import position_of
 from .subject import MATRIX_CLASSES, Place, SourceWork, Subject, source_line
 
@@ -39,7 +42,10 @@ SPECS = (
         "The dot whose work is repeated most: `times`, `at` which line, `tile` M×N×K, `along` "
         "which dimension, where `waves` side by side span `each` elements each over a tile of "
         "`needed`; `instruction`: what one matrix instruction spans there; `fit_waves`: the most "
-        "waves that would have work of their own; `dots` that are repeated, of `of`",
+        "waves that would have work of their own; `try_waves`: the same, or as many more as it "
+        "takes for the tiles that loops load to fit into a lane's registers; then `spilling_waves` "
+        "is `fit_waves`, and `registers` about what a lane would need with it; `dots` that are "
+        "repeated, of `of`",
     ),
     MetricSpec(
         VECTOR,
@@ -61,7 +67,9 @@ SPECS = (
 
 _REPEATED_FIELDS = (
     "times", "at", "tile", "along", "needed", "waves", "each", "instruction", "fit_waves",
+    "try_waves", "spilling_waves", "registers",
 )  # fmt: skip
+_REGISTER_BITS = 32
 _NO_TTGIR = "needs the kernel's TTGIR"
 _NO_JOIN = "the matrix instructions cannot be joined with TTGIR's dots for certain"
 _ARITHMETIC = ("arith.", "math.")
@@ -207,7 +215,7 @@ def _matrix(
         needed += macs / times
     ratio = round(issued / needed, 4) if complete and needed else None
     yield Metric(MATRIX, ratio, "ratio", "derived", "" if ratio is not None else _NO_JOIN)
-    repeated = _most_repeated(works, subject.ttgir) if subject.ttgir is not None else None
+    repeated = _most_repeated(works, subject, subject.ttgir) if subject.ttgir is not None else None
     yield Metric(REPEATED, repeated, "mapping", "derived")
 
 
@@ -231,7 +239,7 @@ def _common(works: Sequence[DotWork], count: int, macs: int) -> float | None:
 
 
 def _most_repeated(
-    works: Sequence[tuple[TtgirOp, DotWork]], module: TtgirModule
+    works: Sequence[tuple[TtgirOp, DotWork]], subject: Subject, module: TtgirModule
 ) -> dict[str, Scalar]:
     """The dot whose repetition costs most, and the dimension at fault.
 
@@ -245,6 +253,11 @@ def _most_repeated(
     op, worst = max(works, key=lambda item: item[1].issued - item[1].needed)
     cover = max(worst.covers, key=lambda candidate: (candidate.repeats, candidate.times))
     tile = worst.tile
+    fit_waves = fitting_waves(op, worst, module)
+    needed_registers = _registers(subject, module, worst.waves)
+    try_waves = fit_waves
+    while try_waves * 2 < worst.waves and not needed_registers.suffice(try_waves):
+        try_waves *= 2
     values: tuple[Scalar, ...] = (
         worst.redundancy,
         source_line(op.loc),
@@ -254,13 +267,66 @@ def _most_repeated(
         cover.waves,
         cover.per_wave,
         cover.instruction,
-        fitting_waves(op, worst, module),
+        fit_waves,
+        try_waves,
+        fit_waves if try_waves != fit_waves else None,
+        needed_registers.of(fit_waves) if try_waves != fit_waves else None,
     )
     return {
         "dots": len(repeated),
         "of": len(works),
         **dict(zip(_REPEATED_FIELDS, values, strict=True)),
     }
+
+
+class _Registers(Struct, frozen=True):
+    """The registers of a lane by the waves of the workgroup.
+
+    Fewer waves with the same accumulators each (they repeated one another's) hold more of the tiles
+    that the loops load, and that all waves share. What else they hold is taken not to change.
+
+    Args:
+        waves: waves of the workgroup now.
+        now: registers of a lane; None where they are not known.
+        loaded: of these, for the tiles.
+        limits: waves -> the most registers that a lane may have.
+    """
+
+    waves: int
+    now: int | None
+    loaded: float
+    limits: Mapping[int, int]
+
+    def of(self, waves: int) -> int | None:
+        more = self.loaded * (self.waves / waves - 1)
+        return None if self.now is None else round(self.now + more)
+
+    def suffice(self, waves: int) -> bool:
+        need, limit = self.of(waves), self.limits.get(waves)
+        return need is None or limit is None or need <= limit
+
+
+def _registers(subject: Subject, module: TtgirModule, waves: int) -> _Registers:
+    from ..ttgir import queries  # for Triton kernels alone
+    from ..ttgir.lowered import element_bits
+
+    resources, machine = subject.function.resources, subject.machine
+    lanes = resources.wave_size or 64
+    tiles = [
+        op.result_types[0]
+        for op in queries.loads(module)
+        if op.result_types and queries.loop_above(op, module) is not None
+    ]
+    bits = sum(prod(t.shape) * (element_bits(t.element) or 0) for t in tiles if t.element)
+    limits = {}
+    if machine is not None:
+        unit = capacity(machine, resources.wave_size, False, subject.facts.llvm)
+        fewer = [w for w in (1, 2, 4, 8, 16) if w < waves]
+        limits = {w: unit.most_vgprs(-(-w // unit.eus)) for w in fewer}
+    now = resources.vgpr_count
+    if now is not None:
+        now += resources.vgpr_spill_count or 0
+    return _Registers(waves, now, bits / _REGISTER_BITS / (lanes * waves), limits)
 
 
 def _vector(source: SourceWork, tensors: Sequence[tuple[TtgirOp, Copies]]) -> Iterator[Metric]:

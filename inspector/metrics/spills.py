@@ -10,7 +10,9 @@ a smaller tile where one is left. The order was determined by applying them (`ru
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -22,6 +24,7 @@ from ..model import (
     LoopReport,
     Metric,
     MetricSpec,
+    ParkedValue,
     Scalar,
     SourceLoc,
     SpillSlot,
@@ -29,6 +32,7 @@ from ..model import (
     value_of,
 )
 from .capacity import capacity
+from .code_copies import COPIES, STATIC_RANGE
 from .options import option
 from .scratch_use import Use, address_of, scratch_accesses
 from .subject import Subject, innermost_loops
@@ -51,12 +55,17 @@ class _Access(Struct, frozen=True):
     size: int
 
 
-def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillSlot, ...]:
+def spill_slots(
+    function: Function,
+    hot: Set[str] = frozenset(),
+    parked: Mapping[int, ParkedValue] = MappingProxyType({}),
+) -> tuple[SpillSlot, ...]:
     """The slots of a kernel: those of hot loops first, by their accesses there.
 
     Args:
         function: the kernel.
         hot: ids of its hot loops.
+        parked: line of the assembly that accesses a slot -> the value there, where it is known.
     """
     accesses = [
         _Access(inst, *address_of(inst))
@@ -68,7 +77,7 @@ def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillS
     owner = _owners(function, [access.inst.index for access in accesses])
     ranked = []
     for group in _groups(accesses):
-        slot = _slot(group, owner)
+        slot = _slot(group, owner, parked)
         busy = sum(
             1
             for access in group
@@ -105,7 +114,9 @@ def _groups(accesses: Iterable[_Access]) -> Iterator[list[_Access]]:
         yield group
 
 
-def _slot(group: Sequence[_Access], owner: Mapping[int, Loop]) -> SpillSlot:
+def _slot(
+    group: Sequence[_Access], owner: Mapping[int, Loop], parked: Mapping[int, ParkedValue]
+) -> SpillSlot:
     """The slot of accesses that overlap."""
     ordered = sorted(group, key=lambda access: access.inst.index)
     stores = [access.inst for access in ordered if access.inst.cls == "scratch_store"]
@@ -122,7 +133,13 @@ def _slot(group: Sequence[_Access], owner: Mapping[int, Loop]) -> SpillSlot:
         reloads=tuple(inst.line for inst in reloads),
         loops=tuple(loop.id for loop in sorted(loops.values(), key=lambda loop: -loop.depth)),
         source=tuple(_user_line(inst.loc) for inst in (*stores, *reloads) if inst.loc is not None),
+        value=_most_common([parked[i.line] for i in (*stores, *reloads) if i.line in parked]),
     )
+
+
+def _most_common(values: Sequence[ParkedValue]) -> ParkedValue | None:
+    """Of equally common values the first."""
+    return Counter(values).most_common(1)[0][0] if values else None
 
 
 def _user_line(loc: SourceLoc) -> SourceLoc:
@@ -152,8 +169,9 @@ REMEDY_SPECS = (
         "mapping",
         "derived",
         "kernel",
-        "Changes by which kernels like this one came to spill less in their hot loops: how many "
-        "`changes`, and which (`said`), the first that helped most often first",
+        "Changes by which kernels like this one came to spill less in their hot loops, or anywhere "
+        "where they have no loop: how many `changes`, and which (`said`), the first that helped "
+        "most often first",
     ),
 )
 
@@ -170,6 +188,7 @@ _TILE = ("BLOCK", "TILE", "SIZ_B")
 _NO_TILE = ("MODEL", "HEAD", "STRIDE", "GROUP", "DIM")
 """Parts of names of data sizes, which are no tile sizes."""
 _OFTEN_A_HEAD = "BLOCK_D"  # usually the full head: named only if no other size is
+_UNROLLED = 16  # copies of a statement; a few may be what a tile per work-item needs
 _EXPLAINED_LIMITS = frozenset(("contiguity", "divisibility", "mask"))
 _WIDE = 64  # bits per lane
 
@@ -180,7 +199,7 @@ def remedies(
     accesses: Iterable[Access],
     metrics: Mapping[str, Metric],
 ) -> Iterator[Metric]:
-    """The changes; None where no hot loop spills.
+    """The changes; None where no hot loop spills, nor a kernel without loops.
 
     Args:
         subject: the kernel.
@@ -188,24 +207,25 @@ def remedies(
         accesses: its accesses, with the limits on their width.
         metrics: its other metrics.
     """
-    hot = {loop.id for loop in loops if loop.hot}
-    if not any(_spills(loop) for loop in loops if loop.hot):
-        yield Metric(REMEDIES, None, "mapping", "derived", "no hot loop spills")
+    regions = [loop.metrics for loop in loops if loop.hot] if loops else [metrics]
+    if not any(map(_spills, regions)):
+        note = "no hot loop spills" if loops else "nothing spills"
+        yield Metric(REMEDIES, None, "mapping", "derived", note)
         return
     if subject.facts.generator is not None:
         changes = []  # nobody sets its options, and its autotuner passes over candidates that spill
     elif subject.ttgir is None and option(subject, "num_warps") is None:
-        changes = [
-            _FEWER_ALIVE if _size_is_the_bound(subject, metrics) else _launch_bounds(subject)
-        ]
+        changes = list(_of_hip(subject, regions, metrics))
+    elif loops:
+        changes = list(_of_triton(subject, loops, accesses, metrics))
     else:
-        changes = list(_of_triton(subject, hot, accesses, metrics))
+        changes = list(_of_straight_triton(subject, accesses))
     value: dict[str, Scalar] = {"changes": len(changes), "said": "; ".join(changes) or None}
     yield Metric(REMEDIES, value, "mapping", "derived")
 
 
-def _spills(loop: LoopReport) -> int:
-    values = (loop.metrics.get(name) for name in ("spills.reloads", "spills.stores"))
+def _spills(metrics: Mapping[str, Metric]) -> int:
+    values = (metrics.get(name) for name in ("spills.reloads", "spills.stores"))
     return sum(int(m.value) for m in values if m is not None and isinstance(m.value, int))
 
 
@@ -225,6 +245,9 @@ def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
     return vgprs >= unit.most_vgprs(-(-waves // unit.eus))
 
 
+_NARROW_LOADS_FIRST = (
+    "the narrow loads that another finding names, first: each holds a register an element"
+)
 # From the assembly in HazyResearch/HipKittens, kernels/TK/bf16fp32/mi325x/256_256_64_16, at its
 # commits b145c398 (before) and 1e646f2b (after).
 _FEWER_ALIVE = (
@@ -234,6 +257,46 @@ _FEWER_ALIVE = (
     " spilled registers and 30 reloads per iteration became none with the same tile, its reads of"
     " LDS and its stores written anew)"
 )
+
+
+def _of_hip(
+    subject: Subject, regions: Sequence[Mapping[str, Metric]], metrics: Mapping[str, Metric]
+) -> Iterator[str]:
+    """Yields the remedies for HIP kernels.
+
+    Args:
+        subject: the kernel.
+        regions: the metrics of the code that matters: of the hot loops, or else of the kernel.
+        metrics: the kernel's metrics.
+    """
+    bounded_by_size = _size_is_the_bound(subject, metrics)
+    if not bounded_by_size:
+        yield _launch_bounds(subject)
+    unrolled = _most_copied(region for region in regions if _spills(region))
+    if unrolled is not None:
+        yield unrolled
+    if bounded_by_size:
+        yield _FEWER_ALIVE
+
+
+def _most_copied(regions: Iterable[Mapping[str, Metric]]) -> str | None:
+    """The remedy for loops that somebody unrolled often; None where nobody did."""
+    counted = [value for r in regions if isinstance(value := value_of(r, COPIES), Mapping)]
+    worst = max(counted, key=_copies, default=None)
+    if worst is None or _copies(worst) < _UNROLLED:
+        return None
+    statement = f"the statement at {worst['at']} stands {_copies(worst)} times in the code"
+    if worst["by"] == STATIC_RANGE:
+        return f"tl.range in place of tl.static_range: {statement}"
+    return (
+        f"less unrolling: {statement}; #pragma unroll 8 before a loop around it that indexes no"
+        " private array (211 scratch loads became none where 8 of 128 iterations were written out)"
+    )
+
+
+def _copies(value: Mapping[str, Scalar]) -> int:
+    copies = value["copies"]
+    return copies if isinstance(copies, int) else 0
 
 
 def _launch_bounds(subject: Subject) -> str:
@@ -250,18 +313,44 @@ def _launch_bounds(subject: Subject) -> str:
     )
 
 
-def _of_triton(
-    subject: Subject, hot: set[str], accesses: Iterable[Access], metrics: Mapping[str, Metric]
-) -> Iterator[str]:
-    """Yields the remedies for Triton kernels."""
-    if any(a.loop in hot and _is_explained(a) for a in accesses):
+def _of_straight_triton(subject: Subject, accesses: Iterable[Access]) -> Iterator[str]:
+    """Yields the remedies for Triton kernels without loops, which hold whole tiles in registers."""
+    if any(map(_is_explained, accesses)):
+        yield _NARROW_LOADS_FIRST
+    waves = option(subject, "num_warps")
+    products = _products(subject.ttgir) if subject.ttgir is not None else ()
+    max_waves = _CDNA_WAVES if _is_cdna(subject) else _MOST_WAVES
+    if waves is not None and waves < max_waves and _room(products, waves) >= _SPLIT:
+        yield f"num_warps={waves * 2}, so that each lane holds half as many elements"
+    sizes = _sizes(subject, {extent for product in products for extent in product})
+    if sizes:
         yield (
-            "the narrow loads that another finding names, first: each holds a register an element"
+            f"a smaller block: half of {' or '.join(sizes[:_MOST_SIZES])}, with twice the"
+            " programs or, where a program must see a whole row, a loop over its parts"
         )
+
+
+def _is_cdna(subject: Subject) -> bool:
+    return subject.machine is not None and subject.machine.agpr != "none"
+
+
+def _of_triton(
+    subject: Subject,
+    loops: Sequence[LoopReport],
+    accesses: Iterable[Access],
+    metrics: Mapping[str, Metric],
+) -> Iterator[str]:
+    """Yields the remedies for Triton kernels with loops."""
+    hot = {loop.id for loop in loops if loop.hot}
+    if any(a.loop in hot and _is_explained(a) for a in accesses):
+        yield _NARROW_LOADS_FIRST
+    unrolled = _most_copied(loop.metrics for loop in loops if loop.hot and _spills(loop.metrics))
+    if unrolled is not None:
+        yield unrolled
     waves, stages = option(subject, "num_warps"), option(subject, "num_stages")
     products = _products(subject.ttgir) if subject.ttgir is not None else ()
     room = _room(products, waves)
-    cdna = subject.machine is not None and subject.machine.agpr != "none"
+    cdna = _is_cdna(subject)
     if cdna and value_of(metrics, "matrix.nonkdim") == _WIDE_INSTRUCTION:
         yield "matrix_instr_nonkdim=16"
     max_waves = _CDNA_WAVES if cdna else _MOST_WAVES

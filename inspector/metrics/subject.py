@@ -7,11 +7,12 @@ loops are counted there, because they run an unknown number of times per outer i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from ..isa.graph.cfg import dominators
 from ..isa.mnemonics import access_bits
 from ..isa.waitflow.waits import decode_wait
 from ..model import (
@@ -31,8 +32,8 @@ from ..model import (
 
 if TYPE_CHECKING:
     from ..emulator.addresses import Places
+    from ..emulator.lds.races import RaceReport
     from ..emulator.liveness import Liveness
-    from ..isa.graph.dominators import DominatorTree
     from ..ttgir.redundant_work import Copies, DotWork
 
 Place = tuple[tuple[str, int, int | None], ...]
@@ -125,8 +126,8 @@ class Subject(Struct, frozen=True):
     `work`, `uses` and `places` (both by index of the instruction) are computed from the others
     once, by `wait_verdicts.synchronisation`, `demand.demand`, `redundancy.source_work` and
     `lanes.uses_of`; `live`, the live registers or why they are unknown, by
-    `live_registers.followed`. `ttir` holds the dots alone; `ttir_text` is all of it, which few
-    kernels need.
+    `live_registers.followed`; `races`, likewise, by `lds_races.followed`. `ttir` holds the dots
+    alone; `ttir_text` is all of it, which few kernels need.
     """
 
     function: Function
@@ -141,6 +142,7 @@ class Subject(Struct, frozen=True):
     uses: Mapping[int, LaneUse] = field(default_factory=dict)
     places: Mapping[int, Sequence[Places]] = field(default_factory=dict)
     live: tuple[Liveness | None, str] = (None, "its registers were not followed")
+    races: tuple[RaceReport | None, str] = (None, "its accesses of LDS were not followed")
 
 
 class Tally(Struct, frozen=True):
@@ -215,22 +217,28 @@ def innermost_loops(function: Function) -> dict[int, Loop]:
     return owner
 
 
-def always_executed(loop: Loop, tree: DominatorTree, owner: Mapping[int, Loop]) -> list[int]:
-    """The loop's own blocks that every iteration executes, in execution order.
+def always_executed(function: Function, hot: Set[str]) -> dict[str, list[int]]:
+    """Loop id -> its own blocks that every iteration executes, in execution order.
 
     Args:
-        loop: the loop.
-        tree: the dominators of its function.
-        owner: block index -> innermost loop, by `innermost_loops`.
+        function: the kernel.
+        hot: ids of the loops that are asked about.
     """
-    blocks = [
-        block
-        for block in loop.blocks
-        if owner[block].id == loop.id
-        and not loop.irreducible
-        and all(tree.dominates(block, latch) for latch in loop.latches)
-    ]
-    return sorted(blocks, key=lambda block: tree.entered[block])
+    if not hot:
+        return {}
+    tree, owner = dominators(function), innermost_loops(function)
+    executed = {}
+    for loop in function.loops:
+        if loop.id in hot:
+            blocks = [
+                block
+                for block in loop.blocks
+                if owner[block].id == loop.id
+                and not loop.irreducible
+                and all(tree.dominates(block, latch) for latch in loop.latches)
+            ]
+            executed[loop.id] = sorted(blocks, key=lambda block: tree.entered[block])
+    return executed
 
 
 def own_instructions(function: Function) -> dict[str, list[Instruction]]:

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from ..emulator.definitions import START, Definitions, Touched
+from ..emulator.definitions import START, Definitions, Touched, ranges
 from ..emulator.liveness import Liveness
 from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
 from ..emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
@@ -69,9 +69,14 @@ class ValueFlow:
         self._live = live
         self._accum_offset = live.target.accum_offset
         self._operations = SourceOperations(subject.ttgir)
-        self.slots = _slots(subject)
+        self.slots, self._bases = _slots(subject)
         """Index of an access of spill slots -> the rows that it touches."""
         self._flow = Definitions(subject.function, live, self.slots)
+        self._variables: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        for mark in subject.function.variables:
+            first = mark.first + (self._accum_offset if mark.file == "a" else 0)
+            for row in range(first, first + mark.count):
+                self._variables[row].append((mark.index, mark.name))
         self._results: dict[tuple[int, int], SourceValue] = {}
         self._roles: dict[tuple[int, int], tuple[tuple[Role, SourceValue], ...]] = {}
         self._use_indices: dict[tuple[int, int], Sequence[int]] = {}
@@ -88,6 +93,15 @@ class ValueFlow:
             if any(self.is_used(reload, row) for reload in self._uses(index, row))
             and self._flow.before(index, row) - {START}
         )
+
+    def slots_text(self, rows: Iterable[int]) -> str:
+        """Dwords of scratch memory as ranges of bytes, `4:19 s32+0:3`; other rows are left out."""
+        parts = []
+        for first, last in ranges({row for row in rows if row >= SCRATCH_ROW}):
+            base = self._bases[first // SCRATCH_ROW - 1]
+            start, end = first % SCRATCH_ROW * 4, last % SCRATCH_ROW * 4 + 3
+            parts.append(f"{base}+{start}:{end}" if base else f"{start}:{end}")
+        return " ".join(parts)
 
     def is_used(self, reload: int, row: int) -> bool:
         """Whether anything reads what a reload fetches from a dword of scratch."""
@@ -136,9 +150,23 @@ class ValueFlow:
             kind, preferred = _MADE_BY.get(inst.cls, ("value", ()))
             copied = self._copy(inst, row) is not None
             named = self._operations.named(inst, "constant" if copied else kind, preferred)
+            if named.name is None:
+                named = replace(named, name=self._variable(index, row))
             is_float = _FLOAT.search(inst.mnemonic) is not None
             self._results[index, row] = replace(named, is_float=is_float)
         return self._results[index, row]
+
+    def _variable(self, index: int, row: int) -> str | None:
+        """The variable that debug information knows the value by that an instruction writes.
+
+        It is named at places where a register holds it, which may come long after the instruction.
+        """
+        names = Counter(
+            name
+            for place, name in self._variables.get(row, ())
+            if index in self._flow.before(place, row)
+        )
+        return names.most_common(1)[0][0] if names else None
 
     def _moved(self, index: int, row: int) -> list[tuple[int, int]] | None:
         """Where a copy, a spill's store or a reload takes a row's value from: (instruction, row).
@@ -282,22 +310,7 @@ class ValueFlow:
                 if any(row in operand.rows for operand in _sources(half) if operand.kind == "vgpr")
                 for result in half.operands[0].rows
             ]
-        if inst.mnemonic.startswith("v_pk_") and not self._is_selected(inst, row):
-            return ()
         return list(rows_of(self._live.effects[index].writes & _VECTORS))
-
-    def _is_selected(self, inst: Instruction, row: int) -> bool:
-        """Whether an instruction on packed values takes a row, not the other of its pair twice."""
-        parts = self._decoded(inst)
-        sources = parts.operands[1:]
-        low = parts.numbers("op_sel", (0,) * len(sources))
-        high = parts.numbers("op_sel_hi", (1,) * len(sources))
-        return any(
-            operand.kind == "vgpr"
-            and row in operand.rows
-            and (len(operand.rows) < 2 or row - operand.first in chosen)
-            for operand, *chosen in zip(sources, low, high, strict=False)
-        )
 
     def _address(self, inst: Instruction) -> range:
         """The vector rows that hold the address of a store or atomic operation."""
@@ -368,8 +381,12 @@ def _sources(half: Decoded) -> Sequence[Operand]:
     return half.operands if half.name.startswith("v_fmac") else half.operands[1:]
 
 
-def _slots(subject: Subject) -> Mapping[int, Touched]:
-    """Dwords of scratch memory that spills store and reload, as rows, by instruction."""
+def _slots(subject: Subject) -> tuple[Mapping[int, Touched], Sequence[str]]:
+    """Dwords of scratch memory that spills store and reload, as rows, by instruction.
+
+    `SCRATCH_ROW` of them follow each other for each register that offsets are added to; the second
+    value has these registers in order.
+    """
     bases: dict[str, int] = {}
     touched = {}
     for index, dwords in spilled_dwords(subject.function).items():
@@ -379,4 +396,4 @@ def _slots(subject: Subject) -> Mapping[int, Touched]:
         )
         is_load = subject.function.instructions[index].cls == "scratch_load"
         touched[index] = Touched(reads=rows) if is_load else Touched(writes=rows)
-    return touched
+    return touched, tuple(bases)

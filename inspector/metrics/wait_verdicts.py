@@ -58,9 +58,15 @@ def synchronisation(subject: Subject) -> Synchronisation:
             )
         )
     _add_missing(waits_at, function, verdicts, loops)
-    return Synchronisation(
-        waits_at, True, needless(function, verdicts.completions, single_wave=_is_one_wave(subject))
+    report, _ = subject.races
+    removable = needless(
+        function,
+        verdicts.completions,
+        single_wave=_is_one_wave(subject),
+        meeting=report.meeting if report is not None else None,
+        same_barriers=report.same_barriers if report is not None else None,
     )
+    return Synchronisation(waits_at, True, removable)
 
 
 def _is_one_wave(subject: Subject) -> bool:

@@ -99,16 +99,17 @@ def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
     yield Metric(_LEAST, min(slacks, default=None), "instructions", "derived", note)
 
 
-_REDUNDANT, _BARRIERS = "barriers.redundant", "barriers"
+REDUNDANT_BARRIERS, _BARRIERS = "barriers.redundant", "barriers"
 
 BARRIER_SPECS = (
     MetricSpec(
-        _REDUNDANT,
+        REDUNDANT_BARRIERS,
         _BARRIERS,
         "derived",
         "both",
         "Barriers that could go: no access between them and the last barrier collides with one "
-        "up to the next, whatever the addresses",
+        "up to the next. Of LDS by the bytes that different waves touch, where all of these are "
+        "known, else whatever the addresses; of memory always so",
     ),
 )
 
@@ -117,10 +118,10 @@ def redundant_barriers(subject: Subject, region: Tally) -> Iterator[Metric]:
     if subject.sync is None or subject.sync.needless is None:
         note = "waves take turns here, barriers have names, or the target is unknown"
         note = note if subject.function.all_read else NOT_ALL_READ
-        yield Metric(_REDUNDANT, None, _BARRIERS, "derived", note)
+        yield Metric(REDUNDANT_BARRIERS, None, _BARRIERS, "derived", note)
         return
     needless = [index for index in region.indices if index in subject.sync.needless]
     instructions = subject.function.instructions
     lines = ", ".join(str(instructions[index].line) for index in needless)
     note = f"in line {lines}" if needless else ""
-    yield Metric(_REDUNDANT, len(needless), _BARRIERS, "derived", note)
+    yield Metric(REDUNDANT_BARRIERS, len(needless), _BARRIERS, "derived", note)

@@ -22,6 +22,7 @@ from .code import (
     Resources,
     Unread,
     UnreadKind,
+    VariableMark,
     WaveStart,
 )
 from .lines import (
@@ -36,8 +37,11 @@ from .lines import (
     LiveValue,
     MeasuredLine,
     MemoryOp,
+    ParkedValue,
+    RegisterPressure,
     SpilledValue,
     SpillSlot,
+    UntouchedValues,
     WaitOp,
 )
 from .machine import Machine
@@ -68,6 +72,7 @@ from .source import (
     LIBRARY_CODE,
     SourceLoc,
 )
+from .trials import Change, ChangeKind, Trial
 from .ttgir import (
     Layout,
     TtgirModule,
@@ -90,6 +95,8 @@ __all__ = [
     "Artifact",
     "Assumption",
     "Block",
+    "Change",
+    "ChangeKind",
     "Demand",
     "Emulated",
     "EmulatedFault",
@@ -120,21 +127,26 @@ __all__ = [
     "OpInfo",
     "Origin",
     "Parameter",
+    "ParkedValue",
     "Passed",
     "PassedMemory",
     "Program",
+    "RegisterPressure",
     "Report",
     "Resources",
     "Scalar",
     "SourceLoc",
     "SpillSlot",
     "SpilledValue",
+    "Trial",
     "Trials",
     "TtgirModule",
     "TtgirOp",
     "TtgirType",
     "Unread",
     "UnreadKind",
+    "UntouchedValues",
+    "VariableMark",
     "Variant",
     "WaitOp",
     "WaveStart",

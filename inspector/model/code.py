@@ -181,6 +181,24 @@ class Resources(Struct, frozen=True):
     disagreements: tuple[str, ...] = ()
 
 
+class VariableMark(Struct, frozen=True):
+    """A place at which debug information says that registers hold a variable of the source.
+
+    Args:
+        index: of the instruction before which they do.
+        file: `v` for VGPRs, `a` for AGPRs.
+        first: the first of the registers.
+        count: how many.
+        name: the variable's.
+    """
+
+    index: int
+    file: Literal["v", "a"]
+    first: int
+    count: int
+    name: str
+
+
 class Function(Struct, frozen=True):
     """The code of one symbol: a kernel (`is_kernel`) or a device function it calls."""
 
@@ -196,6 +214,7 @@ class Function(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     symbol: str | None = None  # as in the file where `name` was made readable
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
+    variables: tuple[VariableMark, ...] = ()  # by index; of code compiled with -g
 
     @property
     def all_read(self) -> bool:

@@ -151,7 +151,8 @@ class LdsBuffer(Struct, frozen=True):
     Args:
         name: of the variable that it holds, as the TTGIR has it.
         kind: `pipelined` for one that a loop's stages take turns in, `operand` for a tile that is
-            put there as a whole, `exchange` for the passage of a conversion of layouts.
+            put there as a whole, `exchange` for the passage of a conversion of layouts, `scratch`
+            for what an operation needs to exchange (a reduction's partial results).
         dtype: element type.
         shape: of one copy, in elements.
         copies: tiles that it holds.
@@ -160,10 +161,14 @@ class LdsBuffer(Struct, frozen=True):
         source: the user's line.
         in_loop: whether it is made anew in each iteration of a loop.
         at_peak: whether it is alive where most of the LDS is in use.
+        last_line: line of the TTGIR up to which it is alive.
+        last_source: the user's line of that.
+        offset: its first byte in the workgroup's LDS; None where the compile does not tell.
+        allocated: bytes from there, padding included, as Triton allocated them; else None.
     """
 
     name: str
-    kind: Literal["pipelined", "operand", "exchange"]
+    kind: Literal["pipelined", "operand", "exchange", "scratch"]
     dtype: str
     shape: tuple[int, ...]
     copies: int
@@ -172,6 +177,22 @@ class LdsBuffer(Struct, frozen=True):
     source: SourceLoc | None
     in_loop: bool
     at_peak: bool
+    last_line: int | None = None
+    last_source: SourceLoc | None = None
+    offset: int | None = None
+    allocated: int | None = None
+
+
+class ParkedValue(Struct, frozen=True):
+    """The value of the source that a spill slot holds, or most of it does.
+
+    Args:
+        name, kind, source: as for `LiveValue`.
+    """
+
+    name: str | None
+    kind: str
+    source: SourceLoc | None
 
 
 class SpillSlot(Struct, frozen=True):
@@ -184,6 +205,7 @@ class SpillSlot(Struct, frozen=True):
         reloads: lines that read it.
         loops: ids of the loops in which it is accessed, the deepest first.
         source: the user's lines of those accesses, in the order of `stores`, then `reloads`.
+        value: what it holds; None where the values of registers were not named.
     """
 
     offset: int | None
@@ -192,6 +214,7 @@ class SpillSlot(Struct, frozen=True):
     reloads: tuple[int, ...]
     loops: tuple[str, ...]
     source: tuple[SourceLoc, ...]
+    value: ParkedValue | None = None
 
 
 class LiveValue(Struct, frozen=True):
@@ -208,6 +231,8 @@ class LiveValue(Struct, frozen=True):
         agprs: AGPRs that do.
         scratch: dwords of each lane that are parked in scratch memory.
         registers: their names, `v[0:31] v40 a[0:3]`.
+        slots: where in a lane's scratch memory those dwords are, ranges of bytes with the register
+            that they are added to, `4:19 s32+0:3`.
     """
 
     name: str | None
@@ -218,6 +243,7 @@ class LiveValue(Struct, frozen=True):
     agprs: int
     scratch: int
     registers: str
+    slots: str = ""
 
 
 class LivePeak(Struct, frozen=True):
@@ -245,6 +271,57 @@ class LivePeak(Struct, frozen=True):
     counts: tuple[tuple[int, int, int], ...] = ()
 
 
+class UntouchedValues(Struct, frozen=True):
+    """Registers that live through a whole loop, nested loops included, which does not touch them.
+
+    They could be computed or loaded again behind it, where the loop is short of registers.
+
+    Args:
+        loop: its id.
+        vgprs, agprs: how many.
+        values: what they hold, the most registers first.
+    """
+
+    loop: str
+    vgprs: int
+    agprs: int
+    values: tuple[LiveValue, ...]
+
+
+class RegisterPressure(Struct, frozen=True):
+    """What the values in a kernel's registers ask of the register file, against its occupancies.
+
+    Args:
+        counts: as `LivePeak.counts`.
+        needs: for each of `counts` the registers of the file that a wave would need for no more
+            than what is live there: VGPRs and AGPRs together where one file holds both.
+        allocated: the registers of the file that the kernel takes; None where that is unknown.
+        levels: occupancy in waves/EU and the most registers that admit it, the highest first;
+            empty where the target or the launch is unknown.
+        level: of these the one that the allocated registers admit; None where there is none.
+        next_level: the one above it; None where there is none.
+        excess: how many live registers fewer at the peak that one needs; None without one.
+    """
+
+    counts: tuple[tuple[int, int, int], ...]
+    needs: tuple[int, ...]
+    allocated: int | None
+    levels: tuple[tuple[int | float, int], ...]
+    level: tuple[int | float, int] | None = None
+    next_level: tuple[int | float, int] | None = None
+    excess: int | None = None
+
+    @property
+    def most(self) -> int:
+        """The registers at the end of a scale: what is allocated, or needed at most."""
+        return max((self.allocated or 0, *self.needs), default=0)
+
+    @property
+    def budgets(self) -> tuple[tuple[int | float, int], ...]:
+        """The levels whose most registers lie on that scale, the highest occupancy first."""
+        return tuple(level for level in self.levels if level[1] < self.most)
+
+
 class SpilledValue(Struct, frozen=True):
     """A value of the source that spills park in scratch memory.
 
@@ -256,6 +333,7 @@ class SpilledValue(Struct, frozen=True):
         hot_stores: of the stores those in hot loops, once for each iteration.
         hot_reloads: of the reloads those in hot loops, likewise.
         loops: ids of the hot loops in which it is parked or fetched.
+        slots: as for `LiveValue`.
     """
 
     name: str | None
@@ -268,6 +346,7 @@ class SpilledValue(Struct, frozen=True):
     hot_stores: int
     hot_reloads: int
     loops: tuple[str, ...]
+    slots: str = ""
 
 
 class WaitOp(Struct, frozen=True):

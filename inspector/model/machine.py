@@ -58,6 +58,8 @@ class Machine(Struct, frozen=True):
     l1_bytes_per_clk: int | None  # of the lines that the cache next to the CU looks up
     l2_bytes_per_clk: int | None  # of the whole device
     cus: int | None
+    xcds: int | None  # dies with an L2 each, to which workgroups are dealt round robin; 1: one L2
+    l2_bytes: int | None  # of one XCD
     clock_mhz: int | None
     # mnemonic -> clocks of the SIMD's matrix unit; `NAME:narrow`: both operands are 4 or 6 bits
     mfma_cycles: Mapping[str, int]

@@ -17,10 +17,12 @@ from .lines import (
     MemoryOp,
     SpilledValue,
     SpillSlot,
+    UntouchedValues,
     WaitOp,
 )
 from .metric import Metric, MetricValue
 from .source import SourceLoc
+from .trials import Trial
 from .variant import Artifact, Variant
 
 
@@ -80,8 +82,13 @@ class Finding(Struct, frozen=True):
     """What a rule has to say of a kernel, with its evidence.
 
     `tried` is what came of the fix on other kernels; None where the rule's author does not say.
+    `trials` are the changes that were compiled to be rid of it in this kernel, in the order in
+    which they are told; empty where nobody asked. `fix_is_trials` says that the fix names nothing
+    else.
     `saves_percent` is the share of an iteration's time (of the hot loops, for a finding about the
-    kernel) that the cure saves at most; None where nothing bounds it.
+    kernel) that the cure saves at most; None where nothing bounds it. `lines` are all lines of the
+    assembly that it is about, where they are more than those of its locations; a saved report does
+    not have them.
     """
 
     rule: str
@@ -94,10 +101,25 @@ class Finding(Struct, frozen=True):
     fingerprint: str
     tried: Trials | None = field(name="fix_tried", default=None)
     saves_percent: float | None = None
+    lines: tuple[int, ...] = ()
+    trials: tuple[Trial, ...] = field(name="tried", default=())
+    fix_is_trials: bool = False
+
+    @property
+    def isa_lines(self) -> tuple[int, ...]:
+        """The lines of the assembly that it is about, as far as they are known."""
+        located = tuple(
+            place.line
+            for place in self.locations
+            if place.kind == "amdgcn" and place.line is not None
+        )
+        return self.lines or located
 
     @property
     def advice(self) -> str:
-        """The fix, and whether it is known to help; empty where there is none."""
+        """The fix, and whether it is known to help; empty where there is none, or it has failed."""
+        if self.trials and self.fix_is_trials and not any(t.helped for t in self.trials):
+            return ""
         if not self.fix or self.tried is None:
             return self.fix
         return f"{self.fix.rstrip()} ({self.tried.summary})"
@@ -194,6 +216,8 @@ class KernelReport(Struct, frozen=True):
     lds_buffers: tuple[LdsBuffer, ...] = ()
     live_peak: LivePeak | None = None
     spilled_values: tuple[SpilledValue, ...] = ()
+    untouched: tuple[UntouchedValues, ...] = ()  # of the hot loops through which registers pass
+    dead_writes: tuple[int, ...] = ()  # lines of vector instructions whose results nothing reads
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
     demand: Demand | None = None  # what its occupancy rests on; None in reports of before

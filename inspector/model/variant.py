@@ -100,6 +100,7 @@ class Variant(Struct, frozen=True):
 
     `generator` is the compiler that wrote the kernel: `inductor`; None where a person did.
     `passed` is what the first launch passed; None where none was seen or it was not asked for.
+    `environment` are the variables that are set for this compile, besides those of the process.
     """
 
     kernel: str
@@ -125,7 +126,8 @@ class Variant(Struct, frozen=True):
     values: Mapping[str, int] | None = None
     generator: str | None = None
     passed: Passed | None = None
-    stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved
+    stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved, "llir" to blame
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class Artifact(Struct, frozen=True):

@@ -21,6 +21,7 @@ from .error_records import target_record
 from .inputs import read_text
 from .jobs import Request, patterns_of
 from .naming import label_of, matches
+from .points import PointNames, at_point, capture_at_point
 
 if TYPE_CHECKING:
     from ..compile.pool import Compiler
@@ -44,7 +45,26 @@ def captured(
     Yields:
         A `CapturedVariant` for each specialisation, then one `CaptureEnd`. If the target cannot be
         captured at all, that holds the error.
+
+    Raises:
+        KinspectError: the request's point names a parameter that cannot be set.
     """
+    point, file = request.point, str(target.path)
+    if not point:
+        yield from _captured(target, request, compiler)
+        return
+    for item in _captured(target, capture_at_point(request), compiler):
+        if isinstance(item, CapturedVariant):
+            yield CapturedVariant(at_point(item.variant, point, file))
+        else:
+            variants = tuple(at_point(variant, point, file) for variant in item.variants)
+            yield replace(item, variants=variants)
+
+
+def _captured(
+    target: Target, request: Request, compiler: Compiler
+) -> Iterator[CapturedVariant | CaptureEnd]:
+    """Yields what `captured` does, with the values of the target itself."""
     archs = target.archs or request.archs or (machines.DEFAULT_ARCH,)
     patterns = patterns_of(target, request)
     try:
@@ -115,6 +135,19 @@ def variants_of(
         if isinstance(item, CaptureEnd):
             return list(item.variants), list(item.errors)
     return [], []
+
+
+def check_names(variants: Sequence[Variant], request: Request, compiler: Compiler) -> None:
+    """Refuses a point of which a name is neither an option nor a parameter of these kernels.
+
+    Raises:
+        KinspectError: there is one.
+    """
+    if request.point:
+        names = PointNames(request.point, compiler.toolchain().options)
+        for variant in variants:
+            names.saw(variant)
+        names.check(request.targets)
 
 
 def _chosen(

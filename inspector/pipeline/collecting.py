@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import limits, machines
 from ..capture.resolving import resolve_all
-from ..capture.targets import Target
+from ..capture.targets import Target, only_of
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, KernelReport, Report
 from ..version import VERSION
@@ -102,6 +102,11 @@ def transformed_reports(
     for arch in request.archs:
         machines.load(arch)  # an unknown target is an error before anything is compiled
     targets = resolve_all(request.targets, request.archs)
+    if request.point:
+        from .capturing import COMPILED
+        from .points import ALREADY_COMPILED
+
+        targets = only_of(targets, COMPILED, *ALREADY_COMPILED)
     scripts: list[tuple[int, Target]] = []
     files: list[tuple[int, Target]] = []
     for index, target in enumerate(targets):

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..capture.options import CaptureOptions
+from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
 from ..limits import COMPILE_SECONDS
@@ -47,6 +48,8 @@ class Request(Struct, frozen=True):
         overrides: figures of launches that the user states.
         capture: how scripts are run.
         analysis: how much of each kernel is analysed.
+        point: values of kernels' parameters and of backend options in place of the target's own,
+            one each, as a point of a sweep has them.
     """
 
     targets: tuple[str, ...]
@@ -59,6 +62,7 @@ class Request(Struct, frozen=True):
     overrides: Overrides = field(default_factory=Overrides)
     capture: CaptureOptions = field(default_factory=CaptureOptions)
     analysis: AnalysisOptions = AnalysisOptions()
+    point: tuple[Axis, ...] = ()
 
 
 class Job(Struct, frozen=True):

@@ -22,6 +22,7 @@ from ..metrics.bounds import OF_LANES
 from ..metrics.lane_metrics import LANE_FIGURES
 from ..metrics.lds_races import RACES
 from ..metrics.live_registers import LIVE_FIGURES
+from ..metrics.waits import REDUNDANT_BARRIERS
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
 from . import analysis
@@ -133,8 +134,8 @@ class LintPlan(Struct, frozen=True):
 
     @property
     def asks_of_races(self) -> bool:
-        """Whether a rule or a budget reads the LDS races of kernels."""
-        return RACES in self._metrics
+        """Whether a rule or a budget reads LDS races, or barriers, which rest on the same bytes."""
+        return not self._metrics.isdisjoint((RACES, REDUNDANT_BARRIERS))
 
     @property
     def _metrics(self) -> frozenset[str | None]:

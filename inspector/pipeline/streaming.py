@@ -19,6 +19,7 @@ from .error_records import job_record
 from .events import Captured, Compiled, Event, Failed, Reported
 from .jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
 from .naming import label_with_arch
+from .points import PointNames
 
 
 def compile_targets(
@@ -79,15 +80,24 @@ class Compiles:
         self._compiled_now = 0  # compiles that the store did not have
         self._variants: dict[tuple[int, int], Variant] = {}  # of the current target, by place
         self._target: tuple[int, str] = (0, "")
+        options = compiler.toolchain().options if request.point else ()
+        self._names = PointNames(request.point, options)
+        self._held: list[Job] = []  # until all names of the point are known to be right
 
     def events(self, targets: Sequence[tuple[int, Target]]) -> Iterator[Event]:
-        """Captures and compiles all targets; yields the events in the order in which they come."""
+        """Captures and compiles all targets; yields the events in the order in which they come.
+
+        Raises:
+            KinspectError: a name of the request's point is unknown.
+        """
         for index, target in targets:
             self._target = index, str(target.path)
             self._variants = {}
             yield from self._capture(index, target)
             for future in [f for f in self._unreported if f.done()]:
                 yield from self._events_of(future)
+        self._names.check(str(target.path) for _, target in targets)
+        self._submit_held()
         for future in as_completed(list(self._unreported)):
             yield from self._events_of(future)
         if self._compiled_now:
@@ -137,9 +147,10 @@ class Compiles:
                     overrides=self._request.overrides,
                     analysis=self._request.analysis,
                 )
-                future = self._pool.submit(self._run, job)
-                self._jobs[future] = job
-                self._unreported[future] = None
+                self._names.saw(item.variant)
+                self._held.append(job)
+                if self._names.all_known:
+                    self._submit_held()
                 continue
             self._name(item.variants)
             for number, error in enumerate(item.errors):
@@ -147,9 +158,20 @@ class Compiles:
             if item.variants or item.notes:
                 yield Captured(path, item.variants, item.notes)
 
+    def _submit_held(self) -> None:
+        held, self._held = self._held, []
+        for job in held:
+            future = self._pool.submit(self._run, job)
+            self._jobs[future] = job
+            self._unreported[future] = None
+
     def _name(self, variants: Sequence[Variant]) -> None:
         """Replaces the variants of the current target's jobs by those with their final labels."""
         final = dict(zip(self._variants, variants, strict=False))
+        self._held = [
+            replace(job, variant=final[job.order]) if job.order in final else job
+            for job in self._held
+        ]
         for future, job in self._jobs.items():
             if job.order in final:
                 self._jobs[future] = replace(job, variant=final[job.order])

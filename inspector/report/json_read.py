@@ -33,6 +33,7 @@ from ..model import (
     SpilledValue,
     SpillSlot,
     Unread,
+    UntouchedValues,
     Variant,
     WaitOp,
 )
@@ -238,6 +239,8 @@ def _read_kernel(kernel: dict[str, Any], artifacts: Mapping[str, Artifact]) -> K
         accesses=convert(kernel.get("accesses", ()), tuple[Access, ...]),
         live_peak=convert(kernel.get("live_peak"), LivePeak | None),
         spilled_values=convert(kernel.get("spilled_values", ()), tuple[SpilledValue, ...]),
+        untouched=convert(kernel.get("untouched", ()), tuple[UntouchedValues, ...]),
+        dead_writes=tuple(kernel.get("dead_writes", ())),
         spills=convert(kernel.get("spills", ()), tuple[SpillSlot, ...]),
         lds_buffers=convert(kernel.get("lds_buffers", ()), tuple[LdsBuffer, ...]),
         measured_lines=convert(kernel.get("measured_lines", ()), tuple[MeasuredLine, ...]),

@@ -250,7 +250,7 @@ class JsonLdsBuffer(TypedDict):
     """A buffer that the TTGIR puts into LDS."""
 
     name: str
-    kind: Literal["pipelined", "operand", "exchange"]
+    kind: Literal["pipelined", "operand", "exchange", "scratch"]
     dtype: str
     shape: list[Count]
     copies: Count
@@ -259,6 +259,10 @@ class JsonLdsBuffer(TypedDict):
     source: JsonPlace | None
     in_loop: bool
     at_peak: bool
+    last_line: Line | None
+    last_source: JsonPlace | None
+    offset: Count | None
+    allocated: Count | None
 
 
 class JsonUnread(TypedDict):
@@ -277,15 +281,29 @@ class JsonTrials(TypedDict):
     worse: Count
 
 
-class JsonSpill(TypedDict):
-    """A place in scratch memory."""
+class JsonParkedValue(TypedDict):
+    """The value of the source that a spill slot holds."""
 
+    name: str | None
+    kind: Literal[
+        "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
+    ]
+    source: JsonPlace | None
+
+
+class _JsonSpill(TypedDict):
     offset: Whole | None
     bytes: Count
     stores: list[Line]
     reloads: list[Line]
     loops: list[str]
     source: list[JsonPlace | None]
+
+
+class JsonSpill(_JsonSpill, total=False):
+    """A place in scratch memory."""
+
+    value: JsonParkedValue | None
 
 
 class JsonMeasuredLine(TypedDict):
@@ -347,6 +365,30 @@ class JsonLocation(TypedDict):
     text: str
 
 
+class JsonChange(TypedDict):
+    """A setting of a compile that was changed."""
+
+    kind: Literal["option", "constexpr", "environment"]
+    name: str
+    value: Value
+    before: Value
+
+
+class JsonTrial(TypedDict):
+    """A change that was compiled to be rid of a finding, and what came of it."""
+
+    change: list[JsonChange]
+    gone: bool | None
+    metrics: dict[str, Value]
+    diff: dict[str, list[Value]]
+    new: list[str]
+    new_errors: list[str]
+    front: bool
+    same_as: list[JsonChange] | None
+    launches: bool | None
+    failure: str
+
+
 class _JsonFinding(TypedDict):
     rule: str
     severity: Literal["error", "warning", "info"]
@@ -363,6 +405,8 @@ class JsonFinding(_JsonFinding, total=False):
 
     fix_tried: JsonTrials | None
     saves_percent: float | None
+    tried: list[JsonTrial]
+    fix_is_trials: bool
 
 
 class JsonDemand(TypedDict):
@@ -383,9 +427,7 @@ class JsonDemand(TypedDict):
     waves_from: Literal["typed", "triton", "file", "largest"] | None
 
 
-class JsonLiveValue(TypedDict):
-    """Registers that hold one value of the source."""
-
+class _JsonLiveValue(TypedDict):
     name: str | None
     kind: Literal[
         "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
@@ -398,9 +440,13 @@ class JsonLiveValue(TypedDict):
     registers: str
 
 
-class JsonSpilledValue(TypedDict):
-    """A value of the source that spills park in scratch memory."""
+class JsonLiveValue(_JsonLiveValue, total=False):
+    """Registers that hold one value of the source."""
 
+    slots: str
+
+
+class _JsonSpilledValue(TypedDict):
     name: str | None
     kind: Literal[
         "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
@@ -413,6 +459,21 @@ class JsonSpilledValue(TypedDict):
     hot_stores: Count
     hot_reloads: Count
     loops: list[str]
+
+
+class JsonSpilledValue(_JsonSpilledValue, total=False):
+    """A value of the source that spills park in scratch memory."""
+
+    slots: str
+
+
+class JsonUntouched(TypedDict):
+    """Registers that live through a whole loop, which does not touch them."""
+
+    loop: str
+    vgprs: Count
+    agprs: Count
+    values: list[JsonLiveValue]
 
 
 class JsonLivePeak(TypedDict):
@@ -453,5 +514,7 @@ class JsonKernel(_JsonKernel, total=False):
     spills: list[JsonSpill]
     live_peak: JsonLivePeak
     spilled_values: list[JsonSpilledValue]
+    untouched: list[JsonUntouched]
+    dead_writes: list[Line]
     measured_lines: list[JsonMeasuredLine]
     emulated: JsonEmulated

@@ -117,6 +117,8 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
         "lds_buffers": plain(kernel.lds_buffers),
         "spills": plain(kernel.spills),
         **({"spilled_values": plain(kernel.spilled_values)} if kernel.spilled_values else {}),
+        **({"untouched": plain(kernel.untouched)} if kernel.untouched else {}),
+        **({"dead_writes": list(kernel.dead_writes)} if kernel.dead_writes else {}),
         **({"live_peak": live_peak_dict(kernel.live_peak)} if kernel.live_peak is not None else {}),
         # Only a report that was joined with a profiler's recording has them.
         **({"measured_lines": plain(kernel.measured_lines)} if kernel.measured_lines else {}),
@@ -157,6 +159,9 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
         for location in finding.locations
     ]
     fields: dict[str, Any] = plain(finding) | {"locations": locations}
+    del fields["lines"]
+    if not finding.trials:  # only `--try` has them
+        del fields["tried"], fields["fix_is_trials"]
     return fields | {"fingerprint": fields.pop("fingerprint")}
 
 

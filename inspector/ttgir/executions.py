@@ -1,4 +1,4 @@
-"""The number of executions of each dot in each workgroup, by arguments, grid and workgroup.
+"""The number of executions of dots and loops in each workgroup, by arguments, grid and workgroup.
 
 Scalars are evaluated for all workgroups of a launch at once. Values that depend on memory or on a
 loop's own values (the current tile of a persistent kernel) are unknown, and so are dots in loops
@@ -7,6 +7,7 @@ with such bounds: they count as not executed, so that sums over dots are lower b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -73,6 +74,24 @@ def dot_executions(
         arguments: name -> value of the known arguments.
         grid: workgroups along each dimension.
     """
+    return ((op, times) for op, times in _executions(module, arguments, grid) if op.name in DOTS)
+
+
+def loop_iterations(
+    module: TtgirModule, arguments: Mapping[str, int], grid: tuple[int, ...]
+) -> Iterator[tuple[TtgirOp, Numbers]]:
+    """Yields `scf.for` loops with their iterations in each workgroup, where they are known.
+
+    Those of a nested loop are all that it makes in the iterations of the loops around it. Arguments
+    as for `dot_executions`.
+    """
+    return ((op, n) for op, n in _executions(module, arguments, grid) if op.name == "scf.for")
+
+
+def _executions(
+    module: TtgirModule, arguments: Mapping[str, int], grid: tuple[int, ...]
+) -> Iterator[tuple[TtgirOp, Numbers]]:
+    """Yields dots with their executions, and loops with their iterations."""
     columns, rows, layers = (*grid, 1, 1, 1)[:3]
     count = columns * rows * layers
     if len(module.functions) != 1 or not 0 < count <= MOST_WORKGROUPS:
@@ -91,7 +110,9 @@ def dot_executions(
         elif op.name == "tt.func":
             entered[op.index] = _ONCE
         elif op.name == "scf.for":
-            entered[op.index] = scalars.iterations(op, times)
+            entered[op.index] = iterations = scalars.iterations(op, times)
+            if iterations is not None:
+                yield op, np.broadcast_to(iterations, count)
         elif op.name == "scf.if":
             entered[op.index] = scalars.branch_entries(op, times)
         elif op.name == "scf.yield" and op.parent is not None:
@@ -109,10 +130,7 @@ class _Scalars:
     """
 
     def __init__(self, arguments: Mapping[str, int], extents: tuple[int, int, int]) -> None:
-        ids = np.arange(extents[0] * extents[1] * extents[2], dtype=np.int64)
-        in_row = extents[0]
         self._extents = extents
-        self._ids = (ids % in_row, ids // in_row % extents[1], ids // in_row // extents[1])
         self.values: dict[str, Numbers] = {
             f"%{name}": np.full(1, value, np.int64)
             for name, value in arguments.items()
@@ -122,7 +140,7 @@ class _Scalars:
     def add(self, op: TtgirOp) -> None:
         """Takes the result of an operation, if it is known."""
         result = self._result(op)
-        if result is not None and bool((np.abs(result) < _LIMIT).all()):
+        if result is not None and in_range(result):
             self.values[op.results[0]] = result
 
     def iterations(self, op: TtgirOp, times: Numbers | None) -> Numbers | None:
@@ -142,31 +160,45 @@ class _Scalars:
 
     def _result(self, op: TtgirOp) -> Numbers | None:
         """The result of an operation in each workgroup; None where it is unknown."""
-        if op.name == "arith.constant":
-            value = op.attributes.get("value")
-            if isinstance(value, int) and abs(value) < _LIMIT:
-                return np.full(1, int(value), np.int64)
-            return None
-        if op.name in ("tt.get_program_id", "tt.get_num_programs"):
-            return self._program_number(op)
+        if not op.operands:
+            return (
+                constant(op) if op.name == "arith.constant" else program_number(op, self._extents)
+            )
         operands = [self.values.get(name) for name in op.operands]
         known = [operand for operand in operands if operand is not None]
-        return _computed(op, known) if known and len(known) == len(operands) else None
-
-    def _program_number(self, op: TtgirOp) -> Numbers | None:
-        """The workgroups' indices along an axis of the grid, or their number there.
-
-        None where the operation names no axis.
-        """
-        axis = op.attributes.get("axis", 0)
-        axis = _AXES.get(axis, axis)
-        if not isinstance(axis, int) or not 0 <= axis < 3:
-            return None
-        is_id = op.name == "tt.get_program_id"
-        return self._ids[axis] if is_id else np.full(1, self._extents[axis], np.int64)
+        return computed(op, known) if known and len(known) == len(operands) else None
 
 
-def _computed(op: TtgirOp, operands: Sequence[Numbers]) -> Numbers | None:
+def constant(op: TtgirOp) -> Numbers | None:
+    """The value of an integer constant; None where it may wrap around in 32 bits."""
+    value = op.attributes.get("value")
+    return np.full(1, int(value), np.int64) if isinstance(value, int) and in_range(value) else None
+
+
+def in_range(values: Numbers | int) -> bool:
+    """Whether values fit in 32 bits, signed."""
+    return bool((np.abs(values) < _LIMIT).all())
+
+
+def program_number(op: TtgirOp, extents: tuple[int, int, int]) -> Numbers | None:
+    """The workgroups' indices along an axis of the grid, or their number there.
+
+    Workgroups are numbered along the first axis first, as they are dispatched. None for another
+    operation, or where it names no axis.
+    """
+    axis = op.attributes.get("axis", 0)
+    axis = _AXES.get(axis, axis)
+    if not isinstance(axis, int) or not 0 <= axis < 3:
+        return None
+    if op.name == "tt.get_num_programs":
+        return np.full(1, extents[axis], np.int64)
+    if op.name != "tt.get_program_id":
+        return None
+    ids = np.arange(math.prod(extents), dtype=np.int64)
+    return ids // math.prod(extents[:axis]) % extents[axis]
+
+
+def computed(op: TtgirOp, operands: Sequence[Numbers]) -> Numbers | None:
     """The result of an operation with known operands; None for an unknown operation."""
     if op.name in _SAME:
         return operands[0]

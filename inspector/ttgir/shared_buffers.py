@@ -9,6 +9,7 @@ reductions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -19,6 +20,7 @@ from .conversions import tile_bytes
 from .flow import DataFlow
 from .movements import movements
 from .queries import LOCAL_ALLOCATIONS
+from .shared_layouts import gaps_of
 
 _FREES = frozenset(("ttg.local_dealloc", "triton_gpu.local_dealloc"))
 Kind = Literal["pipelined", "operand", "exchange"]
@@ -83,6 +85,19 @@ def shared_buffers(flow: DataFlow) -> tuple[LdsAllocation, ...]:
             )
         )
     return tuple(buffers)
+
+
+def padded_bytes(memdesc: TtgirType) -> int | None:
+    """Bytes of all copies of a buffer with their padding; None where its element type is unknown.
+
+    There is no gap behind the last element (Triton 3.9, `PaddedSharedEncodingAttr`).
+    """
+    size = tile_bytes(memdesc)
+    if size is None or memdesc.layout is None:
+        return size
+    elements = math.prod(memdesc.shape)
+    gaps = sum((elements - 1) // interval * gap for interval, gap in gaps_of(memdesc.layout))
+    return size + gaps * size // elements if elements else size
 
 
 def at_the_peak(buffers: Sequence[LdsAllocation], total: int | None) -> tuple[LdsAllocation, ...]:

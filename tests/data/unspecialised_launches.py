@@ -48,6 +48,14 @@ def forbidden_bound(x, y, bound, N: tl.constexpr):
     tl.store(y + at, tl.load(x + at, mask=at < bound), mask=at < bound)
 
 
+@triton.jit
+def columns(x, y, pitch: tl.int64, stride: tl.int64, N: tl.constexpr):
+    """Each row of the tile is a column of y, whose elements lie stride apart."""
+    at = tl.arange(0, N)
+    tile = tl.load(x + at[:, None] * N + at[None, :])
+    tl.store(y + at[None, :] * pitch + at[:, None] * stride, tile)
+
+
 x = torch.empty(8192, dtype=torch.float16, device="cuda")
 y = torch.empty(8192, dtype=torch.float16, device="cuda")
 annotated[(1,)](x, y, 1, 2048)
@@ -60,3 +68,4 @@ rows[(4,)](x, y, 2048, 2048)
 bounded_rows[(4,)](x, y, 2052, 2048)
 forbidden_rows[(4,)](x, y, 2048, 2048)
 forbidden_bound[(1,)](x, y, 2048, 2048)
+columns[(4,)](x, y, 64, 1, 64)

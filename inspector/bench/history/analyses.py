@@ -23,6 +23,9 @@ FIGURES = (
     "waves_per_workgroup",
     "occupancy.waves_per_eu",
     "occupancy.workgroups_per_cu",
+    "launch.matrix_us",
+    "time.us",
+    "time.bound_share",
 )
 """Metrics of the kernel as a whole that are kept."""
 HOT_COUNTS = (

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...errors import KinspectError
+from ...machines.products import find_product
 from ...writing import reason
-from ..suite.results import Bench, EarlierResult, Timed
+from ..suite.results import GIB, Bench, EarlierResult, Timed
 from . import analysis_rows
 from .analyses import Analysis, AnalysisRun, Sighting
 from .analysis_rows import checked_as
@@ -65,7 +67,12 @@ class Run(Struct, frozen=True):
 
 
 class StoredCase(Struct, frozen=True):
-    """One case of a run in the history; times in µs."""
+    """One case of a run in the history; times in µs.
+
+    `memory_share` is the part of the best time, in percent, that the least bytes of the case take
+    at the peak of the device's memory: 100 is the best there is, unless caches held them. None
+    where bytes or peak are not known.
+    """
 
     name: str
     config: Mapping[str, Any]
@@ -77,6 +84,7 @@ class StoredCase(Struct, frozen=True):
     error_us: float | None
     tflops: float | None
     gib_per_s: float | None
+    memory_share: float | None = None
 
 
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -181,14 +189,21 @@ class History:
             return []
         with self._open() as connection:
             rows = connection.execute(
-                "SELECT name, config, clocks, runs, best_us, mean_us, slowest_us, error_us, tflops,"
-                " gib_per_s FROM result WHERE run = ? ORDER BY rowid",
+                "SELECT device, name, config, clocks, runs, best_us, mean_us, slowest_us, error_us,"
+                " tflops, gib_per_s FROM result JOIN run ON run.id = result.run WHERE run = ?"
+                " ORDER BY result.rowid",
                 (run,),
             ).fetchall()
-            return [
-                checked_as(StoredCase, (name, json.loads(config), json.loads(clocks), *figures))
-                for name, config, clocks, *figures in rows
+            cases = [
+                (
+                    str(device),
+                    checked_as(
+                        StoredCase, (name, json.loads(config), json.loads(clocks), *figures, None)
+                    ),
+                )
+                for device, name, config, clocks, *figures in rows
             ]
+        return [replace(case, memory_share=_memory_share(case, device)) for device, case in cases]
 
     def measured(self, kernel: str) -> list[tuple[Run, StoredCase]]:
         """Returns every case of every fully timed run of a kernel, the oldest run first.
@@ -324,6 +339,15 @@ class History:
 def _in_words(error: sqlite3.OperationalError) -> str:
     explanation = _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # Python 3.11 and newer
     return f"{explanation}: {error}" if explanation else str(error)
+
+
+def _memory_share(case: StoredCase, device: str) -> float | None:
+    """See `StoredCase`."""
+    product = find_product(device)
+    if case.gib_per_s is None or product is None or not case.best_us:
+        return None
+    least_bytes = case.gib_per_s * GIB * case.mean_us / 1e6
+    return round(100 * least_bytes / product.memory_bytes_per_s / (case.best_us / 1e6), 1)
 
 
 def identity(case: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ MEASURED: Mapping[str, str] = MappingProxyType(
         "slowest_us": "µs",
         "tflops": "TFLOPS",
         "gib_per_s": "GiB/s",
+        "memory_share": "%",
     }
 )
 """Figure of a case that `bench` keeps -> its unit."""

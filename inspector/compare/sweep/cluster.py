@@ -1,4 +1,4 @@
-"""Runs compiles on a Dask cluster, for sweeps that outgrow one machine.
+"""Runs compiles on a Dask cluster, for sweeps and trials that outgrow one machine.
 
 Dask calls plain functions with picklable values in its workers' processes; what those need is
 kinspect and the same Triton as here. A worker that dies takes nothing with it: the scheduler hands
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,10 +20,11 @@ from msgspec.structs import replace
 from ...errors import KinspectError
 from ...pipeline.jobs import Job
 from ...version import VERSION
-from .point import PointOutcome, run_point
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+    from ...compile.pool import Compiler
 
 CONNECT_SECONDS = 10.0
 
@@ -86,18 +87,35 @@ def connected(address: str) -> Iterator[Cluster]:
             client.close(timeout=CONNECT_SECONDS)
 
 
-def work_for(triton_key: str, python: str | None) -> Callable[[Job], PointOutcome]:
-    """The function of the cluster's tasks: a picklable `run_point` that checks its machine first.
+class HostedOutcome(Protocol):
+    """A struct with the outcome of a job, and the machine that has the artifacts."""
+
+    @property
+    def host(self) -> str | None:
+        """None for the machine that asks."""
+        ...
+
+
+Outcome = TypeVar("Outcome", bound=HostedOutcome)
+
+
+def work_for(
+    triton_key: str, python: str | None, task: Callable[[Job, Compiler], Outcome]
+) -> Callable[[Job], Outcome]:
+    """The function of the cluster's tasks: a picklable `task` that checks its machine first.
 
     Args:
         triton_key: identity of this machine's Triton.
         python: the interpreter that the user named; None for each worker's own.
+        task: what is done with a job: a function of a module.
     """
     expected = ExpectedSoftware(VERSION, triton_key, socket.gethostname(), python is None)
-    return partial(_run_there, expected)
+    return partial(_run_there, expected, task)
 
 
-def _run_there(expected: ExpectedSoftware, job: Job) -> PointOutcome:
+def _run_there(
+    expected: ExpectedSoftware, task: Callable[[Job, Compiler], Outcome], job: Job
+) -> Outcome:
     """Runs in a worker.
 
     Raises:
@@ -120,5 +138,6 @@ def _run_there(expected: ExpectedSoftware, job: Job) -> PointOutcome:
             f" ({compiler.toolchain().triton_version})",
             "install the same one there: another compiler gives other code",
         )
-    outcome = run_point(job, compiler)
-    return replace(outcome, host=host if host != expected.host else None)
+    outcome: Any = task(job, compiler)
+    hosted: Outcome = replace(outcome, host=host if host != expected.host else None)
+    return hosted

@@ -76,9 +76,21 @@ def front(figures: Sequence[Figures | None]) -> list[bool]:
         tuple(loss(f, o) for o in objectives) if f is not None and not f.cannot_launch else ()
         for f in figures
     ]
+    return unbeaten(losses)
+
+
+def unbeaten(losses: Sequence[Sequence[float | None]]) -> list[bool]:
+    """For each point whether no other one is at least as good in everything and better in one.
+
+    Args:
+        losses: of each point the quantities to be minimised, in one order; None where one is
+            unknown, empty for points that do not take part.
+    """
     complete = {full for point in losses if (full := _complete(point)) is not None}
     beaten = {point for point in complete if any(_beats(rival, point) for rival in complete)}
-    return [point not in beaten and any(part is not None for part in point) for point in losses]
+    return [
+        tuple(point) not in beaten and any(part is not None for part in point) for point in losses
+    ]
 
 
 def unknown(figures: Figures | None, objectives: Sequence[Objective]) -> tuple[str, ...]:

@@ -21,7 +21,14 @@ from msgspec.structs import replace
 from ... import machines
 from ...capture.records import CapturedVariant
 from ...capture.resolving import resolve_all
-from ...capture.sweep_axes import BACKEND_ONLY, Axis, count, refused_name, unresolved_names
+from ...capture.sweep_axes import (
+    Axis,
+    backend_axes,
+    check_varied,
+    count,
+    refused_name,
+    unresolved_names,
+)
 from ...capture.targets import Target, only_of
 from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
@@ -283,20 +290,9 @@ class _SweepRun:
         Raises:
             KinspectError: a parameter that the capture could not vary.
         """
+        check_varied(self._request.axes, variant, str(target.path))
         tuning = dict(variant.tuning or {})
-        for axis in self._request.axes:
-            if axis.name in variant.signature and axis.name not in tuning:
-                raise KinspectError(
-                    f"{target.path}: --set {axis.name}: {variant.kernel} has this parameter, but"
-                    " it cannot be varied here",
-                    "constexprs of a file with KINSPECT_CASES can be swept, and parameters of"
-                    " kernels that a script launches",
-                )
-        axes = [
-            a
-            for a in self._request.axes
-            if a.name in BACKEND_ONLY and a.name not in variant.signature
-        ]
+        axes = backend_axes(self._request.axes, variant)
         for number, values in enumerate(itertools.product(*(a.values for a in axes))):
             backend_options = dict(zip((a.name for a in axes), values, strict=True))
             options = {**variant.options, **backend_options}

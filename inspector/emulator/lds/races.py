@@ -11,7 +11,7 @@ of their own counter ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from ...model import Function, Machine
 from ..slices import LDS_CLASSES
 from ..unknowns import Arguments
 from .accesses import AccessBytes, LdsAccess, LdsTrace
+from .meeting import Meeting
 from .trace import traces_of
 
 _LARGEST: Final = 1 << 18
@@ -62,12 +63,17 @@ class RaceReport(Struct, frozen=True):
         decided: how many accesses of LDS it is known of which bytes they touch.
         accesses: how many there are.
         why: why nothing is known; empty where something is.
+        meeting: index of every access -> indices of those by which another wave may touch the same
+            bytes at any time, one of the two writing. None where there are too many.
+        same_barriers: whether all waves pass the same barriers; None where nothing is known.
     """
 
     races: tuple[Race, ...]
     decided: int
     accesses: int
     why: str = ""
+    meeting: Mapping[int, frozenset[int]] | None = None
+    same_barriers: bool | None = None
 
 
 def races_of(
@@ -85,10 +91,17 @@ def races_of(
     traces = traces_of(function, gpu, waves, arguments, in_a_row=in_a_row)
     if traces.why:
         return RaceReport((), 0, accesses, traces.why)
-    comparison = _Comparison(traces.ways)
+    comparison, meeting = _Comparison(traces.ways), Meeting(function, traces)
     for way in traces.ways:
-        comparison.add(way)
-    return RaceReport(comparison.races(), len(traces.executed - traces.undecided), accesses)
+        meeting.add(way, comparison.add(way))
+    decided = len(traces.executed - traces.undecided)
+    return RaceReport(
+        comparison.races(),
+        decided,
+        accesses,
+        meeting=meeting.result(),
+        same_barriers=meeting.same_barriers,
+    )
 
 
 class _Touched(Struct):
@@ -111,14 +124,15 @@ class _Comparison:
         self._masks: dict[int, dict[int, int]] = {}
         self._races: dict[tuple[int, int], Race] = {}
 
-    def add(self, way: LdsTrace) -> None:
-        """Compares the accesses on one way."""
+    def add(self, way: LdsTrace) -> Mapping[int, Mapping[int, int]]:
+        """Compares the accesses on one way; returns each one's granules by wave, as bits."""
         self._trace = way
         self._masks = {access.number: self._of_access(access) for access in way.accesses}
         for between in self._epochs():
             self._between(between)
         for access, copies in way.overtaken:
             self._own(access, copies)
+        return self._masks
 
     def races(self) -> tuple[Race, ...]:
         """Returns each pair of instructions once, in the order of the code."""

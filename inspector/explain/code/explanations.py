@@ -8,6 +8,8 @@ from typing import Protocol
 from ... import machines
 from ...isa.mnemonics import CLASSES, access_bits, classify, lookup
 from ...model import Finding, Instruction, KernelReport, Location, Machine, MetricValue, WaitOp
+from ..registers_view import parked_text
+from ..trials_view import tried_lines
 from ..view import plural
 from .meanings import meaning
 
@@ -97,8 +99,10 @@ def explain_finding(
     parts = [f"{finding.rule}{name}   {severity}, {finding.confidence}", finding.message]
     if rule is not None and rule.explain:
         parts.append("Why it matters\n" + " ".join(rule.explain.split()))
-    if finding.fix:
+    if finding.advice:
         parts.append("What to change\n" + " ".join(finding.advice.split()))
+    if finding.trials:
+        parts.append("\n".join(["Tried on this kernel", *tried_lines(finding)]))
     if finding.evidence:
         figures = evidence(finding, unit_of)
         width = max(map(len, (name for name, _ in figures)))
@@ -193,8 +197,10 @@ def _kernel_lines(inst: Instruction, report: KernelReport) -> list[str]:
                 f"{action} scratch memory{offset}: {slot.size} bytes,"
                 f" {plural(len(slot.stores), 'store')} and {plural(len(slot.reloads), 'reload')}"
             )
+            if slot.value is not None:
+                lines.append(f"it holds {parked_text(slot.value)}")
     for finding in report.findings:
-        if any(place.kind == "amdgcn" and place.line == line for place in finding.locations):
+        if line in finding.isa_lines:
             lines.append(f"{finding.rule} ({finding.severity}): {finding.message}")
     return ["", "In this kernel:", *lines] if lines else []
 

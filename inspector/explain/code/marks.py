@@ -14,7 +14,7 @@ from ...isa.waitflow.counter_values import outstanding_counts
 from ...isa.waitflow.pending import outstanding
 from ...isa.waitflow.steps import steps_of
 from ...isa.waitflow.waits import COUNTERS, decode_wait
-from ...model import Finding, Function, Instruction, KernelReport, Machine, WaitOp
+from ...model import Finding, Function, Instruction, KernelReport, Machine, SpillSlot, WaitOp
 
 _NO_COUNTS: Mapping[str, int | None] = MappingProxyType({})
 
@@ -22,7 +22,7 @@ _NO_COUNTS: Mapping[str, int | None] = MappingProxyType({})
 class LineMarks:
     """Facts by line, computed when constructed, so that queries are look-ups.
 
-    They are of lines (instruction, loop, outstanding operations), of waits and of findings.
+    They are of lines (instruction, loop, outstanding operations), of waits, spills and findings.
 
     Args:
         report: the kernel; None before it has been analysed.
@@ -59,7 +59,11 @@ class LineMarks:
             self._count_outstanding(function, machine)
         self._waits: dict[int, tuple[WaitOp, ...]] = {}
         self._findings: dict[str, dict[int, tuple[Finding, ...]]] = {}
+        self._spills: dict[int, SpillSlot] = {}
         if report is not None:
+            self._spills = {
+                line - 1: slot for slot in report.spills for line in (*slot.stores, *slot.reloads)
+            }
             for wait in report.waits:
                 self._waits[wait.line - 1] = (*self._waits.get(wait.line - 1, ()), wait)
             self._apply_verdicts(report.waits)
@@ -118,9 +122,23 @@ class LineMarks:
         """The lines of the waits that wait for the operation on a line."""
         return self._waiters.get(line, ())
 
+    def spill(self, line: int) -> SpillSlot | None:
+        """The slot of scratch memory that a line spills to or reloads from; None for others."""
+        return self._spills.get(line)
+
     def findings(self, line: int, kind: str = "amdgcn") -> tuple[Finding, ...]:
         """The findings that point at a line of one of the texts."""
         return self._findings.get(kind, {}).get(line, ())
+
+    def places(self, finding: Finding) -> tuple[int, int]:
+        """The number of lines of the assembly that a finding is about, and of the source."""
+        sources = {
+            (loc.in_user_code.file, loc.in_user_code.line)
+            for line in finding.isa_lines
+            if (inst := self._instructions.get(line - 1)) is not None
+            and (loc := inst.loc) is not None
+        }
+        return len(finding.isa_lines), len(sources)
 
     def finding_lines(self, kind: str = "amdgcn") -> tuple[int, ...]:
         """The lines of one of the texts that findings point at, ascending."""
@@ -181,17 +199,22 @@ class LineMarks:
 
     def _add_findings(self, findings: Iterable[Finding], source: str | None) -> None:
         for finding in findings:
+            for line in finding.isa_lines:
+                self._add_finding("amdgcn", line, finding)
             for location in finding.locations:
-                if location.line is None:
+                if location.line is None or location.kind == "amdgcn":
                     continue
                 if location.kind == "source" and (
                     source is None or not _same_file(location.file, source)
                 ):
                     continue
-                by_line = self._findings.setdefault(location.kind, {})
-                former = by_line.get(location.line - 1, ())
-                if finding not in former:
-                    by_line[location.line - 1] = (*former, finding)
+                self._add_finding(location.kind, location.line, finding)
+
+    def _add_finding(self, kind: str, line: int, finding: Finding) -> None:
+        by_line = self._findings.setdefault(kind, {})
+        former = by_line.get(line - 1, ())
+        if finding not in former:
+            by_line[line - 1] = (*former, finding)
 
 
 class _LoopsByLine:

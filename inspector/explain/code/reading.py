@@ -29,6 +29,7 @@ class KernelReading(Struct, frozen=True):
         marks: facts about the assembly's lines.
         function: the kernel's code; None if it could not be parsed.
         notes: sentences on texts that could not be read.
+        positions: kind of text -> line, from 0 -> its source position.
     """
 
     texts: Texts
@@ -36,6 +37,7 @@ class KernelReading(Struct, frozen=True):
     marks: LineMarks
     function: Function | None
     notes: tuple[str, ...] = ()
+    positions: Mapping[str, Mapping[int, SourceLoc]] = field(default_factory=dict)
 
 
 class _ParsedTexts(Struct):
@@ -73,8 +75,9 @@ def reading_of(report: KernelReport | None, texts: Texts) -> KernelReading:
             for inst in reversed(function.instructions)
             if inst.loc is not None
         }
-    if "ttgir" in texts.lines:
-        parsed.positions["ttgir"] = _ttgir_positions(texts.lines["ttgir"], parsed)
+    for kind in ("ttgir", "ttir"):
+        if kind in texts.lines:
+            parsed.positions[kind] = _ttgir_positions(texts.lines[kind], parsed)
     if "llir" in texts.lines:
         parsed.positions["llir"] = llir_positions(texts.lines["llir"])
     source = texts.files.get("source")
@@ -85,7 +88,8 @@ def reading_of(report: KernelReport | None, texts: Texts) -> KernelReading:
         arch = code.program.arch
     other_functions = [other for other in parsed.functions if other is not function]
     marks = LineMarks(report, function, _machine(arch), other_functions, source)
-    return KernelReading(texts, links, marks, function, tuple(parsed.notes))
+    notes = tuple(parsed.notes)
+    return KernelReading(texts, links, marks, function, notes, parsed.positions)
 
 
 def kernel_of(functions: Sequence[Function], report: KernelReport | None) -> Function | None:

@@ -22,9 +22,9 @@ TEXTS = ("source", "ttgir", "llir", "amdgcn")
 """The kinds of text, from what the user wrote to what the machine runs."""
 
 TITLES: Mapping[str, str] = MappingProxyType(
-    {"source": "Python", "ttgir": "TTGIR", "llir": "LLVM IR", "amdgcn": "ISA"}
+    {"source": "Python", "ttir": "TTIR", "ttgir": "TTGIR", "llir": "LLVM IR", "amdgcn": "ISA"}
 )
-"""Kind of text -> its name for people."""
+"""Kind of text -> its name for people; TTIR is a kernel's where it was captured or compiled."""
 
 _SUFFIXES: Mapping[str, str] = MappingProxyType(
     {
@@ -132,6 +132,16 @@ def texts_of(report: KernelReport, read: Read | None = None) -> Texts:
     return reader.texts(path)
 
 
+def with_ttir(texts: Texts, report: KernelReport, read: Read | None = None) -> Texts:
+    """The texts with the TTIR that the kernel was compiled from, or why there is none."""
+    artifact = report.artifacts.get("ttir")
+    reader = _TextReader(read or read_file)
+    path = artifact.path if artifact is not None else Path(report.id.partition("::")[0])
+    if (artifact is not None or path.suffix == ".ttir") and reader.read("ttir", path):
+        return reader.added_to(texts, "ttir")
+    return reader.added_to(texts, "ttir", f"There is no TTIR of {report.name}.")
+
+
 def texts_of_file(path: Path, read: Read | None = None) -> Texts:
     """The texts in a file that has not been analysed, and in files beside it.
 
@@ -168,6 +178,17 @@ class _TextReader:
             self._missing.pop(kind, None)
             return True
         return False
+
+    def added_to(self, texts: Texts, kind: str, reason: str = "") -> Texts:
+        """Other texts with one that was read here, or with the reason that it is missing."""
+        if kind in self._raw:
+            return Texts(
+                {**texts.lines, kind: lines_of(self._raw[kind])},
+                {**texts.files, kind: self._files[kind]},
+                texts.missing,
+            )
+        missing = self._missing.get(kind, reason)
+        return Texts(texts.lines, texts.files, {**texts.missing, kind: missing})
 
     def read_beside(self, path: Path) -> None:
         """Reads a file, and a compile's other texts of the same name beside it."""

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...explain import loop_view, occupancy_view, profile_view, quantities, stall_view, view
+from ...explain import (
+    loop_view,
+    occupancy_view,
+    profile_view,
+    quantities,
+    registers_view,
+    stall_view,
+    view,
+)
 from ...explain.emulated_view import emulated_lines
+from ...explain.lds_map import map_lines
+from ...explain.trials_view import tried_lines
 from ...isa.mnemonics import CLASSES
 from ...model import (
     Finding,
@@ -70,12 +81,15 @@ def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
         "configuration": view.configuration(kernel),
         "facts": _facts(kernel),
         "occupancy": occupancy_view.occupancy_lines(kernel),
+        "registers": _registers(drawn),
+        "pressure": _pressure(drawn),
         "plots": [plot for plot in _plots(drawn) if plot],
         "mix": _mix(kernel, main),
         "vectors": _vectors(kernel, main),
         "loops": [_loop(loop) for loop in kernel.loops if loop.hot],
         "waits": _waits(kernel, main),
         "findings": [_finding(finding) for finding in kernel.findings],
+        "lds_map": map_lines(kernel),
         "narrow": loop_view.narrow_accesses(kernel, limit=8),
         "stalls": [_stall(stall) for stall in stalls(kernel)[:_MOST_STALLS]],
         "emulated": emulated_lines(kernel),
@@ -98,13 +112,14 @@ def _loop(loop: LoopReport) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, str]:
+def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "severity": finding.severity,
         "message": finding.message,
         "where": view.finding_place(finding),
         "fix": finding.advice,
+        "tried": tried_lines(finding),
     }
 
 
@@ -165,6 +180,42 @@ def _plots(drawn: PageKernel) -> Iterable[str]:
         known_levels = [(wave, limit) for wave, limit in levels if limit is not None]
         current = (use, waves) if use is not None and waves is not None else None
         yield svg.steps(f"occupancy over {unit}", unit, known_levels, current)
+
+
+def _registers(drawn: PageKernel) -> list[str]:
+    """Returns what the registers hold where most are live, and how far the next occupancy is."""
+    peak = drawn.kernel.live_peak
+    if peak is None:
+        return []
+    amount = registers_view.amount_text(peak, drawn.kernel)
+    lines = [f"{amount}, {registers_view.place_text(peak)}", registers_view.held_text(peak)]
+    if drawn.pressure is not None:
+        lines.append(registers_view.steps_text(drawn.pressure, has_agprs=peak.agprs > 0))
+    return [line for line in lines if line]
+
+
+def _pressure(drawn: PageKernel) -> str:
+    """Draws the registers that the live values need along the code; "" where that is unknown."""
+    pressure = drawn.pressure
+    if pressure is None:
+        return ""
+    lines = [line for line, _, _ in pressure.counts]
+    stretches = [
+        svg.Stretch(f"hot loop {loop.id}", bisect_left(lines, first), bisect_right(lines, last))
+        for loop in drawn.kernel.loops
+        if loop.hot
+        for first, last in loop.lines
+    ]
+    budgets = [(f"{view.show(waves)} waves/EU", registers) for waves, registers in pressure.budgets]
+    if pressure.allocated is not None:
+        budgets.append(("allocated", pressure.allocated))
+    return svg.curve(
+        "live registers",
+        pressure.needs,
+        budgets=budgets,
+        stretches=stretches,
+        most=pressure.most,
+    )
 
 
 def _mix(kernel: KernelReport, main: LoopReport | None) -> str:
@@ -246,9 +297,12 @@ def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
         return []
     rules_by_line: dict[int, list[str]] = {}
     for finding in kernel.findings:
-        for where in finding.locations:
-            if where.kind == "amdgcn" and where.line is not None:
-                rules_by_line.setdefault(where.line, []).append(finding.rule)
+        for line in finding.isa_lines:
+            rules_by_line.setdefault(line, []).append(finding.rule)
+    live = {}
+    if drawn.pressure is not None:
+        counts = zip(drawn.pressure.counts, drawn.pressure.needs, strict=True)
+        live = {line: need for (line, _, _), need in counts}
     costs = {line.line: line for line in kernel.measured_lines}
     cost_of = {stall.line: stall.cost for stall in stalls(kernel)}
     highest_cost = max(cost_of.values(), default=0)
@@ -267,6 +321,7 @@ def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
                 {
                     "number": number,
                     "text": text.replace("\t", " ").strip(),
+                    "live": live.get(number, ""),
                     "findings": sorted(set(rules_by_line.get(number, ()))),
                     "cost": quantities.scaled(cost) if cost is not None else "",
                     "heat": heat,

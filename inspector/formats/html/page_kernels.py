@@ -10,7 +10,8 @@ from msgspec import Struct, field
 from ... import machines
 from ...errors import KinspectError
 from ...metrics.occupancy import occupancy
-from ...model import KernelReport
+from ...metrics.pressure import register_pressure
+from ...model import KernelReport, RegisterPressure
 from ...pipeline.analysis import source_reader
 
 MOST_IN_FULL = 60
@@ -34,13 +35,14 @@ class PageKernel(Struct, frozen=True):
     """A kernel as the page shows it: with its occupancy levels, highest first, and its code.
 
     `code` holds lines of the assembly by number (1-based); `source` those of the user's files by
-    (file, line).
+    (file, line). `pressure` is None where the live registers are not known.
     """
 
     kernel: KernelReport
     levels: tuple[OccupancyLevel, ...] = ()
     code: Mapping[int, str] = field(default_factory=dict)
     source: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    pressure: RegisterPressure | None = None
 
 
 def page_kernels(reports: Iterable[KernelReport]) -> list[PageKernel]:
@@ -67,6 +69,7 @@ def page_kernels(reports: Iterable[KernelReport]) -> list[PageKernel]:
                 occupancy_levels(report),
                 _code(report, files),
                 {key: text for key, text in texts.items() if text is not None},
+                register_pressure(report),
             )
         )
     return kernels

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 _WIDTH, _HEIGHT = 460.0, 190.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 12.0, 12.0, 34.0
+_CURVE_WIDTH = 2 * _WIDTH
 _BARS_WIDTH, _BARS_LEFT, _BAR_HEIGHT = _WIDTH + 160, 120.0, 26.0
 COLOURS = 8
 """Classes c0 … c7 of the style sheet."""
@@ -155,6 +156,79 @@ def _use_axis(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> It
     yield (
         f'<text x="{(area.left + area.right) / 2:.1f}" y="{area.height - 3:g}" class="mid soft">'
         f"{escape(unit)} → waves/EU</text>"
+    )
+
+
+class Stretch(Struct, frozen=True):
+    """A part of an axis, from a first value to before a last one, with its name."""
+
+    name: str
+    first: int
+    stop: int
+
+
+def curve(
+    title: str,
+    values: Sequence[int],
+    *,
+    budgets: Sequence[tuple[str, int]],
+    stretches: Sequence[Stretch],
+    most: int,
+) -> str:
+    """Draws values along a code, with horizontal lines that they should stay below.
+
+    Args:
+        title: the description for screen readers.
+        values: of each instruction, in order.
+        budgets: (label, value) of the lines.
+        stretches: parts of the code to shade.
+        most: the end of the scale.
+    """
+    top = max((most, *values, *(value for _, value in budgets)), default=0)
+    if not values or top <= 0:
+        return ""
+    area = _Area(_CURVE_WIDTH, _HEIGHT, _LEFT, (0.0, float(len(values))), (0.0, float(top)))
+    parts = [_open(title, _CURVE_WIDTH)]
+    for stretch in stretches:
+        x0, x1 = area.at(stretch.first, 0)[0], area.at(stretch.stop, 0)[0]
+        parts.append(
+            f'<rect x="{x0:.1f}" y="{_TOP:g}" width="{max(x1 - x0, 1):.1f}" '
+            f'height="{area.bottom - _TOP:.1f}" class="hot"><title>{escape(stretch.name)}</title>'
+            "</rect>"
+        )
+    previous_y = area.bottom + 20
+    for label, value in sorted(budgets, key=lambda budget: budget[1]):
+        y = area.at(0, value)[1]
+        parts.append(f'<path class="budget" d="M{area.left:g} {y:.1f}H{area.right:g}"/>')
+        parts.append(f'<text x="{area.left - 6:g}" y="{y + 4:.1f}" class="end">{value:,}</text>')
+        if previous_y - y > 11:  # labels do not overlap
+            parts.append(
+                f'<text x="{area.right:g}" y="{y - 3:.1f}" class="end soft">{escape(label)}</text>'
+            )
+            previous_y = y
+    parts += _values(area, values)
+    parts.append(
+        f'<text x="{(area.left + area.right) / 2:.1f}" y="{area.height - 3:g}" class="mid soft">'
+        f"{len(values):,} instructions → {escape(title)}</text>"
+    )
+    return "".join([*parts, "</svg>"])
+
+
+def _values(area: _Area, values: Sequence[int]) -> Iterator[str]:
+    """Yields the line along the values, each pixel's highest, and a mark at the highest of all."""
+    columns = min(len(values), int(area.right - area.left))
+    path = ""
+    for column in range(columns):
+        first, stop = column * len(values) // columns, (column + 1) * len(values) // columns
+        highest = max(values[first:stop])
+        x0, y = area.at(first, highest)
+        path += f"{'L' if path else 'M'}{x0:.1f} {y:.1f}L{area.at(stop, 0)[0]:.1f} {y:.1f}"
+    yield f'<path class="line" d="{path}"/>'
+    peak = max(range(len(values)), key=lambda index: values[index])
+    x, y = area.at(peak + 0.5, values[peak])
+    yield (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="now"><title>most: {values[peak]:,}</title>'
+        "</circle>"
     )
 
 

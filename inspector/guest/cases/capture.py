@@ -22,7 +22,14 @@ from ..world import stubs
 from ..world.driver import activate
 from .case import Case, CaseError, did_you_mean, read_case, specialize
 from .selection import Selection, identity, not_for
-from .space import DERIVE, TUNING, PointSelection, read_tuning, select_points
+from .space import (
+    DERIVE,
+    TUNING,
+    PointSelection,
+    read_tuning,
+    select_points,
+    stated_points,
+)
 from .stated_case import typed_case
 
 CASES = "KINSPECT_CASES"
@@ -37,7 +44,8 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
 
     Args:
         request: `path`, `archs`, `patterns`, `stubs` (modules to replace by stubs), `axes`,
-            `all_configs` (whether to sweep over TUNING), `max_configs` (of each case and target),
+            `points` (constexprs to compile with, in place of axes), `all_configs` (whether to
+            sweep over TUNING), `max_configs` (of each case and target),
             `most_tuned` (of all of them together, where `max_configs` is None), `backend_options`,
             `finished` (numbers of the front-end runs that earlier children began) and `stated`, a
             case from the command line.
@@ -224,6 +232,7 @@ def _select_points(
     Raises:
         CaseError: TUNING is malformed.
     """
+    points = request.get("points") or ()
     tuned = bool(request.get("all_configs")) and request.get("stated") is None
     tuning = read_tuning(getattr(module, TUNING, None)) if tuned else {}
     max_points: int | None = None
@@ -232,6 +241,15 @@ def _select_points(
         if max_points is None and request.get("most_tuned") is not None:
             max_points = max(1, request["most_tuned"] // max(1, len(pairs)))
     for pair in pairs:
+        if points:
+            pair.points = stated_points(
+                points,
+                constexprs=_constexprs(kernels, pair.case),
+                tuning=read_tuning(getattr(module, TUNING, None)),
+                case=pair.raw,
+                derive=getattr(module, DERIVE, None),
+            )
+            continue
         pair.tuned = bool(tuning)
         pair.points = select_points(
             tuning,

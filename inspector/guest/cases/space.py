@@ -107,6 +107,38 @@ def select_points(
     )
 
 
+def stated_points(
+    points: Sequence[Mapping[str, Any]],
+    *,
+    constexprs: Collection[str],
+    tuning: Mapping[str, Sequence[Any]],
+    case: Mapping[str, Any],
+    derive: Derive | None,
+) -> PointSelection:
+    """Points that the user states, without those that the kernel or the file does not have.
+
+    Args:
+        points: constexprs of each point.
+        constexprs: names of the kernel's constexprs.
+        tuning: the file's space; `derive` is called with all of its names that the case states.
+        case: the case as the file states it.
+        derive: the file's `tuned_constexprs`.
+
+    Raises:
+        CaseError: `derive` fails.
+    """
+    stated = {**(case.get("constexprs") or {}), **(case.get("options") or {})}
+    present = {name: stated[name] for name in tuning if name in stated}
+    runs = []
+    for point in points:
+        if not set(point) <= set(constexprs):
+            continue
+        derived = _derived(derive, case, {**present, **point})
+        if derived is not None:
+            runs.append(FrontEndRun({**point, **derived}, [{}]))
+    return PointSelection(runs, len(points))
+
+
 def _front_end_runs(
     points: Iterable[Mapping[str, Any]], options: Collection[str]
 ) -> list[FrontEndRun]:

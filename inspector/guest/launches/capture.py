@@ -110,6 +110,7 @@ class _ScriptRun:
             emit=self._emit,
             max_launches=request.max_launches,
             axes=request.axes,
+            points=request.points,
             all_configs=request.all_configs,
             is_selected=selects,
         )

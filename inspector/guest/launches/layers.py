@@ -45,6 +45,7 @@ class Layers:
         emit: takes the errors of single points of a sweep.
         max_launches: launches after which the script is ended; None for no limit.
         axes: the sweep: name of a kernel's argument -> values to launch with.
+        points: arguments to launch with, in place of the product of `axes`.
         all_configs: whether a sweep covers every configuration of an autotuned kernel, not only
             the first.
         is_selected: whether a kernel of this name and qualified name was asked for.
@@ -57,6 +58,7 @@ class Layers:
         emit: Emit,
         max_launches: int | None,
         axes: Mapping[str, Sequence[Any]],
+        points: Sequence[Mapping[str, Any]],
         all_configs: bool,
         is_selected: Callable[[str, str], bool],
     ) -> None:
@@ -64,6 +66,7 @@ class Layers:
         self._emit = emit
         self._max_launches = max_launches
         self._axes = axes
+        self._points = points
         self._all_configs = all_configs
         self._is_selected = is_selected
         self._launch_count = 0
@@ -124,11 +127,9 @@ class Layers:
                 raise NotInstalledError(value.origin)
         if not self._is_selected(name, qualname):
             return run_layer(layer, args, kwargs)
-        swept_names = [name for name in self._axes if name in function.arg_names]
-        if swept_names:
-            result = self._launch_each_point(
-                swept_names, run_layer, layer, args=args, kwargs=kwargs
-            )
+        points = self._points_of(function.arg_names)
+        if points:
+            result = self._launch_each_point(points, run_layer, layer, args=args, kwargs=kwargs)
         else:
             result = run_layer(layer, args, kwargs)
         if not kwargs.get("warmup"):
@@ -137,23 +138,33 @@ class Layers:
                 raise LaunchLimitError
         return result
 
+    def _points_of(self, parameters: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """The points to launch a kernel with; none where the sweep names nothing that it has."""
+        if self._points:
+            return [point for point in self._points if set(point) <= set(parameters)]
+        swept_names = [name for name in self._axes if name in parameters]
+        if not swept_names:
+            return []
+        products = itertools.product(*(self._axes[name] for name in swept_names))
+        return [dict(zip(swept_names, values)) for values in products]
+
     def _launch_each_point(
         self,
-        swept_names: Sequence[str],
+        points: Sequence[Mapping[str, Any]],
         run_layer: RunLayer,
         layer: Any,
         *,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Launches with every combination of the swept arguments; returns the last one's result.
+        """Launches with the arguments of each point; returns the last one's result.
 
         A point that fails is reported and does not end the others.
         """
         result = None
         self._swept_launches = 0
-        for point in itertools.product(*(self._axes[name] for name in swept_names)):
-            self._point = dict(zip(swept_names, point))
+        for point in points:
+            self._point = dict(point)
             try:
                 result = run_layer(layer, args, dict(kwargs))
             except Exception as failure:

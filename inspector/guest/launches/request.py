@@ -51,6 +51,7 @@ class ScriptRequest:
         max_sets: how many parameter sets of each test to run; None for all.
         all_configs: whether a sweep covers every configuration of autotuned kernels.
         axes: of a sweep: name of an argument -> values.
+        points: of a sweep: arguments to launch with, in place of the product of axes.
         arguments: whether the arguments of each launch are recorded.
         deadline: when the parent ends this process, by `time.monotonic`.
         time_limit: seconds from which the deadline was made, for messages.
@@ -77,6 +78,7 @@ class ScriptRequest:
     max_sets: int | None
     all_configs: bool
     axes: Mapping[str, Sequence[Any]]
+    points: Sequence[Mapping[str, Any]]
     arguments: bool
     deadline: float
     time_limit: float
@@ -105,6 +107,7 @@ class ScriptRequest:
             max_sets=fields.get("max_sets"),
             all_configs=bool(fields.get("all_configs")),
             axes=fields.get("axes") or {},
+            points=fields.get("points") or (),
             arguments=bool(fields.get("arguments")),
             deadline=float(fields["deadline"]),
             time_limit=float(fields["time_limit"]),

@@ -17,12 +17,18 @@ from msgspec import Struct
 _STRING_LIMIT = 4096
 # A step takes about a microsecond; the last figure bounds the time for one file.
 _STEPS_PER_BYTE, _FIRST_STEPS, _MOST_STEPS = 4, 10_000, 30_000_000
+ADDRESS_SIZE = 8
 ADDRESS_MASK = (1 << 64) - 1
 
 FORM_STRING, FORM_STRP, FORM_LINE_STRP = 0x08, 0x0E, 0x1F
 FORM_ADDR, FORM_INDIRECT, FORM_IMPLICIT, FORM_RNGLISTX = 0x01, 0x16, 0x21, 0x23
 # Index forms into .debug_addr: addrx, addrx1 .. addrx4, GNU's predecessor.
 ADDRESS_INDEX_FORMS = frozenset({0x1B, 0x29, 0x2A, 0x2B, 0x2C, 0x1F01})
+STRING_INDEX_FORMS = frozenset({0x1A, 0x25, 0x26, 0x27, 0x28})
+"""Index forms into .debug_str_offsets: strx, strx1 .. strx4."""
+BLOCK_FORMS = frozenset({0x03, 0x04, 0x09, 0x0A, 0x18})
+"""Blocks of bytes behind their length, expressions among them."""
+FORM_LOCLISTX = 0x22
 _KINDS_LIMIT = 1 << 16
 
 
@@ -128,6 +134,11 @@ def string_at(section: bytes, offset: int) -> str:
     return section[offset : end if end >= 0 else limit].decode("utf-8", "replace")
 
 
+def indexed_address(sections: DebugSections, base: int, index: int) -> int:
+    """The address at an index of the table that begins at `base` of `.debug_addr`."""
+    return DwarfCursor(sections.addr, base + ADDRESS_SIZE * index).uint(ADDRESS_SIZE)
+
+
 class DebugSections(Struct, frozen=True):
     """The debug sections that are read here; missing ones are empty."""
 
@@ -139,6 +150,9 @@ class DebugSections(Struct, frozen=True):
     ranges: bytes = b""
     rnglists: bytes = b""
     addr: bytes = b""
+    loclists: bytes = b""
+    loc: bytes = b""
+    str_offsets: bytes = b""
 
 
 class Abbreviation(Struct, frozen=True):

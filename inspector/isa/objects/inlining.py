@@ -1,4 +1,4 @@
-"""The call sites that code was inlined at, by the inlined subroutines of `.debug_info`.
+"""The call sites that code was inlined at, and the variables in registers, of `.debug_info`.
 
 Source: DWARF Debugging Information Format, version 5, sections 2.17, 3.3.8 and 7.5. Bounded in the
 same way as `dwarf.py`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -15,31 +16,39 @@ from msgspec.structs import replace
 
 from .dwarf import (
     ADDRESS_INDEX_FORMS,
+    ADDRESS_SIZE,
+    BLOCK_FORMS,
     FORM_ADDR,
     FORM_IMPLICIT,
     FORM_INDIRECT,
     FORM_LINE_STRP,
+    FORM_LOCLISTX,
     FORM_RNGLISTX,
     FORM_STRING,
     FORM_STRP,
+    STRING_INDEX_FORMS,
     Abbreviation,
     DebugSections,
     DwarfBudget,
     DwarfCursor,
     DwarfError,
+    indexed_address,
     read_abbreviations,
     read_form,
     string_at,
 )
+from .variables import LocationLists, RegisterVariable, VariableReader
 
-_ADDRESS_SIZE = 8
 _DEPTH_LIMIT = 256  # of nested entries
 _CHAIN_LIMIT = 64  # of nested inlined calls
 
 _TAG_INLINED = 0x1D
 _AT_STMT_LIST, _AT_LOW_PC, _AT_HIGH_PC, _AT_COMP_DIR = 0x10, 0x11, 0x12, 0x1B
 _AT_RANGES, _AT_CALL_COLUMN, _AT_CALL_FILE, _AT_CALL_LINE = 0x55, 0x57, 0x58, 0x59
-_AT_ADDR_BASE, _AT_RNGLISTS_BASE = 0x73, 0x74
+_AT_STR_OFFSETS_BASE, _AT_ADDR_BASE, _AT_RNGLISTS_BASE = 0x72, 0x73, 0x74
+_AT_LOCATION, _AT_NAME, _AT_ABSTRACT_ORIGIN, _AT_LOCLISTS_BASE = 0x02, 0x03, 0x31, 0x8C
+_VARIABLES = frozenset((0x05, 0x34))
+"""Tags of formal parameters and variables."""
 _READ_ATTRIBUTES = frozenset(
     {
         _AT_STMT_LIST,
@@ -52,6 +61,11 @@ _READ_ATTRIBUTES = frozenset(
         _AT_CALL_LINE,
         _AT_ADDR_BASE,
         _AT_RNGLISTS_BASE,
+        _AT_STR_OFFSETS_BASE,
+        _AT_LOCATION,
+        _AT_NAME,
+        _AT_ABSTRACT_ORIGIN,
+        _AT_LOCLISTS_BASE,
     }
 )
 _UNIT_KINDS_PLAIN, _UNIT_KINDS_SKELETON = frozenset({0x01, 0x03}), frozenset({0x04, 0x05})
@@ -72,11 +86,14 @@ class InlinedCall(Struct, frozen=True):
 
 
 class CompilationUnit(Struct, frozen=True):
-    """A compilation unit: the offset of its line table, and its inlined calls, outer ones first."""
+    """A compilation unit: the offset of its line table, its inlined calls, outer ones first, and
+    the variables that vector registers hold.
+    """
 
     line_offset: int | None
     compile_dir: str
     calls: tuple[InlinedCall, ...]
+    variables: tuple[RegisterVariable, ...] = ()
 
 
 class _Value(Struct, frozen=True):
@@ -93,6 +110,9 @@ class _UnitContext(Struct, frozen=True):
     low_pc: int = 0
     addr_base: int = 8
     rnglists_base: int = 12
+    loclists_base: int = 12
+    str_offsets_base: int = 8
+    start: int = 0  # of the unit in its section
 
 
 _Entry = Mapping[int, _Value]
@@ -109,8 +129,9 @@ def read_units(sections: DebugSections, budget: DwarfBudget) -> tuple[Compilatio
     cursor = DwarfCursor(sections.info)
     tables: dict[int, Mapping[int, Abbreviation]] = {}
     while cursor.position < cursor.end:
+        start = cursor.position
         unit, offset_size = cursor.unit()
-        parsed = _unit(unit, offset_size, sections, tables, budget)
+        parsed = _unit(unit, start, offset_size, sections, tables, budget)
         if parsed is not None:
             units.append(parsed)
     return tuple(units)
@@ -118,12 +139,22 @@ def read_units(sections: DebugSections, budget: DwarfBudget) -> tuple[Compilatio
 
 def _unit(
     cursor: DwarfCursor,
+    start: int,
     offset_size: int,
     sections: DebugSections,
     tables: dict[int, Mapping[int, Abbreviation]],
     budget: DwarfBudget,
 ) -> CompilationUnit | None:
-    """Reads a unit; None for a kind that describes no code. `tables` caches abbreviations."""
+    """Reads a unit; None for a kind that describes no code.
+
+    Args:
+        cursor: over its contents.
+        start: where it begins in its section.
+        offset_size: bytes of its offsets.
+        sections: of the file.
+        tables: abbreviations that were read already, by offset; it is filled.
+        budget: of the file.
+    """
     version = cursor.uint(2)
     if not 2 <= version <= 5:
         raise DwarfError(f"a unit of DWARF version {version}")
@@ -137,12 +168,15 @@ def _unit(
     else:
         table_offset = cursor.uint(offset_size)
         address_size = cursor.uint(1)
-    if address_size != _ADDRESS_SIZE:
+    if address_size != ADDRESS_SIZE:
         raise DwarfError(f"addresses of {address_size} bytes")
     if table_offset not in tables:
         tables[table_offset] = read_abbreviations(sections.abbrev, table_offset, budget)
     return _entries(
-        cursor, tables[table_offset], _UnitContext(sections, version, offset_size), budget
+        cursor,
+        tables[table_offset],
+        _UnitContext(sections, version, offset_size, start=start),
+        budget,
     )
 
 
@@ -156,9 +190,11 @@ def _entries(
     line_offset: int | None = None
     compile_dir = ""
     calls: list[InlinedCall] = []
+    variables = VariableReader(budget)
     open_calls: list[int | None] = []  # per open entry, the innermost inlined call around it
     is_root = True
     while cursor.position < cursor.end:
+        offset = cursor.position - context.start
         code = cursor.uleb()
         budget.take()
         if not code:
@@ -178,6 +214,8 @@ def _entries(
             line_offset = entry[_AT_STMT_LIST].number if _AT_STMT_LIST in entry else None
             compile_dir = _string(entry.get(_AT_COMP_DIR), cursor, context)
         owner = open_calls[-1] if open_calls else None
+        if abbreviation.tag in _VARIABLES:
+            _add_variable(entry, offset, variables, cursor, context)
         if abbreviation.tag == _TAG_INLINED:
             calls.append(_call(entry, owner, calls, context, budget))
             owner = len(calls) - 1
@@ -187,7 +225,41 @@ def _entries(
                 raise DwarfError("entries nested deeper than compilers write")
         elif not open_calls:
             break
-    return CompilationUnit(line_offset, compile_dir, tuple(calls))
+    return CompilationUnit(line_offset, compile_dir, tuple(calls), variables.found())
+
+
+def _add_variable(
+    entry: _Entry,
+    offset: int,
+    variables: VariableReader,
+    cursor: DwarfCursor,
+    context: _UnitContext,
+) -> None:
+    """Takes the name and the locations of a variable.
+
+    Args:
+        entry: of the variable.
+        offset: of the entry in its unit.
+        variables: takes them.
+        cursor: over the unit.
+        context: the unit.
+    """
+    origin = entry.get(_AT_ABSTRACT_ORIGIN)
+    name = _string(entry.get(_AT_NAME), cursor, context)
+    variables.names[offset] = name or (origin.number if origin is not None else "")
+    location = entry.get(_AT_LOCATION)
+    if location is None or location.form in BLOCK_FORMS:
+        return  # all over its scope, as in memory: no register holds anything that long
+    lists = LocationLists(
+        context.sections,
+        context.version,
+        context.offset_size,
+        context.low_pc,
+        context.addr_base,
+        context.loclists_base,
+    )
+    with suppress(DwarfError):  # a variable less, which must not cost the lines of the source
+        variables.add(offset, lists, location.number, indexed=location.form == FORM_LOCLISTX)
 
 
 def _attributes(cursor: DwarfCursor, abbreviation: Abbreviation, context: _UnitContext) -> _Entry:
@@ -215,6 +287,8 @@ def _with_bases(context: _UnitContext, entry: _Entry) -> _UnitContext:
         context,
         addr_base=number(_AT_ADDR_BASE, context.addr_base),
         rnglists_base=number(_AT_RNGLISTS_BASE, context.rnglists_base),
+        loclists_base=number(_AT_LOCLISTS_BASE, context.loclists_base),
+        str_offsets_base=number(_AT_STR_OFFSETS_BASE, context.str_offsets_base),
     )
     return replace(based, low_pc=_address(entry.get(_AT_LOW_PC), based) or 0)
 
@@ -228,7 +302,11 @@ def _string(value: _Value | None, cursor: DwarfCursor, context: _UnitContext) ->
         return string_at(context.sections.str, value.number)
     if value.form == FORM_LINE_STRP:
         return string_at(context.sections.line_str, value.number)
-    return ""  # in an index table, which device compilers do not write without -gsplit-dwarf
+    if value.form in STRING_INDEX_FORMS:
+        at = context.str_offsets_base + context.offset_size * value.number
+        offset = DwarfCursor(context.sections.str_offsets, at).uint(context.offset_size)
+        return string_at(context.sections.str, offset)
+    return ""
 
 
 def _address(value: _Value | None, context: _UnitContext) -> int | None:
@@ -240,8 +318,7 @@ def _address(value: _Value | None, context: _UnitContext) -> int | None:
 
 
 def _indexed_address(index: int, context: _UnitContext) -> int:
-    cursor = DwarfCursor(context.sections.addr, context.addr_base + _ADDRESS_SIZE * index)
-    return cursor.uint(_ADDRESS_SIZE)
+    return indexed_address(context.sections, context.addr_base, index)
 
 
 def _call(
@@ -288,7 +365,7 @@ def _range_pairs(
     cursor, base = DwarfCursor(context.sections.ranges, value.number), context.low_pc
     while True:
         budget.take()
-        low, high = cursor.uint(_ADDRESS_SIZE), cursor.uint(_ADDRESS_SIZE)
+        low, high = cursor.uint(ADDRESS_SIZE), cursor.uint(ADDRESS_SIZE)
         if not low and not high:
             return
         if low == (1 << 64) - 1:
@@ -323,11 +400,11 @@ def _range_list(
             low, high = cursor.uleb(), cursor.uleb()
             yield base + low, base + high
         elif entry_kind == 5:
-            base = cursor.uint(_ADDRESS_SIZE)
+            base = cursor.uint(ADDRESS_SIZE)
         elif entry_kind == 6:
-            yield cursor.uint(_ADDRESS_SIZE), cursor.uint(_ADDRESS_SIZE)
+            yield cursor.uint(ADDRESS_SIZE), cursor.uint(ADDRESS_SIZE)
         elif entry_kind == 7:
-            low = cursor.uint(_ADDRESS_SIZE)
+            low = cursor.uint(ADDRESS_SIZE)
             yield low, low + cursor.uleb()
         else:
             raise DwarfError(f"a range of unknown kind {entry_kind}")

@@ -12,8 +12,12 @@ from .dwarf import DebugSections, DwarfBudget, DwarfCursor, DwarfError
 from .elf import ET_REL, Elf
 from .inlining import CompilationUnit, InlinedCall, innermost, read_units
 from .line_program import LineProgram, LineRow, read_line_program
+from .variables import RegisterVariable
 
-_SECTION_NAMES = ("line", "info", "abbrev", "str", "line_str", "ranges", "rnglists", "addr")
+_SECTION_NAMES = (
+    *("line", "info", "abbrev", "str", "line_str", "ranges", "rnglists", "addr"),
+    *("loclists", "loc", "str_offsets"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +31,13 @@ class _UnitCalls:
 
 @dataclass(frozen=True, slots=True)
 class LineMap:
-    """Source locations by address; `problem` says why some or all are missing."""
+    """Source locations by address, and variables in vector registers.
+
+    `problem` says why some or all are missing.
+    """
 
     problem: str | None = None
+    variables: tuple[RegisterVariable, ...] = ()
     _addresses: tuple[int, ...] = ()
     _rows: tuple[tuple[LineRow, int], ...] = field(default=(), repr=False)
     _units: tuple[_UnitCalls, ...] = field(default=(), repr=False)
@@ -80,7 +88,8 @@ def _sections(elf: Elf) -> DebugSections:
 
 def _line_map(sections: DebugSections) -> LineMap:
     """Builds the map of all units."""
-    budget = DwarfBudget(len(sections.line) + len(sections.info) + len(sections.abbrev))
+    read = (sections.line, sections.info, sections.abbrev, sections.loclists, sections.loc)
+    budget = DwarfBudget(sum(map(len, read)))
     units = [u for u in read_units(sections, budget) if u.line_offset is not None]
     if not units:
         units = list(_units_of_lines(sections))
@@ -98,7 +107,12 @@ def _line_map(sections: DebugSections) -> LineMap:
     # At one address, the end of one sequence comes before the start of the next, and the last row
     # of several wins; sorting is stable.
     rows.sort(key=lambda entry: (entry[0].address, entry[0].file is not None))
-    return LineMap(None, tuple(row.address for row, _ in rows), tuple(rows), tuple(calls))
+    return LineMap(
+        variables=tuple(variable for unit in units for variable in unit.variables),
+        _addresses=tuple(row.address for row, _ in rows),
+        _rows=tuple(rows),
+        _units=tuple(calls),
+    )
 
 
 def _with_extent(rows: tuple[LineRow, ...]) -> Iterator[LineRow]:

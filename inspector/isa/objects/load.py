@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...errors import KinspectError
-from ...model import Function, Instruction, Program, Resources
+from ...model import Function, Instruction, Program, Resources, VariableMark
 from ...printable import printable_line
 from ..assembly import parse_text
 from ..stack import with_stack_accesses
@@ -190,7 +191,19 @@ def _merge(
         instructions=tuple(_with_location(i, lines) for i in function.instructions)
         if lines
         else function.instructions,
+        variables=tuple(_variables(function, lines)),
     )
+
+
+def _variables(function: Function, lines: LineMap) -> Iterator[VariableMark]:
+    """Yields the variables that registers hold in a function, where each range of them begins."""
+    addresses = [inst.address for inst in function.instructions if inst.address is not None]
+    if not lines.variables or len(addresses) != len(function.instructions):
+        return
+    for variable in sorted(lines.variables, key=lambda variable: variable.low):
+        index = bisect_left(addresses, variable.low)
+        if index < len(addresses) and addresses[index] < variable.high:
+            yield VariableMark(index, variable.file, variable.number, 1, variable.name)
 
 
 def _with_location(instruction: Instruction, lines: LineMap) -> Instruction:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ....inspector.explain import loop_view, occupancy_view, view
-from ....inspector.model import Finding, KernelReport, LoopReport, WaitOp
+from ....inspector.explain import loop_view, occupancy_view, registers_view, view
+from ....inspector.model import Finding, KernelReport, LoopReport, RegisterPressure, WaitOp
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .pane_text import SIGNS
 
@@ -81,26 +81,61 @@ def _title(report: KernelReport, loop: LoopReport | None) -> str:
 
 
 def facts_of(
-    report: KernelReport, reading: KernelReading, kind: str, line: int, costs: Costs | None = None
+    report: KernelReport,
+    reading: KernelReading,
+    kind: str,
+    line: int,
+    costs: Costs | None = None,
+    pressure: RegisterPressure | None = None,
 ) -> CardBlock:
     """The facts about a line of one of the texts: findings, costs, instruction, accesses."""
     findings = reading.marks.findings(line, kind)
     facts = [
-        CardFact(SIGNS[finding.severity], _sentence(finding), finding.severity)
+        CardFact(SIGNS[finding.severity], _sentence(finding, reading), finding.severity)
         for finding in findings
     ]
     if costs is not None:
         facts += costs.facts(kind, line)
     if kind == "amdgcn":
         facts += _instruction(reading, line)
+        facts += _spill(reading, line)
+        if pressure is not None and (live := registers_view.live_text(pressure, line + 1)):
+            facts.append(CardFact("live", live))
     facts += _accesses(report, kind, line)
     if not findings:
         facts.append(CardFact("", f"{view.findings_summary(report)} in the kernel", "dim"))
     return CardBlock("This line", tuple(facts))
 
 
-def _sentence(finding: Finding) -> str:
-    return f"{finding.rule} {' '.join(finding.message.split())}"
+def _sentence(finding: Finding, reading: KernelReading) -> str:
+    text = f"{finding.rule} {' '.join(finding.message.split())}"
+    places, lines = reading.marks.places(finding)
+    if places < 2:
+        return text
+    where = f"{places} places"
+    return f"{text} ({where}, {view.plural(lines, 'line')})" if lines else f"{text} ({where})"
+
+
+def _spill(reading: KernelReading, line: int) -> Iterator[CardFact]:
+    """The facts about a spill: its slot, what that holds, where else it is accessed."""
+    slot = reading.marks.spill(line)
+    if slot is None:
+        return
+    is_store = line + 1 in slot.stores
+    place = "" if slot.offset is None else f"{slot.offset}:{slot.offset + slot.size - 1}"
+    yield CardFact("spills to" if is_store else "reloads", f"scratch {place}".rstrip())
+    if slot.value is not None:
+        yield CardFact("value", registers_view.parked_text(slot.value))
+    for title, numbers in (("stored at", slot.stores), ("reloaded at", slot.reloads)):
+        if numbers:
+            yield CardFact(title, f"ISA {line_list([number - 1 for number in numbers])}")
+    for loop in slot.loops:
+        counts = [
+            view.plural(count, word)
+            for numbers, word in ((slot.stores, "store"), (slot.reloads, "reload"))
+            if (count := sum(reading.marks.loop(number - 1) == loop for number in numbers))
+        ]
+        yield CardFact(f"in {loop}", f"{', '.join(counts)} an iteration")
 
 
 def _instruction(reading: KernelReading, line: int) -> Iterator[CardFact]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ....inspector.explain import loop_view, view
-from ....inspector.model import KernelReport, LoopReport
+from ....inspector.metrics.pressure import register_pressure
+from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.scorecard import Card, CardBlock, CardFact
@@ -76,6 +77,8 @@ class LinkedTexts:
         self.loaded: LoadedTexts | None = None
         self.reading: KernelReading | None = None
         self.costs: Costs | None = None  # measured or counted costs of its lines
+        self.pressure: RegisterPressure | None = None  # of its registers
+        self.shows_curve = True  # whether that is drawn beside the assembly
         self._load_number = 0  # of the latest load; results of earlier ones are dropped
         self._cards: dict[str | None, Card] = {}
         self._isa_line = 0
@@ -115,6 +118,7 @@ class LinkedTexts:
         elif entry.report is not self.report:
             self._key = entry.key
             self.report = entry.report
+            self.pressure = register_pressure(entry.report)
             self._note = "being analysed …"
             self._load()
             if entry.report.measured_lines:
@@ -262,11 +266,19 @@ class LinkedTexts:
         if self.report is None:
             text, heading = plain(kind, lines, folds), ""
         else:
-            text, gutter = marked(kind, lines, folds, self.report, marks, self.costs)
+            curve = self.pressure if self.shows_curve else None
+            text, gutter = marked(kind, lines, folds, self.report, marks, self.costs, curve)
             heading = gutter.heading
         file = Path(loaded.texts.files[kind]).name
         folded = None if keep else loaded.folded[kind]
         pane.show(kind, text, heading=heading, file=file, folded=folded)
+
+    def toggle_curve(self) -> None:
+        """Draws the curve of live registers beside the assembly, or leaves it out."""
+        self.shows_curve = not self.shows_curve
+        pane = self._panes.pane_of("amdgcn")
+        if pane is not None:
+            self.show_in(pane, "amdgcn", keep=True)
 
     def _go_to_first_position(self) -> None:
         kind, line = self._first_position
@@ -313,8 +325,9 @@ class LinkedTexts:
             return
         loop = loop_at(report, reading, self._isa_line)
         pane = self._panes.current
-        line_block = facts_of(report, reading, pane.kind, pane.code.cursor, self.costs)
-        isa_lines = reading.links.related(pane.kind, pane.code.cursor, "amdgcn")
+        cursor = pane.code.cursor
+        line_block = facts_of(report, reading, pane.kind, cursor, self.costs, self.pressure)
+        isa_lines = reading.links.related(pane.kind, cursor, "amdgcn")
         if isa_lines:
             fact = CardFact("became ISA", line_list(isa_lines))
             line_block = CardBlock(line_block.title, (*line_block.facts, fact))

@@ -49,7 +49,11 @@ class KernelPage(Page):
         "stems from the same source line, and marks it. L shows the LLVM IR in place of a text.\n"
         "Left of the assembly stand the loops (│ for each level, hot ones in colour), and how many "
         "memory operations may be outstanding after each line, by wait counter; then a bar in the "
-        "colour of the instruction's class. ✗ ▲ • are findings: error, warning, note.\n"
+        "colour of the instruction's class. ✗ ▲ • are findings: error, warning, note; ↓ ↑ are "
+        "spills to scratch memory and reloads of them.\n"
+        "Under vgpr stand the live VGPRs after each line, and a curve of the registers that these "
+        "need, up to what is allocated; ┊ are the most for each occupancy. Lines in colour keep it "
+        "from the next one. v hides the curve.\n"
         "w leads from a wait to each load or store that it waits for, and back; from a load to the "
         "wait that covers it. u marks where a register of the line is written and read, again for "
         "the next register; N and P step through the marks, as they do after a search.\n"
@@ -76,6 +80,7 @@ class KernelPage(Page):
         Binding("question_mark,enter", "explain", "Explain", key_display="?"),
         Binding("colon", "line", "Go to a line", show=False, key_display=":"),
         Binding("ctrl+o,backspace", "jump_back", "Back to before the jump", show=False),
+        Binding("v", "curve", "VGPRs", show=False),
         Binding("L", "llir", "LLVM IR", show=False),
         Binding("f", "single_pane", "One pane", show=False),
         Binding("c", "copy", "Copy", show=False),
@@ -182,6 +187,13 @@ class KernelPage(Page):
             self.texts.follow(other)  # moves the new text to the line that the others show
         self.texts.follow(pane)
         self.panes.lay_out()
+
+    def action_curve(self) -> None:
+        """Shows or hides the live registers beside the assembly."""
+        if self.texts.pressure is None or not self.texts.pressure.counts:
+            self.panes.show_message("the live registers of this kernel are not known")
+            return
+        self.texts.toggle_curve()
 
     def action_single_pane(self) -> None:
         """Shows one pane alone, or the others again."""

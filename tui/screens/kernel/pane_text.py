@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ....inspector.explain.code.highlighting import STRING, spans, style_of, within_strings
+from ....inspector.explain.registers_view import pressure_bar
 from ....inspector.explain.view import HOT, WARM
-from ....inspector.model import Finding, KernelReport
+from ....inspector.model import Finding, KernelReport, RegisterPressure
 from ...widgets.code import Cell, Span, Text
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ _MOST_BARS = 3
 WIDTH = 7
 """Columns of the gutter for a measured or emulated share."""
 _LEAST_SHARE = 0.05  # %; smaller ones are drawn as a dot
+_BAR = 5
+"""Columns of the curve of live registers."""
+_SPILLS: Mapping[bool, str] = MappingProxyType({True: "↓", False: "↑"})
+"""Whether a line stores to a spill slot -> its sign, where no finding has one."""
 _INDENT = 8  # of instructions in assembly: LLVM writes a tab
 _SHOWN_INDENT = 2
 
@@ -66,6 +71,7 @@ def marked(
     report: KernelReport,
     marks: LineMarks | None,
     costs: Costs | None = None,
+    pressure: RegisterPressure | None = None,
 ) -> tuple[Text, Gutter]:
     """A text of a reported kernel, with its gutter.
 
@@ -76,11 +82,12 @@ def marked(
         report: the kernel's.
         marks: what is known of its lines; None while they are being analysed.
         costs: what was measured or emulated of them; None while that is being worked out.
+        pressure: of the kernel's registers, for a curve beside the assembly; None: without one.
     """
     isa_marks = marks if kind == "amdgcn" else None
     gutter: Gutter
     if kind == "amdgcn":
-        gutter = CodeGutter(len(lines), report, marks)
+        gutter = CodeGutter(len(lines), report, marks, pressure)
     else:
         gutter = Gutter(len(lines), kind, marks)
     if report.measured_lines or report.emulated is not None:
@@ -173,10 +180,22 @@ class CodeGutter(Gutter):
         lines: how many lines the text has.
         report: the kernel.
         marks: what is known of its lines; while it is None, the columns are there but empty.
+        pressure: of the kernel's registers; None for no curve.
     """
 
-    def __init__(self, lines: int, report: KernelReport, marks: LineMarks | None) -> None:
+    def __init__(
+        self,
+        lines: int,
+        report: KernelReport,
+        marks: LineMarks | None,
+        pressure: RegisterPressure | None = None,
+    ) -> None:
         super().__init__(lines, "amdgcn", marks)
+        self._pressure = pressure if pressure is not None and pressure.counts else None
+        self._live: Mapping[int, tuple[int, int]] = {}
+        if self._pressure is not None:
+            counted = zip(self._pressure.counts, self._pressure.needs, strict=True)
+            self._live = {line - 1: (vgprs, need) for (line, vgprs, _), need in counted}
         waited = {wait.counter for wait in report.waits}
         self._counters = [name for name in COUNTERS if name in waited][:_MOST_COUNTERS]
         self._bars = min(_MOST_BARS, max((loop.depth for loop in report.loops), default=0))
@@ -188,7 +207,8 @@ class CodeGutter(Gutter):
     @property
     def width(self) -> int:
         """Columns that it takes."""
-        return super().width + self._bars + 3 * len(self._counters) + 1
+        curve = _BAR + 5 if self._pressure is not None else 0
+        return super().width + self._bars + 3 * len(self._counters) + curve + 1
 
     @property
     def heading(self) -> str:
@@ -199,6 +219,7 @@ class CodeGutter(Gutter):
             line
             + " " * (self._digits + 2 + self._bars - len(line))
             + names
+            + (f" vgpr{'':<{_BAR}}" if self._pressure is not None else "")
             + self._share_heading
             + "  "
         )
@@ -214,9 +235,28 @@ class CodeGutter(Gutter):
         counts = marks.outstanding(line) if cls is not None and self._counters else {}
         for name in self._counters:
             cells.append(_count(name, counts) if name in counts else ("   ", "number"))
+        cells += self._curve(line)
         cells += self._share(line)
         cells.append(("▎" if cls is not None else " ", style_of(cls or "")))
         return [*cells, (" ", "number")]
+
+    def _curve(self, line: int) -> list[Cell]:
+        """The live VGPRs of a line and the registers that they need, against the budgets."""
+        if self._pressure is None:
+            return []
+        if line not in self._live:
+            return [(" " * (_BAR + 5), "number")]
+        vgprs, need = self._live[line]
+        above = self._pressure.next_level
+        style = "warning" if above is not None and need > above[1] else "number"
+        return [(f"{vgprs:>4} ", style), (pressure_bar(need, self._pressure, _BAR), "loop")]
+
+    def _sign(self, line: int) -> list[Cell]:
+        cells = super()._sign(line)
+        slot = self._marks.spill(line) if self._marks is not None else None
+        if slot is None or cells[0][0] != " ":
+            return cells
+        return [(_SPILLS[line + 1 in slot.stores], "warning")]
 
     def _loops(self, marks: LineMarks, line: int) -> list[Cell]:
         depth = marks.depth(line)

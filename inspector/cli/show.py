@@ -1,0 +1,189 @@
+"""`kinspect show`: prints a kernel's code, with marks or as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
+
+from ..errors import KinspectError
+from ..model import KernelReport
+from ..pipeline.analysis_options import AnalysisOptions
+from .one_kernel import CASE_HELP, only_kernel
+from .options import format_option, output_option, result_stream
+from .progress import print_problems
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+
+if TYPE_CHECKING:
+    from ..explain.code.reading import KernelReading
+    from ..explain.code.texts import Texts
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FLAGS = {"amdgcn": "--isa", "ttgir": "--ttgir", "ttir": "--ttir", "llir": "--llir"}
+
+
+def _text_option(kind: str, help_text: str) -> Callable[[F], F]:
+    """A flag that chooses a text."""
+    return click.option(_FLAGS[kind], "kind", flag_value=kind, help=help_text)
+
+
+def line_range(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[int, int | None] | None:
+    """Parses `A:B`, `A:` (to the end), `:B` or `A`: the first and last line, from 1."""
+    if value is None:
+        return None
+    first, colon, last = value.partition(":")
+    numbers = [int(part) if part.isdecimal() else 0 for part in (first or "1", last or first)]
+    if not value.strip(":") or min(numbers) < 1:
+        raise click.BadParameter(f"{value!r} is not A:B, lines from 1 on")
+    start = numbers[0]
+    end = numbers[1] if last or not colon else None
+    if end is not None and end < start:
+        raise click.BadParameter(f"{value!r}: line {end} comes before line {start}")
+    return start, end
+
+
+@click.command(cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
+@_text_option("amdgcn", "The assembly.  [this one]")
+@_text_option("ttgir", "Triton's GPU IR.")
+@_text_option("ttir", "Triton's IR.")
+@_text_option("llir", "LLVM's IR.")
+@click.option(
+    "--lines", callback=line_range, metavar="A:B", help="Only these lines.  [the kernel's]"
+)
+@click.option("--plain", is_flag=True, help="The text as it is, such as an assembler takes it.")
+@click.option("--case", metavar="TEXT", help=CASE_HELP)
+@format_option("text", "json")
+@output_option
+@target_options
+@point_option
+@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+def show(
+    target: TargetOptions,
+    kind: str | None,
+    lines: tuple[int, int | None] | None,
+    plain: bool,
+    case: str | None,
+    form: str,
+    output: Path | None,
+    color: bool | None,
+) -> None:
+    """Print a kernel's code with what is known of its lines.
+
+    Left of the assembly stand the live VGPRs (and AGPRs) of each instruction with a bar, in which ┊
+    are the most registers that each occupancy admits; its loop; the line of the source; and the
+    rules that find fault with it. Lines that only tell a debugger something are left out. The IRs
+    have the line of the source and the rules. Line numbers are those of the file.
+
+    With --plain the text itself is printed, all of the file unless --lines says otherwise.
+    TARGET is what `kinspect analyze` takes.
+    """
+    chosen = kind or "amdgcn"
+    marked = not plain
+    kernel = only_kernel(
+        target,
+        case,
+        AnalysisOptions(lanes=marked, races=marked, values=marked),
+        is_shown=lambda kernel: True,
+        nothing=("there is no kernel in it", "see `kinspect analyze` for what it takes"),
+    )
+    from ..explain.code import texts as code_texts
+
+    texts = code_texts.texts_of(kernel)
+    if chosen == "ttir":
+        texts = code_texts.with_ttir(texts, kernel)
+    if plain:
+        with result_stream(output, log=False) as stream:
+            _write_plain(kernel, chosen, lines, texts, stream)
+        return
+    from ..explain.code.reading import reading_of
+
+    reading = reading_of(kernel, texts)
+    _check(chosen, reading.texts)
+    with result_stream(output) as stream:
+        _write_marked(kernel, chosen, lines, reading, stream, form=form, color=color)
+    print_problems((), reading.notes)
+
+
+def _check(kind: str, texts: Texts) -> None:
+    """Refuses a text that is not there.
+
+    Raises:
+        KinspectError: it is not; the hint names those that are.
+    """
+    if kind not in texts.lines:
+        others = ", ".join(flag for other, flag in _FLAGS.items() if other in texts.lines)
+        reason = texts.missing.get(kind, "it is missing").rstrip(".")
+        raise KinspectError(reason, f"there is {others}" if others else "name another target")
+
+
+def _write_plain(
+    kernel: KernelReport,
+    kind: str,
+    lines: tuple[int, int | None] | None,
+    texts: Texts,
+    stream: TextIO,
+) -> None:
+    """Writes a text as it stands in its file; of a code object its disassembly."""
+    from ..pipeline.inputs import read_text
+
+    if kind not in texts.lines:
+        from ..explain.code.reading import reading_of
+
+        listed = reading_of(kernel, texts).texts
+        _check(kind, listed)
+        parts = [f"{line}\n" for line in listed.lines[kind]]
+    else:
+        parts = read_text(Path(texts.files[kind])).splitlines(keepends=True)
+    numbers = _numbers(lines, range(1, len(parts) + 1), len(parts))
+    stream.writelines(parts[number - 1] for number in numbers)
+
+
+def _numbers(lines: tuple[int, int | None] | None, default: range, count: int) -> range:
+    """The numbers of the lines to print.
+
+    Raises:
+        KinspectError: they begin beyond the last one.
+    """
+    if lines is None:
+        return default
+    first, last = lines
+    if first > count:
+        raise KinspectError(f"--lines {first}: the text has {count} lines", "name earlier ones")
+    return range(first, min(last or count, count) + 1)
+
+
+def _write_marked(
+    kernel: KernelReport,
+    kind: str,
+    lines: tuple[int, int | None] | None,
+    reading: KernelReading,
+    stream: TextIO,
+    *,
+    form: str,
+    color: bool | None,
+) -> None:
+    """Writes the lines with their marks."""
+    from ..explain.code.marked_lines import code_lines, debug_lines, marked_lines
+    from ..explain.code.texts import TITLES
+    from ..metrics.pressure import register_pressure
+
+    text = reading.texts.lines[kind]
+    pressure = register_pressure(kernel) if kind == "amdgcn" else None
+    numbers = _numbers(lines, code_lines(reading, kind), len(text))
+    marked = marked_lines(reading, kind, numbers, pressure)
+    if kind == "amdgcn" and lines is None:
+        hidden = debug_lines(text)
+        marked = [line for line in marked if line.number not in hidden]
+    if form == "json":
+        from ..formats import code_json
+
+        code_json.write(marked, kernel, kind, pressure, stream)
+    else:
+        from ..formats import code_text
+
+        code_text.write(marked, kernel, TITLES[kind], pressure, stream, color=color)

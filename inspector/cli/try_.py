@@ -1,0 +1,178 @@
+"""`kinspect try`: compiles the cures of findings, and says what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..compare.trials.outcome import run_trial
+from ..compare.trials.results import TrialRun
+from ..compare.trials.rules import judging_pack
+from ..compare.trials.running import TrialDone, Trials, TrialsPlanned, TryRequest
+from ..limits import TRY_SECONDS
+from ..model import Report
+from ..pipeline.analysis_options import AnalysisOptions
+from ..pipeline.collecting import collect
+from ..pipeline.jobs import Request, settings_of
+from .options import format_option, output_option, result_stream, split_list
+from .progress import (
+    CompileProgress,
+    ProgressLine,
+    print_error,
+    print_message,
+    print_problems,
+)
+from .signals import INTERRUPTED, end_as_interrupted
+from .target_options import ScriptCommand, TargetOptions, target_options
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from ..compare.trials.running import Work
+
+
+@click.command("try", cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.option(
+    "--for",
+    "rules",
+    multiple=True,
+    metavar="R[,R...]",
+    help="Only findings of these rules: ids, names, prefixes, tags; of any pack.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(0),
+    default=TRY_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="What all trials may take; what is done by then is reported.",
+)
+@format_option("text", "json")
+@output_option
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).",
+)
+@target_options
+@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+def command(
+    target: TargetOptions,
+    rules: tuple[str, ...],
+    budget: float,
+    form: str,
+    output: Path | None,
+    scheduler: str | None,
+    color: bool | None,
+) -> int:
+    """Compile the cures of each finding, and report what came of them.
+
+    For each finding of a kernel the changes that its rule knows are compiled one by one: options
+    (waves_per_eu, num_warps, num_stages, matrix_instr_nonkdim, kpack, llvm_fn_attrs), tile sizes
+    and switches of the file's own space (or half a tile that a dot has), and Triton's knobs in the
+    environment. Then the two that did most for it, together. Each line says whether the finding is
+    gone, and at what price; what the loop does counts per needed work. Nothing is timed, and no
+    winner is named: changes on the Pareto front are marked.
+
+    TARGET: what `kinspect analyze` compiles: a .py script or file of cases, .ttir, .ttgir. Code
+    that is compiled already (.s, .hsaco, HIP) cannot be compiled again. With other tile sizes the
+    results are not checked, and the launch's grid has to follow.
+
+    What was compiled once comes from the store; after Ctrl-C the same command goes on.
+    """
+    pack, ids = judging_pack(split_list(",".join(rules)))
+    run = target.request(analysis=AnalysisOptions(rules=pack))
+    end_as_interrupted()
+    progress = CompileProgress()
+    try:
+        # After Ctrl-C nothing is tried: the analysis goes on from the store.
+        report = collect(run, progress.on_event, partial=False)
+    finally:
+        progress.close()
+    with executor_for(scheduler, run, target.python) as (executor, work):
+        result, interrupted = run_trials(TryRequest(run, pack, ids, budget), report, executor, work)
+    with result_stream(output) as stream:
+        if form == "json":
+            from ..formats import try_json
+
+            try_json.write(result, stream)
+        else:
+            from ..formats import try_text
+
+            try_text.write(result, stream, color=color)
+    print_problems(result.errors, result.notes)
+    return status_of(result, interrupted)
+
+
+def run_trials(
+    request: TryRequest,
+    report: Report,
+    executor: Executor | None = None,
+    work: Work | None = None,
+) -> tuple[TrialRun, bool]:
+    """Tries everything; returns what came of it, and whether Ctrl-C ended the run."""
+    trials = Trials(request, report)
+    line = ProgressLine()
+    planned = done = 0
+    interrupted = False
+    try:
+        for event in trials.events(executor, work):
+            if isinstance(event, TrialsPlanned):
+                planned = event.changes
+            elif isinstance(event, TrialDone):
+                done += 1
+                line.show(f"tried {done} of {planned}: {event.kernel}: {event.change}")
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        line.clear()
+    return trials.result(), interrupted
+
+
+@contextmanager
+def executor_for(
+    scheduler: str | None, run: Request, python: str | None
+) -> Iterator[tuple[Executor | None, Work | None]]:
+    """Yields a cluster's executor and its tasks; (None, None) for this machine's threads."""
+    if scheduler is None:
+        yield None, None
+        return
+    from ..compare.sweep import cluster
+    from ..compile.pool import Compiler
+
+    with Compiler(settings_of(run)) as compiler:
+        work = cluster.work_for(compiler.toolchain().triton_key, python, run_trial)
+    with cluster.connected(scheduler) as connection:
+        yield connection.executor, work
+
+
+def status_of(result: TrialRun, interrupted: bool) -> int:
+    """Returns 130 after Ctrl-C; 2 if something failed, or nothing could be tried; else 0."""
+    print_trials(result, interrupted)
+    if interrupted:
+        return INTERRUPTED
+    nothing = bool(result.untried) and not result.kernels
+    return 2 if result.errors or nothing else 0
+
+
+def print_trials(result: TrialRun, interrupted: bool) -> None:
+    """Says on stderr what could not be tried, one line each."""
+    if result.untried:
+        names = ", ".join(result.untried[:3]) + (", …" if len(result.untried) > 3 else "")
+        print_error(
+            f"{names}: compiled already, so that no change can be tried; name the .py file or .ttir"
+        )
+    if interrupted:
+        print_error(
+            f"interrupted: {result.missing} changes were not tried; the same command goes on from"
+            " here"
+        )
+    elif result.out_of_budget:
+        print_message(
+            f"{result.missing} changes were not tried: the budget of {result.budget:g} s ended"
+        )

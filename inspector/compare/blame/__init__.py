@@ -1,0 +1,1 @@
+"""Which layer of the compiler makes a figure differ between two versions of Triton."""

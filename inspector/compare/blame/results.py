@@ -1,0 +1,112 @@
+"""The result of holding two versions of Triton responsible for a figure, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from ..stages import Comparison
+
+Layer = Literal["front_end", "option_default", "ttgir", "llvm_ir", "llvm"]
+"""A layer of the compiler. `front_end`: from Python to TTIR. `option_default`: defaults of the AMD
+backend's options. `ttgir`: the passes from TTIR to TTGIR. `llvm_ir`: from TTGIR to LLVM IR, with
+LLVM's optimiser. `llvm`: LLVM's code generator, with the flags that Triton gives it."""
+LAYERS: tuple[Layer, ...] = ("front_end", "option_default", "ttgir", "llvm_ir", "llvm")
+
+Change = Literal["content", "order", "none", "unknown"]
+
+
+class Step(Struct, frozen=True):
+    """One compile of the chain that leads from the left Triton to the right one.
+
+    Consecutive steps differ in one layer, `layer`, or in several where a compile between failed.
+
+    Args:
+        input: the stage whose text is the input, or `source`.
+        input_from: label of the build whose text that is.
+        compiled_by: label of the build that compiles it.
+        options_from: label of the build whose option defaults hold.
+        layers: those in which it differs from the last step before it that compiled.
+        metrics: its figures by name; a figure that is unknown is missing.
+        seconds: stage -> seconds it took.
+        problem: why it does not compile; None if it does.
+        respelled: whether the input was put into the compiling build's spelling, which may lose
+            attributes that the older Triton does not write.
+    """
+
+    input: str
+    input_from: str
+    compiled_by: str
+    options_from: str
+    layers: tuple[Layer, ...]
+    metrics: Mapping[str, float]
+    seconds: Mapping[str, float]
+    problem: str | None = None
+    respelled: bool = False
+
+
+class Share(Struct, frozen=True):
+    """What a layer, or several that no compile tells apart, changes in the metric.
+
+    Args:
+        layers: the layers.
+        delta: figure with the right Triton's layers, minus that with the left's; None if unknown.
+    """
+
+    layers: tuple[Layer, ...]
+    delta: float | None
+
+
+class Verdict(Struct, frozen=True):
+    """The layer that is held responsible.
+
+    Args:
+        layers: the first layer of the pipeline that changes the metric the way the whole does, and
+            by half of it or more; the one that changes it most where none makes half. Several where
+            no compile tells them apart. Empty where the metric does not differ.
+        pass_name: the first MLIR pass whose result differs in content; None outside of `ttgir` and
+            `llvm_ir`, or where no dump tells.
+        only_left, only_right: passes there that one side alone runs.
+        pass_options: the pass's options on both sides where they differ.
+        options: option -> defaults on both sides, where `option_default` is responsible.
+        change: whether what the layer makes differs in content or in order alone.
+        share: the part of the metric's whole change, 1 for all; None where that is 0 or unknown.
+    """
+
+    layers: tuple[Layer, ...]
+    pass_name: str | None = None
+    only_left: tuple[str, ...] = ()
+    only_right: tuple[str, ...] = ()
+    pass_options: tuple[str, str] | None = None
+    options: Mapping[str, tuple[object, object]] = {}
+    change: Change = "unknown"
+    share: float | None = None
+
+
+class Blame(Struct, frozen=True):
+    """Two builds, the chain of compiles between them, and the verdict.
+
+    Args:
+        kernel: its name, with the case in brackets.
+        arch: gfx name of the target.
+        left, right: labels of the builds.
+        versions: their versions of Triton.
+        metric: the figure that is explained.
+        steps: the chain, from the left build's own compile to the right's.
+        shares: what each layer changes, in the order of the pipeline.
+        verdict: the layer that is responsible.
+        comparison: the same TTIR compiled by both, stage by stage; None where one does not.
+    """
+
+    kernel: str
+    arch: str
+    left: str
+    right: str
+    versions: tuple[str, str]
+    metric: str
+    steps: tuple[Step, ...]
+    shares: tuple[Share, ...]
+    verdict: Verdict
+    comparison: Comparison | None

@@ -1,0 +1,226 @@
+"""The changes to try for a finding: its rule's cures, as far as they change the kernel.
+
+A rule without cures of its own has those of its subject, by its tags.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from ...lint.catalogue import Catalogue
+from ...lint.expr import ExpressionError, compile_number
+from ...lint.nodes import Values
+from ...lint.rule import Cure, Rule
+from ...model import Change, Finding, KernelReport, LoopReport, Scalar, value_of
+from .space import Space
+
+TILE, SWITCH = "tile", "switch"
+"""What a cure calls each of the kernel's block sizes, and each of its boolean constexprs."""
+MOST_WORK_ITEMS = 1024
+MINIMUM_OF_REGISTERS = "amdgpu-sched-strategy=iterative-minreg"
+
+_SPILL_CURES = (
+    Cure(option="waves_per_eu", values=(0,)),
+    Cure(option="num_warps", factors=(2.0, 0.5)),
+    Cure(option="num_stages", values=(1,)),
+    Cure(option="matrix_instr_nonkdim", values=(16,)),
+    Cure(constexpr=TILE, factors=(0.5,)),
+    Cure(constexpr=SWITCH, values=(True, False)),
+    Cure(option="llvm_fn_attrs", values=(MINIMUM_OF_REGISTERS,)),
+)
+_BY_TAG: Mapping[str, tuple[Cure, ...]] = MappingProxyType(
+    {
+        "registers": _SPILL_CURES,
+        "occupancy": (
+            Cure(option="num_stages", values=(1,)),
+            Cure(option="waves_per_eu", metric="occupancy.next_step.gives"),
+            Cure(option="num_warps", factors=(2.0, 0.5)),
+            Cure(constexpr=TILE, factors=(0.5,)),
+        ),
+        "pipelining": (
+            Cure(option="num_stages", values=(2, 3)),
+            Cure(env="TRITON_HIP_USE_ASYNC_COPY", values=("1",)),
+        ),
+        "matrix": (
+            Cure(option="matrix_instr_nonkdim", values=(16, 32)),
+            Cure(option="kpack", values=(2,)),
+        ),
+    }
+)
+"""Subject of a rule -> cures where it has none of its own. Of other subjects no option is known."""
+_AFTER_TTGIR = frozenset(("waves_per_eu", "llvm_fn_attrs"))
+"""Options that are read after TTGIR was made: others change nothing of a kernel saved as that."""
+_DEFAULTS: Mapping[str, Scalar] = MappingProxyType(
+    {
+        "num_warps": 4,
+        "waves_per_eu": 0,
+        "num_stages": 2,
+        "matrix_instr_nonkdim": 0,
+        "kpack": 1,
+        "llvm_fn_attrs": "",
+        "allow_flush_denorm": False,
+    }
+)
+"""Of `HIPOptions` in Triton 3.4 to 3.9, where the compile does not state an option."""
+
+
+def cures_of(rule: Rule) -> tuple[Cure, ...]:
+    """The rule's cures, else those of its subjects; none where nobody knows any."""
+    if rule.text.cures:
+        return rule.text.cures
+    return next((_BY_TAG[tag] for tag in rule.text.tags if tag in _BY_TAG), ())
+
+
+class Candidates:
+    """Makes the changes to try for the findings of one kernel.
+
+    Args:
+        kernel: the kernel, compiled from a variant.
+        space: what may be changed of its constexprs.
+        options: names of the options that this Triton has.
+        environment: that of the compiles.
+        catalogue: the metrics that cures may name.
+    """
+
+    def __init__(
+        self,
+        kernel: KernelReport,
+        space: Space,
+        *,
+        options: Iterable[str],
+        environment: Mapping[str, str],
+        catalogue: Catalogue,
+    ) -> None:
+        self._kernel = kernel
+        self._space = space
+        self._option_names = frozenset(options)
+        self._environment = environment
+        self._catalogue = catalogue
+        self._options = _options_of(kernel)
+
+    def of(self, finding: Finding, rule: Rule) -> tuple[Change, ...]:
+        """The changes to try for a finding, each by itself, in the order of the rule's cures."""
+        changes: dict[tuple[str, str, str], Change] = {}
+        for cure in cures_of(rule):
+            for change in self._changes(cure, finding, rule):
+                changes.setdefault((change.kind, change.name, repr(change.value)), change)
+        return tuple(changes.values())
+
+    def _changes(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[Change]:
+        if cure.env:
+            before = self._environment.get(cure.env)
+            for value in cure.values:
+                if str(value) != before:
+                    yield Change("environment", cure.env, str(value), before)
+        elif cure.option:
+            variant = self._kernel.variant
+            is_late = variant is not None and variant.stage == "ttgir"
+            if cure.option in (_AFTER_TTGIR if is_late else self._option_names):
+                yield from self._of_option(cure, finding, rule)
+        elif cure.constexpr == TILE:
+            for name in self._space.tiles:
+                yield from self._of_tile(name, cure)
+        elif cure.constexpr == SWITCH:
+            for name in self._space.switches:
+                is_on = self._constexpr(name)
+                yield Change("constexpr", name, not is_on, is_on)
+        elif cure.constexpr in self._space.tiles:
+            yield from self._of_tile(cure.constexpr, cure)
+
+    def _of_option(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[Change]:
+        name = cure.option
+        before = self._options.get(name, _DEFAULTS.get(name))
+        values: list[Scalar] = list(cure.values)
+        if cure.factors and isinstance(before, int):
+            values = [before * factor for factor in cure.factors]
+        elif cure.metric:
+            values = [self._figure(cure.metric, finding, rule)]
+        for value in values:
+            whole = _whole(value)
+            if whole is not None and whole != before and self._is_possible(name, whole):
+                yield Change("option", name, whole, before)
+
+    def _is_possible(self, name: str, value: Scalar) -> bool:
+        """Whether Triton takes the value, and it is not what it has chosen by itself."""
+        if name == "num_warps":
+            wave_size = self._kernel.variant.wave_size if self._kernel.variant else 64
+            is_power = isinstance(value, int) and value > 0 and value & (value - 1) == 0
+            return is_power and int(value or 0) * wave_size <= MOST_WORK_ITEMS
+        if name == "matrix_instr_nonkdim":
+            chosen = value_of(self._kernel.metrics, "matrix.nonkdim")
+            return value != chosen and (chosen is not None or self._space.has_dots)
+        return True
+
+    def _of_tile(self, name: str, cure: Cure) -> Iterator[Change]:
+        before = self._constexpr(name)
+        if not isinstance(before, int):
+            return
+        for factor in cure.factors:
+            value = self._space.scaled(name, before, factor)
+            if value is not None and value != before:
+                yield Change("constexpr", name, value, before)
+
+    def _constexpr(self, name: str) -> Scalar:
+        variant = self._kernel.variant
+        value: Scalar = variant.constexprs.get(name) if variant is not None else None
+        return value
+
+    def _figure(self, text: str, finding: Finding, rule: Rule) -> Scalar:
+        """The value of a cure's metric, in the loop that the finding is about; None if unknown."""
+        try:
+            expression = compile_number(text, self._catalogue, rule.text.scope)
+        except ExpressionError:
+            return None
+        loop = loop_of(finding, self._kernel)
+        value = expression.evaluate(
+            Values(
+                {name: metric.value for name, metric in self._kernel.metrics.items()},
+                {name: metric.value for name, metric in loop.metrics.items()} if loop else {},
+            )
+        )
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return math.ceil(value) if is_number and value > 0 else None
+
+
+def loop_of(finding: Finding, kernel: KernelReport) -> LoopReport | None:
+    """The innermost loop that a finding's first line of assembly is in; None for none."""
+    lines = [place.line for place in finding.locations if place.kind == "amdgcn" and place.line]
+    if not lines:
+        return None
+    around = [
+        loop
+        for loop in kernel.loops
+        if any(first <= lines[0] <= last for first, last in loop.lines)
+    ]
+    return max(around, key=lambda loop: loop.depth, default=None)
+
+
+def joined(changes: Sequence[Change]) -> str:
+    """Changes in words: `waves_per_eu=0, BLOCK_N=32`."""
+    return ", ".join(f"{change.name}={change.value}" for change in changes)
+
+
+def _whole(value: Scalar) -> Scalar:
+    """A number without a fraction as an int; None for one with a fraction."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and value >= 1 else None
+    return value
+
+
+def _options_of(kernel: KernelReport) -> Mapping[str, Scalar]:
+    """The options that a kernel was compiled with: those of its launch over Triton's defaults."""
+    stated = dict(kernel.variant.options) if kernel.variant is not None else {}
+    artifact = kernel.artifacts.get("metadata")
+    if artifact is None:
+        return stated
+    try:
+        metadata = json.loads(artifact.path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return stated
+    if not isinstance(metadata, dict):
+        return stated
+    scalars = {k: v for k, v in metadata.items() if isinstance(v, int | float | str | bool)}
+    return {**scalars, **stated}

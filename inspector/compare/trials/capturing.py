@@ -1,0 +1,135 @@
+"""Variants of a kernel with other constexprs: its file is captured again with them.
+
+Options and environment need no capture: the same TTIR is compiled with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from ...capture.records import CapturedVariant, CaptureEnd
+from ...capture.script import mode_of
+from ...capture.targets import Target
+from ...errors import KinspectError
+from ...model import Change, ErrorRecord, KernelReport, Variant
+from ...pipeline.capturing import captured
+from ...pipeline.jobs import Request
+from ...pipeline.naming import label_of
+
+if TYPE_CHECKING:
+    from ...compile.pool import Compiler
+
+MIN_SECONDS = 1.0
+
+
+def point_of(kernel: KernelReport, changes: Sequence[Change]) -> dict[str, Any]:
+    """The constexprs of a launch with changes: those of its autotuner's configuration as well."""
+    variant = kernel.variant
+    assert variant is not None
+    own = {
+        name: variant.constexprs[name]
+        for name in variant.tuning or {}
+        if name in variant.constexprs
+    }
+    changed = {change.name: change.value for change in changes if change.kind == "constexpr"}
+    return {**own, **changed} if changed else {}
+
+
+def changed_variant(variant: Variant, changes: Sequence[Change], base: Variant) -> Variant:
+    """A variant with the options and environment of changes.
+
+    Args:
+        variant: the kernel with the constexprs of the changes.
+        changes: what is changed.
+        base: the unchanged kernel, whose other options stay.
+    """
+    options = {change.name: change.value for change in changes if change.kind == "option"}
+    environment = {c.name: str(c.value) for c in changes if c.kind == "environment"}
+    return replace(
+        variant,
+        options={**base.options, **options},
+        environment={**base.environment, **environment},
+        passed=None,
+    )
+
+
+def capture_pattern(base: Variant, target: Target, request: Request) -> str:
+    """What selects a kernel when its file is captured again: its case where the file states any.
+
+    A script's specialisations have labels only once all of them are known.
+    """
+    try:
+        mode = mode_of(target.path, request.capture)
+    except KinspectError:
+        return base.kernel
+    states_cases = mode == "cases" and request.capture.signature is None
+    return label_of(base) if states_cases else base.kernel
+
+
+def capture_points(
+    *,
+    pattern: str,
+    arch: str,
+    target: Target,
+    points: Sequence[Mapping[str, Any]],
+    request: Request,
+    compiler: Compiler,
+    seconds: float,
+) -> tuple[list[Variant], tuple[ErrorRecord, ...]]:
+    """Captures the specialisations of a kernel with other constexprs.
+
+    Args:
+        pattern: selects the kernel.
+        arch: gfx name.
+        target: the kernel's file.
+        points: constexprs to launch it with, one after the other.
+        request: the run.
+        compiler: lends the process that runs the user's code.
+        seconds: that a run of the file may take.
+
+    Returns:
+        The variants, and the errors of the capture.
+    """
+    capture = replace(
+        request.capture,
+        points=tuple(points),
+        axes={},
+        all_configs=False,
+        arguments=False,
+        explore=0,
+        time_limit=max(MIN_SECONDS, min(seconds, request.capture.time_limit)),
+    )
+    narrowed = replace(request, kernel=pattern, archs=(arch,), capture=capture)
+    variants: list[Variant] = []
+    errors: tuple[ErrorRecord, ...] = ()
+    for item in captured(replace(target, kernel=None, archs=()), narrowed, compiler):
+        if isinstance(item, CapturedVariant):
+            variants.append(item.variant)
+        elif isinstance(item, CaptureEnd):
+            errors = item.errors
+    return variants, errors
+
+
+def most_like(
+    base: Variant, point: Mapping[str, Any], variants: Sequence[Variant]
+) -> Variant | None:
+    """The variant of a point whose other constexprs differ least from a kernel's own; or None."""
+    fitting = [
+        variant
+        for variant in variants
+        if variant.kernel == base.kernel
+        and variant.arch == base.arch
+        and variant.signature == base.signature
+        and variant.attrs == base.attrs
+        and all(variant.constexprs.get(name) == value for name, value in point.items())
+    ]
+
+    def distance(variant: Variant) -> int:
+        names = {*variant.constexprs, *base.constexprs} - set(point)
+        return sum(variant.constexprs.get(n) != base.constexprs.get(n) for n in names)
+
+    best = min(fitting, key=distance, default=None)
+    return replace(best, case=base.case) if best is not None else None

@@ -1,0 +1,395 @@
+"""Tries cures: findings -> changes -> compiles -> outcomes, as a stream of events.
+
+The kernels are analysed already. Options and environment variables are changed on the TTIR that was
+captured; for other constexprs the kernel's file is captured again. When all changes of a kernel are
+done, the two that did most for each finding are compiled together. An interrupt or the end of the
+budget keeps what is done.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...capture.resolving import resolve_all
+from ...capture.targets import Target
+from ...compile.environment import guest_environment
+from ...errors import KinspectError
+from ...limits import TRY_SECONDS
+from ...lint.rule import Pack
+from ...model import Change, ErrorRecord, KernelReport, Report, Variant
+from ...pipeline.analysis import catalogue
+from ...pipeline.capturing import COMPILED
+from ...pipeline.jobs import Job, Request, settings_of
+from ...pipeline.naming import label_with_arch, portable
+from .candidates import Candidates, joined
+from .capturing import (
+    capture_pattern,
+    capture_points,
+    changed_variant,
+    most_like,
+    point_of,
+)
+from .combining import best_two
+from .kernel_trials import KernelTrialsProgress
+from .outcome import TrialOutcome, outcome_of, run_trial
+from .results import TrialRun
+from .space import own_space, space_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+    from ...compile.pool import Compiler
+
+TRIAL_SECONDS = 40.0
+"""That one change may compile: a knob that makes LLVM run for minutes is no cure."""
+_REFUSED = "the front end or the launch refuses it"
+
+Work = Callable[[Job], TrialOutcome]
+Submit = Callable[[KernelTrialsProgress, int, Variant], None]
+"""Submits a kernel's change of some number, as a variant."""
+
+
+class TryRequest(Struct, frozen=True):
+    """What to try.
+
+    Args:
+        run: targets, archs and how to compile: the run that made the report.
+        pack: the rules by which changed kernels are judged.
+        rules: ids of the rules whose findings are tried; None for all.
+        budget: seconds that the trials may take, after the report.
+    """
+
+    run: Request
+    pack: Pack
+    rules: frozenset[str] | None = None
+    budget: float = TRY_SECONDS
+
+
+class TrialsPlanned(Struct, frozen=True):
+    """How many changes are planned so far."""
+
+    changes: int
+
+
+class TrialDone(Struct, frozen=True):
+    """A change has been compiled, or has failed."""
+
+    kernel: str
+    change: str
+
+
+Event = TrialsPlanned | TrialDone
+
+
+class Trials:
+    """A run of trials.
+
+    Args:
+        request: what to try.
+        report: the analysed kernels, of `request.run`.
+    """
+
+    def __init__(self, request: TryRequest, report: Report) -> None:
+        self._request = request
+        self._report = report
+        self._run = replace(request.run, passes=False)
+        self._targets: dict[str, Target] = {}
+        self._kernels: list[KernelTrialsProgress] = []
+        self._untried: list[str] = []
+        self._errors: list[ErrorRecord] = list(report.errors)
+        self._jobs: dict[Future[TrialOutcome], tuple[KernelTrialsProgress, int, Job]] = {}
+        self._ready: SimpleQueue[Future[TrialOutcome]] = SimpleQueue()
+        self._unfinished = 0
+        self._out_of_budget = False
+        self._started = time.perf_counter()
+
+    def events(self, executor: Executor | None = None, work: Work | None = None) -> Iterator[Event]:
+        """Tries everything that is planned, and yields events as it goes on.
+
+        Args:
+            executor: where changes are compiled; None starts `run.jobs` threads, each with a
+                worker.
+            work: the function of the executor's tasks, by default `run_trial`; for processes it
+                must be picklable.
+
+        Raises:
+            KinspectError: no Triton can be used.
+        """
+        if not any(_is_compilable(kernel) for kernel in self._report.kernels):
+            self._untried = [_label(kernel) for kernel in self._report.kernels]
+            return
+        # Imported only where something is compiled.
+        from concurrent.futures import ThreadPoolExecutor
+
+        from ...compile.pool import Compiler
+
+        settings = settings_of(self._run)
+        settings = replace(settings, time_limit=min(settings.time_limit, TRIAL_SECONDS))
+        with Compiler(settings) as compiler:
+            own_pool = ThreadPoolExecutor(self._run.jobs, "kinspect") if executor is None else None
+            pool = executor or own_pool
+            assert pool is not None
+            work = work or (partial(run_trial, compiler=compiler) if own_pool else run_trial)
+            submit = partial(self._submit, pool, work)
+            try:
+                self._started = time.perf_counter()
+                self._plan(compiler)
+                yield TrialsPlanned(self._planned)
+                if own_pool is not None and self._planned and self._seconds_left > 0:
+                    compiler.prestart(self._run.jobs)
+                yield from self._all_events(compiler, submit)
+                self._out_of_budget = self._unfinished > 0 or any(k.missing for k in self._kernels)
+                if self._out_of_budget:
+                    self._cancel()
+                    compiler.abort()
+                else:
+                    compiler.store.prune()
+            except KeyboardInterrupt:
+                self._cancel()
+                for _ in self._drained():
+                    pass
+                compiler.abort()
+                raise
+            except BaseException:
+                compiler.abort()
+                raise
+            finally:
+                self._cancel()
+                if own_pool is not None:
+                    own_pool.shutdown(wait=True, cancel_futures=True)
+                compiler.store.tidy()
+
+    def result(self) -> TrialRun:
+        """What was tried so far."""
+        return TrialRun(
+            targets=self._request.run.targets,
+            tool=self._report.tool,
+            kernels=tuple(kernel.result() for kernel in self._kernels),
+            untried=tuple(self._untried),
+            errors=tuple(self._errors),
+            notes=self._report.notes,
+            budget=self._request.budget,
+            out_of_budget=self._out_of_budget,
+            seconds=time.perf_counter() - self._started,
+        )
+
+    def variants(self) -> Iterator[tuple[str, tuple[Change, ...], Variant]]:
+        """Yields what was submitted to be compiled: the kernel's id, the changes, the variant."""
+        for kernel, number, job in self._jobs.values():
+            yield kernel.kernel.id, kernel.changes[number], job.variant
+
+    @property
+    def _planned(self) -> int:
+        return sum(kernel.planned for kernel in self._kernels)
+
+    @property
+    def _seconds_left(self) -> float:
+        return self._started + self._request.budget - time.perf_counter()
+
+    def _plan(self, compiler: Compiler) -> None:
+        """Makes the changes to try for each kernel's findings."""
+        options = compiler.toolchain().options
+        with suppress(KinspectError):
+            for target in resolve_all(self._run.targets, self._run.archs):
+                if target.kind in COMPILED:
+                    self._targets.setdefault(portable(str(target.path)), target)
+        environment = guest_environment(os.environ)
+        rules = {rule.text.id: rule for rule in self._request.pack.rules}
+        spaces = {
+            path: own_space(path, (k for k in self._report.kernels if _path(k) == path))
+            for path in dict.fromkeys(map(_path, self._report.kernels))
+        }
+        for kernel in self._report.kernels:
+            if not _is_compilable(kernel):
+                self._untried.append(_label(kernel))
+                continue
+            space = space_of(kernel, spaces[_path(kernel)].get(kernel.name, {}))
+            candidates = Candidates(
+                kernel,
+                space,
+                options=options,
+                environment=environment,
+                catalogue=catalogue(),
+            )
+            progress = KernelTrialsProgress(kernel, self._request.pack)
+            for index, finding in enumerate(kernel.findings):
+                chosen = self._request.rules is None or finding.rule in self._request.rules
+                if chosen and finding.rule in rules:
+                    progress.plan(index, candidates.of(finding, rules[finding.rule]))
+            if progress.findings:
+                self._kernels.append(progress)
+
+    def _all_events(self, compiler: Compiler, submit: Submit) -> Iterator[Event]:
+        """Compiles everything planned, the first changes of all kernels before further ones."""
+        if self._seconds_left <= 0:
+            return
+        numbered = sorted(
+            (number, place)
+            for place, kernel in enumerate(self._kernels)
+            for number in range(kernel.planned)
+        )
+        for number, place in numbered:
+            self._submit_same_ttir(self._kernels[place], number, submit)
+        groups = self._groups()
+        for group in groups:
+            yield from self._capture(group, compiler, submit)
+            yield from self._drained()
+        while True:
+            for group in list(groups):
+                if all(kernel.is_done for kernel in group) and self._seconds_left > 0:
+                    groups.remove(group)
+                    yield from self._combine(group, compiler, submit)
+            if not self._unfinished or self._seconds_left <= 0:
+                return
+            with suppress(Empty):
+                yield from self._finished(self._ready.get(timeout=max(0.01, self._seconds_left)))
+
+    def _groups(self) -> list[list[KernelTrialsProgress]]:
+        """The kernels in groups that one run of their file captures."""
+        groups: dict[tuple[str, ...], list[KernelTrialsProgress]] = {}
+        for kernel in self._kernels:
+            groups.setdefault(self._capture_key(kernel), []).append(kernel)
+        return list(groups.values())
+
+    def _capture_key(self, kernel: KernelTrialsProgress) -> tuple[str, ...]:
+        """The file, the pattern and the target by which a kernel is captured again."""
+        base, path = kernel.kernel.variant, _path(kernel.kernel)
+        target = self._targets.get(path)
+        assert base is not None
+        pattern = capture_pattern(base, target, self._run) if target is not None else base.kernel
+        return path, pattern, base.arch
+
+    def _combine(
+        self, group: Sequence[KernelTrialsProgress], compiler: Compiler, submit: Submit
+    ) -> Iterator[Event]:
+        """Submits the two best changes of each finding of some kernels together."""
+        for kernel in group:
+            first = kernel.planned
+            for index in kernel.findings:
+                pair = best_two(kernel.tried_for(index))
+                if pair is not None:
+                    kernel.plan_together(index, pair)
+            for number in range(first, kernel.planned):
+                self._submit_same_ttir(kernel, number, submit)
+        yield TrialsPlanned(self._planned)
+        yield from self._capture(group, compiler, submit)
+
+    def _submit_same_ttir(
+        self,
+        kernel: KernelTrialsProgress,
+        number: int,
+        submit: Submit,
+    ) -> None:
+        """Submits a change that the captured TTIR serves; does nothing for others."""
+        base = kernel.kernel.variant
+        changes = kernel.changes[number]
+        if base is not None and not point_of(kernel.kernel, changes):
+            submit(kernel, number, changed_variant(base, changes, base))
+
+    def _capture(
+        self, group: Sequence[KernelTrialsProgress], compiler: Compiler, submit: Submit
+    ) -> Iterator[Event]:
+        """Captures a group with the constexprs that were not tried yet, and submits them."""
+        wanted = [
+            (kernel, number, point)
+            for kernel in group
+            for number in sorted(kernel.waiting)
+            if (point := point_of(kernel.kernel, kernel.changes[number]))
+        ]
+        if not wanted or self._seconds_left <= 0:
+            return
+        path, pattern, arch = self._capture_key(group[0])
+        target = self._targets.get(path)
+        variants: list[Variant] = []
+        reasons: list[str] = []
+        if target is not None:
+            points = {repr(sorted(point.items())): point for _, _, point in wanted}
+            variants, errors = capture_points(
+                pattern=pattern,
+                arch=arch,
+                target=target,
+                points=list(points.values()),
+                request=self._run,
+                compiler=compiler,
+                seconds=self._seconds_left,
+            )
+            reasons = list(dict.fromkeys(error.message for error in errors))
+        for kernel, number, point in wanted:
+            base = kernel.kernel.variant
+            variant = most_like(base, point, variants) if base is not None else None
+            if variant is not None and base is not None:
+                submit(kernel, number, changed_variant(variant, kernel.changes[number], base))
+            elif self._seconds_left > 0:
+                kernel.fail(number, reasons[0] if len(reasons) == 1 else _REFUSED)
+                yield TrialDone(_label(kernel.kernel), joined(kernel.changes[number]))
+
+    def _submit(
+        self,
+        executor: Executor,
+        work: Work,
+        kernel: KernelTrialsProgress,
+        number: int,
+        variant: Variant,
+    ) -> None:
+        analysis = replace(self._run.analysis, rules=self._request.pack, sample=None, values=False)
+        settings = settings_of(self._run)
+        job = Job(
+            order=(0, number),
+            path=_path(kernel.kernel),
+            variant=variant,
+            settings=replace(settings, time_limit=min(settings.time_limit, TRIAL_SECONDS)),
+            overrides=self._run.overrides,
+            analysis=analysis,
+        )
+        kernel.waiting.discard(number)
+        future = executor.submit(work, job)
+        self._jobs[future] = (kernel, number, job)
+        self._unfinished += 1
+        future.add_done_callback(self._ready.put)
+
+    def _drained(self) -> Iterator[Event]:
+        """Yields the events of changes that have finished; waits for none."""
+        with suppress(Empty):
+            while True:
+                yield from self._finished(self._ready.get_nowait())
+
+    def _finished(self, future: Future[TrialOutcome]) -> Iterator[Event]:
+        if future.cancelled():
+            return
+        kernel, number, job = self._jobs[future]
+        self._unfinished -= 1
+        kernel.done(number, outcome_of(job, future))
+        yield TrialDone(_label(kernel.kernel), joined(kernel.changes[number]))
+
+    def _cancel(self) -> None:
+        for future in self._jobs:
+            future.cancel()
+
+
+def with_trials(report: Report, run: TrialRun) -> Report:
+    """A report whose findings have what was tried for them."""
+    by_id = {trials.kernel.id: trials.kernel for trials in run.kernels}
+    return replace(report, kernels=tuple(by_id.get(kernel.id, kernel) for kernel in report.kernels))
+
+
+def _is_compilable(kernel: KernelReport) -> bool:
+    """Whether a kernel can be compiled again: its TTIR or TTGIR is at hand."""
+    return kernel.variant is not None and bool(kernel.variant.ttir)
+
+
+def _path(kernel: KernelReport) -> str:
+    return kernel.id.partition("::")[0]
+
+
+def _label(kernel: KernelReport) -> str:
+    variant = kernel.variant
+    return label_with_arch(variant) if variant is not None else f"{kernel.name} on {kernel.arch}"

@@ -1,0 +1,147 @@
+"""Which of a kernel's constexprs may be changed: its tiles and switches, and to what.
+
+A tile is a block size that the file itself varies (in `TUNING` or an autotuner's configurations),
+or one by its name that a dot has as an extent. A block that holds a whole row or head must not be
+cut: without a dot, only the file's own space says that one may be.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ...documents import python_tree
+from ...limits import BASE_BYTES
+from ...model import KernelReport, Scalar, Variant
+
+TUNING = "TUNING"
+SMALLEST_OF_A_DOT = 16
+_TILE = re.compile(
+    r"(?i)^(BLOCK|TILE|SIZ_B|B[A-Z]$|B[A-Z]_SIZE$|.*_BLOCK(_SIZE)?$|.*_TILE(_SIZE)?$)"
+)
+_NO_TILE = re.compile(r"(?i)MODEL|HEAD|STRIDE|GROUP|DIM|^BLOCK_(SIZE_)?D|NUM_|^N_")
+_STEM = re.compile(r"(?i)^(BLOCK_SIZE_|BLOCK_|TILE_SIZE_|TILE_|B)")
+_DOT = re.compile(r"\btt\.dot(?:_scaled)?\b.*")
+_TENSOR = re.compile(r"tensor<((?:\d+x)+)")
+
+
+class Space(Struct, frozen=True):
+    """What may be changed of one kernel's constexprs.
+
+    Args:
+        tiles: block sizes -> the values that the file names for them; none: it names none.
+        switches: boolean constexprs that the file itself varies.
+        has_dots: whether the kernel has a product of matrices.
+    """
+
+    tiles: Mapping[str, tuple[int, ...]]
+    switches: tuple[str, ...]
+    has_dots: bool
+
+    def scaled(self, name: str, value: int, factor: float) -> int | None:
+        """The value to try for a tile; None where there is none in that direction.
+
+        The file's own next value, else the product, if a dot can have that extent.
+        """
+        stated = sorted(v for v in self.tiles[name] if (v < value if factor < 1 else v > value))
+        if stated:
+            return stated[-1] if factor < 1 else stated[0]
+        scaled = value * factor
+        if not self.has_dots or scaled != int(scaled) or scaled < SMALLEST_OF_A_DOT:
+            return None
+        return int(scaled)
+
+
+def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space:
+    """What may be changed of a kernel.
+
+    Args:
+        kernel: a compiled kernel.
+        own: the file's own values: name -> values.
+    """
+    variant = kernel.variant
+    if variant is None or variant.stage != "ttir" or variant.generator is not None:
+        return Space({}, (), False)
+    extents = _dot_extents(variant.ttir)
+    tiles: dict[str, tuple[int, ...]] = {}
+    switches = []
+    for name, value in variant.constexprs.items():
+        values = own.get(name, ())
+        if isinstance(value, bool):
+            if all(isinstance(v, bool) for v in values) and len(set(values)) > 1:
+                switches.append(name)
+        elif isinstance(value, int) and value > 1 and _TILE.match(name):
+            numbers = tuple(v for v in values if isinstance(v, int) and not isinstance(v, bool))
+            by_name = value in extents and not _NO_TILE.search(name)
+            if len(set(numbers)) > 1 or (by_name and not _is_whole(name, value, variant)):
+                tiles[name] = numbers
+    return Space(tiles, tuple(switches), bool(extents))
+
+
+def _is_whole(name: str, value: int, variant: Variant) -> bool:
+    """Whether a block is as long as the size that it is a block of, such as BK of K."""
+    stem = _STEM.sub("", name).upper()
+    sizes = {**variant.constexprs, **(variant.values or {})}
+    return any(size.upper() in (stem, f"N_{stem}") and sizes[size] == value for size in sizes)
+
+
+def own_space(path: str, kernels: Iterable[KernelReport]) -> dict[str, dict[str, list[Scalar]]]:
+    """Kernel -> name -> values that a file itself names for its constexprs.
+
+    Args:
+        path: the file.
+        kernels: those that it launches, autotuned ones in several configurations.
+
+    Returns:
+        What `TUNING` and the configurations of autotuners say; the former for every kernel.
+    """
+    stated = _tuning(path)
+    spaces: dict[str, dict[str, list[Scalar]]] = {}
+    for kernel in kernels:
+        space = spaces.setdefault(kernel.name, {name: list(v) for name, v in stated.items()})
+        tuning = kernel.variant.tuning if kernel.variant is not None else None
+        for name, value in (tuning or {}).items():
+            if isinstance(value, int | float | str | bool):
+                values = space.setdefault(name, [])
+                values += [] if value in values else [value]
+    return spaces
+
+
+def _tuning(path: str) -> dict[str, list[Scalar]]:
+    """The names and values of a file's `TUNING`; none where it is not written as a literal."""
+    try:
+        if not path.endswith(".py") or Path(path).stat().st_size > BASE_BYTES:
+            return {}
+        body = python_tree(Path(path).read_bytes()).body
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    for statement in body:
+        if not isinstance(statement, ast.Assign):
+            continue
+        if any(isinstance(t, ast.Name) and t.id == TUNING for t in statement.targets):
+            try:
+                value = ast.literal_eval(statement.value)
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                return {}
+            if isinstance(value, dict):
+                return {
+                    name: list(values)
+                    for name, values in value.items()
+                    if isinstance(name, str) and isinstance(values, list | tuple)
+                }
+    return {}
+
+
+def _dot_extents(ttir: str) -> set[int]:
+    """The extents of the operands and results of a kernel's dots."""
+    return {
+        int(extent)
+        for line in ttir.splitlines()
+        if (dot := _DOT.search(line)) is not None
+        for shape in _TENSOR.findall(dot[0])
+        for extent in shape.rstrip("x").split("x")
+    }

@@ -1,0 +1,61 @@
+"""Accesses whose addresses rest on no lane's number: those of all lanes are the same.
+
+Addresses that are equal for drawn sizes may differ for others: `lane / width` is 0 for all lanes of
+a wave only where rows are long. Here the registers are followed that rest on a lane's number, along
+every edge of the flow graph. What lanes have written under different masks is not told apart: an
+access is uniform where its addresses, carried out, are equal as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from ..model import Function, Machine
+from .effects import effects_of
+from .operands import EXEC
+from .program import decoded_instructions
+from .register_sets import scalar_bits, vector_bits
+from .slices import address_bits
+from .start import target_of
+
+_EXEC_BITS: Final = scalar_bits(EXEC, 2)
+_OF_ONE_LANE: Final = re.compile(r"v_read(first)?lane_b32")
+_NUMBERS: Final = re.compile(r"v_mbcnt_\w+")
+"""Instructions whose result is a lane's number, whatever they read."""
+
+
+def lane_independent(
+    function: Function, machine: Machine, accesses: Collection[int]
+) -> frozenset[int]:
+    """The accesses, by index, whose addresses rest on no lane's number."""
+    target = target_of(function, machine.arch)
+    decoded = decoded_instructions(function, target)
+    effects = effects_of(function.instructions, decoded, target)
+    start = function.resources.wave_start
+    if start is None or not function.blocks:
+        return frozenset()
+    entering = [0] * len(function.blocks)
+    entering[0] = vector_bits(0, 3)  # the numbers of the work-item
+    dependent: dict[int, bool] = {}
+    work = {block.index for block in function.blocks}
+    while work:
+        block = function.blocks[min(work)]
+        work.discard(block.index)
+        registers = entering[block.index]
+        for index in range(block.start, block.stop):
+            inst, effect = function.instructions[index], effects[index]
+            name = inst.op.name
+            if index in accesses:
+                dependent[index] = bool(address_bits(inst, decoded[index]) & registers)
+            varies = bool(effect.reads & ~_EXEC_BITS & registers) or bool(_NUMBERS.match(name))
+            if varies and not _OF_ONE_LANE.match(name):
+                registers |= effect.writes
+            else:
+                registers &= ~effect.writes
+        for successor in block.successors:
+            if registers & ~entering[successor]:
+                entering[successor] |= registers
+                work.add(successor)
+    return frozenset(index for index, depends in dependent.items() if not depends)

@@ -1,0 +1,113 @@
+"""The map of a workgroup's LDS for people: which buffer has which bytes, when."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..model import KernelReport, LdsBuffer, SourceLoc, int_of
+from .view import kib, plural
+
+_SHOWN = 12
+_KINDS = {
+    "pipelined": "tiles in flight",
+    "operand": "a tile",
+    "exchange": "a change of layout",
+    "scratch": "partial results",
+}
+
+
+class LdsRow(Struct, frozen=True):
+    """A buffer in the map.
+
+    Args:
+        first: its first byte.
+        end: the byte behind its last one; None where its size is not known.
+        title: name, copies, shape and type.
+        kind: what it is for.
+        alive: lines of the source, or of the TTGIR, between which it is alive.
+        shares: buffers that have some of the same bytes at another time.
+    """
+
+    first: int
+    end: int | None
+    title: str
+    kind: str
+    alive: str
+    shares: str
+
+
+def map_rows(kernel: KernelReport) -> list[LdsRow]:
+    """The buffers whose place is known, in the order of their bytes."""
+    placed = [buffer for buffer in kernel.lds_buffers if buffer.offset is not None]
+    placed.sort(key=lambda buffer: (buffer.offset or 0, buffer.line))
+    return [_row(buffer, placed) for buffer in placed]
+
+
+def map_end(kernel: KernelReport) -> int | None:
+    """The bytes that the map covers; None where a place or a size is not known."""
+    ends = [
+        buffer.offset + buffer.allocated
+        for buffer in kernel.lds_buffers
+        if buffer.offset is not None and buffer.allocated is not None
+    ]
+    return max(ends) if ends and len(ends) == len(kernel.lds_buffers) else None
+
+
+def map_lines(kernel: KernelReport) -> list[str]:
+    """A title and a line for each buffer; nothing where no place is known."""
+    rows = map_rows(kernel)
+    if not rows:
+        return []
+    total = int_of(kernel.metrics, "lds_bytes")
+    lines = [f"LDS by address: {plural(len(rows), 'buffer')} in {kib(total)}"]
+    for row in rows[:_SHOWN]:
+        end = "?" if row.end is None else str(row.end)
+        shares = f"; shares bytes with {row.shares}" if row.shares else ""
+        lines.append(f"  {row.first:>6}..{end:<6} {row.title}, {row.kind}, {row.alive}{shares}")
+    if len(rows) > _SHOWN:
+        lines.append(f"  and {len(rows) - _SHOWN} more (--format json)")
+    return lines
+
+
+def _row(buffer: LdsBuffer, placed: list[LdsBuffer]) -> LdsRow:
+    first, end = _bytes(buffer)
+    shared = [other for other in placed if other is not buffer and _overlap(buffer, other)]
+    names = list(dict.fromkeys(other.name for other in shared))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return LdsRow(
+        first, end, _title(buffer), _KINDS[buffer.kind], _alive(buffer), ", ".join(names[:3]) + more
+    )
+
+
+def _bytes(buffer: LdsBuffer) -> tuple[int, int | None]:
+    first = buffer.offset or 0
+    return first, None if buffer.allocated is None else first + buffer.allocated
+
+
+def _overlap(buffer: LdsBuffer, other: LdsBuffer) -> bool:
+    """Whether two buffers have bytes in common; False where a size is not known."""
+    (first, end), (other_first, other_end) = _bytes(buffer), _bytes(other)
+    return end is not None and other_end is not None and first < other_end and other_first < end
+
+
+def _title(buffer: LdsBuffer) -> str:
+    copies = f"{buffer.copies} x " if buffer.copies > 1 else ""
+    shape = "x".join(str(extent) for extent in buffer.shape)
+    return f"{buffer.name} {copies}{shape} {buffer.dtype}".rstrip()
+
+
+def _alive(buffer: LdsBuffer) -> str:
+    """The lines between which it is alive, of the source where both are known."""
+    if buffer.source is not None and buffer.last_source is not None:
+        first, last = _line(buffer.source), _line(buffer.last_source)
+        if buffer.source.file == buffer.last_source.file:
+            last = str(buffer.last_source.line)
+            return first if buffer.source.line == buffer.last_source.line else f"{first}..{last}"
+        return f"{first}..{last}"
+    if buffer.last_line is None or buffer.last_line == buffer.line:
+        return f"line {buffer.line} of the TTGIR"
+    return f"lines {buffer.line}..{buffer.last_line} of the TTGIR"
+
+
+def _line(loc: SourceLoc) -> str:
+    return f"{loc.file.rpartition('/')[2]}:{loc.line}"

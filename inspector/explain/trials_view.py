@@ -1,0 +1,155 @@
+"""What was tried for a finding, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..model import Change, Finding, Scalar, Trial
+from .view import plural
+
+MOST_FAILED = 6
+"""Changes without effect that are named."""
+MOST_HELPED = 4
+_PER = {"mac": "MMAC", "element": "kelem"}
+"""Kind of needed work -> what a figure is told per: a million multiply-accumulates, or a thousand
+loaded elements."""
+
+
+def changes_text(changes: Sequence[Change]) -> str:
+    """`waves_per_eu=0 and BLOCK_N=32`; of the kernel as it is, "as it is"."""
+    return " and ".join(f"{c.name}={_value(c.value)}" for c in changes) or "as it is"
+
+
+def tried_lines(finding: Finding) -> list[str]:
+    """A sentence for each of the changes that are rid of a finding, and one on the others.
+
+    Returns:
+        Such as `tried: waves_per_eu=0: gone, 0 spills (was 364), 1 wave/EU as before`.
+    """
+    told = {trial.change for trial in finding.trials}
+    trials = [t for t in finding.trials if not t.same_as or t.same_as not in told]
+    helped = [trial for trial in trials if trial.helped]
+    lines = [
+        f"tried: {_with_equals(trial, finding.trials)}: gone, {outcome_text(trial)}"
+        for trial in helped[:MOST_HELPED]
+    ]
+    if len(helped) > MOST_HELPED:
+        lines.append(f"and {len(helped) - MOST_HELPED} more changes that are rid of it")
+    failed = [_failed_text(trial) for trial in trials if not trial.helped]
+    if failed:
+        more = f" and {len(failed) - MOST_FAILED} more" if len(failed) > MOST_FAILED else ""
+        lines.append(f"tried without effect: {', '.join(failed[:MOST_FAILED])}{more}")
+    return lines
+
+
+def _with_equals(trial: Trial, trials: Sequence[Trial]) -> str:
+    """A change and, in brackets, those that gave the same code."""
+    equal = [changes_text(t.change) for t in trials if t.same_as == trial.change]
+    return changes_text(trial.change) + (f" (same code: {', '.join(equal)})" if equal else "")
+
+
+def outcome_text(trial: Trial) -> str:
+    """The figures of a change that are worth a word: those that it was made for, and its price."""
+    metrics, diff = trial.metrics, trial.diff
+    parts = [_spills(metrics, diff), _waves(metrics, diff)]
+    parts += [
+        _changed("VGPRs", "vgpr_count", diff),
+        _lds(diff),
+        _per_work("LDS conflict cycles", "lds_conflicts_per_work", metrics, diff),
+        _per_work("matrix cycles", "matrix_cycles_per_work", metrics, diff),
+        _per_work("vector cycles", "vector_per_work", metrics, diff),
+        _per_work("full waits", "full_waits_per_work", metrics, diff),
+        _per_work("cycles at least", "bound_per_work", metrics, diff),
+    ]
+    if trial.new:
+        parts.append(f"new: {', '.join(trial.new)}")
+    return ", ".join(part for part in parts if part)
+
+
+def _failed_text(trial: Trial) -> str:
+    """A change that did not help, with why in brackets where it is more than that."""
+    text = changes_text(trial.change)
+    if trial.failure:
+        return f"{text} (failed)"
+    if trial.launches is False:
+        return f"{text} (cannot launch)"
+    if trial.same_code:
+        return f"{text} (same code)"
+    if trial.gone is None:
+        return f"{text} (not decided)"
+    spills = trial.diff.get("vgpr_spill_count")
+    spilled = f"{_number(spills[1])} spills, was {_number(spills[0])}" if spills else ""
+    if trial.gone:
+        return f"{text} (gone, but {_price(trial)})"
+    return f"{text} ({spilled})" if spilled else text
+
+
+def _price(trial: Trial) -> str:
+    """Why a change that is rid of a finding is no cure."""
+    if trial.new_errors:
+        return f"new: {', '.join(trial.new_errors)}"
+    if trial.spills_more:
+        return _per_work("scratch accesses", "scratch_per_work", trial.metrics, trial.diff)
+    return _per_work("cycles at least", "bound_per_work", trial.metrics, trial.diff)
+
+
+def _spills(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
+    spills = metrics.get("vgpr_spill_count")
+    if "vgpr_spill_count" in diff:
+        noun = "spill" if spills == 1 else "spills"
+        return f"{_number(spills)} {noun} (was {_number(diff['vgpr_spill_count'][0])})"
+    if not isinstance(spills, int) or not spills:
+        return ""
+    return f"{plural(spills, 'spill')} as before"
+
+
+def _waves(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
+    waves = metrics.get("occupancy.waves_per_eu")
+    unit = "wave/EU" if waves == 1 else "waves/EU"
+    if "occupancy.waves_per_eu" in diff:
+        before = diff["occupancy.waves_per_eu"][0]
+        return f"{_number(waves)} {unit} (was {_number(before)})"
+    return f"same {_number(waves)} {unit}" if waves is not None else ""
+
+
+def _changed(title: str, name: str, diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
+    if name not in diff:
+        return ""
+    before, after = diff[name]
+    return f"{_number(after)} {title} (was {_number(before)})"
+
+
+def _lds(diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
+    if "lds_bytes" not in diff:
+        return ""
+    before, after = diff["lds_bytes"]
+    return f"LDS {_number(after)} B (was {_number(before)})"
+
+
+def _per_work(
+    title: str,
+    name: str,
+    metrics: Mapping[str, Scalar],
+    diff: Mapping[str, tuple[Scalar, Scalar]],
+) -> str:
+    """A figure per needed work; "" where it is unchanged, or unknown on both sides."""
+    if name not in diff:
+        return ""
+    before, after = diff[name]
+    if before is None or after is None:
+        return ""
+    unit = _PER.get(str(metrics.get("work_unit")), "work")
+    return f"{_number(after)} {title}/{unit} (was {_number(before)})"
+
+
+def _value(value: Scalar) -> str:
+    return str(value)
+
+
+def _number(value: Scalar) -> str:
+    """A figure in three or four digits; `?` where it is unknown."""
+    if value is None:
+        return "?"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,105 @@
+"""Which layer of two Tritons is responsible for a figure, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TextIO
+
+from ..compare.blame.results import Blame, Change, Layer, Step, Verdict
+from ..explain.table import Column, rows_of
+
+LAYER_NAMES: Mapping[Layer, str] = {
+    "front_end": "the front end (Python to TTIR)",
+    "option_default": "an option's default",
+    "ttgir": "the passes on TTGIR",
+    "llvm_ir": "the translation to LLVM IR or LLVM's optimiser",
+    "llvm": "LLVM's code generator or its flags",
+}
+_SHORT: Mapping[Layer, str] = {
+    "front_end": "front end",
+    "option_default": "option defaults",
+    "ttgir": "TTGIR passes",
+    "llvm_ir": "LLVM IR",
+    "llvm": "code generator",
+}
+_INPUTS = {"source": "source", "ttir": "TTIR", "ttgir": "TTGIR", "llir": "LLVM IR"}
+_CHANGES: Mapping[Change, str] = {
+    "content": "it makes other code, not only another order",
+    "order": "it makes the same code in another order",
+    "none": "what it makes is the same",
+    "unknown": "whether contents or order differ is not known",
+}
+FIGURES = (
+    ("spills", "vgpr_spill_count"),
+    ("VGPRs", "vgpr_count"),
+    ("LDS", "lds_bytes"),
+    ("instructions", "instruction_count"),
+)
+
+
+def write(blame: Blame, stream: TextIO) -> None:
+    """Writes the verdict, then the chain of compiles with the figures of each."""
+    for line in _lines(blame):
+        stream.write(line + "\n")
+
+
+def _lines(blame: Blame) -> Iterator[str]:
+    first, last = blame.steps[0].metrics[blame.metric], blame.steps[-1].metrics[blame.metric]
+    yield f"{blame.kernel}  {blame.arch}  {blame.metric} {first:g} -> {last:g}"
+    yield from _verdict(blame.verdict, blame.left, blame.right)
+    yield ""
+    yield from rows_of(_columns(blame), blame.steps)
+    for step in blame.steps:
+        if step.problem is not None:
+            name = f"{_INPUTS[step.input]} of {step.input_from} in {step.compiled_by}"
+            yield f"  {name} does not compile: {step.problem[:200]}"
+        if step.respelled:
+            name = f"{_INPUTS[step.input]} of {step.input_from}"
+            yield f"  {name} was respelled for {step.compiled_by}"
+    yield from _seconds(blame)
+
+
+def _verdict(verdict: Verdict, left: str, right: str) -> Iterator[str]:
+    if not verdict.layers:
+        yield "  no layer changes it"
+        return
+    share = f", {verdict.share:.0%} of the change" if verdict.share is not None else ""
+    names = " or ".join(LAYER_NAMES[layer] for layer in verdict.layers)
+    yield f"  responsible: {names}{share}; {_CHANGES[verdict.change]}"
+    if verdict.pass_name is not None:
+        yield f"  first pass whose result differs: {verdict.pass_name}"
+    for label, passes in ((left, verdict.only_left), (right, verdict.only_right)):
+        if passes:
+            yield f"  only {label} runs there: {', '.join(dict.fromkeys(passes))}"
+    if verdict.pass_options is not None:
+        yield f"  its options: {verdict.pass_options[0]} | {verdict.pass_options[1]}"
+    for name, (before, after) in verdict.options.items():
+        yield f"  default of {name}: {before} in {left}, {after} in {right}"
+
+
+def _columns(blame: Blame) -> Sequence[Column]:
+    titles = {name: title for title, name in FIGURES}
+    names = [blame.metric, *(name for _, name in FIGURES if name != blame.metric)]
+    return [
+        Column("input", lambda step: f"{_INPUTS[step.input]} of {step.input_from}"),
+        Column("compiled by", lambda step: step.compiled_by),
+        Column("defaults of", lambda step: step.options_from),
+        Column("exchanged", lambda step: ", ".join(_SHORT[layer] for layer in step.layers)),
+        *(
+            Column(titles.get(name, name), partial(_figure, name=name), right=True)
+            for name in names
+        ),
+    ]
+
+
+def _figure(step: Step, name: str) -> str:
+    return f"{step.metrics[name]:g}" if name in step.metrics else "?"
+
+
+def _seconds(blame: Blame) -> Iterator[str]:
+    """Yields the time that each stage takes in the builds' own compiles."""
+    left, right = blame.steps[0].seconds, blame.steps[-1].seconds
+    pairs = [f"{name} {left[name]:.2f} | {right[name]:.2f}" for name in left if name in right]
+    if pairs:
+        yield f"  seconds of the stages, {blame.left} | {blame.right}: {', '.join(pairs)}"

@@ -1,0 +1,57 @@
+"""A kernel's code with marks, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TextIO
+
+from ..explain.code.marked_lines import MarkedLine
+from ..model import KernelReport, RegisterPressure
+
+SCHEMA_VERSION = 1
+
+
+def write(
+    lines: Sequence[MarkedLine],
+    kernel: KernelReport,
+    kind: str,
+    pressure: RegisterPressure | None,
+    stream: TextIO,
+) -> None:
+    """Writes an object with the kernel's `id`, `name` and `arch`, the `kind` of text, `lines`.
+
+    A line has its number (`line`), `code`, `source` ({file, line}), `loop`, the live `vgprs` and
+    `agprs`, the `registers` of the file that these need, and the ids of `rules` that find fault
+    with it; what is unknown is null. `levels` are the most registers for each occupancy.
+    """
+    json.dump(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "id": kernel.id,
+            "name": kernel.name,
+            "arch": kernel.arch,
+            "kind": kind,
+            "levels": [
+                {"waves_per_eu": waves, "registers": most}
+                for waves, most in (pressure.levels if pressure is not None else ())
+            ],
+            "lines": [
+                {
+                    "line": line.number,
+                    "code": line.text,
+                    "source": {"file": line.source.file, "line": line.source.line}
+                    if line.source is not None
+                    else None,
+                    "loop": line.loop,
+                    "vgprs": line.vgprs,
+                    "agprs": line.agprs,
+                    "registers": line.need,
+                    "rules": [finding.rule for finding in line.findings],
+                }
+                for line in lines
+            ],
+        },
+        stream,
+    )
+    stream.write("\n")

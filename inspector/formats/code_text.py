@@ -1,0 +1,168 @@
+"""A kernel's code with marks, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TextIO
+
+from ..explain import view
+from ..explain.code.marked_lines import MarkedLine
+from ..explain.registers_view import pressure_bar
+from ..model import Finding, KernelReport, RegisterPressure
+from .paper import Line, Paper, paper_for, print_wrapped
+
+SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"error": ("✗", "bold red"), "warning": ("▲", "yellow"), "info": ("•", "cyan")}
+)
+"""Severity of a finding -> its sign and style."""
+_BAR = 8
+"""Characters of the bar of live registers."""
+_INDENT = 8
+"""Of instructions in assembly: LLVM writes a tab."""
+
+
+def write(
+    lines: Sequence[MarkedLine],
+    kernel: KernelReport,
+    title: str,
+    pressure: RegisterPressure | None,
+    stream: TextIO,
+    *,
+    color: bool | None = None,
+) -> None:
+    """Writes the lines under a heading, and the findings that point at some of them.
+
+    Args:
+        lines: of one text.
+        kernel: whose they are.
+        title: of the text.
+        pressure: of the kernel's registers, where the lines are those of its assembly.
+        stream: where to.
+        color: forces colour on or off.
+    """
+    paper = paper_for(stream, color)
+    heading = Line(kernel.name, style="bold")
+    heading.append(f"  {kernel.arch or 'unknown target'}  {title}")
+    paper.print(heading)
+    columns = _Columns(lines, kernel, pressure)
+    paper.print(Line(columns.heading, "dim"))
+    for line in lines:
+        paper.print(columns.line(line))
+    _findings(paper, lines)
+    if pressure is not None and pressure.budgets:
+        budgets = ", ".join(
+            f"{view.show(most)} for {view.show(waves)}" for waves, most in pressure.budgets
+        )
+        text = f"  ┊ most registers for an occupancy (waves/EU): {budgets}"
+        paper.print(Line())
+        print_wrapped(paper, Line(text, "dim"), "    ")
+
+
+class _Columns:
+    """What stands left of the code."""
+
+    def __init__(
+        self, lines: Sequence[MarkedLine], kernel: KernelReport, pressure: RegisterPressure | None
+    ) -> None:
+        self._pressure = pressure if any(line.vgprs is not None for line in lines) else None
+        self._own_file = view.file_name(kernel.source.file) if kernel.source is not None else ""
+        self._hot = {loop.id for loop in kernel.loops if loop.hot}
+        self._digits = max((len(str(line.number)) for line in lines), default=1)
+        self._has_agprs = any(line.agprs for line in lines)
+        self._live = max((len(self._counts(line)) for line in lines), default=0)
+        self._live = max(self._live, len(self._live_heading)) if self._pressure else 0
+        self._loop = max((len(line.loop or "") for line in lines), default=0)
+        self._source = max((len(self._place(line)) for line in lines), default=0)
+        self._rules = max((len(_rules(line)) for line in lines), default=0)
+
+    @property
+    def _live_heading(self) -> str:
+        return "VGPR+AGPR" if self._has_agprs else "VGPRs"
+
+    @property
+    def heading(self) -> str:
+        """The columns' titles."""
+        live = f" {self._live_heading:>{self._live}} {'':<{_BAR}}" if self._pressure else ""
+        loop = f" {'loop':<{max(self._loop, 4)}}" if self._loop else ""
+        source = f" {'source':<{max(self._source, 6)}}" if self._source else ""
+        rules = f" {'rule':<{max(self._rules, 4)}}" if self._rules else ""
+        return f"{'line':>{max(self._digits, 4)}}{live}{loop}{source}{rules}".rstrip()
+
+    def line(self, line: MarkedLine) -> Line:
+        """A line of the listing."""
+        printed = Line(f"{line.number:>{max(self._digits, 4)}}", "dim")
+        if self._pressure is not None:
+            printed.append(
+                f" {self._counts(line):>{self._live}} ", _live_style(line, self._pressure)
+            )
+            bar = pressure_bar(line.need, self._pressure, _BAR) if line.need is not None else ""
+            printed.append(f"{bar:<{_BAR}}", "dim")
+        if self._loop:
+            style = "bold" if line.loop in self._hot else "dim"
+            printed.append(f" {line.loop or '':<{max(self._loop, 4)}}", style)
+        if self._source:
+            printed.append(f" {self._place(line):<{max(self._source, 6)}}", "dim")
+        if self._rules:
+            printed.append(f" {_rules(line):<{max(self._rules, 4)}}", _style(line.findings))
+        text = line.text
+        blanks = len(text) - len(text.lstrip(" "))
+        printed.append("  " + (text[_INDENT - 2 :] if blanks >= _INDENT else text))
+        return printed
+
+    def _counts(self, line: MarkedLine) -> str:
+        if line.vgprs is None:
+            return ""
+        return f"{line.vgprs}+{line.agprs}" if self._has_agprs else str(line.vgprs)
+
+    def _place(self, line: MarkedLine) -> str:
+        if line.source is None:
+            return ""
+        file = view.file_name(line.source.file)
+        return str(line.source.line) if file == self._own_file else f"{file}:{line.source.line}"
+
+
+def _live_style(line: MarkedLine, pressure: RegisterPressure) -> str:
+    """Yellow where no more than is live there keeps the occupancy below the next one."""
+    above = pressure.next_level
+    is_over = above is not None and line.need is not None and line.need > above[1]
+    return "yellow" if is_over else ""
+
+
+def _rules(line: MarkedLine) -> str:
+    """`▲ KI001`; of several findings the first, and how many more."""
+    if not line.findings:
+        return ""
+    ordered = _ordered(line.findings)
+    more = f" +{len(ordered) - 1}" if len(ordered) > 1 else ""
+    return f"{SIGNS[ordered[0].severity][0]} {ordered[0].rule}{more}"
+
+
+def _style(findings: Sequence[Finding]) -> str:
+    return SIGNS[_ordered(findings)[0].severity][1] if findings else ""
+
+
+def _ordered(findings: Sequence[Finding]) -> list[Finding]:
+    """The gravest first."""
+    return sorted(findings, key=lambda finding: [*SIGNS].index(finding.severity))
+
+
+def _findings(paper: Paper, lines: Sequence[MarkedLine]) -> None:
+    """Prints what the findings on the lines say, and on how many of these."""
+    counts: dict[str, int] = {}
+    by_fingerprint: dict[str, Finding] = {}
+    for line in lines:
+        for finding in line.findings:
+            key = f"{finding.fingerprint} {finding.message}"
+            counts[key] = counts.get(key, 0) + 1
+            by_fingerprint[key] = finding
+    if not counts:
+        return
+    paper.print(Line())
+    for finding in _ordered(list(by_fingerprint.values())):
+        sign, style = SIGNS[finding.severity]
+        count = counts[f"{finding.fingerprint} {finding.message}"]
+        message = " ".join(finding.message.split())
+        head = Line(f"  {sign} {finding.rule}", style)
+        head.append(f"  {view.plural(count, 'line')}: {message}")
+        print_wrapped(paper, head, "    ")

@@ -1,0 +1,68 @@
+"""What was tried on kernels, as JSON; `try.schema.json` beside this file describes it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO
+
+from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
+from ..report.json_write import error_fields, finding_fields, plain
+
+SCHEMA_VERSION = 1
+
+
+def write(run: TrialRun, stream: TextIO) -> None:
+    """Writes the run as one indented JSON document."""
+    json.dump(to_dict(run), stream, indent=1, ensure_ascii=False)
+    stream.write("\n")
+
+
+def to_dict(run: TrialRun) -> dict[str, Any]:
+    """Returns the run as JSON values."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": dict(run.tool),
+        "targets": list(run.targets),
+        "budget": run.budget,
+        "out_of_budget": run.out_of_budget,
+        "seconds": round(run.seconds, 3),
+        "kernels": [_kernel(trials) for trials in run.kernels],
+        "untried": list(run.untried),
+        "errors": [error_fields(error) for error in run.errors],
+        "notes": list(run.notes),
+    }
+
+
+def _kernel(trials: KernelTrials) -> dict[str, Any]:
+    kernel = trials.kernel
+    variant = kernel.variant
+    return {
+        "id": kernel.id,
+        "name": kernel.name,
+        "case": variant.case if variant is not None else None,
+        "arch": kernel.arch,
+        "constexprs": plain(variant.constexprs) if variant is not None else {},
+        "options": plain(variant.options) if variant is not None else {},
+        "metrics": dict(trials.metrics),
+        "objectives": [
+            {"column": o.column, "aim": "more" if o.more else "fewer", "per": o.work}
+            for o in trials.objectives
+        ],
+        "findings": [{"tried": [], **finding_fields(finding)} for finding in kernel.findings],
+        "tried": [_row(row) for row in trials.rows],
+        "without_candidates": list(trials.without_candidates),
+        "missing": trials.missing,
+    }
+
+
+def _row(row: TrialRow) -> dict[str, Any]:
+    """Returns a change as JSON values: what is so whatever it was tried for."""
+    fields: dict[str, Any] = plain(row.trial)
+    del fields["gone"]
+    return {
+        **fields,
+        "cures": list(row.cures),
+        "from_store": row.from_store,
+        "seconds": round(row.seconds, 6),
+        "host": row.host,
+    }

@@ -1,0 +1,160 @@
+"""Tiles that workgroups share, and the L2 caches that bring them: one in each XCD.
+
+The workgroups of a launch's first round, those that fit on the GPU at once, are taken to do the
+same iteration at the same time. They are dealt round robin over the XCDs, so that neighbouring
+program ids, which often load the same tile, are on different ones: each of these reads it from
+memory by itself. Which of them shares what follows from the program ids that addresses depend on.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..model import Metric, MetricSpec, Scalar, int_of
+from .bounds import residency
+from .launch import NO_GRID, gpu_of
+from .subject import Subject, source_line
+
+if TYPE_CHECKING:
+    from ..ttgir.operand_tiles import OperandTile
+
+FOOTPRINT, SHARE, TILES = "l2.footprint", "l2.footprint_share", "xcd.tiles"
+
+SPECS = (
+    MetricSpec(
+        FOOTPRINT,
+        "bytes",
+        "estimated",
+        "kernel",
+        "Bytes of the distinct tiles that the workgroups of the first round load in one iteration "
+        "(without a loop: at all), on the XCD that loads most",
+    ),
+    MetricSpec(SHARE, "%", "estimated", "kernel", "The same as a share of that XCD's L2"),
+    MetricSpec(
+        TILES,
+        "mapping",
+        "estimated",
+        "kernel",
+        "How the workgroups of the first round share the tiles that they load in an iteration: "
+        "`distinct` tiles of `loads` loads, `reads` from beyond L2 with the workgroups dealt round "
+        "robin over `xcds` XCDs, each of which reads a tile once; `contiguous` reads if each XCD "
+        "had a contiguous range of program ids instead; `ratio` of the two; `neighbours`: percent "
+        "of the loads by which consecutive program ids bring the same tile; `at`: the load that is "
+        "read most often for nothing; `unknown` loads are left out",
+    ),
+)
+
+
+def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
+    """The metrics of `SPECS`.
+
+    Args:
+        subject: the kernel.
+        metrics: its other metrics, its occupancy among them.
+    """
+    machine, demand = subject.machine, subject.demand
+    grid, places = subject.facts.grid, int_of(metrics, "occupancy.workgroups_per_cu")
+    resident = residency(machine, demand, metrics) if machine and demand else None
+    gpu = gpu_of(machine, resident) if machine and resident else None
+    tiles: list[OperandTile] = []
+    unknown, reason = 0, _why_not(subject)
+    if not reason and (machine is None or gpu is None or not places):
+        reason = "the size of the GPU is not known, or what is resident"
+    if not reason:
+        tiles, unknown = _tiles(subject)
+        if not tiles:
+            reason = "no load's tile follows from the program ids"
+    if reason or machine is None or gpu is None or not places or grid is None:
+        yield from _unknown(reason)
+        return
+    workgroups = math.prod(grid)
+    first_round = min(workgroups, places * gpu.units)
+    if machine.xcds is None:
+        yield from _unknown(f"the number of XCDs of {machine.arch} is not known")
+        return
+    dealt = [range(xcd, first_round, machine.xcds) for xcd in range(machine.xcds)]
+    on_one_xcd = -(-first_round // machine.xcds)
+    contiguous = [
+        range(start, min(start + on_one_xcd, workgroups))
+        for start in (xcd * workgroups // machine.xcds for xcd in range(machine.xcds))
+    ]
+    note = _note(tiles, unknown)
+    footprint = max(sum(t.size * _distinct(t, on_xcd) for t in tiles) for on_xcd in dealt)
+    yield Metric(FOOTPRINT, footprint, "bytes", "estimated", note)
+    share = None if machine.l2_bytes is None else round(100 * footprint / machine.l2_bytes, 1)
+    missing = "" if share is not None else f"the size of {machine.arch}'s L2 is not known"
+    yield Metric(SHARE, share, "%", "estimated", missing or note)
+    if machine.xcds == 1:
+        yield Metric(TILES, None, "mapping", "estimated", f"{machine.arch} has one L2")
+        return
+    reads = {tile.op.index: sum(_distinct(tile, on) for on in dealt) for tile in tiles}
+    apart = sum(_distinct(tile, on) for tile in tiles for on in contiguous)
+    distinct = {tile.op.index: _distinct(tile, range(first_round)) for tile in tiles}
+    worst = max(
+        tiles, key=lambda tile: (reads[tile.op.index] - distinct[tile.op.index]) * tile.size
+    )
+    total = sum(reads.values())
+    value: dict[str, Scalar] = {
+        "loads": len(tiles),
+        "unknown": unknown,
+        "xcds": machine.xcds,
+        "distinct": sum(distinct.values()),
+        "reads": total,
+        "contiguous": apart,
+        "ratio": round(total / apart, 2),
+        "neighbours": _neighbours(tiles, first_round),
+        "at": source_line(worst.op.loc),
+    }
+    yield Metric(TILES, value, "mapping", "estimated", note)
+
+
+def _why_not(subject: Subject) -> str:
+    if not subject.facts.grid:
+        return NO_GRID
+    if subject.ttgir is None:
+        return "needs the kernel's TTGIR"
+    return "" if importlib.util.find_spec("numpy") is not None else "needs numpy"
+
+
+def _unknown(reason: str) -> Iterator[Metric]:
+    for spec in SPECS:
+        yield Metric(spec.name, None, spec.unit, spec.origin, reason)
+
+
+def _tiles(subject: Subject) -> tuple[list[OperandTile], int]:
+    """The tiles of the loads in loops, or of all where there are none; how many are not known."""
+    from ..ttgir.flow import flow_of
+    from ..ttgir.operand_tiles import operand_tiles
+
+    module, facts = subject.ttgir, subject.facts
+    assert module is not None
+    assert facts.grid is not None
+    loop_of = flow_of(module).loop
+    loads = list(operand_tiles(module, facts.values or {}, facts.grid))
+    in_loops = [(op, tile) for op, tile in loads if loop_of[op.index] is not None]
+    counted = in_loops or loads
+    return [tile for _, tile in counted if tile], sum(tile is None for _, tile in counted)
+
+
+def _note(tiles: Sequence[OperandTile], unknown: int) -> str:
+    """The loads that the figures leave out; empty where they leave none out."""
+    return f"{unknown} of {unknown + len(tiles)} loads are not known" if unknown else ""
+
+
+def _distinct(tile: OperandTile, workgroups: range) -> int:
+    """The number of different tiles that some workgroups load."""
+    chosen = tile.number[workgroups.start : workgroups.stop : workgroups.step]
+    return len(set(chosen.tolist()))
+
+
+def _neighbours(tiles: Sequence[OperandTile], first_round: int) -> float | None:
+    """The share of loads by which consecutive program ids bring the same tile, in percent."""
+    if first_round < 2:
+        return None
+    same = sum(
+        int((tile.number[1:first_round] == tile.number[: first_round - 1]).sum()) for tile in tiles
+    )
+    return round(100 * same / (len(tiles) * (first_round - 1)), 1)

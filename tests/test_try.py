@@ -1,0 +1,691 @@
+"""`kinspect try`: cures are compiled, and what came of them is told as it is."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from kinspect.inspector import formats
+from kinspect.inspector import report as report_room
+from kinspect.inspector.capture.resolving import resolve_all
+from kinspect.inspector.compare.sweep.figures import Figures
+from kinspect.inspector.compare.trials import capturing, running
+from kinspect.inspector.compare.trials.combining import Tried, best_two
+from kinspect.inspector.compare.trials.outcome import (
+    PlacedFinding,
+    TrialFigures,
+    TrialOutcome,
+    is_gone,
+    kin_of,
+    run_trial,
+)
+from kinspect.inspector.compare.trials.results import TrialRow
+from kinspect.inspector.compare.trials.rules import judging_pack
+from kinspect.inspector.compare.trials.running import (
+    TrialDone,
+    Trials,
+    TryRequest,
+    with_trials,
+)
+from kinspect.inspector.compare.trials.space import Space, own_space, space_of
+from kinspect.inspector.compile.pool import Compiler, CompileSettings
+from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.explain.code.explanations import explain_finding
+from kinspect.inspector.formats import md, text, try_json
+from kinspect.inspector.formats.html.page import write_report
+from kinspect.inspector.formats.html.page_kernels import page_kernels
+from kinspect.inspector.lint.rule import Cure, Pack
+from kinspect.inspector.model import Change, Report, Trial, Variant
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Job, Request
+from kinspect.inspector.report import json_write
+from msgspec.structs import replace
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.xdist_group("try")
+
+SCHEMA = json.loads((Path(formats.__file__).parent / "try.schema.json").read_bytes())
+REPORT_SCHEMA = json.loads((Path(report_room.__file__).parent / "report.schema.json").read_bytes())
+SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
+
+SPILLING = """
+    import torch
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def scaled(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        weight = tl.load(y_ptr + offsets)
+        total = tl.zeros((BLOCK,), tl.float32)
+        for step in range(n):
+            row = tl.load(x_ptr + step * BLOCK + offsets)
+            total += row * weight
+        tl.store(out_ptr + offsets, total)
+
+    x, y, out = (torch.empty(8192, device="cuda") for _ in range(3))
+    scaled[(64,)](x, y, out, 100, BLOCK=4096, num_warps=1, waves_per_eu=4)
+"""
+"""64 elements of each of two tensors for a lane, and no more than 128 registers allowed."""
+
+PRODUCT = """
+    import torch
+    import triton
+    import triton.language as tl
+
+    CONFIGS = [
+        triton.Config({"BLOCK_M": m, "BLOCK_N": 64, "BLOCK_K": 128}, num_warps=4, num_stages=4)
+        for m in (64, 32)
+    ]
+
+    @triton.autotune(CONFIGS, key=["k"])
+    @triton.jit
+    def product(
+        a, b, c, n, k,
+        BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    ):
+        rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+        cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+        depth = tl.arange(0, BLOCK_K)
+        total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        for at in range(0, k, BLOCK_K):
+            left = tl.load(a + rows[:, None] * k + (at + depth)[None, :])
+            right = tl.load(b + (at + depth)[:, None] * n + cols[None, :])
+            total = tl.dot(left, right, total)
+        tl.store(c + rows[:, None] * n + cols[None, :], total.to(tl.float16))
+
+    a, b, c = (torch.empty((1024, 1024), device="cuda", dtype=torch.float16) for _ in range(3))
+    product[lambda meta: (1024 // meta["BLOCK_M"], 1024 // meta["BLOCK_N"])](a, b, c, 1024, 1024)
+"""
+"""Three stages of 64x128 and 128x64 in float16: 96 KiB of LDS where there are 64."""
+
+
+FEWER = (*("vgpr_spill_count", "scratch_per_work", "full_waits_per_work", "bound_per_work"),)
+"""Of a kernel without products: less of it is better."""
+
+
+def target(folder: Path, source: str) -> Path:
+    pytest.importorskip("torch")
+    path = folder / "kernels.py"
+    path.write_text(textwrap.dedent(source))
+    return path
+
+
+def request_of(path: Path, *rules: str, kernel: str | None = None, **more: Any) -> TryRequest:
+    pack, ids = judging_pack(rules)
+    run = Request(
+        (str(path),),
+        ("gfx942",),
+        kernel=kernel,
+        jobs=2,
+        passes=False,
+        analysis=AnalysisOptions(rules=pack),
+    )
+    return TryRequest(run, pack, ids, **{"budget": 600.0, **more})
+
+
+def with_cures(request: TryRequest, rule_id: str, *cures: Cure) -> TryRequest:
+    """A request in which a rule has other cures."""
+    rules = tuple(
+        replace(rule, text=replace(rule.text, cures=cures)) if rule.text.id == rule_id else rule
+        for rule in request.pack.rules
+    )
+    return replace(request, pack=replace(request.pack, rules=rules), rules=frozenset({rule_id}))
+
+
+def tried(request: TryRequest, report: Report, work: running.Work | None = None) -> Trials:
+    trials = Trials(request, report)
+    for _ in trials.events(None, work):
+        pass
+    return trials
+
+
+def outcomes(trials: Trials, rule: str) -> dict[str, Trial]:
+    """The changes tried for the first kernel's finding of a rule, in the order they are told."""
+    kernel = trials.result().kernels[0].kernel
+    (finding,) = (finding for finding in kernel.findings if finding.rule == rule)
+    return {named(trial): trial for trial in finding.trials}
+
+
+def named(trial: Trial | TrialRow) -> str:
+    return " ".join(f"{change.name}={change.value}" for change in trial.change)
+
+
+@pytest.fixture(scope="module")
+def spilling(tmp_path_factory: pytest.TempPathFactory) -> tuple[TryRequest, Report]:
+    request = request_of(target(tmp_path_factory.mktemp("spilling"), SPILLING), "KI037")
+    return request, collect(request.run)
+
+
+@pytest.fixture(scope="module")
+def spilling_tried(spilling: tuple[TryRequest, Report]) -> Trials:
+    return tried(*spilling)
+
+
+# ------------------------------------------------------------------ what came of options
+
+
+def test_a_spill_is_cured_and_its_price_told(spilling_tried: Trials) -> None:
+    told = outcomes(spilling_tried, "KI037")
+    cure = told["waves_per_eu=0"]
+    assert (cure.gone, cure.helped, cure.failure) == (True, True, "")
+    before, after = cure.diff["vgpr_spill_count"]
+    assert before
+    assert after == 0
+    assert cure.metrics["vgpr_spill_count"] == cure.metrics["scratch_per_work"] == 0
+    assert cure.diff["occupancy.waves_per_eu"] == (4, 2)
+
+
+def test_the_assembly_of_a_plain_compile_says_the_same(spilling_tried: Trials) -> None:
+    """Of what is called cured, by text and without the analysis."""
+    variants = {named_changes(c): v for _, c, v in spilling_tried.variants()}
+    with Compiler(CompileSettings(read_store=False)) as compiler:
+        for name, trial in outcomes(spilling_tried, "KI037").items():
+            text = compiler.compile(variants[name]).artifacts["amdgcn"].path.read_text()
+            assert trial.gone == ("scratch_" not in text)
+            assert f".vgpr_spill_count: {trial.metrics['vgpr_spill_count']}\n" in text
+
+
+def named_changes(changes: Any) -> str:
+    return " ".join(f"{change.name}={change.value}" for change in changes)
+
+
+def test_what_is_simple_comes_before_what_is_combined(spilling_tried: Trials) -> None:
+    told = list(outcomes(spilling_tried, "KI037").values())
+    sizes = [len(trial.change) for trial in told]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == 2, "the best two were tried together"
+
+
+def test_what_other_rules_find_anew_is_named(spilling_tried: Trials) -> None:
+    for trial in outcomes(spilling_tried, "KI037").values():
+        assert "KI037" not in trial.new
+
+
+def test_the_front_has_nothing_that_is_beaten(spilling_tried: Trials) -> None:
+    (kernel,) = spilling_tried.result().kernels
+    assert kernel.rows[0].change == ()
+    worse = set(FEWER)
+    for row in kernel.rows:
+        beaten_by = [
+            other
+            for other in kernel.rows
+            if other.figures is not None
+            and all(_at_least(other, row, name, fewer=True) for name in worse)
+            and _at_least(other, row, "occupancy.waves_per_eu", fewer=False)
+            and other.trial.metrics != row.trial.metrics
+            and _losses(other) != _losses(row)
+        ]
+        assert row.trial.front == (not beaten_by), named(row)
+
+
+def _losses(row: TrialRow) -> list[Any]:
+    return [row.trial.metrics[name] for name in (*FEWER, "occupancy.waves_per_eu")]
+
+
+def _at_least(one: TrialRow, other: TrialRow, name: str, *, fewer: bool) -> bool:
+    mine: Any = one.trial.metrics[name]
+    others: Any = other.trial.metrics[name]
+    if mine is None or others is None:
+        return mine is None and others is None
+    return bool(mine <= others) if fewer else bool(mine >= others)
+
+
+def test_a_second_run_compiles_nothing(
+    spilling: tuple[TryRequest, Report], spilling_tried: Trials
+) -> None:
+    again = tried(*spilling).result()
+    assert all(row.from_store for row in again.kernels[0].rows)
+    assert [row.trial for row in again.kernels[0].rows] == [
+        row.trial for row in spilling_tried.result().kernels[0].rows
+    ]
+
+
+# ------------------------------------------------------------------ constexprs and environment
+
+
+@pytest.fixture(scope="module")
+def product_tried(tmp_path_factory: pytest.TempPathFactory) -> Trials:
+    path = target(tmp_path_factory.mktemp("product"), PRODUCT)
+    request = request_of(path, "KI005", kernel="product[BLOCK_M=64]")
+    return tried(request, collect(request.run))
+
+
+def test_a_tile_of_the_file_is_made_smaller(product_tried: Trials) -> None:
+    """BLOCK_M has 32 in another configuration; BLOCK_K is halved, for the dot has its extent."""
+    told = outcomes(product_tried, "KI005")
+    assert {"num_stages=2", "num_stages=1", "BLOCK_M=32", "BLOCK_N=32", "BLOCK_K=64"} <= set(told)
+    # 64x128 and 128x64 in float16, once and in three of four stages.
+    assert told["num_stages=2"].metrics["lds_bytes"] == 32768
+    assert told["BLOCK_K=64"].metrics["lds_bytes"] == 49152
+    assert told["BLOCK_K=64"].gone is True
+    assert told["BLOCK_M=32"].metrics["lds_bytes"] == 73728
+    assert (told["BLOCK_M=32"].gone, told["BLOCK_M=32"].launches) == (False, False)
+
+
+def test_other_settings_of_the_configuration_stay(product_tried: Trials) -> None:
+    variants = {named_changes(c): v for _, c, v in product_tried.variants()}
+    half = variants["BLOCK_K=64"]
+    assert {name: half.constexprs[name] for name in ("BLOCK_M", "BLOCK_N")} == {
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+    }
+    assert half.options["num_stages"] == 4
+
+
+def test_work_is_compared_whatever_the_tile(product_tried: Trials) -> None:
+    """In a loop half as deep a product takes as many cycles; four waves repeat 32 rows."""
+    told = outcomes(product_tried, "KI005")
+    cycles: dict[str, Any] = {
+        name: trial.metrics["matrix_cycles_per_work"] for name, trial in told.items()
+    }
+    # v_mfma_f32_32x32x8_f16: 8,192 multiply-accumulates in 32 cycles of one of four SIMDs.
+    assert cycles["num_stages=1"] == cycles["num_stages=2"] == cycles["BLOCK_K=64"] == 3906.25
+    assert cycles["BLOCK_M=32"] > 3906.25
+
+
+def test_the_environment_of_a_change_reaches_the_compiler(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    request = with_cures(spilling[0], "KI037", Cure(env="AMDGCN_USE_BUFFER_OPS", values=("0",)))
+    trials = tried(request, spilling[1])
+    ((_, _, variant),) = trials.variants()
+    assert variant.environment == {"AMDGCN_USE_BUFFER_OPS": "0"}
+    plain = replace(variant, environment={})
+    with Compiler() as compiler:
+        assert compiler.key(variant) != compiler.key(plain)
+        texts = [compiler.compile(v).artifacts["amdgcn"].path.read_text() for v in (variant, plain)]
+    assert ["buffer_load" in text for text in texts] == [False, True]
+
+
+def test_a_point_without_such_a_constexpr_is_left_out(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    request, report = spilling
+    (kernel,) = report.kernels
+    (found,) = resolve_all(request.run.targets)
+    base = kernel.variant
+    assert base is not None
+    points: list[dict[str, Any]] = [{"BLOCK": 2048}, {"NONE": 1}]
+    with Compiler() as compiler:
+        variants, errors = capturing.capture_points(
+            pattern="scaled",
+            arch="gfx942",
+            target=found,
+            points=points,
+            request=request.run,
+            compiler=compiler,
+            seconds=100,
+        )
+    assert not errors
+    assert [variant.constexprs["BLOCK"] for variant in variants] == [2048]
+    assert capturing.most_like(base, points[0], variants) is not None
+    assert capturing.most_like(base, points[1], variants) is None
+
+
+# ------------------------------------------------------------------ what goes wrong
+
+
+CRASH = "__attribute__((constructor)) static void crash(void) { __builtin_trap(); }"
+
+
+def test_a_change_that_fails_is_a_row(spilling: tuple[TryRequest, Report], tmp_path: Path) -> None:
+    """One crashes the compiler, one is no number to it, one does nothing; the last one cures."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang", "clang-22"))), None)
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "crash.c").write_text(CRASH)
+    library = tmp_path / "crash.so"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "crash.c")], check=True
+    )
+    request = with_cures(
+        spilling[0],
+        "KI037",
+        Cure(env="TRITON_AMD_CODEGEN_PATH", values=(str(library),)),
+        Cure(option="llvm_fn_attrs", values=("amdgpu-waves-per-eu=abc",)),
+        Cure(env="TRITON_NOTHING_READS_THIS", values=("1",)),
+        Cure(option="waves_per_eu", values=(0,)),
+    )
+    told = outcomes(tried(request, spilling[1]), "KI037")
+    crashed = told[f"TRITON_AMD_CODEGEN_PATH={library}"]
+    assert crashed.gone is None
+    assert crashed.failure
+    assert not crashed.metrics
+    assert told["llvm_fn_attrs=amdgpu-waves-per-eu=abc"].failure
+    assert told["TRITON_NOTHING_READS_THIS=1"].same_code
+    assert told["TRITON_NOTHING_READS_THIS=1"].gone is False
+    assert told["waves_per_eu=0"].helped
+
+
+def test_an_unforeseen_error_is_that_of_its_change(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    def work(job: Job) -> TrialOutcome:
+        if job.variant.options["num_warps"] == 2:
+            raise ZeroDivisionError
+        return run_trial(job)
+
+    told = outcomes(tried(*spilling, work), "KI037")
+    assert "ZeroDivisionError" in told["num_warps=2"].failure
+    assert told["waves_per_eu=0"].helped
+
+
+def test_no_budget_tries_nothing(spilling: tuple[TryRequest, Report]) -> None:
+    result = tried(replace(spilling[0], budget=0.0), spilling[1]).result()
+    (kernel,) = result.kernels
+    assert result.out_of_budget
+    assert result.missing == kernel.missing > 0
+    assert [row.change for row in kernel.rows] == [()]
+
+
+def test_an_interrupt_keeps_what_is_done(spilling: tuple[TryRequest, Report]) -> None:
+    def work(job: Job) -> TrialOutcome:
+        if job.variant.options["waves_per_eu"]:
+            raise KinspectError("this one ends later than the interrupt comes", "")
+        return run_trial(job)
+
+    trials = Trials(replace(spilling[0], run=replace(spilling[0].run, jobs=1)), spilling[1])
+    events = trials.events(None, work)
+    for event in events:
+        if isinstance(event, TrialDone):
+            break
+    with pytest.raises(KeyboardInterrupt):
+        _thrown(events)
+    result = trials.result()
+    assert result.tried >= 1
+    assert "waves_per_eu=0" in [named(row) for row in result.kernels[0].rows]
+
+
+def _thrown(events: Iterator[object]) -> None:
+    events.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
+
+
+def test_what_is_not_known_after_a_change_is_not_called_gone(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    def work(job: Job) -> TrialOutcome:
+        outcome = run_trial(job)
+        unknown = [
+            replace(part, metrics=(*part.metrics, "hot_loops.count.scratch_load"))
+            for part in outcome.unknown
+            if not part.lines
+        ]
+        return replace(outcome, unknown=tuple(unknown))
+
+    told = outcomes(tried(*spilling, work), "KI037")
+    assert {trial.gone for trial in told.values()} <= {None, False}
+    assert not any(trial.helped for trial in told.values())
+
+
+def test_a_rule_that_does_not_exist_is_named() -> None:
+    with pytest.raises(KinspectError, match="KI999: no such rule"):
+        judging_pack(["KI999"])
+
+
+def test_preview_rules_can_be_asked_for() -> None:
+    pack, ids = judging_pack(["KI002"])
+    assert ids == frozenset({"KI002"})
+    assert "KI002" in {rule.text.id for rule in pack.rules}
+    assert "KI002" not in {rule.text.id for rule in judging_pack([])[0].rules}
+
+
+def test_a_rule_that_only_fell_silent_is_not_cured(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    """Fewer waves and no spill: what wants more waves is not cured by that."""
+    request = spilling[0]
+    rules = tuple(
+        replace(rule, text=replace(rule.text, improves="occupancy"))
+        if rule.text.id == "KI037"
+        else rule
+        for rule in request.pack.rules
+    )
+    told = outcomes(
+        tried(replace(request, pack=replace(request.pack, rules=rules)), spilling[1]), "KI037"
+    )
+    assert told["waves_per_eu=0"].metrics["vgpr_spill_count"] == 0
+    assert told["waves_per_eu=0"].gone is False
+
+
+def test_two_that_free_too_little_are_tried_together() -> None:
+    """What cannot be launched comes last, and of that what has least LDS first."""
+
+    def tried_as(name: str, lds: int, *, launches: bool, gone: bool = False) -> Tried:
+        refusal = None if launches else "too much LDS"
+        figures = TrialFigures(Figures(lds_bytes=lds, cannot_launch=refusal))
+        return Tried((Change("constexpr", name, 1),), gone, figures)
+
+    half, third = tried_as("M", 128, launches=False), tried_as("N", 96, launches=False)
+    least = tried_as("K", 250, launches=False)
+    cure = tried_as("S", 64, launches=True, gone=True)
+    assert best_two([least, half, third]) == (*third.change, *half.change)
+    assert best_two([least, half, cure]) == (*cure.change, *half.change)
+    assert best_two([half]) is None
+    assert best_two([half, tried_as("M", 64, launches=False)]) is None, "one setting has one value"
+    assert best_two([half, replace(third, same_code=True)]) is None
+    assert best_two([half, Tried((Change("option", "X", 1),), None, None)]) is None
+
+
+def test_what_brings_something_graver_is_no_cure() -> None:
+    cure = Trial((), True, launches=True)
+    assert cure.helped
+    assert not replace(cure, new_errors=("KI001",)).helped
+    assert not replace(cure, launches=False).helped
+    assert not replace(cure, diff={"scratch_per_work": (100.0, 150.0)}).helped
+    assert replace(cure, diff={"scratch_per_work": (100.0, 50.0)}).helped
+    assert not replace(cure, diff={"bound_per_work": (900.0, 1400.0)}).helped
+    assert replace(cure, diff={"bound_per_work": (None, 1400.0)}).helped
+    # Where there was none, the rule of spills says what is too much.
+    assert replace(cure, diff={"scratch_per_work": (0.0, 0.5)}).helped
+    assert not replace(cure, gone=None).helped
+
+
+def test_a_finding_is_gone_only_where_nothing_says_the_same_of_its_loop() -> None:
+    pack, _ = judging_pack([])
+    rules = {rule.text.id: rule for rule in pack.rules}
+    loop, other = (("k.py", 1), ("k.py", 2)), (("k.py", 8), ("k.py", 9))
+    before = [PlacedFinding("KI038", "error", loop), PlacedFinding("KI054", "info", other)]
+    kin = kin_of(pack)
+
+    def gone(*after: PlacedFinding) -> bool | None:
+        return is_gone(before[0], rules["KI038"], before, TrialOutcome(None, after), kin)
+
+    assert gone() is True
+    assert gone(PlacedFinding("KI038", "error", loop)) is False
+    assert gone(PlacedFinding("KI038", "error", other)) is True
+    # KI038 supersedes KI001, which says of the same loop that it spills.
+    assert gone(PlacedFinding("KI001", "error", loop)) is False
+    assert gone(PlacedFinding("KI001", "error", other)) is True
+    assert gone(PlacedFinding("KI038", "error")) is False, "its loop is not known"
+
+
+@pytest.mark.parametrize(
+    ("constexprs", "own", "tiles", "switches"),
+    [
+        ({"BLOCK_M": 64, "BLOCK_N": 32, "HEAD_DIM": 64}, {}, {"BLOCK_M", "BLOCK_N"}, ()),
+        ({"BLOCK_D": 64, "BLOCK_DMODEL": 32}, {}, set(), ()),
+        ({"BK": 64, "K": 64, "BV": 32}, {}, {"BV"}, ()),
+        ({"BLOCK": 1024}, {}, set(), ()),
+        ({"BLOCK": 1024}, {"BLOCK": [512, 1024]}, {"BLOCK"}, ()),
+        ({"BLOCK": 1024}, {"BLOCK": [1024]}, set(), ()),
+        ({"PRE": True, "CAUSAL": True}, {"PRE": [False, True]}, set(), ("PRE",)),
+    ],
+)
+def test_only_tiles_are_cut(
+    spilling: tuple[TryRequest, Report],
+    constexprs: dict[str, Any],
+    own: dict[str, list[Any]],
+    tiles: set[str],
+    switches: tuple[str, ...],
+) -> None:
+    """A block that holds a row, a head or all of a size is none, unless the file varies it."""
+    (kernel,) = spilling[1].kernels
+    assert kernel.variant is not None
+    dot = "%d = tt.dot %a, %b, %c : tensor<64x32xf16> * tensor<32x64xf16> -> tensor<64x64xf32>"
+    variant = replace(kernel.variant, ttir=dot, constexprs=constexprs, values={})
+    space = space_of(replace(kernel, variant=variant), own)
+    assert (set(space.tiles), space.switches) == (tiles, switches)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TUNING = 3",
+        "TUNING = {'A': [1, [2]], 3: [4], 'B': 5}",
+        "TUNING = {f(): 1}",
+        "TUNING = (",
+        "\0",
+    ],
+)
+def test_an_odd_tuning_space_is_none(
+    spilling: tuple[TryRequest, Report], tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "odd.py"
+    path.write_text(text)
+    (kernel,) = spilling[1].kernels
+    for space in own_space(str(path), [kernel]).values():
+        assert space_of(kernel, space).tiles == {}
+    assert own_space(str(tmp_path / "none.py"), [kernel])[kernel.name] == {}
+
+
+def test_the_file_says_which_values_a_tile_has() -> None:
+    space = Space({"A": (32, 64, 256), "B": ()}, (), has_dots=True)
+    assert [space.scaled("A", 64, 0.5), space.scaled("A", 64, 2.0)] == [32, 256]
+    assert [space.scaled("A", 32, 0.5), space.scaled("A", 256, 2.0)] == [16, 512]
+    assert [space.scaled("B", 64, 0.5), space.scaled("B", 16, 0.5)] == [32, None]
+    assert replace(space, has_dots=False).scaled("B", 64, 0.5) is None
+
+
+# ------------------------------------------------------------------ what is written
+
+
+def test_its_json_keeps_its_schema(spilling_tried: Trials, product_tried: Trials) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    for trials in (spilling_tried, product_tried):
+        document = json.loads(json.dumps(try_json.to_dict(trials.result())))
+        jsonschema.validate(document, SCHEMA)
+
+
+def test_a_report_has_what_was_tried_and_is_read_back(
+    spilling: tuple[TryRequest, Report], spilling_tried: Trials
+) -> None:
+    report = with_trials(spilling[1], spilling_tried.result())
+    text = json.dumps(json_write.to_dict(report))
+    document = json.loads(text)
+    jsonschema.validate(document, REPORT_SCHEMA)
+    (finding,) = (f for f in document["kernels"][0]["findings"] if f["rule"] == "KI037")
+    assert finding["tried"][0]["gone"] is True
+    read = json_write.read(text, "saved.json")
+    # A saved report has not all of a finding's lines.
+    kept = [replace(finding, lines=()) for finding in report.kernels[0].findings]
+    assert list(read.kernels[0].findings) == kept
+
+
+def test_every_form_of_a_report_says_what_was_tried(
+    spilling: tuple[TryRequest, Report], spilling_tried: Trials
+) -> None:
+    report = with_trials(spilling[1], spilling_tried.result())
+    for writer in (text, md):
+        stream = io.StringIO()
+        writer.write(report, stream)
+        assert "tried: waves_per_eu=0: gone, 0 spills" in " ".join(stream.getvalue().split())
+    page = io.StringIO()
+    write_report(report, page_kernels(report.kernels), page)
+    assert "tried: waves_per_eu=0: gone, 0 spills" in page.getvalue()
+    (finding,) = (f for f in report.kernels[0].findings if f.rule == "KI037")
+    assert "waves_per_eu=0: gone, 0 spills" in explain_finding(finding)
+
+
+def test_advice_that_failed_is_not_printed(spilling_tried: Trials) -> None:
+    kernel = spilling_tried.result().kernels[0].kernel
+    (finding,) = (finding for finding in kernel.findings if finding.rule == "KI037")
+    assert finding.advice
+    failed = tuple(trial for trial in finding.trials if not trial.helped) or (
+        replace(finding.trials[0], gone=False),
+    )
+    assert replace(finding, trials=failed).advice == ""
+    assert replace(finding, trials=failed, fix_is_trials=False).advice
+
+
+def test_the_command(
+    tool: Callable[..., Any], spilling: tuple[TryRequest, Report], spilling_tried: Trials
+) -> None:
+    path = spilling[0].run.targets[0]
+    done = tool("try", path, "--for", "KI037")
+    assert done.returncode == 0, done.stderr
+    assert "→ tried: waves_per_eu=0: gone, 0 spills (was " in " ".join(done.stdout.split())
+    report = tool("analyze", path, "--try", "--no-passes")
+    assert report.returncode == 0, report.stderr
+    text = " ".join(report.stdout.split())
+    assert "→ tried: waves_per_eu=0: gone, 0 spills (was " in text
+    assert tool("try", path, "--for", "KI037", "--budget", "0").returncode == 0
+
+
+def test_compiled_code_cannot_be_tried(tool: Callable[..., Any]) -> None:
+    done = tool("try", SMALL)
+    assert done.returncode == 2
+    assert [line for line in done.stderr.splitlines() if "compiled already" in line]
+    assert len(done.stderr.splitlines()) == 1
+
+
+# ------------------------------------------------------------------ cures of packs
+
+
+def test_every_cure_of_the_bundled_packs_is_complete() -> None:
+    pack, _ = judging_pack(["KI", "KS", "KG"])
+    cures = [cure for rule in pack.rules for cure in rule.text.cures]
+    assert cures
+    assert all(cure.is_complete for cure in cures)
+
+
+@pytest.mark.parametrize(
+    ("cure", "fault"),
+    [
+        ("{option: num_warps}", "a cure has one of"),
+        ("{option: num_warps, env: X, values: [1]}", "a cure has one of"),
+        ("{env: X, factors: [2]}", "a cure has one of"),
+        ("{option: num_warps, factors: [-1]}", "larger than 0"),
+        ("{option: num_warps, metric: no.such}", "no.such"),
+        ("{option: num_warps, value: 3}", "value"),
+    ],
+)
+def test_faults_of_cures_are_told(cure: str, fault: str) -> None:
+    from kinspect.inspector.lint.schema import PackError, parse_pack
+    from kinspect.inspector.pipeline.analysis import catalogue
+
+    text = f"""
+- id: X1
+  name: x
+  severity: info
+  scope: kernel
+  require: lds_bytes < 3
+  message: m
+  cures: [{cure}]
+"""
+    with pytest.raises(PackError, match=fault):
+        parse_pack(text, "x.yaml", catalogue())
+
+
+def test_a_pack_takes_cures() -> None:
+    pack: Pack = judging_pack([])[0]
+    (rule,) = (rule for rule in pack.rules if rule.text.id == "KI038")
+    assert rule.text.cures_only
+    assert rule.text.cures[0] == Cure(option="waves_per_eu", values=(0,))
+
+
+def test_variants_carry_no_environment_by_themselves(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    variant = spilling[1].kernels[0].variant
+    assert isinstance(variant, Variant)
+    assert variant.environment == {}

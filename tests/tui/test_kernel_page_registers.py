@@ -1,0 +1,146 @@
+"""The kernel page: live registers beside the assembly, and every spill marked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.tui.screens.kernel.page import KernelPage
+from msgspec.structs import replace
+from textual.pilot import Pilot
+from tui_screens import text_of
+
+SMALL = Path(__file__).parent.parent / "data" / "small_gfx942.s"
+SPILLS = 12
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def spilling(tmp_path_factory: pytest.TempPathFactory) -> KernelReport:
+    """A kernel whose loop stores and reloads more slots than a finding lists."""
+    path = tmp_path_factory.mktemp("spilling") / "spilling.s"
+    text = SMALL.read_text("utf-8")
+    spill = "\tscratch_store_dword off, v20, off offset:4 ; 4-byte Folded Spill\n"
+    reload = "\tscratch_load_dword v20, off, off offset:4 ; 4-byte Folded Reload\n"
+    assert spill in text
+    text = text.replace(
+        spill, "".join(spill.replace("offset:4", f"offset:{4 * n}") for n in range(1, SPILLS + 1))
+    )
+    text = text.replace(
+        reload,
+        "".join(
+            reload.replace("offset:4", f"offset:{4 * n}") + "\tv_add_u32_e32 v0, v0, v20\n"
+            for n in range(1, SPILLS + 1)
+        ),
+    )
+    path.write_text(text, "utf-8")
+    (kernel,) = collect(Request((str(path),))).kernels
+    return kernel
+
+
+@pytest.fixture
+def page_of(opened: Open) -> Open:
+    @asynccontextmanager
+    async def make(
+        kernel: KernelReport, size: tuple[int, int] = (200, 70)
+    ) -> AsyncIterator[tuple[Pilot[Any], KernelPage]]:
+        async with opened(size=size, of=Report("", {}, (kernel,), ())) as pilot:
+            pilot.app.open_kernel(kernel.id)
+            for _ in range(1000):
+                page = pilot.app.screen
+                if isinstance(page, KernelPage) and page.settled:
+                    break
+                await pilot.pause(0.01)
+            assert isinstance(page, KernelPage)
+            await pilot.pause()
+            yield pilot, page
+
+    return make
+
+
+def gutter(page: KernelPage, line: int) -> str:
+    pane = page.panes.pane_of("amdgcn")
+    assert pane is not None
+    assert pane.code.shown.gutter is not None
+    return "".join(text for text, _ in pane.code.shown.gutter(line))
+
+
+async def test_every_spill_is_marked(page_of: Open, spilling: KernelReport) -> None:
+    async with page_of(spilling) as (_, page):
+        pane = page.panes.pane_of("amdgcn")
+        assert pane is not None
+        lines = [n for n, text in enumerate(pane.code.shown.lines) if "Folded" in text]
+        assert len(lines) == 2 * SPILLS
+        assert all("✗" in gutter(page, line) for line in lines)
+        reading = page.texts.reading
+        assert reading is not None
+        assert set(lines) <= set(reading.marks.finding_lines())
+
+
+async def test_the_card_tells_slot_value_and_accesses(
+    page_of: Open, spilling: KernelReport
+) -> None:
+    async with page_of(spilling) as (pilot, page):
+        pane = page.panes.pane_of("amdgcn")
+        assert pane is not None
+        stores = [n for n, text in enumerate(pane.code.shown.lines) if "Folded Spill" in text]
+        pane.code.move_to(stores[2])
+        await pilot.pause()
+        card = " ".join(text_of(pilot.app).split())
+        assert f"({2 * SPILLS} places)" in card.replace("│ ", "")
+        text = text_of(pilot.app)
+        assert "spills to" in text
+        assert "scratch 12:15" in text
+        assert "an unnamed value, address" in text  # it is added to what a load takes as one
+        assert "in L0        1 store, 1 reload an" in text
+
+
+async def test_spills_without_a_finding_have_a_sign_of_their_own(
+    page_of: Open, spilling: KernelReport
+) -> None:
+    async with page_of(replace(spilling, findings=())) as (_, page):
+        pane = page.panes.pane_of("amdgcn")
+        assert pane is not None
+        for line, text in enumerate(pane.code.shown.lines):
+            if "Folded" in text:
+                assert ("↓" if "Spill" in text else "↑") in gutter(page, line)
+
+
+async def test_live_registers_stand_beside_each_instruction(
+    page_of: Open, spilling: KernelReport
+) -> None:
+    assert spilling.live_peak is not None
+    async with page_of(spilling) as (pilot, page):
+        for line, vgprs, _ in spilling.live_peak.counts:
+            assert f" {vgprs} " in gutter(page, line - 1)
+        pane = page.panes.pane_of("amdgcn")
+        assert pane is not None
+        pane.code.move_to(15)
+        await pilot.pause()
+        assert "6 VGPRs and 16 AGPRs" in text_of(pilot.app)
+        wide = len(gutter(page, 15))
+        await pilot.press("v")
+        await pilot.pause()
+        assert len(gutter(page, 15)) == wide - 10
+        assert "vgpr" not in text_of(pilot.app).split("\n")[1]
+        await pilot.press("v")
+        await pilot.pause()
+        assert len(gutter(page, 15)) == wide
+
+
+async def test_a_saved_report_has_no_curve_and_says_so(
+    page_of: Open, spilling: KernelReport
+) -> None:
+    assert spilling.live_peak is not None
+    saved = replace(spilling, live_peak=replace(spilling.live_peak, counts=()))
+    async with page_of(saved) as (pilot, page):
+        assert "vgpr" not in text_of(pilot.app).split("\n")[1]
+        await pilot.press("v")
+        await pilot.pause()
+        assert "are not known" in str(page.query_one("#kernel-status").render())
