@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -26,7 +24,7 @@ from ..compare.sweep.running import (
     sweep,
 )
 from ..compare.sweep.table import only_front, sort_column, sorted_lines
-from ..pipeline.jobs import Request, settings_of
+from .cluster import executor_for
 from .options import format_option, output_option, result_stream
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
@@ -118,7 +116,7 @@ def command(
         sort_column(sort, None if autotune else [axis.name for axis in axes])
     run = target.request()
     request = SweepRequest(run, axes, autotune, max_points)
-    with _executor(scheduler, run, target.python) as (executor, work):
+    with executor_for(scheduler, run, target.python, run_point) as (executor, work):
         result, interrupted = _run(request, executor, work)
     if sort is not None and result.tables:
         sort_column(sort, [name for table in result.tables for name in table.names])
@@ -143,23 +141,6 @@ def _run(request: SweepRequest, executor: Executor | None, work: Work | None) ->
     finally:
         progress.close()
     return gathered.result(time.perf_counter() - started), interrupted
-
-
-@contextmanager
-def _executor(
-    scheduler: str | None, run: Request, python: str | None
-) -> Iterator[tuple[Executor | None, Work | None]]:
-    """Yields a cluster's executor and its tasks; (None, None) for this machine's threads."""
-    if scheduler is None:
-        yield None, None
-        return
-    from ..compare.sweep import cluster
-    from ..compile.pool import Compiler
-
-    with Compiler(settings_of(run)) as compiler:
-        work = cluster.work_for(compiler.toolchain().triton_key, python, run_point)
-    with cluster.connected(scheduler) as connection:
-        yield connection.executor, work
 
 
 def _arranged(result: Sweep, sort: str | None, only_pareto: bool) -> Sweep:

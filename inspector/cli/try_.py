@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +15,7 @@ from ..limits import TRY_SECONDS
 from ..model import Report
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
-from ..pipeline.jobs import Request, settings_of
+from .cluster import executor_for
 from .options import format_option, output_option, result_stream, split_list
 from .progress import (
     CompileProgress,
@@ -94,7 +92,7 @@ def command(
         report = collect(run, progress.on_event, partial=False)
     finally:
         progress.close()
-    with executor_for(scheduler, run, target.python) as (executor, work):
+    with executor_for(scheduler, run, target.python, run_trial) as (executor, work):
         result, interrupted = run_trials(TryRequest(run, pack, ids, budget), report, executor, work)
     with result_stream(output) as stream:
         if form == "json":
@@ -132,23 +130,6 @@ def run_trials(
     finally:
         line.clear()
     return trials.result(), interrupted
-
-
-@contextmanager
-def executor_for(
-    scheduler: str | None, run: Request, python: str | None
-) -> Iterator[tuple[Executor | None, Work | None]]:
-    """Yields a cluster's executor and its tasks; (None, None) for this machine's threads."""
-    if scheduler is None:
-        yield None, None
-        return
-    from ..compare.sweep import cluster
-    from ..compile.pool import Compiler
-
-    with Compiler(settings_of(run)) as compiler:
-        work = cluster.work_for(compiler.toolchain().triton_key, python, run_trial)
-    with cluster.connected(scheduler) as connection:
-        yield connection.executor, work
 
 
 def status_of(result: TrialRun, interrupted: bool) -> int:
