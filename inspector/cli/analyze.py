@@ -31,7 +31,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
 @click.command(cls=ScriptCommand)
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@format_option("text", "json", "md")
+@format_option("text", "json", "md", "agent")
 @output_option
 @click.option("--sort", type=click.Choice(SORTS), default="worst", show_default=True)
 @click.option("--details", is_flag=True, help="Show every kernel in full, however many there are.")
@@ -173,6 +173,10 @@ def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool
         from ..formats import md
 
         md.write(report, stream)
+    elif form == "agent":
+        from ..formats import agent
+
+        agent.write(report, stream)
     else:
         from ..formats import text
 
