@@ -143,7 +143,7 @@ def _source(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: st
     except TypeError as error:
         names = ", ".join(kernel.arg_names)
         raise KinspectError(
-            f"{kernel.fn.__name__}: {error}".replace("dynamic_func()", "the launch"),
+            f"{kernel.fn.__name__}: {error}".replace("dynamic_func()", "the launch is"),
             f"its parameters are {names}",
         ) from None
     types = [kind for kind, _ in specialization]

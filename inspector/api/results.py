@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..explain.view import plural
 from ..model import (
     ErrorRecord,
     Finding,
@@ -44,7 +45,7 @@ class AnalyzedKernel:
         self.report = report
 
     def __repr__(self) -> str:
-        return f"<{self.label} for {self.arch}: {len(self.findings)} findings>"
+        return f"<{self.label} for {self.arch}: {plural(len(self.findings), 'finding')}>"
 
     def __getitem__(self, metric: str) -> MetricValue:
         """The value of a figure; None where it is unknown.
@@ -145,7 +146,7 @@ class Analysis:
         self.kernels = tuple(map(AnalyzedKernel, report.kernels))
 
     def __repr__(self) -> str:
-        return f"<{len(self.kernels)} kernels, {len(self.errors)} errors>"
+        return f"<{plural(len(self.kernels), 'kernel')}, {plural(len(self.errors), 'error')}>"
 
     def __len__(self) -> int:
         return len(self.kernels)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from ..errors import KinspectError
 
 _ALIGNED_ADDRESS, _UNALIGNED_ADDRESS = 16, 1
 """Addresses of a storage that is a multiple of 16 bytes, on which Triton specialises, or is not."""
-_BITS = re.compile(r"(?:fp|bf|float|bfloat|u?int|[iu])(\d+)")
+_BITS: Mapping[str, int] = {
+    **{name: bits for bits in (16, 32, 64) for name in (f"fp{bits}", f"float{bits}")},
+    **{name: bits for bits in (8, 16, 32, 64) for name in (f"i{bits}", f"int{bits}")},
+    **{name: bits for bits in (8, 16, 32, 64) for name in (f"u{bits}", f"uint{bits}")},
+    **dict.fromkeys(("bf16", "bfloat16"), 16),
+    **dict.fromkeys(("i1", "u1", "int1", "bool"), 8),
+    **dict.fromkeys(("fp8e4nv", "fp8e5", "fp8e4b8", "fp8e5b16", "fp8e4b15"), 8),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), 8),
+}
+"""Names of Triton and of PyTorch -> bits of an element in memory."""
 
 
 class T:
@@ -32,12 +42,12 @@ class T:
     def __init__(self, *shape: int, dtype: Any = "fp32", aligned: bool = True) -> None:
         self.shape = shape
         self.dtype = str(dtype)
-        bits = _BITS.match(self.dtype.rpartition(".")[2])
-        if bits is None:
-            raise KinspectError(
-                f"T: {dtype!r} names no type of a tensor", "name one as Triton does: fp16, i32, ..."
-            )
-        self._itemsize = max(1, int(bits[1]) // 8)
+        name = self.dtype.rpartition(".")[2]
+        if name not in _BITS:
+            near = ", ".join(get_close_matches(name, _BITS, n=1))
+            hint = f"did you mean {near}?" if near else "name one as Triton does: fp16, i32, ..."
+            raise KinspectError(f"T: {dtype!r} names no type of a tensor", hint)
+        self._itemsize = _BITS[name] // 8
         self._address = _ALIGNED_ADDRESS if aligned else _UNALIGNED_ADDRESS
 
     def __repr__(self) -> str:

@@ -76,6 +76,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and _names_a_target(args[0]):
             args = ["analyze", *args]
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches  # not on the way of commands that exist
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"see `{ctx.command_path} --help`"
+            raise KinspectError(f"no such file or command {args[0]!r}", hint)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -129,7 +135,7 @@ def _run(args: Sequence[str]) -> int:
         sys.stderr.write(f"{error.format_message()}\n")
         return 2
     except click.ClickException as error:
-        _complain(f"{error.format_message()}{_usage(error)}")
+        _complain(f"{error.format_message().rstrip('.')}{_usage(error)}")
         return 2
     except SystemExit as error:
         # click exits with 1 if the reader of stdout (head, less) has gone: that is no error.

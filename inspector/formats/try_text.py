@@ -48,6 +48,8 @@ def write(run: TrialRun, stream: TextIO, *, color: bool | None = None) -> None:
 def summary(run: TrialRun) -> str:
     """How many changes were tried, and whether the budget ended them."""
     text = f"{view.plural(run.tried, 'change')} tried in {run.seconds:.1f} s"
+    if not run.kernels and run.errors:
+        return f"{text}: nothing could be analysed"
     if not run.kernels and not run.untried:
         return f"{text}: there is no finding to try anything for"
     if run.missing:

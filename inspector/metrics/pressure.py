@@ -22,7 +22,10 @@ def register_pressure(kernel: KernelReport) -> RegisterPressure | None:
     levels = vgpr_levels(kernel)
     level = next((at for at in levels if allocated is not None and allocated <= at[1]), None)
     higher = [at for at in levels if allocated is not None and at[1] < allocated]
-    next_level = higher[-1] if higher and level is not None else None
+    next_level = None
+    if higher and level is not None:
+        # Workgroups of few waves make steps between whole waves: of equal needs the best one.
+        next_level = next(at for at in higher if at[1] == higher[-1][1])
     excess = None
     if next_level is not None and machine is not None:
         excess = registers_to_drop(machine, peak.vgprs, peak.agprs, next_level[1])

@@ -105,6 +105,11 @@ class Finding(Struct, frozen=True):
     trials: tuple[Trial, ...] = field(name="tried", default=())
     fix_is_trials: bool = False
 
+    def __str__(self) -> str:
+        source = next((place for place in self.locations if place.kind == "source"), None)
+        where = f" {source.file}:{source.line}" if source is not None else ""
+        return f"{self.severity} {self.rule}{where}: {self.message}"
+
     @property
     def isa_lines(self) -> tuple[int, ...]:
         """The lines of the assembly that it is about, as far as they are known."""
