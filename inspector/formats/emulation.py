@@ -50,10 +50,13 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
     for note in result.notes:
         stream.write(f"note: {note}\n")
     findings = sum(len(kernel.findings) for kernel in result.kernels)
+    outcome = plural(findings, "finding") if findings else "no findings"
+    if not result.launches:
+        outcome = "so nothing was checked"
     ending = "" if result.complete else "; the script did not come to its end"
     stream.write(
         f"{plural(len(result.kernels), 'kernel')}, {plural(result.launches, 'launch')} executed, "
-        f"{plural(findings, 'finding') if findings else 'no findings'}{ending}\n"
+        f"{outcome}{ending}\n"
     )
 
 
