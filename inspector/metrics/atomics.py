@@ -16,7 +16,7 @@ from .subject import Subject, op_line, source_line
 if TYPE_CHECKING:
     from ..ttgir.axes.graph import ValueGraph
 
-_ATOMICS, _SHARED = "atomics", "atomics.shared"
+_ATOMICS, SHARED = "atomics", "atomics.shared"
 
 SPECS = (
     MetricSpec(
@@ -30,7 +30,7 @@ SPECS = (
         "follow it, the first `unchanging_at` which line; neither in kernels that exchange values",
     ),
     MetricSpec(
-        _SHARED,
+        SHARED,
         "mapping",
         "derived",
         "kernel",
@@ -90,7 +90,7 @@ def _shared(subject: Subject) -> Metric:
         "addresses": use.addresses if use is not None else None,
         "at": source_line(inst.loc) if inst is not None else None,
     }
-    return Metric(_SHARED, value, "mapping", "derived")
+    return Metric(SHARED, value, "mapping", "derived")
 
 
 def _has_lock(module: TtgirModule) -> bool:

@@ -18,7 +18,9 @@ from ..lint.results import FailOn
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
+from ..metrics.atomics import SHARED
 from ..metrics.bounds import OF_LANES
+from ..metrics.exposed_latency import EXPOSED
 from ..metrics.lane_metrics import LANE_FIGURES
 from ..metrics.lds_races import RACES
 from ..metrics.live_registers import LIVE_FIGURES
@@ -30,6 +32,12 @@ from .naming import matches
 
 if TYPE_CHECKING:
     from ..lint.baseline import Baseline
+
+
+RESTS_ON_LANES = LANE_FIGURES | OF_LANES | LIVE_FIGURES | {EXPOSED, SHARED}
+"""Metrics that are others, or unknown, where it is not worked out what lanes touch."""
+RESTS_ON_RACES = frozenset((RACES, REDUNDANT_BARRIERS))
+"""The same where LDS accesses are not followed wave by wave."""
 
 
 class LintOptions(Struct, frozen=True):
@@ -130,12 +138,12 @@ class LintPlan(Struct, frozen=True):
     @property
     def asks_of_lanes(self) -> bool:
         """Whether a rule or a budget needs to know what lanes touch, which takes time."""
-        return not (LANE_FIGURES | OF_LANES | LIVE_FIGURES).isdisjoint(self._metrics)
+        return not RESTS_ON_LANES.isdisjoint(self._metrics)
 
     @property
     def asks_of_races(self) -> bool:
         """Whether a rule or a budget reads LDS races, or barriers, which rest on the same bytes."""
-        return not self._metrics.isdisjoint((RACES, REDUNDANT_BARRIERS))
+        return not RESTS_ON_RACES.isdisjoint(self._metrics)
 
     @property
     def _metrics(self) -> frozenset[str | None]:

@@ -1,0 +1,73 @@
+"""What lint leaves out of an analysis changes no figure that its rules read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import kinspect
+import pytest
+from kinspect.inspector.lint.rule import NO_RULES
+from kinspect.inspector.model import KernelReport, Metric
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.pipeline.lint_plan import RESTS_ON_LANES, RESTS_ON_RACES
+from msgspec.structs import replace
+
+FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
+ASSEMBLY = (
+    "hip_lanes_gfx942.s", "hip_lines_gfx942.s", "hip_arrays_gfx942.s", "races_gfx942.s",
+    "waits_gfx942.s", "registers_gfx942.s",
+)  # fmt: skip
+TRITON = ("latency.py", "atomics.py", "product.py", "structure.py")
+
+
+def contexts() -> list[tuple[str, Context]]:
+    """Assembly with what is known of it: fixtures of rules, hand-written and compiled."""
+    pytest.importorskip("triton")
+    inputs = [((FIXTURES / name).read_text(), Context(name)) for name in ASSEMBLY]
+    for name in TRITON:
+        for kernel in kinspect.compile(FIXTURES / name, arch="gfx942"):
+            metadata = kernel.code("metadata")
+            assert metadata is not None
+            context = Context(
+                name,
+                metadata=json.loads(metadata),
+                ttgir=kernel.code("ttgir"),
+                variant=kernel.variant,
+            )
+            inputs.append((kernel.code() or "", context))
+    return inputs
+
+
+def figures(report: KernelReport) -> dict[tuple[str, str], object]:
+    regions: Mapping[str, Mapping[str, Metric]] = {
+        "": report.metrics,
+        **{loop.id: loop.metrics for loop in report.loops},
+    }
+    return {(of, m.name): m.value for of, metrics in regions.items() for m in metrics.values()}
+
+
+def test_figures_that_rest_on_what_is_left_out_are_known() -> None:
+    """A rule that reads another figure would find something else by itself than among others."""
+    without = {
+        "lanes": AnalysisOptions(rules=NO_RULES, lanes=False),
+        "races": AnalysisOptions(rules=NO_RULES, races=False),
+        "values": AnalysisOptions(rules=NO_RULES, values=False),
+    }
+    changed: dict[str, set[str]] = {part: set() for part in without}
+    for text, context in contexts():
+        whole = analyze_text(text, replace(context, analysis=AnalysisOptions(rules=NO_RULES)))
+        for part, options in without.items():
+            for full, lean in zip(
+                whole, analyze_text(text, replace(context, analysis=options)), strict=True
+            ):
+                left, right = figures(full), figures(lean)
+                keys = left.keys() | right.keys()  # a figure may be missing
+                changed[part] |= {key[1] for key in keys if left.get(key) != right.get(key)}
+    assert changed["lanes"] <= RESTS_ON_LANES
+    assert changed["races"] <= RESTS_ON_RACES
+    assert not changed["values"]
+    assert {"latency.exposed", "lds.conflict_cycles", "cache.lines"} <= changed["lanes"]
+    assert "lds.races" in changed["races"]
