@@ -34,6 +34,10 @@ def rdna_float8() -> dict[str, KernelReport]:
     return compiled("float8.py", "gfx1100")
 
 
+def gfx12_float8() -> dict[str, KernelReport]:
+    return compiled("float8.py", "gfx1201")
+
+
 def mapping(kernel: KernelReport, name: str) -> Mapping[str, Scalar]:
     value = kernel.metrics[name].value
     assert isinstance(value, Mapping)
@@ -91,6 +95,15 @@ def test_what_is_written_out_is_what_the_targets_format_saves(
         written_out = mapping(foreign, "convert.written_out")["instructions"]
         assert isinstance(written_out, int)
         assert counts[0] - counts[1] <= written_out <= counts[0]
+
+
+def test_a_format_of_the_targets_own_is_not_told_to_be_foreign() -> None:
+    """gfx12 has instructions for e4m3fn (RDNA4 ISA: V_CVT_PK_F32_FP8); Triton 3.9 uses none."""
+    kernels = {n: mapping(k, "convert.written_out") for n, k in gfx12_float8().items()}
+    widened = kernels["widen_fp8e4nv"]
+    assert (widened["conversions"], widened["formats"], widened["by_bfloat16"]) == (1, None, 1)
+    assert kernels["narrow_fp8e4nv"]["conversions"] == 0  # nothing that is shorter is known
+    assert kernels["narrow_fp8e4b8"]["formats"] == "tl.float8e4nv and tl.float8e5 (OCP)"
 
 
 def test_without_formats_only_what_can_be_shorter_is_told(float8: dict[str, KernelReport]) -> None:

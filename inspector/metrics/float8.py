@@ -31,8 +31,9 @@ SPECS = (
         "target's for such formats: how many operations of the TTGIR (`conversions`), vector "
         "`instructions` at their positions, and of the one that has most `at` which line, `source` "
         "and `result` type; the `formats` that the target has instructions for, in Triton's names, "
-        "and how many conversions would be shorter `by_bfloat16`; both none where there are none. "
-        "On a target without formats only the latter count",
+        "where that one has another, and how many conversions would be shorter `by_bfloat16`; both "
+        "none where there are none. Of a format that has instructions, or on a target without any, "
+        "only the latter count",
     ),
 )
 
@@ -42,6 +43,11 @@ _E4M3FN: Final = "f8E4M3FN"
 _BFLOAT16: Final = "bf16"
 _FNUZ: Final = "tl.float8e4b8 and tl.float8e5b16 (fnuz)"
 _OCP: Final = "tl.float8e4nv and tl.float8e5 (OCP)"
+_ELEMENTS: Final[Mapping[str, frozenset[str]]] = {
+    _FNUZ: frozenset(("f8E4M3FNUZ", "f8E5M2FNUZ")),
+    _OCP: frozenset((_E4M3FN, _UPPER_HALF)),
+}
+"""Formats in Triton's names -> in MLIR's."""
 _FORMATS: Final[Mapping[str, str]] = {
     # ISA documents of CDNA3 (7.2), CDNA4 and RDNA4: V_CVT_PK_FP8_F32.
     **dict.fromkeys(("gfx940", "gfx941", "gfx942"), _FNUZ),
@@ -74,7 +80,8 @@ def compute(subject: Subject) -> Iterator[Metric]:
     written_out = [
         place
         for place in instructions
-        if place not in converted and (formats is not None or _goes_by_bfloat16(conversions[place]))
+        if place not in converted
+        and (_has_other(conversions[place], formats) or _goes_by_bfloat16(conversions[place]))
     ]
     by_bfloat16 = sum(_goes_by_bfloat16(conversions[place]) for place in written_out)
     largest = max(written_out, key=lambda place: instructions[place], default=None)
@@ -85,7 +92,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "at": op_line(op_of_most),
         "source": _element(op_of_most.operand_types[0].text) if op_of_most else None,
         "result": _element(op_of_most.result_types[0].text) if op_of_most else None,
-        "formats": formats,
+        "formats": formats if op_of_most is not None and _has_other(op_of_most, formats) else None,
         "by_bfloat16": by_bfloat16 or None,
     }
     yield Metric(_WRITTEN_OUT, value, "mapping", "derived")
@@ -96,6 +103,16 @@ def _is_of_float8(op: TtgirOp) -> bool:
     source, *_ = (_element(operand_type.text) for operand_type in op.operand_types)
     results = [_element(result_type.text) for result_type in op.result_types]
     return source != _UPPER_HALF and any(map(_FLOAT8.match, (source, *results)))
+
+
+def _has_other(op: TtgirOp, formats: str | None) -> bool:
+    """Whether a target has formats and a conversion is of another one.
+
+    Triton 3.9 writes conversions of gfx12's own formats out as well.
+    """
+    types = (op.operand_types[0], op.result_types[0])
+    own = {_element(t.text) for t in types if _FLOAT8.match(_element(t.text))}
+    return formats is not None and not own <= _ELEMENTS[formats]
 
 
 def _goes_by_bfloat16(op: TtgirOp) -> bool:
