@@ -100,6 +100,17 @@ def test_the_same_code_as_from_a_script(analysis: kinspect.Analysis, tmp_path: P
     assert instructions(other.kernel) == instructions(analysis.kernel)
 
 
+@triton.jit
+def fill(out, jobs, BLOCK: tl.constexpr):
+    tl.store(out + tl.arange(0, BLOCK), jobs)
+
+
+def test_a_parameter_may_have_the_name_of_an_option() -> None:
+    variant = kinspect.compile(fill, kinspect.T(64), jobs=3.0, BLOCK=64).kernel.variant
+    assert variant is not None
+    assert variant.signature["jobs"] == "fp32"
+
+
 def test_real_tensors_are_taken(analysis: kinspect.Analysis) -> None:
     torch = pytest.importorskip("torch")
     x = torch.empty(4097, dtype=torch.float16)

@@ -152,11 +152,9 @@ def _text(suffix: str, report: Report, picture: Picture) -> str:
 
 def _signed(report: Report) -> Report:
     """The report with this kinspect as the tool that made it."""
-    from ..inspector.pipeline.analysis import ANALYSIS_VERSION
-    from ..inspector.version import VERSION
+    from ..inspector.pipeline.analysis import tool_versions
 
-    tool = {"name": "kinspect", "version": VERSION, "analysis": str(ANALYSIS_VERSION)}
-    return replace(report, tool=tool)
+    return replace(report, tool=tool_versions())
 
 
 def _write_text(path: Path, text: str) -> None:

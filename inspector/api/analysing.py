@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import KinspectError
-from ..lint.rule import Pack
+from ..lint.rule import NO_RULES
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..model import Report, Variant
@@ -20,15 +20,14 @@ from ..pipeline.collecting import collect
 from ..pipeline.jobs import Job, compile_and_report
 from ..pipeline.launch_facts import Overrides
 from ..pipeline.reading import load_saved
-from ..version import VERSION
-from .jit_kernels import Grid, is_jit_kernel, variants_of
+from .jit_kernels import Grid, is_jit_kernel, parameter_names, variants_of
 from .results import Analysis
 from .targets import Target, archs_of, compile_settings, existing, is_text, request_of
 
 _TEXT = "<assembly>"
 _BYTES = "<code object>"
-_OWN_OPTIONS = ("passes", "time_us", "jobs")
-"""Options of this function, of all named ones, where the target is a kernel."""
+_OWN_OPTIONS = frozenset(("passes", "time_us", "jobs"))
+"""Options of this function where the target is a kernel without parameters of these names."""
 
 
 def analyze(
@@ -82,7 +81,7 @@ def compile(
 
     As `analyze`, without rules and without following what lanes touch.
     """
-    bare = AnalysisOptions(rules=Pack("", "", (), ""), lanes=False, races=False, values=False)
+    bare = AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False)
     return Analysis(
         report_of(
             target,
@@ -166,7 +165,7 @@ def _of_code(
         kernels = analysis.analyze_text(code, context)
     else:
         kernels = analysis.analyze_code_object(bytes(code), context)
-    return _with_kernels(Report(context.path, _tool(), tuple(kernels), ()))
+    return _with_kernels(Report(context.path, analysis.tool_versions(), tuple(kernels), ()))
 
 
 def _of_jit(
@@ -178,7 +177,8 @@ def _of_jit(
     options: AnalysisOptions,
 ) -> Report:
     """The report on a kernel that the calling program holds."""
-    own = {name: named.pop(name) for name in _OWN_OPTIONS if name in named}
+    names = (named.keys() & _OWN_OPTIONS) - parameter_names(kernel)
+    own = {name: named.pop(name) for name in names}
     targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
     variants = variants_of(kernel, args, named, targets, grid)
     settings = compile_settings(bool(own.get("passes")))
@@ -192,7 +192,7 @@ def _of_jit(
     return _with_kernels(
         Report(
             target=variants[0].kernel,
-            tool=_tool(),
+            tool=analysis.tool_versions(),
             kernels=tuple(report for outcome in outcomes for report in outcome.reports),
             errors=tuple(outcome.error for outcome in outcomes if outcome.error is not None),
         )
@@ -201,10 +201,6 @@ def _of_jit(
 
 def _file(variant: Variant) -> str:
     return variant.source.file if variant.source is not None else variant.kernel
-
-
-def _tool() -> Mapping[str, str]:
-    return {"name": "kinspect", "version": VERSION, "analysis": str(analysis.ANALYSIS_VERSION)}
 
 
 def _with_kernels(report: Report) -> Report:

@@ -16,10 +16,10 @@ from ..compare.sweep.point import run_point
 from ..compare.sweep.results import PointResult, SweepPoint
 from ..compare.sweep.running import MOST_POINTS, SweepRequest, collect
 from ..compare.sweep.table import SweepProgress
-from ..compare.tritons import tool_versions
 from ..errors import KinspectError
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
+from ..pipeline.analysis import tool_versions
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.jobs import Job
 from ..pipeline.launch_facts import Overrides

@@ -67,6 +67,11 @@ def variants_of(
     return labelled(variants)
 
 
+def parameter_names(kernel: Any) -> frozenset[str]:
+    """The names of a kernel's parameters."""
+    return frozenset(_layers(kernel)[-1].arg_names)
+
+
 def _layers(value: Any) -> list[Any]:
     """Decorators around a kernel, from the outside in, and its JITFunction; empty without one."""
     layers = []

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import settings
 from ..lint.results import FailOn
-from ..lint.rule import Pack
+from ..lint.rule import NO_RULES
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.events import Failed
 from ..pipeline.jobs import Request
@@ -56,9 +56,8 @@ def lint(
         LintOptions(tuple(rules), tuple(select), tuple(ignore), fail_on),
         loaded,
     )
-    # An empty pack: each report is judged by the plan's rules, not by the default pack as well.
-    wanted = AnalysisOptions(
-        rules=Pack("", "", (), ""), lanes=plan.asks_of_lanes, races=plan.asks_of_races, values=False
+    wanted = AnalysisOptions(  # the plan judges each report
+        rules=NO_RULES, lanes=plan.asks_of_lanes, races=plan.asks_of_races, values=False
     )
     report = report_of(
         target, args, arch=arch, kernel=kernel, grid=None, options=options, analysis_options=wanted

@@ -36,7 +36,7 @@ def request_of(
         target: the path.
         arch: one gfx name or several; None for the file's own or the default.
         kernel: selects kernels by name.
-        options: `argv`, `calls`, `signature`, `python`, `jobs`, `passes`, `time_us`, `capture`.
+        options: `argv`, `call`, `signature`, `python`, `jobs`, `passes`, `time_us`.
         analysis: how much of each kernel is analysed.
 
     Raises:

@@ -17,7 +17,7 @@ from ..capture.resolving import resolve
 from ..capture.targets import kind_of
 from ..errors import KinspectError
 from ..lint.results import FailOn, LintReport
-from ..lint.rule import Pack
+from ..lint.rule import NO_RULES
 from ..model import KernelReport
 from ..pipeline import collecting as pipeline
 from ..pipeline.analysis_options import AnalysisOptions
@@ -141,9 +141,8 @@ def lint(
     )
     plan = make_plan(options, loaded)
     recorder = history_recorder("lint", history, label)
-    # An empty pack: each report is judged by the plan's rules, not by the default pack as well.
     wanted = AnalysisOptions(
-        rules=Pack("", "", (), ""),
+        rules=NO_RULES,  # the plan judges each report
         lanes=recorder is not None or plan.asks_of_lanes,
         races=recorder is not None or plan.asks_of_races,
         values=False,

@@ -24,11 +24,10 @@ from ..compile.tritons import Interpreter
 from ..compile.tritons import resolve as interpreter
 from ..errors import KinspectError
 from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
-from ..pipeline import analysis
+from ..pipeline.analysis import tool_versions
 from ..pipeline.capturing import COMPILED, check_names, variants_of
 from ..pipeline.jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
 from ..pipeline.naming import label_of
-from ..version import VERSION
 from .stages import Comparison, Side, compare
 
 
@@ -130,15 +129,6 @@ def compare_builds(
         run = _BuildsRun(request, builds, compilers, progress)
         kernels, errors = run.compared(targets)
     return BuildsReport(" ".join(request.targets), tool_versions(), builds, kernels, errors)
-
-
-def tool_versions() -> dict[str, str]:
-    """Returns name and versions of the software that makes a comparison."""
-    return {
-        "name": "kinspect",
-        "version": VERSION,
-        "analysis": str(analysis.ANALYSIS_VERSION),
-    }
 
 
 def compile_all(

@@ -17,7 +17,7 @@ loaded elements."""
 
 def changes_text(changes: Sequence[Change]) -> str:
     """`waves_per_eu=0 and BLOCK_N=32`; of the kernel as it is, "as it is"."""
-    return " and ".join(f"{c.name}={_value(c.value)}" for c in changes) or "as it is"
+    return " and ".join(f"{c.name}={c.value}" for c in changes) or "as it is"
 
 
 def tried_lines(finding: Finding) -> list[str]:
@@ -140,10 +140,6 @@ def _per_work(
         return ""
     unit = _PER.get(str(metrics.get("work_unit")), "work")
     return f"{_number(after)} {title}/{unit} (was {_number(before)})"
-
-
-def _value(value: Scalar) -> str:
-    return str(value)
 
 
 def _number(value: Scalar) -> str:

@@ -312,10 +312,7 @@ def _is_merged(flow: DataFlow, reduction: TtgirOp) -> bool:
             continue
         if op.name == "scf.yield" and op.parent == loop:
             continue
-        if flow.loop[op.index] != loop or op.name not in _MERGES | {
-            "tt.splat",
-            "ttg.convert_layout",
-        }:
+        if flow.loop[op.index] != loop or op.name not in _MERGES:
             return False
         values.update(flow.results[op.index])
     return True

@@ -37,14 +37,20 @@ from ..model import (
     TtgirModule,
     Variant,
 )
+from ..version import VERSION
 from .analysis_options import AnalysisOptions
 from .launch_facts import Overrides, launch_facts
 from .naming import kernel_id, matches_all
 
-ANALYSIS_VERSION = 29
+ANALYSIS_VERSION = 30
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
+
+
+def tool_versions() -> dict[str, str]:
+    """Returns name and versions of the software that makes a report."""
+    return {"name": "kinspect", "version": VERSION, "analysis": str(ANALYSIS_VERSION)}
 
 
 class Context(Struct, frozen=True):

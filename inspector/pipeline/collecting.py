@@ -15,7 +15,6 @@ from ..capture.resolving import resolve_all
 from ..capture.targets import Target, only_of
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, KernelReport, Report
-from ..version import VERSION
 from . import analysis
 from .events import Captured, Compiled, Event, Failed, Reported
 from .inputs import read_text
@@ -64,7 +63,7 @@ def collect(
             raise
     return Report(
         target=" ".join(request.targets),
-        tool={"name": "kinspect", "version": VERSION, "analysis": str(analysis.ANALYSIS_VERSION)},
+        tool=analysis.tool_versions(),
         kernels=tuple(r for _, r in sorted(kernels, key=lambda item: item[0])),
         errors=tuple(e for _, e in sorted(errors, key=lambda item: item[0])),
         notes=tuple(notes),

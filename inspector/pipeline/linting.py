@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord
-from ..version import VERSION
 from . import analysis
 from .events import Captured, Compiled, Failed
 from .jobs import Request
@@ -71,7 +70,7 @@ def lint(
     failed = tuple(error for _, error in errors)
     report = LintReport(
         target=" ".join(request.targets),
-        tool={"name": "kinspect", "version": VERSION, "analysis": str(analysis.ANALYSIS_VERSION)},
+        tool=analysis.tool_versions(),
         packs=plan.packs,
         rules=plan.rules,
         fail_on=plan.fail_on,

@@ -16,7 +16,7 @@ FIGURES = (
     "vgpr_count",
     "lds_bytes",
     "scratch_bytes",
-    "instruction_count",
+    "count.instructions",
     "code_bytes",
 )
 """Figures in which a metric is looked for when the user names none: the first that differs."""

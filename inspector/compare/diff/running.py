@@ -19,11 +19,12 @@ from ...capture.targets import Target, only_of
 from ...compile.pool import Compiler
 from ...errors import KinspectError
 from ...model import ErrorRecord, KernelReport, Variant
+from ...pipeline.analysis import tool_versions
 from ...pipeline.capturing import COMPILED, variants_of
 from ...pipeline.jobs import CompileOutcome, Job, Request, settings_of
 from ...pipeline.naming import label_of
 from ..stages import Comparison
-from ..tritons import Progress, compare_builds, compile_all, tool_versions
+from ..tritons import Progress, compare_builds, compile_all
 from .reports import DiffOptions, TextReader, diff_kernels, finished
 from .results import Alone, DiffReport, KernelDiff
 

@@ -32,10 +32,10 @@ from ...capture.sweep_axes import (
 from ...capture.targets import Target, only_of
 from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
+from ...pipeline.analysis import tool_versions
 from ...pipeline.analysis_options import AnalysisOptions
 from ...pipeline.capturing import COMPILED, captured
 from ...pipeline.jobs import Job, Request, settings_of
-from ..tritons import tool_versions
 from .point import PointOutcome, outcome_of, run_point
 from .results import PointResult, Sweep, SweepPoint
 from .table import SweepProgress

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from ...lint.catalogue import Catalogue
 from ...lint.expr import ExpressionError, compile_number
 from ...lint.nodes import Values
 from ...lint.rule import Cure, Rule
+from ...machines.loader import load
 from ...model import Change, Finding, KernelReport, LoopReport, Scalar, value_of
 from .space import Space
 
 TILE, SWITCH = "tile", "switch"
 """What a cure calls each of the kernel's block sizes, and each of its boolean constexprs."""
-MOST_WORK_ITEMS = 1024
 MINIMUM_OF_REGISTERS = "amdgpu-sched-strategy=iterative-minreg"
 
 _SPILL_CURES = (
@@ -146,9 +146,10 @@ class Candidates:
     def _is_possible(self, name: str, value: Scalar) -> bool:
         """Whether Triton takes the value, and it is not what it has chosen by itself."""
         if name == "num_warps":
-            wave_size = self._kernel.variant.wave_size if self._kernel.variant else 64
-            is_power = isinstance(value, int) and value > 0 and value & (value - 1) == 0
-            return is_power and int(value or 0) * wave_size <= MOST_WORK_ITEMS
+            variant = self._kernel.variant
+            if variant is None or not isinstance(value, int) or value < 1 or value & (value - 1):
+                return False
+            return value * variant.wave_size <= load(variant.arch).max_workgroup_size
         if name == "matrix_instr_nonkdim":
             chosen = value_of(self._kernel.metrics, "matrix.nonkdim")
             return value != chosen and (chosen is not None or self._space.has_dots)
@@ -196,11 +197,6 @@ def loop_of(finding: Finding, kernel: KernelReport) -> LoopReport | None:
         if any(first <= lines[0] <= last for first, last in loop.lines)
     ]
     return max(around, key=lambda loop: loop.depth, default=None)
-
-
-def joined(changes: Sequence[Change]) -> str:
-    """Changes in words: `waves_per_eu=0, BLOCK_N=32`."""
-    return ", ".join(f"{change.name}={change.value}" for change in changes)
 
 
 def _whole(value: Scalar) -> Scalar:

@@ -23,6 +23,7 @@ from ...capture.resolving import resolve_all
 from ...capture.targets import Target
 from ...compile.environment import guest_environment
 from ...errors import KinspectError
+from ...explain.trials_view import changes_text
 from ...limits import TRY_SECONDS
 from ...lint.rule import Pack
 from ...model import Change, ErrorRecord, KernelReport, Report, Variant
@@ -30,7 +31,7 @@ from ...pipeline.analysis import catalogue
 from ...pipeline.capturing import COMPILED
 from ...pipeline.jobs import Job, Request, settings_of
 from ...pipeline.naming import label_with_arch, portable
-from .candidates import Candidates, joined
+from .candidates import Candidates
 from .capturing import (
     capture_pattern,
     capture_points,
@@ -102,6 +103,9 @@ class Trials:
         self._request = request
         self._report = report
         self._run = replace(request.run, passes=False)
+        self._settings = settings_of(
+            replace(self._run, time_limit=min(request.run.time_limit, TRIAL_SECONDS))
+        )
         self._targets: dict[str, Target] = {}
         self._kernels: list[KernelTrialsProgress] = []
         self._untried: list[str] = []
@@ -132,9 +136,7 @@ class Trials:
 
         from ...compile.pool import Compiler
 
-        settings = settings_of(self._run)
-        settings = replace(settings, time_limit=min(settings.time_limit, TRIAL_SECONDS))
-        with Compiler(settings) as compiler:
+        with Compiler(self._settings) as compiler:
             own_pool = ThreadPoolExecutor(self._run.jobs, "kinspect") if executor is None else None
             pool = executor or own_pool
             assert pool is not None
@@ -330,7 +332,7 @@ class Trials:
                 submit(kernel, number, changed_variant(variant, kernel.changes[number], base))
             elif self._seconds_left > 0:
                 kernel.fail(number, reasons[0] if len(reasons) == 1 else _REFUSED)
-                yield TrialDone(_label(kernel.kernel), joined(kernel.changes[number]))
+                yield TrialDone(_label(kernel.kernel), changes_text(kernel.changes[number]))
 
     def _submit(
         self,
@@ -341,12 +343,11 @@ class Trials:
         variant: Variant,
     ) -> None:
         analysis = replace(self._run.analysis, rules=self._request.pack, sample=None, values=False)
-        settings = settings_of(self._run)
         job = Job(
             order=(0, number),
             path=_path(kernel.kernel),
             variant=variant,
-            settings=replace(settings, time_limit=min(settings.time_limit, TRIAL_SECONDS)),
+            settings=self._settings,
             overrides=self._run.overrides,
             analysis=analysis,
         )
@@ -368,7 +369,7 @@ class Trials:
         kernel, number, job = self._jobs[future]
         self._unfinished -= 1
         kernel.done(number, outcome_of(job, future))
-        yield TrialDone(_label(kernel.kernel), joined(kernel.changes[number]))
+        yield TrialDone(_label(kernel.kernel), changes_text(kernel.changes[number]))
 
     def _cancel(self) -> None:
         for future in self._jobs:
