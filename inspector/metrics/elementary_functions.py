@@ -37,13 +37,18 @@ _ARITHMETIC: Final = re.compile(
     r"v_(pk_)?(add|sub|subrev|mul|fma|fmac|fmamk|fmaak|mad|mac|madmk)_f32$|v_rndne_f32$|v_cvt_i32_f32$"
 )
 _MANTISSA: Final = re.compile(r"v_frexp_(mant_f32|exp_i32_f(32|64))$")
+_POLYNOMIAL: Final = 4
+"""Multiply-adds in a row that make a polynomial, as library functions have."""
 _SPECIAL_CASES: Final = re.compile(r"v_(cndmask_b32|bfi_b32|fma_f32|fmac_f32|cmp_class_f32)$")
 _SHORT_POWER: Final = 12
 """Vector instructions of exp2(y * log2(x)), with care for denormal numbers."""
 
 
 def exponentials_and_logarithms(function: Function, indices: Sequence[int]) -> Expansions:
-    """Those of a region that are more than a product and an instruction; not those of powers."""
+    """Those of a region that are more than a product and an instruction.
+
+    Those of powers are left to `powers`; erff's has no shorter form.
+    """
     steps: set[int] = set()
     results: list[Instruction] = []
     exponentials = logarithms = products = 0
@@ -98,6 +103,8 @@ def _around_natural_exponential(exponential: Operation) -> set[int]:
     product = whole.makers[0] if whole is not None else None
     if scaled is None or product is None or not _PRODUCT.match(product.name):
         return set()
+    if any(_is_polynomial(maker) for maker in product.makers):
+        return set()
     argument = {id(maker) for maker in product.makers if maker is not None}
     parts = _makers_of(scaled, argument | {id(exponential)}, lambda name: _ARITHMETIC.match(name))
     parts |= _makers_of(exponential, argument, lambda name: _ARITHMETIC.match(name))
@@ -141,6 +148,15 @@ def _range_selections(scaled: Operation) -> Iterator[Operation]:
         yield select
         yield comparison
         result = select
+
+
+def _is_polynomial(value: Operation | None) -> bool:
+    """Whether a value is a polynomial, as the argument of erff's exponential is."""
+    degree = 0
+    while value is not None and _FUSED.match(value.name):
+        degree += 1
+        value = value.maker(_FUSED)
+    return degree >= _POLYNOMIAL
 
 
 def _around_power_of_two(exponential: Operation) -> set[int]:
