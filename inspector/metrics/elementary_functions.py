@@ -25,21 +25,22 @@ from .block_values import Expansions, Operation, block_ranges, operations
 _EXP: Final = re.compile(r"v_exp_f32$")
 _LOG: Final = re.compile(r"v_log_f32$")
 _LDEXP: Final = re.compile(r"v_ldexp_f32$")
+_LDEXP_OF_64: Final = re.compile(r"v_ldexp_f64$")
 _SCALE: Final = re.compile(r"v_(ldexp|mul)_f32$")
 _SELECT: Final = re.compile(r"v_cndmask_b32$")
 _COMPARE: Final = re.compile(r"v_cmpx?_n?(lt|gt|le|ge)_f32$")
-_WHOLE_TO_INTEGER: Final = re.compile(r"v_cvt_i32_f32$")
-_WHOLE: Final = re.compile(r"v_rndne_f32$")
+_WHOLE_TO_INTEGER: Final = re.compile(r"v_cvt_i32_f(32|64)$")
+_WHOLE: Final = re.compile(r"v_rndne_f(32|64)$")
 _PRODUCT: Final = re.compile(r"v_(pk_)?mul_f32$")
 _SUM: Final = re.compile(r"v_(pk_)?(add|sub|subrev)_f32$")
 _FUSED: Final = re.compile(r"v_(pk_)?(fma|fmac|fmamk|fmaak|mad|mac|madmk)_f32$")
 _ARITHMETIC: Final = re.compile(
     r"v_(pk_)?(add|sub|subrev|mul|fma|fmac|fmamk|fmaak|mad|mac|madmk)_f32$|v_rndne_f32$|v_cvt_i32_f32$"
 )
-_MANTISSA: Final = re.compile(r"v_frexp_(mant_f32|exp_i32_f(32|64))$")
+_MANTISSA: Final = re.compile(r"v_frexp_(mant|exp_i32)_f(32|64)$")
 _POLYNOMIAL: Final = 4
 """Multiply-adds in a row that make a polynomial, as library functions have."""
-_SPECIAL_CASES: Final = re.compile(r"v_(cndmask_b32|bfi_b32|fma_f32|fmac_f32|cmp_class_f32)$")
+_SPECIAL_CASES: Final = re.compile(r"v_(cndmask_b32|bfi_b32|(fma|fmac|cmp_class)_f(32|64))$")
 _SHORT_POWER: Final = 12
 """Vector instructions of exp2(y * log2(x)), with care for denormal numbers."""
 
@@ -71,15 +72,28 @@ def exponentials_and_logarithms(function: Function, indices: Sequence[int]) -> E
 
 
 def powers(function: Function, indices: Sequence[int]) -> Expansions:
-    """The powers of a region."""
+    """The powers of a region; `double` counts those of float64.
+
+    What is computed from a power is no other one, so that nested powers count once.
+    """
     steps: set[int] = set()
     results: list[Instruction] = []
-    for start, code, operation in _operations(function, indices, ("v_frexp_mant_f32",)):
-        if _EXP.match(operation.name) and _is_power(operation):
-            steps |= _power(operation)
-            results.append(code[operation.index - start])
+    double = 0
+    ends: set[int] = set()
+    names = ("v_frexp_mant_f32", "v_frexp_mant_f64")
+    for start, code, operation in _operations(function, indices, names):
+        of_64_bits = bool(_LDEXP_OF_64.match(operation.name)) and _is_by_whole(operation)
+        if not of_64_bits and not _EXP.match(operation.name):
+            continue
+        if not _is_power(operation) or not ends.isdisjoint(_ancestors(operation)):
+            continue
+        scaled = operation if of_64_bits else _scaled_by_whole(operation)[0]
+        steps |= _power(scaled or operation)
+        results.append(code[operation.index - start])
+        ends.add(id(operation))
+        double += of_64_bits
     saved = max(len(steps) - _SHORT_POWER * len(results), 0)
-    return Expansions(results, steps, saved, {"count": len(results)})
+    return Expansions(results, steps, saved, {"count": len(results), "double": double})
 
 
 def _operations(
@@ -206,6 +220,16 @@ def _denormal_argument(logarithm: Operation, result: Operation) -> Iterator[Oper
                 yield from (difference, offset)
 
 
+def _is_by_whole(scaled: Operation) -> bool:
+    """Whether a `v_ldexp` is by a rounded number: the end of an exponential."""
+    to_integer = scaled.makers[1]
+    return (
+        to_integer is not None
+        and bool(_WHOLE_TO_INTEGER.match(to_integer.name))
+        and to_integer.maker(_WHOLE) is not None
+    )
+
+
 def _is_power(exponential: Operation) -> bool:
     """Whether an exponential's argument comes from the mantissa of a number."""
     return any(_MANTISSA.match(part.name) for part in _ancestors(exponential).values())
@@ -215,10 +239,9 @@ def _ancestors(operation: Operation) -> dict[int, Operation]:
     return _makers_of(operation, set(), lambda name: True)
 
 
-def _power(exponential: Operation) -> set[int]:
+def _power(result: Operation) -> set[int]:
     """The instructions between the mantissa and the last selection of a power's special cases."""
-    scaled, _ = _scaled_by_whole(exponential)
-    ancestors = _ancestors(scaled or exponential)
+    ancestors = _ancestors(result)
     depends = {key: part for key, part in ancestors.items() if _MANTISSA.match(part.name)}
     pending = list(depends.values())
     while pending:
@@ -226,7 +249,7 @@ def _power(exponential: Operation) -> set[int]:
             if id(user) in ancestors and id(user) not in depends:
                 depends[id(user)] = user
                 pending.append(user)
-    pending = [scaled or exponential]
+    pending = [result]
     while pending:
         for user in pending.pop().users:
             if id(user) not in depends and _SPECIAL_CASES.match(user.name):

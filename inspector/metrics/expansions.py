@@ -51,7 +51,8 @@ SPECS: Final = (
         "mapping",
         "derived",
         "kernel",
-        f"Powers x**y of float32 that are computed by pow's full sequence (`count`): {_SHARED}",
+        "Powers x**y that are computed by pow's full sequence (`count`), some of them in float64 "
+        f"(`double`): {_SHARED}",
     ),
 )
 
