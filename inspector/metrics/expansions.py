@@ -24,7 +24,7 @@ _SHARED = (
     "`instructions` that they take of the `valu` of the hot loop with the largest share of them "
     "(in kernels without hot loops: of all), `saved` at least by the shorter form, `valu_cycles` "
     "of one wave there at least, `bytes` per lane that global accesses move there, `at` the line "
-    "of the first"
+    "of the first, `in_loop` whether it is a loop"
 )
 
 SPECS: Final = (
@@ -78,12 +78,13 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
         return
     code_of = own_instructions(function)
     regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
+    in_loop = bool(regions)
     for name, find in _FIND.items():
         candidates = [
             _region(subject, region, find) for region in regions or [function.instructions]
         ]
         value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))[2]
-        yield Metric(name, value, "mapping", "derived")
+        yield Metric(name, {**value, "in_loop": in_loop}, "mapping", "derived")
 
 
 def _region(
