@@ -43,6 +43,8 @@ _POLYNOMIAL: Final = 4
 _SPECIAL_CASES: Final = re.compile(r"v_(cndmask_b32|bfi_b32|(fma|fmac|cmp_class)_f(32|64))$")
 _SHORT_POWER: Final = 12
 """Vector instructions of exp2(y * log2(x)), with care for denormal numbers."""
+_SHORT_POWER_OF_64_BITS: Final = 90
+"""The same in float64, where both are sequences of OCML."""
 
 
 def exponentials_and_logarithms(function: Function, indices: Sequence[int]) -> Expansions:
@@ -92,8 +94,9 @@ def powers(function: Function, indices: Sequence[int]) -> Expansions:
         results.append(code[operation.index - start])
         ends.add(id(operation))
         double += of_64_bits
-    saved = max(len(steps) - _SHORT_POWER * len(results), 0)
-    return Expansions(results, steps, saved, {"count": len(results), "double": double})
+    shorter = _SHORT_POWER * (len(results) - double) + _SHORT_POWER_OF_64_BITS * double
+    counts = {"count": len(results), "double": double}
+    return Expansions(results, steps, max(len(steps) - shorter, 0), counts)
 
 
 def _operations(
