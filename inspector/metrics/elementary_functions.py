@@ -55,9 +55,12 @@ def exponentials_and_logarithms(function: Function, indices: Sequence[int]) -> E
     steps: set[int] = set()
     results: list[Instruction] = []
     exponentials = logarithms = products = 0
+    has_mantissa: dict[int, bool] = {}  # most blocks are spared the search for powers
     for start, code, operation in _operations(function, indices, ("v_exp_f32", "v_log_f32")):
         beside: set[int] = set()
-        if _EXP.match(operation.name) and not _is_power(operation):
+        if start not in has_mantissa:
+            has_mantissa[start] = any(inst.op.name.startswith("v_frexp_mant") for inst in code)
+        if _EXP.match(operation.name) and not (has_mantissa[start] and _is_power(operation)):
             beside = _around_natural_exponential(operation)
             products += bool(beside)
             beside = beside or _around_power_of_two(operation)
@@ -76,23 +79,25 @@ def exponentials_and_logarithms(function: Function, indices: Sequence[int]) -> E
 def powers(function: Function, indices: Sequence[int]) -> Expansions:
     """The powers of a region; `double` counts those of float64.
 
-    What is computed from a power is no other one, so that nested powers count once.
+    An exponential of what was computed from a power is none: it has no mantissa of its own.
     """
     steps: set[int] = set()
     results: list[Instruction] = []
     double = 0
-    ends: set[int] = set()
+    split: set[int] = set()
     names = ("v_frexp_mant_f32", "v_frexp_mant_f64")
     for start, code, operation in _operations(function, indices, names):
         of_64_bits = bool(_LDEXP_OF_64.match(operation.name)) and _is_by_whole(operation)
         if not of_64_bits and not _EXP.match(operation.name):
             continue
-        if not _is_power(operation) or not ends.isdisjoint(_ancestors(operation)):
+        mantissas = _mantissas(operation)
+        new = [mantissa for mantissa in mantissas if id(mantissa) not in split]
+        split.update(map(id, new))
+        if not new:
             continue
         scaled = operation if of_64_bits else _scaled_by_whole(operation)[0]
-        steps |= _power(scaled or operation)
+        steps |= _power(scaled or operation, new)
         results.append(code[operation.index - start])
-        ends.add(id(operation))
         double += of_64_bits
     shorter = _SHORT_POWER * (len(results) - double) + _SHORT_POWER_OF_64_BITS * double
     counts = {"count": len(results), "double": double}
@@ -235,18 +240,23 @@ def _is_by_whole(scaled: Operation) -> bool:
 
 def _is_power(exponential: Operation) -> bool:
     """Whether an exponential's argument comes from the mantissa of a number."""
-    return any(_MANTISSA.match(part.name) for part in _ancestors(exponential).values())
+    return bool(_mantissas(exponential))
+
+
+def _mantissas(exponential: Operation) -> list[Operation]:
+    """The splits of numbers that an exponential's argument comes from."""
+    return [part for part in _ancestors(exponential).values() if _MANTISSA.match(part.name)]
 
 
 def _ancestors(operation: Operation) -> dict[int, Operation]:
     return _makers_of(operation, set(), lambda name: True)
 
 
-def _power(result: Operation) -> set[int]:
+def _power(result: Operation, mantissas: Sequence[Operation]) -> set[int]:
     """The instructions between the mantissa and the last selection of a power's special cases."""
     ancestors = _ancestors(result)
-    depends = {key: part for key, part in ancestors.items() if _MANTISSA.match(part.name)}
-    pending = list(depends.values())
+    depends = {id(part): part for part in mantissas}
+    pending = [*mantissas]
     while pending:
         for user in pending.pop().users:
             if id(user) in ancestors and id(user) not in depends:
