@@ -205,13 +205,14 @@ def _around_logarithm(logarithm: Operation) -> set[int]:
         rest = next((u for u in product.users_named(_FUSED) if logarithm in u.makers), None)
         if rest is None:
             continue
-        parts = [product, rest, *rest.users_named(_FUSED)]
-        for part in tuple(parts[2:]) or (rest,):
-            parts += (total for total in part.users_named(_SUM) if product in total.makers)
-        for total in tuple(parts):
+        parts: list[Operation | None] = [product, rest, *rest.users_named(_FUSED)]
+        corrections = list(rest.users_named(_FUSED)) or [rest]
+        totals = [t for part in corrections for t in part.users_named(_SUM) if product in t.makers]
+        parts += totals
+        for total in (*corrections, *totals):
             for select in total.users_named(_SELECT):
                 if logarithm in select.makers:
-                    parts += (select, select.makers[-1])  # type: ignore[list-item]
+                    parts += (select, select.makers[-1])
                     parts += _denormal_argument(logarithm, select)
         return _indices(parts)
     return set()
