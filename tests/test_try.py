@@ -18,7 +18,7 @@ from kinspect.inspector import report as report_room
 from kinspect.inspector.capture.resolving import resolve_all
 from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.trials import capturing, running
-from kinspect.inspector.compare.trials.combining import Tried, best_two
+from kinspect.inspector.compare.trials.combining import Tried, best_two, pairs_of
 from kinspect.inspector.compare.trials.outcome import (
     PlacedFinding,
     TrialFigures,
@@ -474,6 +474,28 @@ def test_two_that_free_too_little_are_tried_together() -> None:
     assert best_two([half, tried_as("M", 64, launches=False)]) is None, "one setting has one value"
     assert best_two([half, replace(third, same_code=True)]) is None
     assert best_two([half, Tried((Change("option", "X", 1),), None, None)]) is None
+
+
+def test_two_that_keep_the_waves_are_tried_together_as_well() -> None:
+    """Of an attention kernel that asked for 3 waves where 2 fit: one wave frees most registers."""
+
+    def tried_as(name: str, waves: int, spills: int, matrix: float = 100, new: int = 0) -> Tried:
+        figures = Figures(vgpr_spills=spills, waves_per_eu=waves, matrix_cycles_per_work=matrix)
+        return Tried(
+            (Change("option", name, 1),), spills == 0, TrialFigures(figures), ("KI037",) * new
+        )
+
+    before = Figures(vgpr_spills=330, waves_per_eu=2, matrix_cycles_per_work=100)
+    one_wave, two_waves = tried_as("none", 1, 0), tried_as("two", 2, 150, new=1)
+    tile, switch = tried_as("N", 2, 148), tried_as("preload", 2, 286)
+    more_waves_per_group = tried_as("num_warps", 2, 136, matrix=150)
+    all_of_them = [one_wave, two_waves, more_waves_per_group, tile, switch]
+    assert pairs_of(all_of_them, before) == [
+        (*one_wave.change, *more_waves_per_group.change),
+        (*tile.change, *two_waves.change),
+    ]
+    assert pairs_of([tile, switch], before) == [(*tile.change, *switch.change)], "once"
+    assert pairs_of([one_wave, tile], before) == [(*one_wave.change, *tile.change)]
 
 
 def test_what_brings_something_graver_is_no_cure() -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ...lint.rule import Pack, Rule
 from ...model import Change, KernelReport, Trial
+from ..sweep.figures import Figures
 from .combining import Tried, differences, key_of, merit
 from .front import objectives, on_front
 from .outcome import (
@@ -60,6 +61,11 @@ class KernelTrialsProgress:
     def planned(self) -> int:
         """How many changes there are."""
         return len(self.changes)
+
+    @property
+    def figures(self) -> Figures:
+        """The figures of the unchanged kernel."""
+        return self._figures.figures
 
     @property
     def is_done(self) -> bool:
