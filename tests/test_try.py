@@ -19,6 +19,7 @@ from kinspect.inspector.capture.resolving import resolve_all
 from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.trials import capturing, running
 from kinspect.inspector.compare.trials.combining import Tried, best_two
+from kinspect.inspector.compare.trials.loop_stages import loop_stages
 from kinspect.inspector.compare.trials.outcome import (
     PlacedFinding,
     TrialFigures,
@@ -38,8 +39,9 @@ from kinspect.inspector.compare.trials.running import (
 from kinspect.inspector.compare.trials.space import Space, own_space, space_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.explain import view
 from kinspect.inspector.explain.code.explanations import explain_finding
-from kinspect.inspector.formats import md, text, try_json
+from kinspect.inspector.formats import md, text, try_json, try_text
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.rule import Cure, Pack
@@ -408,6 +410,55 @@ def test_an_interrupt_keeps_what_is_done(spilling: tuple[TryRequest, Report]) ->
 
 def _thrown(events: Iterator[object]) -> None:
     events.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
+
+
+def test_num_stages_is_not_tried_where_each_loop_states_its_own(tmp_path: Path) -> None:
+    source = SPILLING.replace("range(n)", "tl.range(n, num_stages=1)")
+    request = request_of(target(tmp_path, source), "KI037")
+    request = with_cures(
+        request,
+        "KI037",
+        Cure(option="num_stages", values=(3,)),
+        Cure(option="waves_per_eu", values=(0,)),
+    )
+    result = tried(request, collect(request.run)).result()
+    (kernel,) = result.kernels
+    assert [named(row) for row in kernel.rows] == ["", "waves_per_eu=0"]
+    assert [(loop.at, loop.num_stages) for loop in kernel.loop_stages] == [("kernels.py:11", 1)]
+    stream = io.StringIO()
+    try_text.write(result, stream)
+    assert "num_stages is not tried: each loop states its own in tl.range" in stream.getvalue()
+    assert try_json.to_dict(result)["kernels"][0]["loop_stages"] == [
+        {"at": "kernels.py:11", "num_stages": 1}
+    ]
+
+
+def test_the_option_is_tried_where_no_loop_states_it(spilling: tuple[TryRequest, Report]) -> None:
+    assert not loop_stages(spilling[1].kernels[0])
+
+
+def test_advice_that_was_tried_in_vain_leaves_the_fix() -> None:
+    """`num_stages={lds.conflicts.stages}` stands in brackets: they go, the rest stays."""
+    path = Path(__file__).parent.parent / "rules" / "fixtures" / "dots.py"
+    request = request_of(path, "KI043", kernel="turned")
+    report = collect(request.run)
+    kernel = next(k for k in report.kernels if k.variant is not None and k.variant.case == "turned")
+    report = replace(report, kernels=(kernel,))
+
+    def advice(work: running.Work | None = None) -> str:
+        kernels = tried(request, report, work).result().kernels
+        return next(f.fix for f in kernels[0].kernel.findings if f.rule == "KI043")
+
+    assert "set num_stages=1" in advice()
+    unchanged = advice(lambda job: run_trial(replace(job, variant=kernel.variant)))
+    assert "num_stages" not in unchanged
+    assert unchanged.startswith("Triton laid this tile out")
+
+
+def test_the_table_names_the_loop_that_it_counts(product_tried: Trials) -> None:
+    (kernel, *_) = product_tried.result().kernels
+    document = try_json.to_dict(product_tried.result())["kernels"][0]
+    assert document["main_loop"] == view.main_loop_place(kernel.kernel)
 
 
 def test_what_is_not_known_after_a_change_is_not_called_gone(

@@ -71,6 +71,11 @@ def _kernel(paper: Paper, trials: KernelTrials) -> None:
             _finding(paper, finding)
     if trials.without_candidates:
         _note(paper, f"no option or tile is known to help: {', '.join(trials.without_candidates)}")
+    if trials.loop_stages:
+        loops = ", ".join(
+            f"{loop.num_stages} at {loop.at or 'a line unknown'}" for loop in trials.loop_stages
+        )
+        _note(paper, f"num_stages is not tried: each loop states its own in tl.range ({loops})")
     if len(trials.rows) > 1:
         _table(paper, trials)
 
@@ -106,6 +111,9 @@ def _table(paper: Paper, trials: KernelTrials) -> None:
     for index, text in enumerate(rows_of(columns, rows)):
         marked = index > 0 and rows[index - 1].trial.front
         paper.print(Line(f"  {text}", "bold" if index == 0 or marked else ""))
+    place = view.main_loop_place(trials.kernel)
+    if place is not None and len(trials.kernel.loops) > 1 and trials.metrics.get("work_unit"):
+        _note(paper, f"/W counts the main loop, {place}")
 
 
 def _figure_column(name: str) -> Column:

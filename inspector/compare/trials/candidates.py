@@ -16,6 +16,7 @@ from ...lint.nodes import Values
 from ...lint.rule import Cure, Rule
 from ...machines.loader import load
 from ...model import Change, Finding, KernelReport, LoopReport, Scalar, value_of
+from .loop_stages import loop_stages
 from .space import Space
 
 TILE, SWITCH = "tile", "switch"
@@ -83,6 +84,10 @@ class Candidates:
         options: names of the options that this Triton has.
         environment: that of the compiles.
         catalogue: the metrics that cures may name.
+
+    Attributes:
+        loop_stages: the loops that state num_stages themselves, where every loop does: the option
+            changes nothing then.
     """
 
     def __init__(
@@ -100,6 +105,7 @@ class Candidates:
         self._environment = environment
         self._catalogue = catalogue
         self._options = _options_of(kernel)
+        self.loop_stages = loop_stages(kernel)
 
     def of(self, finding: Finding, rule: Rule) -> tuple[Change, ...]:
         """The changes to try for a finding, each by itself, in the order of the rule's cures."""
@@ -153,7 +159,7 @@ class Candidates:
         if name == "matrix_instr_nonkdim":
             chosen = value_of(self._kernel.metrics, "matrix.nonkdim")
             return value != chosen and (chosen is not None or self._space.has_dots)
-        return True
+        return name != "num_stages" or not self.loop_stages
 
     def _of_tile(self, name: str, cure: Cure) -> Iterator[Change]:
         before = self._constexpr(name)
@@ -175,15 +181,18 @@ class Candidates:
             expression = compile_number(text, self._catalogue, rule.text.scope)
         except ExpressionError:
             return None
-        loop = loop_of(finding, self._kernel)
-        value = expression.evaluate(
-            Values(
-                {name: metric.value for name, metric in self._kernel.metrics.items()},
-                {name: metric.value for name, metric in loop.metrics.items()} if loop else {},
-            )
-        )
+        value = expression.evaluate(values_of(finding, self._kernel))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return math.ceil(value) if is_number and value > 0 else None
+
+
+def values_of(finding: Finding, kernel: KernelReport) -> Values:
+    """The metrics of a kernel, and of the loop that a finding is about."""
+    loop = loop_of(finding, kernel)
+    return Values(
+        {name: metric.value for name, metric in kernel.metrics.items()},
+        {name: metric.value for name, metric in loop.metrics.items()} if loop else {},
+    )
 
 
 def loop_of(finding: Finding, kernel: KernelReport) -> LoopReport | None:

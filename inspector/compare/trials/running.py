@@ -222,7 +222,7 @@ class Trials:
                 environment=environment,
                 catalogue=catalogue(),
             )
-            progress = KernelTrialsProgress(kernel, self._request.pack)
+            progress = KernelTrialsProgress(kernel, self._request.pack, candidates.loop_stages)
             for index, finding in enumerate(kernel.findings):
                 chosen = self._request.rules is None or finding.rule in self._request.rules
                 if chosen and finding.rule in rules:
