@@ -377,6 +377,7 @@ def _places(places: Sequence[Place], source_text: SourceText | None) -> Iterator
 _BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(
     {
         "lds.conflict_cycles": lambda use: use.conflicts or 0.0,
+        "lds.conflicts.known": lambda use: use.conflicts or 0.0,
         "cache.lines": lambda use: (use.lines or 0.0) - (use.lines_ideal or 0.0),
     }
 )

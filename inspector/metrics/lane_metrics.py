@@ -52,6 +52,7 @@ SPECS = (
         "The access of LDS with most cycles of conflicts: its `cycles`, `ideal` without, `ways` "
         "(the one over the other), `instruction`, `at` which line (`isa`: of the assembly), "
         "`layout` of its tile, `writes`; `accesses` with conflicts, of `of`, of which `unknown`; "
+        "`known` cycles of conflicts of the others, of the `known_cycles` that they take; "
         "`origin` of the phases. What was tried on all accesses of the same bytes, which take "
         "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
         "leave `padded` cycles; pieces of `swizzle` bytes, their numbers XORed with that of the "
@@ -274,6 +275,8 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
         "accesses": conflicting,
         "of": len(accesses),
         "unknown": len(accesses) - len(known_uses),
+        "known": _rounded(sum_of(use.conflicts for _, use in known_uses)),
+        "known_cycles": _rounded(sum_of(use.cycles for _, use in known_uses)),
         "cycles": _rounded(worst.cycles) if conflicting else None,
         "ideal": _rounded(worst.cycles_ideal) if conflicting else None,
         "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
