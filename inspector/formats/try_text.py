@@ -106,6 +106,9 @@ def _table(paper: Paper, trials: KernelTrials) -> None:
     for index, text in enumerate(rows_of(columns, rows)):
         marked = index > 0 and rows[index - 1].trial.front
         paper.print(Line(f"  {text}", "bold" if index == 0 or marked else ""))
+    place = view.main_loop_place(trials.kernel)
+    if place is not None and len(trials.kernel.loops) > 1 and trials.metrics.get("work_unit"):
+        _note(paper, f"/W counts the main loop, {place}")
 
 
 def _figure_column(name: str) -> Column:

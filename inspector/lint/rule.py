@@ -38,6 +38,17 @@ class Template(Struct, frozen=True):
     def render(self, values: Values) -> str:
         return "".join(_rendered(piece, values) for piece in self.parts)
 
+    def without(self, names: frozenset[str]) -> Template:
+        """The template without the nested ones that name any of these metrics."""
+        return Template(
+            tuple(
+                piece
+                for piece in self.parts
+                if not isinstance(piece, Template)
+                or names.isdisjoint(name.name for name in piece.names)
+            )
+        )
+
     def is_known(self, values: Values) -> bool:
         """Whether every figure in it is known."""
         figures = (piece for piece in self.parts if isinstance(piece, Expression))

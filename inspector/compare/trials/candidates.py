@@ -186,15 +186,18 @@ class Candidates:
             expression = compile_number(text, self._catalogue, rule.text.scope)
         except ExpressionError:
             return None
-        loop = loop_of(finding, self._kernel)
-        value = expression.evaluate(
-            Values(
-                {name: metric.value for name, metric in self._kernel.metrics.items()},
-                {name: metric.value for name, metric in loop.metrics.items()} if loop else {},
-            )
-        )
+        value = expression.evaluate(values_of(finding, self._kernel))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return math.ceil(value) if is_number and value > 0 else None
+
+
+def values_of(finding: Finding, kernel: KernelReport) -> Values:
+    """The metrics of a kernel, and of the loop that a finding is about."""
+    loop = loop_of(finding, kernel)
+    return Values(
+        {name: metric.value for name, metric in kernel.metrics.items()},
+        {name: metric.value for name, metric in loop.metrics.items()} if loop else {},
+    )
 
 
 def loop_of(finding: Finding, kernel: KernelReport) -> LoopReport | None:
