@@ -60,7 +60,8 @@ class Definitions:
         """The instructions that may have written what a row holds before an instruction.
 
         Several where control flow joins, or where one writes a part of it: half, or the active
-        lanes. Halves are followed apart. `START` is among them where the wave may have begun with it.
+        lanes. Halves are followed apart. `START` is among them where the wave may have begun with
+        it.
         """
         waiting = [(self._block_of[index], index, _BOTH)]
         seen: dict[int, int] = {}
