@@ -62,6 +62,8 @@ A sum and the conversion of its first term, say, have one position.
 """
 _UNNAMED: Final = re.compile(r"c-?\d+|cst|arg\d+|\d+")
 """What MLIR calls values that have no name."""
+_INTEGER: Final = re.compile(r"v_(?!cvt|cndmask|mov|perm)\w*_[uib](16|24|32|64)(_|$)")
+"""Vector instructions that compute with integers."""
 _MOST_CHANGES: Final = 12
 """Changes of layout and precision that are followed back to a name."""
 
@@ -75,6 +77,7 @@ class SourceValue(Struct, frozen=True):
         type: shape and element type of the tensor, `128x64xf32`; "" where nothing says.
         source: the user's line.
         is_float: whether floating-point arithmetic made it.
+        is_served: whether the name is that of what it is for.
     """
 
     kind: Kind
@@ -82,6 +85,7 @@ class SourceValue(Struct, frozen=True):
     type: str = ""
     source: SourceLoc | None = None
     is_float: bool = False
+    is_served: bool = False
 
 
 class SourceOperations:
@@ -107,18 +111,114 @@ class SourceOperations:
                 self._by_result[_stem(result)] = op
             self._names.update(map(_stem, (*op.results, *op.operands)))
 
-    def is_conversion(self, loc: SourceLoc | None) -> bool:
-        """Whether an operation at a position changes the precision of its operand."""
-        ops = self._by_place.get(position_of(loc), []) if loc is not None else []
-        return any(op.name in _CONVERSIONS for op in ops)
+    def is_conversion(
+        self,
+        loc: SourceLoc | None,
+        sources: Iterable[SourceLoc | None],
+        uses: Iterable[SourceLoc | None],
+    ) -> bool:
+        """Whether an operation at a position changes the precision of its operand.
 
-    def _at(self, loc: SourceLoc | None, preferred: Sequence[str]) -> TtgirOp | None:
-        """The operation at a position: one of the preferred kind, else the most common name's."""
-        ops = self._by_place.get(position_of(loc), []) if loc is not None else []
+        Code may stand at the position of what LLVM merged it with: not where operations at the
+        uses' positions take what is made at the sources', and nothing of this position.
+
+        Args:
+            loc: the position.
+            sources: positions of the instructions that make the operand.
+            uses: positions of the instructions that read the result.
+        """
+        conversions = [op for op in self._ops(loc) if op.name in _CONVERSIONS]
+        if not conversions:
+            return False
+        taken = {value for use in uses for op in self._ops(use) for value in self._ancestors(op)}
+        if any(taken.intersection(op.results) for op in conversions):
+            return True
+        return not any(
+            taken.intersection(op.results) for source in sources for op in self._ops(source)
+        )
+
+    def _ops(self, loc: SourceLoc | None) -> Sequence[TtgirOp]:
+        return self._by_place.get(position_of(loc), ()) if loc is not None else ()
+
+    def _ancestors(self, op: TtgirOp) -> set[str]:
+        """An operation's results and operands, those behind changes of layout as well."""
+        values = {*op.results, *op.operands}
+        waiting = list(op.operands)
+        for _ in range(_MOST_CHANGES):
+            makers = [self._by_result.get(_stem(value)) for value in waiting]
+            waiting = [
+                operand
+                for maker in makers
+                if maker is not None and maker.name in _RELAID
+                for operand in maker.operands
+            ]
+            values.update(waiting)
+        return values
+
+    def named_operands(self, inst: Instruction) -> set[str]:
+        """The variables that the operations of a vector instruction take.
+
+        Changes of layout and precision are looked through.
+        """
+        ops = [op for op in self._ops(inst.loc) if op.name not in _VIEWS]
+        computed = [op for op in ops if op.name.startswith(tuple(_computed_by(inst.mnemonic)))]
+        return {
+            name
+            for op in computed or ops
+            for position in range(len(op.operands))
+            if (name := self._origin(op, position))
+        }
+
+    def named_result(self, inst: Instruction) -> str | None:
+        """The variable that a vector instruction computes.
+
+        None as well where its position is not that of such arithmetic: where LLVM moved it, say.
+        """
+        op = self._at(inst.loc, _computed_by(inst.mnemonic))
+        if op is None or not op.result_types:
+            return None
+        is_integer = not op.result_types[0].element.startswith(("f", "bf"))
+        return self._name(op) if is_integer or not _INTEGER.search(inst.mnemonic) else None
+
+    def dot_operand(self, inst: Instruction, position: int) -> SourceValue:
+        """What a dot takes as its first (0) or second operand, by the matrix instruction's.
+
+        Triton's lowering exchanges the two where the layout is transposed.
+        """
+        dot = self._at(inst.loc, DOTS)
+        source = inst.loc.in_user_code if inst.loc is not None else None
+        line = SourceLoc(source.file, source.line) if source is not None and source.line else None
+        if dot is None or not dot.name.startswith(DOTS) or len(dot.operands) < 2:
+            return SourceValue("operand", None, "", line)
+        layout = dot.result_types[0].layout if dot.result_types else None
+        params = layout.params if layout is not None else {}
+        if params.get("isTransposed") is True or params.get("isTranspose") is True:
+            position = 1 - position
+        kind = dot.operand_types[position] if position < len(dot.operand_types) else None
+        tensor = "x".join((*map(str, kind.shape), kind.element)) if kind is not None else ""
+        return SourceValue("operand", self._origin(dot, position), tensor, line)
+
+    def _at(
+        self,
+        loc: SourceLoc | None,
+        preferred: Sequence[str],
+        uses: Iterable[SourceLoc | None] = (),
+    ) -> TtgirOp | None:
+        """The operation at a position: one of the preferred kind, else the most common name's.
+
+        Where they have several names, one whose result operations at the uses' positions take.
+        """
+        ops = self._ops(loc)
         chosen = [op for op in ops if op.name.startswith(tuple(preferred))] if preferred else []
         makers = [op for op in ops if op.name not in _VIEWS]
         chosen = chosen or [op for op in makers if not op.name.startswith(_READS)] or makers or ops
         names = Counter(name for op in chosen if (name := self._name(op)))
+        if len(names) > 1:
+            taken = {value for use in uses for op in self._ops(use) for value in op.operands}
+            fitting = [op for op in chosen if taken.intersection(op.results)]
+            fitting_names = Counter(name for op in fitting if (name := self._name(op)))
+            if fitting_names:
+                names, chosen = fitting_names, fitting
         if not names:
             return chosen[0] if chosen else None
         most = names.most_common(1)[0][0]
@@ -151,15 +251,19 @@ class SourceOperations:
             op, position = maker, 0
         return None
 
-    def _yielded(self, op: TtgirOp, value: str) -> str | None:
+    def _yielded(self, op: TtgirOp, value: str, depth: int = 0) -> str | None:
         """The variable that a loop or branch gives one of its results."""
         number = int(value.partition("#")[2] or 0)
         for operands in self._yields[op.index]:
-            if number < len(operands):
-                name = self._variable(operands[number])
-                maker = self._by_result.get(_stem(operands[number]))
-                if name and maker is not None and not maker.name.startswith("scf."):
-                    return name
+            if number >= len(operands):
+                continue
+            name = self._variable(operands[number])
+            maker = self._by_result.get(_stem(operands[number]))
+            if maker is not None and maker.name.startswith("scf."):
+                inner = depth < _MOST_CHANGES
+                name = self._yielded(maker, operands[number], depth + 1) if inner else None
+            if name and maker is not None:
+                return name
         return None
 
     def _variable(self, value: str) -> str | None:
@@ -173,17 +277,24 @@ class SourceOperations:
             return None
         return name if f"%{name}" in self._names else full.lstrip("%")
 
-    def named(self, inst: Instruction, kind: Kind, preferred: Sequence[str]) -> SourceValue:
+    def named(
+        self,
+        inst: Instruction,
+        kind: Kind,
+        preferred: Sequence[str],
+        uses: Iterable[SourceLoc | None] = (),
+    ) -> SourceValue:
         """The value that an instruction makes or touches, by the operation that it comes from.
 
         Args:
             inst: the instruction.
             kind: what the value is to it.
             preferred: beginnings of the names of operations that such instructions come from.
+            uses: positions of the instructions that read it next.
         """
         source = inst.loc.in_user_code if inst.loc is not None else None
         line = SourceLoc(source.file, source.line) if source is not None and source.line else None
-        op = self._at(inst.loc, preferred or _computed_by(inst.mnemonic))
+        op = self._at(inst.loc, preferred or _computed_by(inst.mnemonic), uses)
         if op is None:
             return SourceValue(kind, None, "", line)
         return SourceValue(kind, self._name(op), _tensor(op), line)
