@@ -111,49 +111,12 @@ class SourceOperations:
                 self._by_result[_stem(result)] = op
             self._names.update(map(_stem, (*op.results, *op.operands)))
 
-    def is_conversion(
-        self,
-        loc: SourceLoc | None,
-        sources: Iterable[SourceLoc | None],
-        uses: Iterable[SourceLoc | None],
-    ) -> bool:
-        """Whether an operation at a position changes the precision of its operand.
-
-        Code may stand at the position of what LLVM merged it with: not where operations at the
-        uses' positions take what is made at the sources', and nothing of this position.
-
-        Args:
-            loc: the position.
-            sources: positions of the instructions that make the operand.
-            uses: positions of the instructions that read the result.
-        """
-        conversions = [op for op in self._ops(loc) if op.name in _CONVERSIONS]
-        if not conversions:
-            return False
-        taken = {value for use in uses for op in self._ops(use) for value in self._ancestors(op)}
-        if any(taken.intersection(op.results) for op in conversions):
-            return True
-        return not any(
-            taken.intersection(op.results) for source in sources for op in self._ops(source)
-        )
+    def is_conversion(self, loc: SourceLoc | None) -> bool:
+        """Whether an operation at a position changes the precision of its operand."""
+        return any(op.name in _CONVERSIONS for op in self._ops(loc))
 
     def _ops(self, loc: SourceLoc | None) -> Sequence[TtgirOp]:
         return self._by_place.get(position_of(loc), ()) if loc is not None else ()
-
-    def _ancestors(self, op: TtgirOp) -> set[str]:
-        """An operation's results and operands, those behind changes of layout as well."""
-        values = {*op.results, *op.operands}
-        waiting = list(op.operands)
-        for _ in range(_MOST_CHANGES):
-            makers = [self._by_result.get(_stem(value)) for value in waiting]
-            waiting = [
-                operand
-                for maker in makers
-                if maker is not None and maker.name in _RELAID
-                for operand in maker.operands
-            ]
-            values.update(waiting)
-        return values
 
     def named_operands(self, inst: Instruction) -> set[str]:
         """The variables that the operations of a vector instruction take.

@@ -321,17 +321,9 @@ class ValueFlow:
         """
         _, bits, source = half.operands
         is_widening = (half.name.startswith("v_and"), bits.integer) in _WIDENING_BITS
-        if not is_widening or source.kind != "vgpr":
+        if not is_widening or source.kind != "vgpr" or self._operations.is_conversion(inst.loc):
             return None
-        instructions = self._function.instructions
-        makers = self._flow.before(inst.index, source.first) - {START}
-        uses = self._uses(inst.index + 1, half.operands[0].first)
-        is_conversion = self._operations.is_conversion(
-            inst.loc,
-            [instructions[maker].loc for maker in makers],
-            [instructions[use].loc for use in uses],
-        )
-        return None if is_conversion else source
+        return source
 
     def _decoded(self, inst: Instruction) -> Decoded:
         return decode(inst.mnemonic, inst.operands, SUFFIXES, self._accum_offset)
