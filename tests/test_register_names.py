@@ -68,6 +68,18 @@ SCRIPT = """
             acc += tl.dot(a, (weight * scale[None, :]).to(tl.float16))
         tl.store(c_ptr + rows[:, None] * N + cols[None, :], acc)
 
+    @triton.jit
+    def gathered_kernel(q_ptr, k_ptr, index_ptr, out_ptr, n, D: tl.constexpr):
+        heads, inner = tl.arange(0, 64), tl.arange(0, D)
+        q = tl.load(q_ptr + heads[:, None] * D + inner[None, :])
+        acc = tl.zeros((64, D), tl.float32)
+        for start in range(0, n, 16):
+            index = tl.load(index_ptr + start + tl.arange(0, 16))
+            k = tl.load(k_ptr + index[:, None] * D + inner[None, :])
+            s = tl.dot(q, tl.trans(k))
+            acc += tl.dot(tl.exp(s).to(tl.bfloat16), k)
+        tl.store(out_ptr + heads[:, None] * D + inner[None, :], acc)
+
     def T(*shape, dtype=torch.bfloat16):
         return torch.empty(shape, device="cuda", dtype=dtype)
 
@@ -78,6 +90,10 @@ SCRIPT = """
         T(64, 4096, dtype=torch.float16), T(512, 4096, dtype=torch.int32),
         T(64, 4096, dtype=torch.float16), T(64, 512, dtype=torch.int32),
         T(64, 4096, dtype=torch.float32), 4096, 4096,
+    )
+    gathered_kernel[(1,)](
+        T(64, 512), T(8192, 512), T(512, dtype=torch.int32), T(64, 512, dtype=torch.float32),
+        512, D=512, num_warps=4, num_stages=2,
     )
 """
 
@@ -105,6 +121,10 @@ def test_values_without_a_position_are_named_by_what_takes_them(
     # What is shifted by it has the name of the result.
     assert vgprs(held["unpacked_kernel"], "zero_shifter", "value") == 4
     assert vgprs(held["unpacked_kernel"], "shifter", "value") == 1
+    # The loop carries k from the iteration before; its argument has no name, what it yields has.
+    assert vgprs(held["gathered_kernel"], "k", "loaded", "operand") == 20
+    assert vgprs(held["gathered_kernel"], "k", "address") == 24
+    assert vgprs(held["gathered_kernel"], "s", "operand", "address") == 0
 
 
 def compiled(name: str, case: str, arch: str) -> KernelReport:

@@ -78,6 +78,7 @@ class SourceValue(Struct, frozen=True):
         source: the user's line.
         is_float: whether floating-point arithmetic made it.
         is_served: whether the name is that of what it is for.
+        is_scalars: whether each lane holds another scalar.
     """
 
     kind: Kind
@@ -86,6 +87,7 @@ class SourceValue(Struct, frozen=True):
     source: SourceLoc | None = None
     is_float: bool = False
     is_served: bool = False
+    is_scalars: bool = False
 
 
 class SourceOperations:
@@ -95,6 +97,8 @@ class SourceOperations:
         self._by_place: dict[Place, list[TtgirOp]] = defaultdict(list)
         self._by_result: dict[str, TtgirOp] = {}
         self._yields: dict[int, list[Sequence[str]]] = defaultdict(list)
+        self._carried: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        """Argument of a loop's body -> index of the loop, place among what it carries."""
         self._names: set[str] = set()
         ops = module.ops if module is not None else ()
         # A loop has the position of its header and one name for all that it carries; what only
@@ -109,6 +113,10 @@ class SourceOperations:
                 self._yields[op.parent].append(op.operands)
             for result in op.results:
                 self._by_result[_stem(result)] = op
+            if op.name == "scf.for":
+                (arguments,) = op.attributes.get("block_args", ((),))
+                for number, argument in enumerate(arguments[1:]):
+                    self._carried[argument].add((op.index, number))
             self._names.update(map(_stem, (*op.results, *op.operands)))
 
     def is_conversion(self, loc: SourceLoc | None) -> bool:
@@ -205,14 +213,32 @@ class SourceOperations:
             if maker is None:
                 # Blocks' arguments have the name of their loop, except those that are buffers.
                 types = op.operand_types
-                is_buffer = position < len(types) and types[position].kind == "memdesc"
-                return self._variable(value) if is_buffer else None
+                if position < len(types) and types[position].kind == "memdesc":
+                    return self._variable(value)
+                value = self._next(value)
+                maker = self._by_result.get(_stem(value))
+                if maker is None:
+                    return None
             if maker.name.startswith("scf."):
                 return self._yielded(maker, value)
             if maker.name not in _RELAID:
                 return self._variable(value)
             op, position = maker, 0
         return None
+
+    def _next(self, argument: str) -> str:
+        """What an iteration hands on to the next one for an argument of a loop's body; else "".
+
+        Names may repeat from loop to loop.
+        """
+        places = self._carried.get(argument, ())
+        values = {
+            operands[number]
+            for loop, number in places
+            for operands in self._yields[loop]
+            if number < len(operands)
+        }
+        return values.pop() if len(values) == 1 else ""
 
     def _yielded(self, op: TtgirOp, value: str, depth: int = 0) -> str | None:
         """The variable that a loop or branch gives one of its results."""

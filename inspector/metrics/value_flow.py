@@ -137,6 +137,8 @@ class ValueFlow:
     ) -> SourceValue:
         """One value from what may have made it, what it is for, and who reads it next."""
         value = _decided(made_by, roles)
+        if value.is_scalars:
+            return replace(value, is_scalars=False)
         if value.kind == "constant":
             # It stands where LLVM put it, at the position of something else as a rule.
             return replace(value, name=self._name_by_readers(places) or value.name)
@@ -239,6 +241,8 @@ class ValueFlow:
             return SourceValue("argument")
         if (index, row) not in self._results:
             inst = self._function.instructions[index]
+            if inst.mnemonic.startswith("v_writelane"):  # scalars that found no SGPR
+                return SourceValue("value", is_scalars=True)
             kind, preferred = _MADE_BY.get(inst.cls, ("value", ()))
             if self._copy(inst, row) is not None or self._is_constant(inst):
                 kind = "constant"
@@ -451,8 +455,11 @@ def _decided(
     of_role: dict[Role, list[SourceValue]] = defaultdict(list)
     for role, identity in roles:
         of_role[role].append(identity)
+    if any(maker.is_scalars for maker in makers):
+        return SourceValue("value", is_scalars=True)
     best = _best(makers)
-    if kinds and set(kinds) <= {"address", "compared"} and kinds["address"]:
+    is_index = best.kind == "loaded" and best.name is not None  # of a gather
+    if not is_index and kinds and set(kinds) <= {"address", "compared"} and kinds["address"]:
         accessed = _best(of_role["address"])
         return SourceValue("address", accessed.name, "", accessed.source)
     dot = _best(of_role["accumulator"]) if of_role["accumulator"] else best
@@ -465,7 +472,10 @@ def _decided(
             return SourceValue("accumulator", named.name, named.type or dot.type, named.source)
     if set(kinds) == {"operand"} and best.kind != "constant":
         operand = _best(of_role["operand"])
-        if best.name is None and len({identity.name for identity in of_role["operand"]}) == 1:
+        names = {identity.name for identity in of_role["operand"]}
+        # What is made where the dot stands has the name of the dot's result.
+        is_unnamed = best.name is None or best.source == operand.source
+        if is_unnamed and len(names) == 1 and operand.name is not None:
             best = replace(operand, source=best.source or operand.source)
         return SourceValue("operand", best.name, best.type, best.source)
     if best.name is None and best.kind in ("value", "constant"):
