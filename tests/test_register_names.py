@@ -80,6 +80,22 @@ SCRIPT = """
             acc += tl.dot(tl.exp(s).to(tl.bfloat16), k)
         tl.store(out_ptr + heads[:, None] * D + inner[None, :], acc)
 
+    @triton.jit
+    def weighted_kernel(x_ptr, gain_ptr, b_ptr, out_ptr, K, N):
+        rows, inner = tl.arange(0, 64), tl.arange(0, 64)
+        cols = tl.program_id(0) * 128 + tl.arange(0, 128)
+        acc = tl.zeros((64, 128), tl.float32)
+        square = tl.zeros((64, 64), tl.float32)
+        for start in range(0, K, 64):
+            x = tl.load(x_ptr + rows[:, None] * K + start + inner[None, :])
+            square += x.to(tl.float32) * x
+            gain = tl.load(gain_ptr + start + inner[None, :])
+            x = x * gain
+            b = tl.load(b_ptr + (start + inner[:, None]) * N + cols[None, :])
+            acc += tl.dot(x, b)
+        acc = acc * tl.sum(square, 1)[:, None]
+        tl.store(out_ptr + rows[:, None] * N + cols[None, :], acc)
+
     def T(*shape, dtype=torch.bfloat16):
         return torch.empty(shape, device="cuda", dtype=dtype)
 
@@ -94,6 +110,11 @@ SCRIPT = """
     gathered_kernel[(1,)](
         T(64, 512), T(8192, 512), T(512, dtype=torch.int32), T(64, 512, dtype=torch.float32),
         512, D=512, num_warps=4, num_stages=2,
+    )
+    weighted_kernel[(32,)](
+        T(64, 4096, dtype=torch.float16), T(4096, dtype=torch.float16),
+        T(4096, 4096, dtype=torch.float16), T(64, 4096, dtype=torch.float32), 4096, 4096,
+        num_warps=4, num_stages=2,
     )
 """
 
@@ -125,6 +146,10 @@ def test_values_without_a_position_are_named_by_what_takes_them(
     assert vgprs(held["gathered_kernel"], "k", "loaded", "operand") == 20
     assert vgprs(held["gathered_kernel"], "k", "address") == 24
     assert vgprs(held["gathered_kernel"], "s", "operand", "address") == 0
+    # Both x and gain go through LDS at the position of their product.
+    assert vgprs(held["weighted_kernel"], "x", "operand") == 32
+    assert vgprs(held["weighted_kernel"], "x", "address") >= 12
+    assert vgprs(held["weighted_kernel"], "gain", "operand") == 0
 
 
 def compiled(name: str, case: str, arch: str) -> KernelReport:

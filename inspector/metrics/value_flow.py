@@ -399,11 +399,14 @@ class ValueFlow:
 
     def _read_by(self, inst: Instruction, preferred: Sequence[str]) -> SourceValue:
         """What a load reads: by its position, else by what the first register is for."""
-        identity = self._operations.named(inst, "address", preferred)
-        if identity.name is not None or inst.index in self._naming:
-            return identity
         rows = rows_of(self._live.effects[inst.index].writes & _VECTORS)
-        if not rows:
+        uses = (
+            self._function.instructions[use].loc
+            for row in rows[:1]
+            for use in self._uses(inst.index + 1, row)
+        )
+        identity = self._operations.named(inst, "address", preferred, uses)
+        if identity.name is not None or inst.index in self._naming or not rows:
             return identity
         self._naming.add(inst.index)
         loaded = self.value_at(inst.index, min(rows), fresh=True)
