@@ -179,7 +179,7 @@ class SourceOperations:
 
         Where they have several names, one whose result operations at the uses' positions take.
         """
-        ops = self._ops(loc)
+        ops = list(self._ops(loc))
         chosen = [op for op in ops if op.name.startswith(tuple(preferred))] if preferred else []
         makers = [op for op in ops if op.name not in _VIEWS]
         chosen = chosen or [op for op in makers if not op.name.startswith(_READS)] or makers or ops

@@ -153,7 +153,7 @@ class ValueFlow:
 
     def _readers(self, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """The instructions that read values next, behind copies, each with the row."""
-        readers = []
+        readers: list[tuple[int, int]] = []
         seen = set(places)
         waiting = list(places)
         while waiting and len(readers) < _MOST_READERS:
