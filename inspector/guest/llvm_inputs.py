@@ -13,6 +13,10 @@ FEATURES, FLAGS = 3, 4
 SEPARATE_GENERATOR = "compile_amdgpu"
 """The AMD backend's function that calls its own code generator, since 3.9: features are its fourth
 argument, flags are named."""
+ASSEMBLER = "assemble_amdgcn"
+"""The function that assembles what the code generator made: features are its third argument. Of the
+AMD backend since 3.9, of `libtriton.amd` before."""
+ASSEMBLER_FEATURES = 2
 
 
 class LlvmInputs:
@@ -26,6 +30,7 @@ class LlvmInputs:
         self.flags: list[str] | None = None
         self.features: str | None = None
         self.attributes: dict[str, str] = {}
+        self._own_features = ""
         self._replacement = replacement or {}
 
     def describe(self) -> dict[str, Any] | None:
@@ -40,7 +45,8 @@ class LlvmInputs:
 
     def observe(self) -> None:
         """Wraps the functions of this process's Triton."""
-        llvm: Any = importlib.import_module("triton._C.libtriton").llvm
+        libtriton: Any = importlib.import_module("triton._C.libtriton")
+        llvm: Any = libtriton.llvm
         for name in GENERATORS:
             if hasattr(llvm, name):
                 setattr(llvm, name, self._generator(getattr(llvm, name)))
@@ -48,6 +54,10 @@ class LlvmInputs:
         if hasattr(backend, SEPARATE_GENERATOR):
             wrapped = self._separate_generator(getattr(backend, SEPARATE_GENERATOR))
             setattr(backend, SEPARATE_GENERATOR, wrapped)
+        if "features" in self._replacement:
+            for owner in (backend, libtriton.amd):
+                if hasattr(owner, ASSEMBLER):
+                    setattr(owner, ASSEMBLER, self._assembler(getattr(owner, ASSEMBLER)))
         self._observe_attributes(llvm.function)
 
     def _generator(self, generate: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,8 +77,21 @@ class LlvmInputs:
 
         return run
 
+    def _assembler(self, assemble: Callable[..., Any]) -> Callable[..., Any]:
+        """Gives the assembler the code generator's features, beside those that it alone has."""
+
+        def run(*args: Any) -> Any:
+            own = [f for f in args[ASSEMBLER_FEATURES].split(",") if f]
+            left = [f for f in own if f not in self._own_features.split(",")]
+            changed = list(args)
+            changed[ASSEMBLER_FEATURES] = ",".join(filter(None, [*left, self.features]))
+            return assemble(*changed)
+
+        return run
+
     def _handed(self, features: str, flags: list[str]) -> tuple[str, list[str]]:
         """The features and flags to hand on; records them."""
+        self._own_features = features
         self.features = str(self._replacement.get("features", features))
         self.flags = list(self._replacement.get("flags", flags))
         return self.features, self.flags

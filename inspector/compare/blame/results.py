@@ -41,10 +41,10 @@ class Step(Struct, frozen=True):
         layers: those in which it differs from the last step before it that compiled.
         metrics: its figures by name; a figure that is unknown is missing.
         seconds: stage -> wall seconds that it took, of the stages behind the input.
-        cpu_seconds: stage -> CPU seconds.
         problem: why it does not compile; None if it does.
         respelled: whether the input was put into the compiling build's spelling, which may lose
             attributes that the older Triton does not write.
+        cpu_seconds: stage -> CPU seconds, as `seconds`.
     """
 
     input: str
@@ -54,9 +54,9 @@ class Step(Struct, frozen=True):
     layers: tuple[Layer, ...]
     metrics: Mapping[str, float]
     seconds: Mapping[str, float]
-    cpu_seconds: Mapping[str, float]
     problem: str | None = None
     respelled: bool = False
+    cpu_seconds: Mapping[str, float] = {}
 
 
 class Share(Struct, frozen=True):

@@ -34,7 +34,7 @@ from ..passdiff import kind_of
 from ..stages import Comparison, Side, compare
 from .attributes import with_attributes
 from .defaults import Defaults, defaults_of
-from .respelling import newer_ttgir
+from .respelling import newer_spellings
 from .results import COMPILE_SECONDS, Blame, Layer, Share, SlowPass, Step
 from .timing import cpu_seconds, fastest, seconds_from_ttir, slow_pass
 from .verdicts import differing_metric, guilty_of, shares_of, verdict_of
@@ -376,11 +376,13 @@ class _Chain(Struct):
         text = first.result.artifacts["ttgir"].path.read_text("utf-8")
         taken = replace(middle.swapped, ttir=text, stage="ttgir")
         compiled = self._compiled(middle.build, taken)
-        newer = newer_ttgir(text)
-        if compiled.problem is None or newer == text:
+        if compiled.problem is None:
             return compiled
-        respelled = self._compiled(middle.build, replace(taken, ttir=newer))
-        return compiled if respelled.problem is not None else replace(respelled, respelled=True)
+        for newer in newer_spellings(text):
+            respelled = self._compiled(middle.build, replace(taken, ttir=newer))
+            if respelled.problem is None:
+                return replace(respelled, respelled=True)
+        return compiled
 
     def _from_llir(
         self,
