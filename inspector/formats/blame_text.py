@@ -76,8 +76,11 @@ def _verdict(verdict: Verdict, left: str, right: str, *, timed: bool) -> Iterato
     if slow is not None:
         times = f"{slow.before:.3f} s -> {slow.after:.3f} s"
         yield f"  pass whose time changes most: {slow.name} ({_LEVELS[slow.level]}), {times}"
+    if verdict.bisected:
+        yield f"  found by running the passes of {left} up to a point and those of {right} from it"
     if verdict.pass_name is not None:
-        yield f"  first pass whose result differs: {verdict.pass_name}"
+        what = "pass that makes it" if verdict.bisected else "first pass whose result differs"
+        yield f"  {what}: {verdict.pass_name}"
     for label, passes in ((left, verdict.only_left), (right, verdict.only_right)):
         if passes:
             yield f"  only {label} runs there: {', '.join(dict.fromkeys(passes))}"

@@ -20,6 +20,7 @@ from .about import replace_triton_key
 from .knobs import switches
 from .lds_allocations import lds_allocations
 from .llvm_inputs import LlvmInputs
+from .remaining_passes import TTGIR, RemainingPasses
 
 INPUT = "kernel.{stage}"
 """Name of the input in the job's folder. Relative: it ends up in the debug locations."""
@@ -148,9 +149,12 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in request["options"].items()}
     parse_options(backend, options)
     stages: list[dict[str, Any]] = []
+    start_stage = request["stage"]
+    rest = RemainingPasses.of(INPUT.format(stage=TTGIR)) if start_stage == TTGIR else None
+    if rest is not None:
+        rest.install(type(backend), INPUT.format(stage=TTGIR))
     _observe_stages(type(backend), stages, dump)
     replace_triton_key(request["triton_key"])
-    start_stage = request["stage"]
     facts: dict[str, Any] = {"switches": _switches(gpu.arch)}
     if start_stage == LLIR:
         return {**facts, **_compile_llir(backend, backend.parse_options(options))}

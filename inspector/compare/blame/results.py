@@ -96,6 +96,8 @@ class Verdict(Struct, frozen=True):
         pass_name: the first MLIR pass whose result differs in content; None outside of `ttgir` and
             `llvm_ir`, or where no dump tells. For a default: what it changes first.
         only_left, only_right: passes there that one side alone runs.
+        bisected: whether it was found by running the left build's passes up to it and the right
+            one's from there, so that the metric itself tells; then the first that matters.
         pass_options: the pass's options on both sides where they differ.
         options: option or environment variable -> defaults on both sides, where `option_default`
             is responsible: the one that makes half of the change or more by itself, if one does.
@@ -115,6 +117,7 @@ class Verdict(Struct, frozen=True):
     change: Change = "unknown"
     share: float | None = None
     slow_pass: SlowPass | None = None
+    bisected: bool = False
 
 
 class Blame(Struct, frozen=True):

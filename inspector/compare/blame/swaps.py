@@ -22,6 +22,7 @@ from ...capture.resolving import resolve
 from ...capture.targets import Target
 from ...compile.llvm_passes import TIMING, PassTime
 from ...compile.mlir_content import content_of
+from ...compile.passes import PassDump, read_passes
 from ...compile.pool import Compiler, CompileResult, LlvmInputs
 from ...compile.tritons import resolve as interpreter
 from ...errors import KinspectError
@@ -34,13 +35,16 @@ from ..passdiff import kind_of
 from ..stages import Comparison, Side, compare
 from .attributes import with_attributes
 from .defaults import Defaults, defaults_of
+from .pass_bisection import guilty_passes
 from .respelling import newer_spellings
-from .results import COMPILE_SECONDS, Blame, Layer, Share, SlowPass, Step
+from .results import COMPILE_SECONDS, Blame, Layer, Share, SlowPass, Step, Verdict
 from .timing import cpu_seconds, fastest, seconds_from_ttir, slow_pass
 from .verdicts import differing_metric, guilty_of, shares_of, verdict_of
 
 _HEADER = "; kinspect: "
 """See `guest.lowering.LLIR_HEADER`."""
+REST_HEADER = "// kinspect: "
+"""See `guest.remaining_passes.HEADER`."""
 
 
 class _Compiled(Struct, frozen=True):
@@ -201,6 +205,8 @@ class _Chain(Struct):
             verdict = replace(
                 verdict, pass_name=None, slow_pass=_slow_pass(exchanges, guilty), change="unknown"
             )
+        if verdict.layers == ("ttgir",) and not self.timed:
+            verdict = self._bisected(verdict, ends.first, middle, steps, chosen)
         return Blame(
             kernel=label_of(ends.ours),
             arch=ends.ours.arch,
@@ -326,6 +332,42 @@ class _Chain(Struct):
                 chosen[name] = pair
         return chosen or every
 
+    def _bisected(
+        self,
+        verdict: Verdict,
+        first: _Compiled,
+        middle: _Middle,
+        steps: Sequence[Step],
+        metric: str,
+    ) -> Verdict:
+        """Returns the verdict with the pass on TTGIR that changes the metric, if one is found."""
+        figures = {step.input: step.metrics.get(metric) for step in steps if step.input != "llir"}
+        by_left, by_right = figures.get("ttgir"), figures.get("ttir")
+        dumps = [_pass_dump(compiled) for compiled in (first, middle.from_ttir)]
+        if by_left is None or by_right is None or dumps[0] is None or dumps[1] is None:
+            return verdict
+
+        def measure(module: str, skipped: int, passes: int) -> float | None:
+            header = f"{REST_HEADER}{json.dumps({'skipped': skipped, 'passes': passes})}\n"
+            for text in (module, *newer_spellings(module)):
+                rest = replace(middle.swapped, ttir=header + text, stage="ttgir")
+                compiled = self._compiled(middle.build, rest)
+                if compiled.problem is None:
+                    return _figures(compiled).get(metric)
+            return None
+
+        guilty = guilty_passes((dumps[0], dumps[1]), (by_left, by_right), measure)
+        if guilty is None:
+            return verdict
+        return replace(
+            verdict,
+            pass_name=guilty.name,
+            only_left=guilty.only_left,
+            only_right=guilty.only_right,
+            pass_options=guilty.options,
+            bisected=True,
+        )
+
     def _variant(self, build: _Build, like: Variant | None = None) -> Variant:
         """Returns the kernel as a build's own front end makes it.
 
@@ -433,6 +475,12 @@ def _side(label: str, compiled: _Compiled) -> Side:
     result = compiled.result
     ends = tuple((s.stage, s.dump_bytes) for s in result.stages if s.dump_bytes is not None)
     return Side(label, result.artifacts, ends, compiled.report)
+
+
+def _pass_dump(compiled: _Compiled) -> PassDump | None:
+    side = _side("", compiled)
+    artifact = side.artifacts.get("passes")
+    return None if artifact is None else read_passes(artifact.path, side.stage_ends, changes=False)
 
 
 def _figures(compiled: _Compiled) -> Mapping[str, float]:
