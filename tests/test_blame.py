@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.capture.resolving import resolve
-from kinspect.inspector.compare.blame.attributes import with_attributes
 from kinspect.inspector.compare.blame.defaults import defaults_of
+from kinspect.inspector.compare.blame.llvm_inputs import differences, exchanged, with_attributes
 from kinspect.inspector.compare.blame.pass_bisection import guilty_passes
 from kinspect.inspector.compare.blame.respelling import newer_spellings
 from kinspect.inspector.compare.blame.results import Blame, Layer, Share, SlowPass, Step
@@ -33,7 +33,7 @@ from kinspect.inspector.compare.blame.verdicts import (
 from kinspect.inspector.compile.code_text import normal_amdgcn
 from kinspect.inspector.compile.llvm_passes import PassTime, machine_passes, pass_times
 from kinspect.inspector.compile.passes import read_passes
-from kinspect.inspector.compile.pool import Compiler, CompileResult
+from kinspect.inspector.compile.pool import Compiler, CompileResult, LlvmInputs
 from kinspect.inspector.compile.tritons import known_tritons
 from kinspect.inspector.formats import blame_json, blame_text
 from kinspect.inspector.model import Variant
@@ -170,6 +170,21 @@ def test_attributes_that_the_other_triton_sets_replace_those_that_this_one_set()
     assert 'attributes #1 = { nounwind "amdgpu-waves-per-eu"="2" }\n' in changed
     assert with_attributes(LLVM_IR, ours, ours) == LLVM_IR
     assert with_attributes("define void @f() {\n", ours, theirs) is None
+
+
+def test_what_two_tritons_give_llvm_is_exchanged_one_thing_at_a_time() -> None:
+    ours = LlvmInputs(("a",), "-real-true16", {"amdgpu-waves-per-eu": "2"})
+    theirs = LlvmInputs(("a", "b"), "", {"amdgpu-waves-per-eu": "2", "amdgpu-x": "1"})
+    assert differences(ours, theirs) == {
+        "flags": ("a", "a, b"),
+        "features": ("-real-true16", ""),
+        "amdgpu-x": (None, "1"),
+    }
+    assert exchanged(ours, theirs, "flags") == replace(ours, flags=("a", "b"))
+    assert exchanged(ours, theirs, "features") == replace(ours, features="")
+    assert exchanged(ours, theirs, "amdgpu-x").attributes == theirs.attributes
+    assert exchanged(theirs, ours, "amdgpu-x").attributes == ours.attributes
+    assert differences(ours, ours) == {}
 
 
 def test_the_pass_whose_time_grows_most_among_the_levels_that_both_have() -> None:

@@ -68,7 +68,7 @@ def _verdict(verdict: Verdict, left: str, right: str, *, timed: bool) -> Iterato
     if not verdict.layers:
         yield "  no layer changes it" + (" by more than compiles vary" if timed else "")
         return
-    share = f", {verdict.share:.0%} of the change" if verdict.share is not None else ""
+    share = _share(verdict.share)
     names = " or ".join(LAYER_NAMES[layer] for layer in verdict.layers)
     change = f"; {_CHANGES[verdict.change]}" if not timed else ""
     yield f"  responsible: {names}{share}{change}"
@@ -90,6 +90,13 @@ def _verdict(verdict: Verdict, left: str, right: str, *, timed: bool) -> Iterato
     for name, values in verdict.options.items():
         before, after = ("none" if value in (None, "") else value for value in values)
         yield f"  {noun}{name}: {before} in {left}, {after} in {right}"
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return ""
+    # The other layers then work against it.
+    return f", {share:.0%} of the change" if share <= 1 else f", {share:.1f} times the whole change"
 
 
 def _columns(blame: Blame) -> Sequence[Column]:

@@ -28,9 +28,9 @@ from ...pipeline.jobs import Request
 from ...pipeline.naming import label_of
 from ..passdiff import kind_of
 from ..stages import Comparison, compare
-from .attributes import with_attributes
 from .compiles import Build, Compiled, Kernel, build_of, figures_of, pass_dump, side_of
 from .defaults import Defaults, defaults_of
+from .llvm_inputs import differences, exchanged, with_attributes
 from .pass_bisection import guilty_passes
 from .respelling import newer_spellings
 from .results import COMPILE_SECONDS, Blame, Layer, Share, SlowPass, Step, Verdict
@@ -157,7 +157,7 @@ class _Chain(Struct):
             older = self.kernel.compiled(middle.build, ends.defaults.left_options(ends.theirs))
             detail = self._comparison(older, ends.last)
         elif guilty is not None and "llvm_flag" in guilty.layers:
-            changed = _llvm_differences(ends.first, self._llvm_reference(middle))
+            changed = self._responsible_llvm_inputs(ends, middle, exchanges, guilty, chosen)
         verdict = verdict_of(
             guilty, shares, detail, self._same_ttir(ends.ours, middle.theirs), changed
         )
@@ -295,6 +295,33 @@ class _Chain(Struct):
                 chosen[name] = pair
         return chosen or every
 
+    def _responsible_llvm_inputs(
+        self,
+        ends: _Ends,
+        middle: _Middle,
+        exchanges: Sequence[_Exchange],
+        guilty: Share,
+        metric: str,
+    ) -> Mapping[str, tuple[object, object]]:
+        """Returns what alone makes half of the change or more; all that differs if nothing does."""
+        ours, theirs = ends.first.result.llvm, self._llvm_reference(middle).result.llvm
+        if ours is None or theirs is None:
+            return {}
+        every = differences(ours, theirs)
+        before = next((x.compiled for x in exchanges if x.layers == ("llvm",)), None)
+        if len(every) < 2 or not guilty.delta or before is None or self.kernel.timed:
+            return every
+        figure = figures_of(before).get(metric)
+        chosen = {}
+        for name, pair in every.items():
+            single = self._from_llir(ends.first, middle, ours, exchanged(ours, theirs, name))
+            with_it = figures_of(single).get(metric)
+            if figure is None or with_it is None:
+                continue
+            if (with_it - figure) / guilty.delta >= 0.5:
+                chosen[name] = pair
+        return chosen or every
+
     def _bisected(
         self,
         verdict: Verdict,
@@ -387,20 +414,6 @@ class _Chain(Struct):
             printed_alike=self.left.version == self.right.version,
         )
         return kind in (None, "order")
-
-
-def _llvm_differences(first: Compiled, reference: Compiled) -> Mapping[str, tuple[object, object]]:
-    """Returns what two builds hand to LLVM's code generator where it differs."""
-    ours, theirs = first.result.llvm, reference.result.llvm
-    if ours is None or theirs is None:
-        return {}
-    pairs: dict[str, tuple[object, object]] = {
-        "flags": (", ".join(ours.flags), ", ".join(theirs.flags)),
-        "features": (ours.features, theirs.features),
-    }
-    for name in sorted({*ours.attributes, *theirs.attributes}):
-        pairs[name] = ours.attributes.get(name), theirs.attributes.get(name)
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _slow_pass(exchanges: Sequence[_Exchange], guilty: Share | None) -> SlowPass | None:
