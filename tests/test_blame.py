@@ -149,6 +149,15 @@ def test_the_dialect_s_older_name_and_copies_into_lds_are_respelled() -> None:
     assert " : !tt.ptr<f16>[tensor<128x64xi32" in since_3_9
 
 
+def test_waves_of_a_wmma_layout_are_respelled_as_steps() -> None:
+    older = "#mma = #ttg.amd_wmma<{version = 1, isTranspose = true, warpsPerCTA = [2, 4]}>\n"
+    # As Triton 3.7 prints it for the same kernel.
+    steps = "ctaLayout = {warp = [[0, 1], [0, 2], [1, 0]]}"
+    assert newer_spellings(older) == (older.replace("warpsPerCTA = [2, 4]", steps),)
+    (single,) = newer_spellings(older.replace("[2, 4]", "[1, 1]"))
+    assert "ctaLayout = {warp = []}" in single
+
+
 LLVM_IR = """\
 define amdgpu_kernel void @f(ptr addrspace(1) inreg readonly %0, i32 inreg %1) local_unnamed_addr #0 !dbg !4 {
 declare i32 @llvm.amdgcn.workitem.id.x() #1

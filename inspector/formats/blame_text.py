@@ -75,7 +75,7 @@ def _verdict(verdict: Verdict, left: str, right: str, *, timed: bool) -> Iterato
     slow = verdict.slow_pass
     if slow is not None:
         times = f"{slow.before:.3f} s -> {slow.after:.3f} s"
-        yield f"  pass whose time changes most: {slow.name} ({_LEVELS[slow.level]}), {times}"
+        yield f"  pass whose time changes most: {slow.name} ({_LEVELS[slow.level]}), {times} (wall)"
     if verdict.bisected:
         yield f"  found by running the passes of {left} up to a point and those of {right} from it"
     if verdict.pass_name is not None:

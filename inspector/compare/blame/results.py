@@ -77,7 +77,8 @@ class SlowPass(Struct, frozen=True):
     Args:
         level: `mlir` or `llvm`.
         name: the pass's class in MLIR, its name in LLVM.
-        before, after: wall seconds of all its runs; 0 where it does not run.
+        before, after: wall seconds that it takes in one compile, the least of all compiles; 0 where
+            it does not run.
     """
 
     level: str
