@@ -53,6 +53,7 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
         "junit": "junit",
         "github": "github",
         "md": "lint_md",
+        "agent": "lint_agent",
     }
 )
 _MOST_TARGETS = 1 << 32
@@ -118,6 +119,9 @@ def lint(
     """Ask rules of kernels and fail if they find something.
 
     TARGET: as for `kinspect analyze`; saved assembly and reports need no Triton.
+
+    --format agent: for coding agents, at most 2,000 tokens a kernel, the worst first; `kinspect
+    show ID` opens what it names.
 
     A comment leaves findings out: `# kinspect: ignore[KI009] why` (in assembly after `;`) on the
     line or alone before it, `# kinspect: ignore-file[KI009]` in the whole file.  Settings:
