@@ -97,6 +97,9 @@ def analyze(
     it would launch; .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir; Inductor's output_code.py; a
     folder, a Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or
     .kinspect file.  What follows -- is passed to the script.
+
+    --format agent: for coding agents, at most 2,000 tokens a kernel, the worst first; `kinspect
+    show ID` opens what it names.
     """
     if save is not None:
         check_save(save)
@@ -128,6 +131,10 @@ def analyze(
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
     notes = report.notes
+    if form == "agent":
+        from .printed_ids import record
+
+        notes += record("analyze", report.kernels)
     if save is not None and not report.kernels:
         notes = (*notes, f"{save} was not written: there is no kernel to save")
     elif save is not None:

@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "report": ("report", "command", "A report, or a profiler's run, as one HTML page."),
     "rules": ("rules", "rules", "List and explain the rules; check packs of your own."),
-    "show": ("show", "show", "Print a kernel's code: live registers, loops, findings by line."),
+    "show": ("show", "show", "Print a kernel's code with marks, or all that an id names."),
     "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),
     "try": ("try_", "command", "Compile the cures of findings, and say what came of each."),
     "tui": (_TUI, "tui", "Browse kernels in the terminal."),

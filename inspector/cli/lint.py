@@ -157,7 +157,12 @@ def lint(
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
     # Text on the terminal shows the notes already; other formats are mostly read by programs.
-    print_problems(report.errors, () if form == "text" and output is None else report.notes)
+    notes = () if form == "text" and output is None else report.notes
+    if form == "agent":
+        from .printed_ids import record
+
+        notes += record("lint", report.kernels)
+    print_problems(report.errors, notes)
     if report.errors:
         return 2
     return 1 if report.failing else 0

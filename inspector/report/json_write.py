@@ -109,7 +109,7 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
             kind: {"sha256": a.sha256, "bytes": a.size} for kind, a in kernel.artifacts.items()
         },
         "metrics": metrics_dict(kernel.metrics),
-        "loops": [_loop(loop) for loop in kernel.loops],
+        "loops": [loop_fields(loop) for loop in kernel.loops],
         "main_loop": kernel.main_loop,
         "memory_ops": plain(kernel.memory_ops),
         "waits": [_wait(w) for w in kernel.waits],
@@ -175,7 +175,7 @@ def _variant(variant: Variant | None) -> dict[str, Any] | None:
     return None if fields is None else {name: fields[name] for name in _VARIANT}
 
 
-def _loop(loop: LoopReport) -> dict[str, Any]:
+def loop_fields(loop: LoopReport) -> dict[str, Any]:
     """Returns a loop as JSON values."""
     return {
         "id": loop.id,
