@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "diff": ("diff", "command", "What changed between two reports, targets, options or Tritons."),
     "emulate": ("emulate", "emulate", "Run a script on an emulated AMD GPU, on the CPU."),
     "env": ("env", "env", "Check what of this machine matters to tuning; set and reset it."),
+    "export": ("export", "export", "Write a kernel for a bug report: plain Triton compiles it."),
     "fault": ("fault", "fault", "Run a program under the ROCm debug agent: which line failed."),
     "history": ("history", "history", "What bench, analyze and lint kept: list, show, plot."),
     "kernels": ("kernels", "kernels", "List the bundled kernels, or show one."),
