@@ -34,7 +34,12 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 @format_option("text", "json", "md", "agent")
 @output_option
 @click.option("--sort", type=click.Choice(SORTS), default="worst", show_default=True)
-@click.option("--details", is_flag=True, help="Show every kernel in full, however many there are.")
+@click.option(
+    "--details",
+    is_flag=True,
+    help="text: every kernel in full, however many there are.  json: everything, such that it can"
+    " be read again; else at most 20 KB a kernel.",
+)
 @click.option(
     "--save",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -172,10 +177,14 @@ def _collect(request: Request, *, partial: bool) -> Report:
 
 def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool | None) -> None:
     """Writes the report; each renderer is imported only if it is used: rich is slow to import."""
-    if form == "json":
-        from ..report import json_write as json_v1
+    if form == "json" and details:
+        from ..report import json_write
 
-        json_v1.write(report, stream)
+        json_write.write(report, stream)
+    elif form == "json":
+        from ..report import json_brief
+
+        json_brief.write(report, stream)
     elif form == "md":
         from ..formats import md
 
