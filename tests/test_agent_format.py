@@ -14,7 +14,14 @@ from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.explain import ids
 from kinspect.inspector.formats import agent
-from kinspect.inspector.model import ErrorRecord, Metric, Report
+from kinspect.inspector.model import (
+    Assumption,
+    ErrorRecord,
+    Metric,
+    Report,
+    SourceLoc,
+    Unread,
+)
 from msgspec.structs import replace
 
 MOST_BYTES = agent.MOST_TOKENS * agent.BYTES_PER_TOKEN
@@ -148,9 +155,25 @@ def test_unknown_is_no_zero_and_nothing_is_hidden(report: Report) -> None:
     text = written(replace(report, kernels=(changed,), errors=(failed,), notes=("stand-ins",)))
     assert "lds_bytes=?" in text
     assert "spilled_vgprs=3" in text
-    assert "\nfindings none\n" in text
+    assert "\nfindings none: nothing looks wrong\n" in text
     assert "\nfailed broken: compile: no such option; drop it\n" in text
     assert text.endswith("note stand-ins\n")
+
+
+def test_what_was_assumed_or_not_read_is_said(report: Report) -> None:
+    (kernel,) = report.kernels
+    assert kernel.variant is not None
+    assumption = Assumption("how long a kernel took", "1 ms", SourceLoc("x.py", 3))
+    changed = replace(
+        kernel,
+        variant=replace(kernel.variant, assumptions=(assumption,)),
+        unread=(Unread("words", 2),),
+        findings=(),
+    )
+    text = written(replace(report, kernels=(changed,)))
+    assert "\nassumed: how long a kernel took is 1 ms (x.py:3)\n" in text
+    assert "\nunread not all of the code was read (2 words of code that are not decoded)" in text
+    assert "\nfindings none: no finding in what was read\n" in text
 
 
 def test_saved_code_is_not_tried(report: Report, tmp_path: Path) -> None:

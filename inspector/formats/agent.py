@@ -238,13 +238,13 @@ def _kernel(kernel: KernelReport, short: Mapping[str, str]) -> Iterator[str]:
     budget.takes(parts)
     yield from parts
     if not kernel.findings:
-        yield "findings none"
+        yield f"findings none: {view.findings_summary(kernel)}"
     yield from commands
     yield from finding_blocks([(f, f.message) for f in kernel.findings], subject, short, budget)
 
 
 def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:
-    """Name and place, options, registers and occupancy."""
+    """Name and place, options, registers, what was assumed or not read, and occupancy."""
     yield subject.heading
     configuration = " ".join(view.configuration(kernel).split())
     if len(configuration) > _MOST_OPTIONS:
@@ -252,6 +252,9 @@ def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:
     if configuration:
         yield f"options {configuration}"
     yield f"figures {_pairs(kernel.metrics, _HEAD)}"
+    yield from filter(None, (view.assumed(kernel), view.emulated(kernel)))
+    if kernel.unread:
+        yield f"unread {view.unread(kernel)}"
     yield from (f"occupancy {line}" for line in occupancy_view.occupancy_lines(kernel)[:1])
 
 

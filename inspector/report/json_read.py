@@ -95,7 +95,7 @@ class SavedReport(Struct, frozen=True):
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version not in _READ_VERSIONS or not isinstance(data, dict):
             raise KinspectError(
-                f"{name}: not a kinspect report of schema version {SCHEMA_VERSION} or 1"
+                f"{name}: not a kinspect report of schema version 1 or {SCHEMA_VERSION}"
                 f" (found {version!r})",
                 _AGAIN,
             )
