@@ -298,7 +298,7 @@ def test_right(device):
     x = torch.ones(100, device=device)
     negate[(1,)](x, 100, BLOCK=128)
     assert (x == -1).all()
-    assert "KINSPECT_PYTEST_EMULATED" not in os.environ
+    assert os.environ["KINSPECT_PYTEST_EMULATED"] == str(os.getppid())
     assert torch.cuda.get_device_properties(0).gcnArchName.split(":")[0] == "ARCH"
 """
 # Both ask for the GPU while they are imported, and the second one has an option of its own.
@@ -354,6 +354,13 @@ def test_the_status_is_that_of_the_tests_and_of_findings(gpu_tests: Path) -> Non
     test.write_text(wrong + "    assert False\n")
     done = run(gpu_tests, *options)
     assert (done.returncode, "1 failed" in done.stdout) == (1, True)
+
+
+def test_nothing_below_an_emulated_session_is_emulated_again(tmp_path: Path) -> None:
+    """Workers of pytest-xdist would each start a session with workers, and so on."""
+    done = run(tmp_path, "--kinspect-emulate", env={"KINSPECT_PYTEST_EMULATED": "1"})
+    assert done.returncode == 4
+    assert "below an emulated session already" in done.stderr
 
 
 def test_what_cannot_be_emulated(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 _MARKER = "kinspect"
 _FIXTURE = "kinspect_compile"
 _EMULATED = "KINSPECT_PYTEST_EMULATED"
-"""Environment variable of the one process that runs the session on the emulated GPU."""
+"""Environment variable of the process that runs a session on the emulated GPU, and of all below it:
+the id of the process that started it. Nothing below it starts another one, whatever options it has:
+a worker of pytest-xdist has those of the session, and each would start workers of its own.
+"""
 _CHECKED = "_kinspect_budget_checked"
 """Attribute of a test whose budget was held against a kernel."""
 
@@ -55,9 +58,12 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
 
     That is before any conftest.py is imported here, where there may be no GPU to ask.
     """
-    if os.environ.pop(_EMULATED, None) is not None:
-        return
     if getattr(early_config.known_args_namespace, "kinspect_emulate", False):
+        starter = os.environ.get(_EMULATED)
+        if starter == str(os.getppid()):
+            return
+        if starter is not None:
+            raise pytest.UsageError("--kinspect-emulate: it is below an emulated session already")
         capture = early_config.pluginmanager.getplugin("capturemanager")
         if capture is not None:
             capture.suspend_global_capture(in_=True)
@@ -79,7 +85,9 @@ def _emulate(config: Any) -> int:
         arguments.append("-n0")  # its workers would be processes without the emulated GPU
     folder = Path(str(config.invocation_params.dir))
     try:
-        return run_session(arguments, folder, archs[0] if archs else None, {_EMULATED: "1"})
+        return run_session(
+            arguments, folder, archs[0] if archs else None, {_EMULATED: str(os.getpid())}
+        )
     except KinspectError as error:
         raise pytest.UsageError(f"--kinspect-emulate: {error.message}; {error.hint}") from None
 
