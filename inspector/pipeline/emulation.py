@@ -40,6 +40,8 @@ class EmulationRequest(Struct, frozen=True):
         sets: x values of each of Triton's benchmarks that run; None for all.
         seconds: limit on one launch.
         test: a test in the file, which pytest then runs whatever its name: `test_op`.
+        is_pytest_session: whether `argv` is a whole command line of pytest; `path` is the folder
+            where it was given then.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class EmulationRequest(Struct, frozen=True):
     sets: int | None = 1
     seconds: float = LAUNCH_SECONDS
     test: str | None = None
+    is_pytest_session: bool = False
 
 
 class EmulationResult(Struct, frozen=True):
@@ -86,7 +89,7 @@ def emulate(
     Raises:
         KinspectError: the interpreter cannot be started, or the script is not there.
     """
-    if not request.path.is_file():
+    if not request.is_pytest_session and not request.path.is_file():
         raise KinspectError(f"{request.path}: there is no such file", "name a Python script")
     folder = Path(tempfile.mkdtemp(prefix="kinspect-emulate-"))
     try:
@@ -105,6 +108,7 @@ def emulate(
             "configs": request.configs,
             "sets": request.sets,
             "test": request.test,
+            "is_pytest_session": request.is_pytest_session,
         }
         (folder / "request.json").write_text(json.dumps(description))
         status = _run(request.python, folder / "request.json", environment, signals)
