@@ -1,14 +1,16 @@
 """The process that executes launches for a script: JSON lines in, JSON lines out.
 
 A guest starts it (`python -m kinspect.inspector.pipeline.emulating [--profile FILE] FD`) and shares
-memory with it through the file descriptor FD. When its input ends, it writes the profile.
+memory with it through the file descriptor FD. When its input ends, or at `{"end": true}`, it writes
+the profile.
 
     {"load": key, "text": assembly, "arch": name}        -> {"loaded": key}
     {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...],
                                                             "printed": [[is_error, text], ...]}
+    {"idle": true}                                       -> {}, when nothing is executed any more
 
-The answer to either may be {"error": text, "kind": kind}; the kinds are those of the guest's
-`EmulationError`.
+A reply repeats the "request" of its message, which tells it from others. It may be {"error": text,
+"kind": kind}; the kinds are those of the guest's `EmulationError`.
 """
 
 from __future__ import annotations
@@ -300,7 +302,11 @@ def main() -> None:
     service = Service(options.descriptor, options.processes or usable_processes())
     encode = msgspec.json.Encoder().encode
     for line in sys.stdin.buffer:
-        reply = service.answer(msgspec.json.decode(line))
+        message = msgspec.json.decode(line)
+        if "end" in message:
+            break
+        answer = {} if "idle" in message else service.answer(message)
+        reply = {**answer, "request": message.get("request")}
         sys.stdout.buffer.write(encode(reply) + b"\n")
         sys.stdout.buffer.flush()
     if options.profile is not None:

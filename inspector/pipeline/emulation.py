@@ -87,7 +87,7 @@ def emulate(
         signals: makes a context that passes signals on to the process.
 
     Raises:
-        KinspectError: the interpreter cannot be started, or the script is not there.
+        KinspectError: the interpreter cannot be started or lacks Triton, or the script is not there.
     """
     if not request.is_pytest_session and not request.path.is_file():
         raise KinspectError(f"{request.path}: there is no such file", "name a Python script")
@@ -136,11 +136,17 @@ def _run(
 
 
 def _result(status: int, records: Path, profile: Path) -> EmulationResult:
-    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing."""
+    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing.
+
+    Raises:
+        KinspectError: the interpreter lacks what an emulation needs.
+    """
     notes: list[str] = []
     launches, complete = 0, False
     for line in records.read_text().splitlines() if records.exists() else ():
         record = json.loads(line)
+        if "failure" in record:
+            raise KinspectError(record["failure"], record["hint"])
         if "note" in record:
             notes.append(record["note"])
         elif "end" in record:
@@ -150,6 +156,8 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
         if profile.exists()
         else ()
     )
+    # Children that the script forked count for themselves, and the profiles have all of them.
+    launches = max(launches, sum(kernel.launches for kernel in kernels))
     return EmulationResult(
         status=status, kernels=kernels, launches=launches, complete=complete, notes=tuple(notes)
     )

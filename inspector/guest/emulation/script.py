@@ -16,15 +16,19 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import world as worlds
+from ..launches import processes
+from ..launches.project import Project
 from ..launches.tests import is_test_file
 from ..loading import as_main
-from ..records import writer
+from ..missing_modules import install_hint
+from ..records import one_line, writer
 from ..world.device import StandInDevice
 from .executor import Executor
 from .process import EmulatorProcess
 
 EMULATION_FAILED = 125
 """Exit status if the emulation itself could not start, as opposed to the script failing."""
+NOT_EMULATED = "is another process, without the emulated GPU"
 
 
 def main(request_path: str) -> int:
@@ -45,11 +49,20 @@ def main(request_path: str) -> int:
         request = json.load(stream)
     emit = writer(request["records"])
     device = StandInDevice.of(request["device"])
-    world = worlds.install(device, request["folder"], max_values=request["sets"], all_contents=True)
+    try:
+        world = worlds.install(
+            device, request["folder"], max_values=request["sets"], all_contents=True
+        )
+    except ImportError as failure:
+        emit({"failure": one_line(failure), "hint": install_hint(failure, "triton")})
+        return EMULATION_FAILED
     if request["configs"] is not None:
         _limit_tuning(request["configs"], world)
     _disable_torch_compile()
+    path = os.path.abspath(request["path"])
+    processes.watch(Project(path), world.note, NOT_EMULATED)
     process = EmulatorProcess(request["emulator"])
+    os.register_at_fork(before=process.share)  # children have a part in its profile
     executor = Executor(
         request["arch"],
         process,
@@ -61,7 +74,6 @@ def main(request_path: str) -> int:
         lds_limit=device.lds_bytes,
     )
     executor.install()
-    path = os.path.abspath(request["path"])
     if request["is_pytest_session"]:
         sys.argv = ["pytest", *request["argv"]]
         status = _ended(lambda: _run_pytest(request["argv"]), path, world)
