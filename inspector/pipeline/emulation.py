@@ -87,7 +87,7 @@ def emulate(
         signals: makes a context that passes signals on to the process.
 
     Raises:
-        KinspectError: the interpreter cannot be started or lacks Triton, or the script is not there.
+        KinspectError: the interpreter cannot be started or lacks Triton, or there is no such script.
     """
     if not request.is_pytest_session and not request.path.is_file():
         raise KinspectError(f"{request.path}: there is no such file", "name a Python script")

@@ -166,7 +166,7 @@ class EmulatorProcess:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        """Keeps other threads, and processes forked from this one, from the pipes and the memory."""
+        """Keeps other threads and forked processes from the pipes and the memory meanwhile."""
         if self._lock_owner != os.getpid():  # a thread that is not in this child may hold it
             self._lock_owner, self._lock = os.getpid(), threading.RLock()
         with self._lock:
