@@ -1,7 +1,8 @@
-"""Budgets of tests: limits of kernels' figures, and what a test that exceeds them is told."""
+"""Budgets of tests: limits of kernels' figures, and the message of a test that exceeds them."""
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from ..pipeline.analysis import catalogue
 from .results import Analysis, AnalyzedKernel
 
 _WORST = 3
-"""Findings that are told of a kernel over its budget."""
+"""Findings of a kernel over its budget that are shown."""
 _COMPARISON = re.compile(r"\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>[^\s<>=!]+)\s*")
 _OPPOSITE = {"<=": ">", ">": "<=", ">=": "<", "<": ">=", "==": "!=", "!=": "=="}
 
@@ -42,9 +43,9 @@ def excesses(analysis: Analysis, limits: Sequence[Limit], saved: Path) -> str:
         saved: where the run is written if there is something to tell, for a look at the rest.
 
     Raises:
-        KinspectError: it cannot be written there.
+        KinspectError: it cannot be written there, or a limit is of another kind than its figure.
     """
-    paragraphs = []
+    paragraphs = [] if len(analysis) else ["there is no kernel to hold against the budget"]
     for kernel in analysis:
         lines = [line for limit in limits if (line := limit.excess(kernel)) is not None]
         if lines:
@@ -63,8 +64,8 @@ def excesses(analysis: Analysis, limits: Sequence[Limit], saved: Path) -> str:
 class Limit:
     """A limit of one figure.
 
-    A figure keeps it only where that is known: it is asked whether it does and whether it does
-    not, and of an unknown figure neither holds.
+    A figure is asked whether it breaks the limit, and whether it breaks the opposite one: of an
+    unknown figure, which keeps no limit, neither holds.
 
     Raises:
         KinspectError: there is no such figure, or the limit is neither number nor comparison.
@@ -72,25 +73,38 @@ class Limit:
 
     def __init__(self, metric: str, limit: Any) -> None:
         sign, value = _parsed(metric, limit)
-        self.metric = metric
-        self.text = f"{sign} {value}" if isinstance(limit, str) else f"{limit:,}"
-        self._kept = self._rule(sign, value)
-        self._exceeded = self._rule(_OPPOSITE[sign], value)
-
-    def _rule(self, sign: str, value: str) -> Pack:
-        """A rule that finds something where the comparison does not hold."""
-        return budget_rule(self.metric, f"{sign} {value}", "this test", catalogue())
+        self._metric = metric
+        self._text = f"{sign} {value}" if isinstance(limit, str) else f"{limit:,}"
+        self._rule = _budget_rule(metric, limit, f"{sign} {value}")
+        self._opposite_rule = _budget_rule(metric, limit, f"{_OPPOSITE[sign]} {value}")
 
     def excess(self, kernel: AnalyzedKernel) -> str | None:
         """A line on the figure of a kernel; None where it keeps the limit."""
-        report = kernel.report
-        if over_budget(self.metric, self._kept, report, None):
-            value = report.metrics.get(self.metric)
-            is_what = f"is {view.show(value.value)}" if value is not None else "is over it"
-            return f"{self.metric} {is_what}, the limit is {self.text}"
-        if over_budget(self.metric, self._exceeded, report, None):
+        for finding in over_budget(self._metric, self._rule, kernel.report, None):
+            value = view.show(finding.evidence[self._metric])
+            return f"{self._metric} is {value}, the limit is {self._text}"
+        if over_budget(self._metric, self._opposite_rule, kernel.report, None):
             return None
-        return f"{self.metric} is unknown, the limit is {self.text}"
+        return f"{self._metric} is unknown, the limit is {self._text}"
+
+
+def _budget_rule(metric: str, limit: Any, comparison: str) -> Pack:
+    """A rule that finds something where the comparison does not hold.
+
+    Raises:
+        KinspectError: there is no such figure, or the comparison's value is none.
+    """
+    known = catalogue()
+    if not isinstance(metric, str) or known.find(metric) is None:
+        suggestion = known.suggest(metric) if isinstance(metric, str) else ""
+        raise KinspectError(f"no metric {metric!r}{suggestion}", "see kinspect metrics list")
+    try:
+        return budget_rule(metric, comparison, "this test", known)
+    except KinspectError as error:
+        raise KinspectError(
+            f"the budget of {metric} is {limit!r}: {error.message}",
+            'write a number, or a comparison: ">= 2", "!= \'lds\'"',
+        ) from None
 
 
 def _parsed(metric: str, limit: Any) -> tuple[str, str]:
@@ -99,7 +113,7 @@ def _parsed(metric: str, limit: Any) -> tuple[str, str]:
     Raises:
         KinspectError: it is neither number nor comparison.
     """
-    if isinstance(limit, (int, float)) and not isinstance(limit, bool):
+    if isinstance(limit, (int, float)) and not isinstance(limit, bool) and math.isfinite(limit):
         return "<=", repr(limit)
     match = _COMPARISON.fullmatch(limit) if isinstance(limit, str) else None
     if match is None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .. import machines
+from ..errors import KinspectError
 from ..formats import emulation as text
 from ..machines.loader import DEFAULT_ARCH
+from ..passed_signals import signals_for
 from ..pipeline.emulation import EmulationRequest
 from ..pipeline.emulation import emulate as run_emulation
 from .executing import ended_with_this_process
 
-FINDINGS = 1
-"""Pytest's own status where a test failed."""
+_NEEDED = ("torch", "triton")
+"""Modules without which nothing can be emulated."""
 
 
 def run_session(
@@ -23,7 +27,8 @@ def run_session(
 ) -> int:
     """Runs pytest, prints what kernels did, and returns the exit status.
 
-    That is pytest's own; 1 where it succeeds and a kernel did what it must not.
+    That is pytest's own; 1 where it succeeds and a kernel did what it must not. Ctrl-C ends the
+    session as usual, and SIGTERM and SIGHUP, sent to this process, are passed on to it.
 
     Args:
         arguments: pytest's command line.
@@ -32,8 +37,13 @@ def run_session(
         variables: set in the process that runs the session.
 
     Raises:
-        KinspectError: the target is unknown, or the interpreter cannot be started.
+        KinspectError: the target is unknown, or the interpreter cannot be started or lacks Triton.
     """
+    for module in _NEEDED:
+        if importlib.util.find_spec(module) is None:
+            raise KinspectError(
+                f"{module} is not installed", f"{sys.executable} -m pip install 'kinspect[triton]'"
+            )
     environment = {**os.environ, **variables}
     if str(folder) in sys.path:  # as `python -m pytest` puts it there
         inherited = environment.get("PYTHONPATH")
@@ -45,9 +55,9 @@ def run_session(
         is_pytest_session=True,
     )
     sys.stdout.flush()
-    result = run_emulation(request, environment, ended_with_this_process)
+    is_main = threading.current_thread() is threading.main_thread()  # only there signals arrive
+    signals = signals_for if is_main else ended_with_this_process
+    result = run_emulation(request, environment, signals)
     text.write_text(result, sys.stdout)
     sys.stdout.flush()
-    if not result.status and any(kernel.findings for kernel in result.kernels):
-        return FINDINGS
-    return result.status
+    return result.exit_status

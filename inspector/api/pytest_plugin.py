@@ -7,7 +7,7 @@ but pytest and the standard library, and it must not fail under old versions of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,16 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker."""
+    """Registers the marker.
+
+    Raises:
+        pytest.UsageError: the session is to be emulated, and this plugin came too late to do it.
+    """
+    if config.getoption("kinspect_emulate") and not _is_emulated():
+        raise pytest.UsageError(
+            "--kinspect-emulate: a conftest.py has loaded the plugin, which is too late;"
+            f" load it with -p {__name__}"
+        )
     config.addinivalue_line(
         "markers",
         'kinspect(arch="gfx942", budget={"vgpr_spill_count": 0}): targets of kinspect_compile, and'
@@ -58,16 +67,22 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
 
     That is before any conftest.py is imported here, where there may be no GPU to ask.
     """
-    if getattr(early_config.known_args_namespace, "kinspect_emulate", False):
-        starter = os.environ.get(_EMULATED)
-        if starter == str(os.getppid()):
-            return
-        if starter is not None:
-            raise pytest.UsageError("--kinspect-emulate: it is below an emulated session already")
-        capture = early_config.pluginmanager.getplugin("capturemanager")
-        if capture is not None:
-            capture.suspend_global_capture(in_=True)
-        raise SystemExit(_emulate(early_config))
+    if not early_config.known_args_namespace.kinspect_emulate or _is_emulated():
+        return
+    if _EMULATED in os.environ:
+        raise pytest.UsageError(
+            "--kinspect-emulate: a test of an emulated session has started this one; leave the"
+            " option out, or take pytest.main, which runs in the emulated process"
+        )
+    capture = early_config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.suspend_global_capture(in_=True)
+    raise SystemExit(_emulate(early_config))
+
+
+def _is_emulated() -> bool:
+    """Tells whether this is the process that another session started for its tests."""
+    return os.environ.get(_EMULATED) == str(os.getppid())
 
 
 def _emulate(config: Any) -> int:
@@ -82,7 +97,9 @@ def _emulate(config: Any) -> int:
         )
     arguments = [str(argument) for argument in config.invocation_params.args]
     if any(config.pluginmanager.hasplugin(name) for name in ("xdist", "xdist.plugin")):
-        arguments.append("-n0")  # its workers would be processes without the emulated GPU
+        # Its workers would be processes without the emulated GPU. Behind `--` all are paths.
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        arguments.insert(end, "-n0")
     folder = Path(str(config.invocation_params.dir))
     try:
         return run_session(
@@ -90,6 +107,12 @@ def _emulate(config: Any) -> int:
         )
     except KinspectError as error:
         raise pytest.UsageError(f"--kinspect-emulate: {error.message}; {error.hint}") from None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fails a test whose marker says nothing that is understood, whatever fixtures it has."""
+    _marked(item)
 
 
 @pytest.hookimpl(trylast=True)
@@ -112,46 +135,51 @@ def kinspect_compile(request: pytest.FixtureRequest) -> Callable[..., Analysis]:
     its module the nearest one's limit of a figure counts); a figure that is unknown keeps none.
     """
     item = request.node
-    marked_arch, budget = _marked(item)
-    option = _archs_of_option(request.config.getoption("kinspect_arch"))
+    setattr(item, _CHECKED, False)  # a plugin may run a test that failed again
+    marked_archs, budget = _marked(item)
+    archs = marked_archs or _archs_of_option(request.config.getoption("kinspect_arch"))
     folder = request.getfixturevalue("tmp_path_factory")
 
     def compile_and_check(target: Any, *args: Any, **options: Any) -> Analysis:
         __tracebackhide__ = True
         import kinspect
 
+        from .. import machines
         from .budgets import excesses, limits_of
 
         try:
+            for name in archs:
+                machines.load(name)  # also where the target is code, which has its own
             limits = limits_of(budget)
+            if options.get("arch") is None and archs and _takes_target(target):
+                options["arch"] = archs
+            analysis = kinspect.analyze(target, *args, **options)
+            saved = folder.mktemp("kinspect") / "analysis.kinspect" if limits else None
+            problems = excesses(analysis, limits, saved) if saved is not None else ""
         except kinspect.KinspectError as error:
-            pytest.fail(f"{error.message}; {error.hint}", pytrace=False)
-        if options.get("arch") is None and not isinstance(target, kinspect.Analysis):
-            arch = marked_arch or option
-            if arch and not _has_own_target(target):
-                options["arch"] = arch
-        analysis = kinspect.analyze(target, *args, **options)
+            raise error.with_traceback(None) from None  # it says all: ours adds pages
         if limits:
             setattr(item, _CHECKED, True)
-            problems = excesses(analysis, limits, folder.mktemp("kinspect") / "analysis.kinspect")
-            if problems:
-                pytest.fail(problems, pytrace=False)
+        if problems:
+            pytest.fail(problems, pytrace=False)
         return analysis
 
     return compile_and_check
 
 
-def _has_own_target(target: object) -> bool:
-    """Tells whether a target is finished code, which has the target that it was compiled for."""
-    if isinstance(target, (bytes, bytearray)):
-        return True
-    if not isinstance(target, (str, os.PathLike)):
+def _takes_target(target: object) -> bool:
+    """Tells whether a target is compiled for an arch, and is not code or a report for one."""
+    import kinspect
+
+    if isinstance(target, (bytes, bytearray, kinspect.Analysis)):
         return False
+    if not isinstance(target, (str, os.PathLike)):
+        return True
     from ..capture.targets import SUFFIXES
     from .targets import is_text
 
     text = str(target)
-    return is_text(text) or SUFFIXES.get(Path(text).suffix) in ("asm", "code_object")
+    return not is_text(text) and SUFFIXES.get(Path(text).suffix) not in ("asm", "code_object")
 
 
 def _archs_of_option(value: str | None) -> list[str]:
@@ -159,19 +187,34 @@ def _archs_of_option(value: str | None) -> list[str]:
 
 
 def _marked(item: pytest.Item) -> tuple[list[str], Mapping[str, Any]]:
-    """The targets and limits that the markers of a test state, the nearest ones first."""
+    """The targets and limits that the markers of a test state, the nearest ones first.
+
+    Raises:
+        pytest.fail.Exception: a marker has other arguments than these two, or other values.
+    """
     archs: list[str] = []
     budget: dict[str, Any] = {}
     for marker in item.iter_markers(_MARKER):
-        unknown = sorted(set(marker.kwargs) - {"arch", "budget"})
-        if marker.args or unknown:
-            named = f"{', '.join(unknown)} is unknown" if unknown else "it has arguments without"
-            pytest.fail(
-                f"@pytest.mark.kinspect takes arch= and budget=; {named}"
-                + ("" if unknown else " a name"),
-                pytrace=False,
-            )
-        arch: str | Sequence[str] = marker.kwargs.get("arch") or ()
-        archs = archs or ([arch] if isinstance(arch, str) else list(arch))
+        mistake = _mistake(marker)
+        if mistake is not None:
+            pytest.fail(f"@pytest.mark.kinspect: {mistake}", pytrace=False)
+        stated = marker.kwargs.get("arch") or ()
+        names = stated.split(",") if isinstance(stated, str) else stated
+        archs = archs or [name.strip() for name in names]
         budget = {**(marker.kwargs.get("budget") or {}), **budget}
     return archs, budget
+
+
+def _mistake(marker: pytest.Mark) -> str | None:
+    """What a marker states that is not understood; None where all is."""
+    unknown = sorted(set(marker.kwargs) - {"arch", "budget"})
+    if marker.args or unknown:
+        stated = ", ".join([*unknown, *map(repr, marker.args)])
+        return f"it takes arch= and budget=, not {stated}"
+    arch, budget = marker.kwargs.get("arch"), marker.kwargs.get("budget")
+    is_names = isinstance(arch, (list, tuple)) and all(isinstance(name, str) for name in arch)
+    if not (arch is None or isinstance(arch, str) or is_names):
+        return f'arch is {arch!r}; write "gfx942", or a list of such names'
+    if not (budget is None or isinstance(budget, Mapping)):
+        return f'budget is {budget!r}; write {{"vgpr_spill_count": 0}}'
+    return None

@@ -25,6 +25,8 @@ from .emulators import emulator_command
 
 LAUNCH_SECONDS = 600.0
 """Default limit on the seconds that one launch may take."""
+FINDINGS = 1
+"""Exit status of a run with findings. It is also pytest's, where a test failed."""
 
 
 class EmulationRequest(Struct, frozen=True):
@@ -73,6 +75,12 @@ class EmulationResult(Struct, frozen=True):
     complete: bool
     notes: tuple[str, ...]
 
+    @property
+    def exit_status(self) -> int:
+        """The script's; `FINDINGS` where it succeeded and a kernel did what it must not."""
+        has_findings = any(kernel.findings for kernel in self.kernels)
+        return FINDINGS if not self.status and has_findings else self.status
+
 
 def emulate(
     request: EmulationRequest,
@@ -87,7 +95,7 @@ def emulate(
         signals: makes a context that passes signals on to the process.
 
     Raises:
-        KinspectError: the interpreter cannot be started or lacks Triton, or there is no such script.
+        KinspectError: the interpreter cannot be started, it lacks Triton, or there is no script.
     """
     if not request.is_pytest_session and not request.path.is_file():
         raise KinspectError(f"{request.path}: there is no such file", "name a Python script")
