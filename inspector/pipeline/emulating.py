@@ -16,14 +16,18 @@ A reply repeats the "request" of its message, which tells it from others. It may
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import math
 import mmap
+import os
+import signal
 import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -46,6 +50,8 @@ from ..model import Function
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally, finding_of
 
+LOOK_SECONDS = 1.0
+"""How often the emulator's process looks whether the one that started it is still there."""
 SCRATCH_ADDRESS = 0x7E10_0000_0000
 """Address of Triton's global scratch memory, which the host allocates for a launch."""
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_FROM = -1, -2, -3
@@ -291,8 +297,11 @@ def keep_freed_memory() -> None:
 
 
 def main() -> None:
-    """Answers messages until standard input ends."""
+    """Answers messages until standard input ends, or the process that started this one does."""
+    # The terminal's Ctrl-C is for the guest, which decides whether it goes on.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep_freed_memory()
+    end_with_parent()
     import_all()  # while the guest compiles
     parser = argparse.ArgumentParser()
     parser.add_argument("descriptor", type=int)
@@ -305,12 +314,38 @@ def main() -> None:
         message = msgspec.json.decode(line)
         if "end" in message:
             break
-        answer = {} if "idle" in message else service.answer(message)
+        answer = {} if "idle" in message else _answer(service, message)
         reply = {**answer, "request": message.get("request")}
         sys.stdout.buffer.write(encode(reply) + b"\n")
         sys.stdout.buffer.flush()
     if options.profile is not None:
-        options.profile.write_bytes(encode(service.profile()))
+        # Where the command was killed, its folder is gone, and nobody reads this.
+        with contextlib.suppress(FileNotFoundError):
+            options.profile.write_bytes(encode(service.profile()))
+
+
+def _answer(service: Service, message: Mapping[str, Any]) -> dict[str, Any]:
+    """The service's answer; Ctrl-C ends what it executes."""
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return service.answer(message)
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        return {"error": "it was interrupted", "kind": "limit"}
+
+
+def end_with_parent() -> None:
+    """Makes this process end soon after the one that started it, whatever it executes then."""
+    parent = os.getppid()
+
+    def look(number: int, frame: FrameType | None) -> None:
+        if os.getppid() != parent:
+            raise SystemExit(1)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
 
 
 __all__ = ["EmulationLimitError", "Service", "main", "pack_arguments", "spread"]
