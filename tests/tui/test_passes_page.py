@@ -140,11 +140,11 @@ async def test_every_pass_is_listed_with_its_change(
         assert f"{len(dump.passes)} passes · {changed} changed something" in text
         assert " ttgir ━" in text
         assert " llir ━" in text
-        await pilot.press("c")
+        await pilot.press("f")
         kept = [p.index for p in dump.passes if p.changed is not False]
         assert [int(line.split()[0]) for line in listed(pilot)] == kept
         assert f"{len(kept)} shown (only changed)" in text_of(pilot.app)
-        await pilot.press("c")
+        await pilot.press("f")
         assert len(listed(pilot)) == len(dump.passes)
 
 
@@ -237,7 +237,7 @@ async def test_a_click_on_the_timeline(
 ) -> None:
     async with opened(page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
-        await pilot.press("c")
+        await pilot.press("f")
         await pilot.click(PassLine, offset=(1 + 2 * 29, 1))  # two columns a pass at this width
         assert at(pilot) == 29
         assert not dump.passes[29].changed
@@ -248,12 +248,12 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
     async with opened(page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
         assert page(pilot).crumb().startswith("small")
-        await pilot.press("s")
+        await pilot.press("a")
         assert isinstance(pilot.app.screen, KernelChooser)
         assert "● small" in text_of(pilot.app)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, PassesPage)
-        await pilot.press("s", *"cal")
+        await pilot.press("a", *"cal")
         rows = pilot.app.screen.query_one(RowList).shown
         assert [line.split()[0] for line in rows.lines] == ["calls"]
         await pilot.press("enter")
@@ -262,9 +262,9 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
         assert "kinspect tui FILE.py" in text
         assert "s chooses another kernel" in text
         assert pilot.app.last_kernel == next(k.id for k in report.kernels if k.name == "calls")
-        await pilot.press("k", *"zz", "enter")  # no list takes k now
+        await pilot.press("a", *"zz", "enter")  # no list takes k now
         assert page(pilot).crumb().startswith("calls")
-        await pilot.press("s", "up", "down", *"sm", "enter")
+        await pilot.press("a", "up", "down", *"sm", "enter")
         await read(pilot, dump)
         await pilot.press("o")
         await until(pilot, lambda: isinstance(pilot.app.screen, KernelPage))

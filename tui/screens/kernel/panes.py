@@ -15,6 +15,7 @@ from ...widgets.keys import Keys
 from ...widgets.scorecard import ScoreCard
 from .pane import Pane
 
+_CARD = 44  # columns of the card beside three panes
 _WIDE, _MIDDLE = 160, 100  # columns from which on three panes, or two, stand side by side
 
 
@@ -92,6 +93,13 @@ class Panes:
         self._page.set_class(asking, "-asking", update=False)
         _display(self.prompt, asking)
         _display(self.status, not asking and not self._page.has_class("-low"))
+
+    def least_width(self) -> int:
+        """Columns of the narrowest pane with a text, by the terminal's width."""
+        width = self._page.app.size.width
+        if width >= _WIDE:
+            return (width - _CARD) // (1 if self.shows_one else 2)
+        return width // 2 if width >= _MIDDLE and not self.shows_one else width
 
     def lay_out(self) -> None:
         """Shows as many panes as there is room for."""
