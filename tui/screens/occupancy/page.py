@@ -34,7 +34,7 @@ from .fields import (
     step_of,
 )
 
-_KEYS = frozenset("+-=[]trskoq?/")
+_KEYS = frozenset("+-=[]TRoq?/")
 """Characters that no figure and no target's name contains: in a field, too, they are keys."""
 _TALL, _NARROW = 34, 100  # least rows for tall plots; columns below which the layout is narrow
 
