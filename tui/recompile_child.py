@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..inspector.capture.sweep_axes import Value
 from ..inspector.model import KernelReport, Variant
 from ..inspector.pipeline.jobs import Request
@@ -68,6 +70,9 @@ def _recompile(work: Work, send: Callable[[str, Any], None]) -> None:
     from .recompiling import compiled_variant, compiler_for, recompiled
 
     report, changed, request = work
+    if isinstance(changed, Variant):
+        # As trials do, whose compile is in the store; a dump of passes would need another one.
+        request = replace(request, passes=False)
     with compiler_for(request) as compiler:
         try:
             if isinstance(changed, Variant):

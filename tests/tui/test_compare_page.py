@@ -300,3 +300,35 @@ def test_big_kernels_are_compared_in_another_process(
     )
     monkeypatch.setattr(comparison, "CHILD_BYTES", 1 << 30)
     assert "AssertionError" in str(comparison.compared_in_child(*pair.kernels, lambda: False))
+
+
+async def test_a_search_goes_through_both_kernels_code(opened: Any, pair: Report) -> None:
+    async with opened((120, 40), "compare", of=pair) as pilot:
+        await pressed(pilot, "enter", "j", "enter")
+        page = pilot.app.screen
+        views = page.query_one(SideBySide).views
+        wanted = sorted(
+            {
+                n
+                for view in views
+                for n, line in enumerate(view.shown.lines)
+                if "global_load" in line
+            }
+        )
+        assert wanted
+        await pressed(pilot, "slash", *"global_l")
+        assert views[0].cursor in wanted
+        await pressed(pilot, "enter")
+        assert any(view.has_focus for view in views)
+        seen = {views[0].cursor}
+        for _ in wanted[1:]:
+            await pressed(pilot, "n")
+            seen.add(views[0].cursor)
+            assert views[0].cursor == views[1].cursor
+        assert seen == set(wanted)
+        await pressed(pilot, "N", "escape")  # drops the search
+        assert pilot.app.screen is page
+        await pressed(pilot, "n")  # a difference again
+        assert not any("nowhere" in note.message for note in pilot.app._notifications)
+        await pressed(pilot, "escape")
+        assert pilot.app.screen is not page

@@ -141,7 +141,7 @@ async def test_what_is_less_severe_is_left_out_and_groups_fold(opened: Any) -> N
         assert len(rows(pilot)) == 9
 
 
-async def test_vim_and_arrow_keys_move_and_angle_brackets_scroll_the_explanation(
+async def test_vim_and_arrow_keys_move_and_brackets_scroll_the_explanation(
     opened: Any,
 ) -> None:
     async with opened((80, 24), "findings") as pilot:

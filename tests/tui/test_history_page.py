@@ -137,7 +137,7 @@ async def test_another_kernel_is_another_plot_and_another_target(opened: Any, fo
         assert "vgpr_count (registers) over 4 runs\n" in await pressed(pilot, "a")
 
 
-async def test_brackets_and_C_choose_the_metric(opened: Any, folder: Path) -> None:
+async def test_brackets_and_the_menu_choose_the_metric(opened: Any, folder: Path) -> None:
     async with opened((120, 40), opening=of(folder)) as pilot:
         await settled(pilot)
         assert "vgpr_allocated (registers)" in await pressed(pilot, "right_square_bracket")
@@ -222,7 +222,7 @@ async def test_an_empty_history_says_how_to_fill_it(opened: Any, tmp_path: Path)
         assert "Metric" not in snapshot_of
 
 
-async def test_R_reads_again_and_a_damaged_file_is_said(opened: Any, folder: Path) -> None:
+async def test_it_is_read_again_and_a_damaged_file_is_said(opened: Any, folder: Path) -> None:
     async with opened((120, 40), opening=of(folder)) as pilot:
         await settled(pilot)
         assert len(runs(pilot)) == 4

@@ -244,6 +244,29 @@ async def test_a_click_on_the_timeline(
         assert len(listed(pilot)) == len(dump.passes)  # it was hidden
 
 
+async def test_a_search_goes_through_the_diff(
+    opened: Any, report: Report, path: Path, dump: PassDump
+) -> None:
+    async with opened(size=(120, 40), page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        view = page(pilot).query_one(DiffView)
+        await until(pilot, lambda: any("arith" in line for line in view.shown.lines))
+        wanted = [n for n, line in enumerate(view.shown.lines) if "arith" in line]
+        await pilot.press("enter", "slash", *"arith")
+        assert view.cursor == wanted[0]
+        await pilot.press("enter")
+        assert view.has_focus
+        for line in wanted[1:4]:
+            await pilot.press("n")
+            assert view.cursor == line
+        await pilot.press("N")
+        assert view.cursor == wanted[min(3, len(wanted) - 1) - 1]
+        first = at(pilot)
+        await pilot.press("escape", "n")  # without a search, the next change
+        assert isinstance(pilot.app.screen, PassesPage)
+        assert at(pilot) != first
+
+
 async def test_another_kernel(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
     async with opened(page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FIGURES = (
     ("vgpr_spill_count", "spilled", 7),
     ("vgpr_count", "VGPRs", 5),
-    ("lds_bytes", "LDS", 5),
+    ("lds_bytes", "LDS", 9),
     ("occupancy.waves_per_eu", "waves/EU", 8),
 )
 """Metric, heading and cells of the columns."""
@@ -94,6 +94,7 @@ class TrialsScreen(ModalScreen[None]):
         self._variants: dict[tuple[Change, ...], Variant] = {}
         self._is_running = True
         self._failure = ""
+        self._stage = ""  # of the compile that is to be compared; "" for none
 
     def compose(self) -> ComposeResult:
         """A table of the changes, what came of the one under the cursor, and how far it is."""
@@ -146,7 +147,8 @@ class TrialsScreen(ModalScreen[None]):
 
     def _ended(self, failure: str) -> None:
         stopped, self._is_running = not self._is_running, False
-        self._failure = "" if stopped else failure
+        if not stopped:
+            self._failure = failure
         self._show()
 
     def _show(self) -> None:
@@ -160,8 +162,8 @@ class TrialsScreen(ModalScreen[None]):
         table.show(heads, len(self._rows), self._row, cursor=None, empty=empty)
         self._explain(table.cursor)
         done = max(0, len(self._rows) - 1)
-        if self._failure:
-            text = self._failure
+        if self._failure or self._stage:
+            text = self._failure or self._stage
         elif self._is_running:
             text = f"tried {done} of {self._planned} …"
         else:
@@ -213,7 +215,8 @@ class TrialsScreen(ModalScreen[None]):
         from ..recompile_child import Recompile
 
         self._stop()
-        self._show_state(f"{trials_view.changes_text(changes)}: reading what was compiled …")
+        self._failure, self._stage = "", f"{trials_view.changes_text(changes)}: being read …"
+        self._show()
         self._compile = job = Recompile(self._entry.report, variant, self._request)
 
         def compile_change() -> None:
@@ -228,11 +231,12 @@ class TrialsScreen(ModalScreen[None]):
 
     def _compiled(self, changes: tuple[Change, ...], result: KernelReport | KinspectError) -> None:
         """Compares a change with the kernel as it is, or shows why it cannot."""
-        self._compile = None
+        self._compile, self._stage = None, ""
         if not self.is_attached:
             return
         if isinstance(result, KinspectError):
-            self._show_state(str(result), failed=True)
+            self._failure = str(result)
+            self._show()
             return
         app: KinspectApp = self.app  # type: ignore[assignment]
         app.session.add_tried(result, self._entry, trials_view.changes_text(changes))

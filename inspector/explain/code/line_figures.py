@@ -30,6 +30,7 @@ class LineColumn(Struct, frozen=True):
         about: one line for the menu, with the unit.
         sentence: a format of a line's figure, `weight`, and of what stands in the column, `text`.
         present: whether a kernel has such figures to show.
+        is_cost: whether lines with most of it are hot unless the user chooses another column.
     """
 
     name: str
@@ -37,6 +38,7 @@ class LineColumn(Struct, frozen=True):
     about: str
     sentence: str
     present: Callable[[KernelReport], bool]
+    is_cost: bool = True
 
 
 class LineFigures(Struct, frozen=True):
@@ -120,6 +122,14 @@ COLUMNS: Mapping[str, LineColumn] = MappingProxyType(
                 lambda report: bool(report.spills),
             ),
             LineColumn(
+                "live",
+                "vgpr",
+                "live VGPRs, in the ISA with their curve and the budgets",
+                "{text} live VGPRs",
+                lambda report: report.live_peak is not None and bool(report.live_peak.counts),
+                is_cost=False,
+            ),
+            LineColumn(
                 "conflicts",
                 "confl",
                 "cycles that LDS bank conflicts add, one wave's access",
@@ -132,13 +142,6 @@ COLUMNS: Mapping[str, LineColumn] = MappingProxyType(
                 "cache lines beyond the least for the bytes, one wave's access",
                 "{text} cache lines beyond the least",
                 lambda report: any(_lines(report)),
-            ),
-            LineColumn(
-                "live",
-                "vgpr",
-                "live VGPRs, in the ISA with their curve and the budgets",
-                "{text} live VGPRs",
-                lambda report: report.live_peak is not None and bool(report.live_peak.counts),
             ),
             LineColumn(
                 "bits",

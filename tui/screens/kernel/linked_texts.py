@@ -309,9 +309,10 @@ class LinkedTexts:
 
         The one by which lines are hot comes before others where there is little room.
         """
-        if kind not in _WITH_FIGURES:
+        texts = self.loaded.lines.keys() & _WITH_FIGURES if self.loaded is not None else ()
+        if kind not in texts:
             return []
-        width, heat = self._panes.least_width(), self.heat(kind)
+        width, heat = self._panes.least_width(len(texts)), self.heat(kind)
         room = max(_TWO_COLUMNS, width - _CODE) if kind == "amdgcn" else width // 8
         columns: dict[str, GutterColumn] = {}
         wanted = [
@@ -330,10 +331,11 @@ class LinkedTexts:
         return [columns[column.name] for column in wanted if column.name in columns]
 
     def heat(self, kind: str) -> LineFigures | None:
-        """The figures by which a text's lines are hot: of the column chosen, else of the first."""
+        """The figures by which a text's lines are hot: of the column chosen, else of a cost."""
         with_figures = self._with_figures(kind)
-        chosen_heat = (figures for figures in with_figures if figures.column.name == self._heat_by)
-        return next(chosen_heat, with_figures[0] if with_figures else None)
+        chosen_heat = [one for one in with_figures if one.column.name == self._heat_by]
+        costs = [one for one in with_figures if one.column.is_cost]
+        return next(iter((*chosen_heat, *costs, *with_figures)), None)
 
     def _with_figures(self, kind: str) -> list[LineFigures]:
         """The figures of the chosen columns that have some in a text."""

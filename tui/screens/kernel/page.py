@@ -165,6 +165,7 @@ class KernelPage(Page):
         """Shows as many panes as there is room for."""
         if self.texts.opened:
             self.panes.lay_out()
+            self.texts.show_again()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Shows the first match while the words are typed."""
@@ -222,6 +223,7 @@ class KernelPage(Page):
         """Shows one pane alone, or the others again."""
         self.panes.shows_one = not self.panes.shows_one
         self.panes.lay_out()
+        self.texts.show_again()  # with as many columns as there is room for now
 
     def action_finding(self, by: int) -> None:
         """Jumps to the next line that a finding points at."""

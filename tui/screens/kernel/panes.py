@@ -94,12 +94,17 @@ class Panes:
         _display(self.prompt, asking)
         _display(self.status, not asking and not self._page.has_class("-low"))
 
-    def least_width(self) -> int:
-        """Columns of the narrowest pane with a text, by the terminal's width."""
+    def least_width(self, texts: int) -> int:
+        """Columns of the narrowest pane with a text, by the terminal's width.
+
+        Args:
+            texts: how many there are.
+        """
         width = self._page.app.size.width
+        alone = self.shows_one or texts < 2
         if width >= _WIDE:
-            return (width - _CARD) // (1 if self.shows_one else 2)
-        return width // 2 if width >= _MIDDLE and not self.shows_one else width
+            return width - _CARD if alone else (width - _CARD) // 2
+        return width if alone or width < _MIDDLE else width // 2
 
     def lay_out(self) -> None:
         """Shows as many panes as there is room for."""
