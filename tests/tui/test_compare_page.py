@@ -330,5 +330,3 @@ async def test_a_search_goes_through_both_kernels_code(opened: Any, pair: Report
         assert pilot.app.screen is page
         await pressed(pilot, "n")  # a difference again
         assert not any("nowhere" in note.message for note in pilot.app._notifications)
-        await pressed(pilot, "escape")
-        assert pilot.app.screen is not page
