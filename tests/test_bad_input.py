@@ -77,6 +77,13 @@ def test_elf_of_another_machine(tool: Tool) -> None:
     one_line(done, "python")
 
 
+def test_a_link_to_nothing_is_no_misspelt_name(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "k.s").symlink_to("gone.s")
+    done = tool("analyze", "k.s")
+    one_line(done, "k.s: a link to gone.s, which is not there")
+    assert "did you mean" not in done.stderr
+
+
 def test_binary_assembly(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "bin.s").write_bytes(bytes(range(256)) * 100)
     one_line(tool("analyze", "bin.s"), "bin.s", "binary")

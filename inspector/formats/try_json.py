@@ -53,7 +53,6 @@ def _kernel(trials: KernelTrials) -> dict[str, Any]:
         "tried": [_row(row) for row in trials.rows],
         "without_candidates": list(trials.without_candidates),
         "missing": trials.missing,
-        "loop_stages": [plain(loop) for loop in trials.loop_stages],
         "main_loop": view.main_loop_place(kernel),
     }
 

@@ -71,11 +71,6 @@ def _kernel(paper: Paper, trials: KernelTrials) -> None:
             _finding(paper, finding)
     if trials.without_candidates:
         _note(paper, f"no option or tile is known to help: {', '.join(trials.without_candidates)}")
-    if trials.loop_stages:
-        loops = ", ".join(
-            f"{loop.num_stages} at {loop.at or 'a line unknown'}" for loop in trials.loop_stages
-        )
-        _note(paper, f"num_stages is not tried: each loop states its own in tl.range ({loops})")
     if len(trials.rows) > 1:
         _table(paper, trials)
 
@@ -160,13 +155,11 @@ def _explain(paper: Paper, run: TrialRun) -> None:
         f"{MARK} on the Pareto front: no other line is at least as good in all of these and better"
         f" in one: {aims}. They are facts of the compiled code, no times: measure the marked ones.",
     )
-    if any(
-        change.kind == "constexpr"
-        for trials in run.kernels
-        for row in trials.rows
-        for change in row.change
-    ):
+    kinds = {change.kind for trials in run.kernels for row in trials.rows for change in row.change}
+    if "constexpr" in kinds:
         _note(paper, "With another tile the launch's grid has to follow; results were not checked.")
+    if "source" in kinds:
+        _note(paper, "Changes of the source were made on the TTIR: at all such places alike.")
 
 
 def _note(paper: Paper, text: str) -> None:

@@ -22,6 +22,7 @@ from ..model import (
 from . import (
     bounds,
     divisions,
+    expansions,
     exposed_latency,
     lane_metrics,
     lanes,
@@ -86,6 +87,7 @@ def kernel_report(
         loop_shape.kernel_metrics(loops, subject.function),
         spills.slot_metrics(subject, slots, hot),
         divisions.kernel_metrics(subject, hot),
+        expansions.kernel_metrics(subject, hot),
     ):
         metrics.update((metric.name, metric) for metric in family)
     accesses = _accesses(subject, memory)

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from ...lint.rule import Pack, Rule
 from ...model import Change, KernelReport, Trial
+from ..sweep.figures import Figures
 from .candidates import cures_of, loop_of, values_of
 from .combining import Tried, differences, key_of, merit
 from .front import objectives, on_front
-from .loop_stages import LoopStages
 from .outcome import (
     TrialFigures,
     TrialOutcome,
@@ -31,7 +31,6 @@ class KernelTrialsProgress:
     Args:
         kernel: its report.
         pack: the rules by which changed kernels are judged.
-        loop_stages: the loops for which the option num_stages is not tried.
 
     Attributes:
         kernel: its report.
@@ -40,11 +39,8 @@ class KernelTrialsProgress:
         waiting: numbers of the changes that were not submitted yet.
     """
 
-    def __init__(
-        self, kernel: KernelReport, pack: Pack, loop_stages: tuple[LoopStages, ...] = ()
-    ) -> None:
+    def __init__(self, kernel: KernelReport, pack: Pack) -> None:
         self.kernel = kernel
-        self._loop_stages = loop_stages
         self.changes: list[tuple[Change, ...]] = []
         self.findings: dict[int, list[int]] = {}
         self.waiting: set[int] = set()
@@ -66,6 +62,11 @@ class KernelTrialsProgress:
     def planned(self) -> int:
         """How many changes there are."""
         return len(self.changes)
+
+    @property
+    def figures(self) -> Figures:
+        """The figures of the unchanged kernel."""
+        return self._figures.figures
 
     @property
     def is_done(self) -> bool:
@@ -153,7 +154,6 @@ class KernelTrialsProgress:
                 )
             ),
             missing=self.missing,
-            loop_stages=self._loop_stages,
         )
 
     def _number(self, changes: tuple[Change, ...]) -> int:

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from ...model import Change, ErrorRecord, KernelReport, Scalar, Trial
 from ..sweep.pareto import Objective
-from .loop_stages import LoopStages
 from .outcome import TrialFigures
 
 
@@ -44,8 +43,6 @@ class KernelTrials(Struct, frozen=True):
         objectives: by what rows are compared.
         without_candidates: rules of findings for which no change is known.
         missing: changes that were not compiled: the budget ended, or the user.
-        loop_stages: where every loop states num_stages itself, so that the option is not tried:
-            these loops.
     """
 
     kernel: KernelReport
@@ -54,7 +51,6 @@ class KernelTrials(Struct, frozen=True):
     objectives: tuple[Objective, ...]
     without_candidates: tuple[str, ...]
     missing: int
-    loop_stages: tuple[LoopStages, ...] = ()
 
     @property
     def tried(self) -> int:
