@@ -17,6 +17,8 @@ _WANTED_LESS = {
     "vector cycles": "vector_per_work",
 }
 """Title -> metric: of a change that is no cure, the first that became less is told."""
+MOST_REASON = 60
+"""Characters of why a change failed."""
 _PER = {"mac": "MMAC", "element": "kelem"}
 """Kind of needed work -> what a figure is told per: a million multiply-accumulates, or a thousand
 loaded elements."""
@@ -60,6 +62,18 @@ def _with_equals(trial: Trial, trials: Sequence[Trial]) -> str:
     """A change and, in brackets, those that gave the same code."""
     equal = [changes_text(t.change) for t in trials if t.same_as == trial.change]
     return changes_text(trial.change) + (f" (same code: {', '.join(equal)})" if equal else "")
+
+
+def remark(trial: Trial) -> str:
+    """Why a change failed or cannot be launched, or what is new with it; "" for nothing."""
+    if trial.failure:
+        text = f"failed: {' '.join(trial.failure.split())}"
+        return text if len(text) <= MOST_REASON else f"{text[: MOST_REASON - 1]}…"
+    if trial.launches is False:
+        return "cannot launch"
+    if trial.same_as is not None:
+        return f"same code as {changes_text(trial.same_as) or 'unchanged'}"
+    return f"new: {' '.join(trial.new)}" if trial.new else ""
 
 
 def outcome_text(trial: Trial) -> str:

@@ -20,8 +20,8 @@ from ..streams import no_commands
 
 MOST_TOKENS = 2_000
 BYTES_PER_TOKEN = 3
-"""In UTF-8: words, numbers and signs of these reports have 3.1 to 3.6 on average, between which
-tokenizers cut at least."""
+"""In UTF-8: the words, numbers and signs of these reports have 3.1 to 3.6 on average, and a
+tokenizer cuts between them at least."""
 MOST_SUMMARISED = 20
 """Kernels that the summary of a run names."""
 _MOST_OPTIONS = 600

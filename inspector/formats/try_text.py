@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TextIO
 
-from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
+from ..compare.trials.results import KernelTrials, TrialRun
 from ..explain import trials_view, view
 from ..explain.table import Column, rows_of
 from ..model import Finding, Scalar
 from .paper import Line, Paper, paper_for, print_wrapped
 
 MARK = "*"
-MOST_REASON = 60
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _COLUMNS: Mapping[str, str] = {
     # metric -> heading
@@ -100,7 +99,7 @@ def _table(paper: Paper, trials: KernelTrials) -> None:
         Column("tried", lambda row: trials_view.changes_text(row.change)),
         Column("cures", lambda row: " ".join(row.cures)),
         *(_figure_column(name) for name in shown),
-        Column("", _remark),
+        Column("", lambda row: trials_view.remark(row.trial)),
     ]
     paper.print(Line())
     for index, text in enumerate(rows_of(columns, rows)):
@@ -127,19 +126,6 @@ def _figure(name: str, value: Scalar) -> str:
     if isinstance(value, float):
         return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return str(value)
-
-
-def _remark(row: TrialRow) -> str:
-    """Why a change failed or cannot be launched, or what is new with it."""
-    trial = row.trial
-    if trial.failure:
-        text = f"failed: {' '.join(trial.failure.split())}"
-        return text if len(text) <= MOST_REASON else f"{text[: MOST_REASON - 1]}…"
-    if trial.launches is False:
-        return "cannot launch"
-    if trial.same_as is not None:
-        return f"same code as {trials_view.changes_text(trial.same_as) or 'unchanged'}"
-    return f"new: {' '.join(trial.new)}" if trial.new else ""
 
 
 def _explain(paper: Paper, run: TrialRun) -> None:

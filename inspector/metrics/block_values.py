@@ -26,7 +26,7 @@ _SUFFIX: Final = re.compile(r"_(?:e32|e64|(?:e64_)?dpp(?:8|16)?|sdwa)$")
 _MODIFIERS: Final = re.compile(r"[|\-]|\bneg\(|\babs\(|\)")
 
 
-class Operation(Struct):
+class Operation(Struct, eq=False):
     """A vector instruction, or half of a VOPD instruction.
 
     Args:

@@ -79,12 +79,14 @@ def exponentials_and_logarithms(function: Function, indices: Sequence[int]) -> E
 def powers(function: Function, indices: Sequence[int]) -> Expansions:
     """The powers of a region; `double` counts those of float64.
 
-    An exponential of what was computed from a power is none: it has no mantissa of its own.
+    An exponential of what was computed from a power is none if it has no mantissa of its own. (Two
+    powers side by side can share theirs, where packed instructions compute both.)
     """
     steps: set[int] = set()
     results: list[Instruction] = []
     double = 0
-    split: set[int] = set()
+    ends: dict[int, Operation] = {}  # by identity
+    split: dict[int, Operation] = {}
     names = ("v_frexp_mant_f32", "v_frexp_mant_f64")
     for start, code, operation in _operations(function, indices, names):
         of_64_bits = bool(_LDEXP_OF_64.match(operation.name)) and _is_by_whole(operation)
@@ -92,12 +94,13 @@ def powers(function: Function, indices: Sequence[int]) -> Expansions:
             continue
         mantissas = _mantissas(operation)
         new = [mantissa for mantissa in mantissas if id(mantissa) not in split]
-        split.update(map(id, new))
-        if not new:
+        if not mantissas or (not new and ends.keys() & _ancestors(operation).keys()):
             continue
         scaled = operation if of_64_bits else _scaled_by_whole(operation)[0]
-        steps |= _power(scaled or operation, new)
+        steps |= _power(scaled or operation, new or mantissas)
         results.append(code[operation.index - start])
+        ends[id(operation)] = operation
+        split |= {id(mantissa): mantissa for mantissa in new}
         double += of_64_bits
     shorter = _SHORT_POWER * (len(results) - double) + _SHORT_POWER_OF_64_BITS * double
     counts = {"count": len(results), "double": double}
@@ -202,13 +205,14 @@ def _around_logarithm(logarithm: Operation) -> set[int]:
         rest = next((u for u in product.users_named(_FUSED) if logarithm in u.makers), None)
         if rest is None:
             continue
-        parts = [product, rest, *rest.users_named(_FUSED)]
-        for part in tuple(parts[2:]) or (rest,):
-            parts += (total for total in part.users_named(_SUM) if product in total.makers)
-        for total in tuple(parts):
+        parts: list[Operation | None] = [product, rest, *rest.users_named(_FUSED)]
+        corrections = list(rest.users_named(_FUSED)) or [rest]
+        totals = [t for part in corrections for t in part.users_named(_SUM) if product in t.makers]
+        parts += totals
+        for total in (*corrections, *totals):
             for select in total.users_named(_SELECT):
                 if logarithm in select.makers:
-                    parts += (select, select.makers[-1])  # type: ignore[list-item]
+                    parts += (select, select.makers[-1])
                     parts += _denormal_argument(logarithm, select)
         return _indices(parts)
     return set()

@@ -77,12 +77,12 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
             yield Metric(name, None, "mapping", "derived", "no code was read")
         return
     code_of = own_instructions(function)
+    regions: list[Sequence[Instruction]]
     regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
     in_loop = bool(regions)
+    regions = regions or [function.instructions]
     for name, find in _FIND.items():
-        candidates = [
-            _region(subject, region, find) for region in regions or [function.instructions]
-        ]
+        candidates = [_region(subject, region, find) for region in regions]
         value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))[2]
         yield Metric(name, {**value, "in_loop": in_loop}, "mapping", "derived")
 
