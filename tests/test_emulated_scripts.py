@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 import struct
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -136,15 +140,29 @@ last:
 """
 
 EMULATOR = """
-import json, sys
+import json, sys, time
 for line in sys.stdin:
     message = json.loads(line)
+    if "end" in message:
+        break
     if "load" in message:
-        print(json.dumps({"loaded": 1}), flush=True)
-    elif message["launch"]["dies"]:
+        reply = {"loaded": 1}
+    elif "idle" in message:
+        reply = {}
+    elif message["launch"].get("dies"):
         sys.exit(3)
     else:
-        print(json.dumps({"written": [], "memory": message["memory"]}), flush=True)
+        time.sleep(message["launch"].get("seconds", 0))
+        with open(int(sys.argv[1]), "r+b", buffering=0, closefd=False) as memory:
+            (buffer,) = message["buffers"]
+            memory.seek(buffer["offset"])
+            contents = memory.read(buffer["size"])
+            memory.seek(buffer["offset"])
+            memory.write(bytes(buffer["size"]))
+        values = sorted(set(contents))
+        reply = {"written": [], "memory": message["memory"], "values": values}
+        reply["value"] = message["launch"].get("value")
+    print(json.dumps({**reply, "request": message["request"]}), flush=True)
 """
 
 
@@ -216,16 +234,105 @@ def test_addresses_of_constants_lie_behind_the_program_counter(lines: list[str])
     assert added & (1 << 64) - 1 == table + 8
 
 
-def test_after_the_emulators_end_another_one_begins(tmp_path: Path) -> None:
-    """With its own memory, and the kernels loaded again."""
+@pytest.fixture
+def emulator(tmp_path: Path) -> Iterator[EmulatorProcess]:
+    """A process that answers as the emulator does, and executes nothing."""
     script = tmp_path / "emulator.py"
     script.write_text(EMULATOR)
     process = EmulatorProcess([sys.executable, str(script)])
+    yield process
+    process.close()
+
+
+def seen(process: EmulatorProcess, value: int, seconds: float = 0) -> tuple[int, list[int]]:
+    """What the emulator sees of a launch with a value: argument, and contents of the buffer."""
+    size = 5000 * value
+    array = (ctypes.c_char * size).from_buffer(bytearray([value]) * size)
+    buffer = LaunchBuffer(ctypes.addressof(array), size, "x")
+    reply = process.launch({"value": value, "seconds": seconds}, [buffer])
+    return reply["value"], reply["values"]
+
+
+def test_after_the_emulators_end_another_one_begins(emulator: EmulatorProcess) -> None:
+    """With its own memory, and the kernels loaded again."""
     array = (ctypes.c_char * 100_000)()
     buffers = [LaunchBuffer(ctypes.addressof(array), 100_000, "x")]
-    process.load("k", "", "gfx942")
+    emulator.load("k", "", "gfx942")
     with pytest.raises(EmulationError, match="status 3"):
-        process.launch({"dies": True}, buffers)
-    process.load("k", "", "gfx942")
-    assert process.launch({"dies": False}, buffers)["memory"] >= 100_000
-    process.close()
+        emulator.launch({"dies": True}, buffers)
+    emulator.load("k", "", "gfx942")
+    assert emulator.launch({"dies": False}, buffers)["memory"] >= 100_000
+
+
+def test_threads_share_the_emulator(emulator: EmulatorProcess) -> None:
+    values = [1 + number % 9 for number in range(40)]
+    with ThreadPoolExecutor(4) as threads:
+        replies = list(threads.map(lambda value: seen(emulator, value, 0.002), values))
+    assert replies == [(value, [value]) for value in values]
+
+
+def test_forked_children_share_the_emulator(emulator: EmulatorProcess) -> None:
+    def replies_are_right(first: int) -> bool:
+        values = [1 + (first + 2 * number) % 9 for number in range(10)]
+        return all(seen(emulator, value, 0.002) == (value, [value]) for value in values)
+
+    emulator.share()
+    children = []
+    for number in range(5):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = 0 if replies_are_right(number) else 2
+                emulator.close()  # must not end what the others use
+            finally:
+                os._exit(status)
+        children.append(child)
+    is_right = replies_are_right(0)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 5
+    assert is_right
+
+
+def test_a_launch_that_is_cut_off_spoils_no_other_one(emulator: EmulatorProcess) -> None:
+    """As where a test takes longer than pytest-timeout lets it, or a forked child is killed."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise TimeoutError
+
+    seen(emulator, 1)  # it has started
+    previous = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(TimeoutError):
+            seen(emulator, 2, 0.5)
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+    assert seen(emulator, 3) == (3, [3])
+
+    emulator.share()
+    child = os.fork()
+    if child == 0:
+        try:
+            seen(emulator, 4, 0.5)
+        finally:
+            os._exit(1)
+    time.sleep(0.1)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert seen(emulator, 5) == (5, [5])
+
+
+def test_the_emulator_ends_while_a_child_goes_on(emulator: EmulatorProcess) -> None:
+    """The child has the pipe, which stays open as long as it lives."""
+    emulator.share()
+    waits, goes_on = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(goes_on)
+        os.read(waits, 1)
+        os._exit(0)
+    try:
+        emulator.close()
+    finally:
+        os.close(goes_on)
+        os.waitpid(child, 0)

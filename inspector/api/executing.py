@@ -55,11 +55,11 @@ def emulate(
         seconds=time_limit,
         test=test or None,
     )
-    return run_emulation(request, dict(os.environ), _ended_with_this_process)
+    return run_emulation(request, dict(os.environ), ended_with_this_process)
 
 
 @contextlib.contextmanager
-def _ended_with_this_process(process: subprocess.Popen[Any]) -> Iterator[None]:
+def ended_with_this_process(process: subprocess.Popen[Any]) -> Iterator[None]:
     """An exception while the script runs, Ctrl-C among them, ends it."""
     try:
         yield

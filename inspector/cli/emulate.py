@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import KinspectError
+from ..passed_signals import signals_for
 from .options import format_option, output_option, result_stream
-from .signals import signals_for
 from .target_options import number_or_all
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..pipeline.emulation import EmulationResult
 
 OWN_FAILURE = 125
-FINDINGS = 1
 
 
 @click.command(context_settings={"allow_interspersed_args": True})
@@ -149,15 +148,14 @@ def _write_script(result: EmulationResult, form: str, output: Path | None) -> in
             text.write_json(result, stream)
         else:
             text.write_text(result, stream)
-    if not result.status and any(kernel.findings for kernel in result.kernels):
-        return FINDINGS
-    return result.status
+    return result.exit_status
 
 
 def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
     """Launches a kernel of a file and writes the result; returns the exit status."""
     from ..formats import emulation as text
     from ..pipeline.emulated_code import launch_code
+    from ..pipeline.emulation import FINDINGS
 
     result = launch_code(code)
     for is_error, printed in result.printed:

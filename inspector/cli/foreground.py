@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import KinspectError
-from .signals import signals_for
+from ..passed_signals import signals_for
 
 _CHUNK_BYTES = 1 << 16
 _LAST_OUTPUT_SECONDS = 2

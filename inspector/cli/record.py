@@ -13,9 +13,9 @@ import click
 from ..capture.journals import merge
 from ..capture.trace import SUFFIX, LaunchTrace, write_trace
 from ..errors import KinspectError
+from ..passed_signals import signals_for
 from . import foreground
 from .progress import print_message
-from .signals import signals_for
 
 SOURCES = Path(__file__).parent.parent / "guest" / "record"
 STARTUP = "sitecustomize.py"

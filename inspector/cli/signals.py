@@ -1,21 +1,15 @@
-"""Handles Ctrl-C, and passes signals on to a child command."""
+"""Handles Ctrl-C."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import subprocess
 
 INTERRUPTED = 128 + signal.SIGINT
 """The exit status after Ctrl-C."""
-
-_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 def end_as_interrupted() -> None:
@@ -55,32 +49,3 @@ def interrupts(*, watched: bool = True) -> Iterator[Callable[[], bool]]:
     finally:
         if is_installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@contextmanager
-def signals_for(
-    process: subprocess.Popen[bytes], waited: Sequence[signal.Signals] = (signal.SIGINT,)
-) -> Iterator[None]:
-    """Passes SIGTERM and SIGHUP on to a command, and ignores those that the terminal sends it.
-
-    Args:
-        process: the command.
-        waited: signals that the terminal sends to the command as well: this process goes on, to
-            read its output.
-    """
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)
-
-    def wait(number: int, frame: FrameType | None) -> None:
-        """Does nothing: the terminal sends the signal to the command as well."""
-
-    handlers = {**dict.fromkeys(waited, wait), **dict.fromkeys(_PASSED_ON, pass_on)}
-    previous_handlers = {
-        number: signal.signal(number, handler) for number, handler in handlers.items()
-    }
-    try:
-        yield
-    finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)

@@ -105,6 +105,9 @@ def _table(paper: Paper, trials: KernelTrials) -> None:
     for index, text in enumerate(rows_of(columns, rows)):
         marked = index > 0 and rows[index - 1].trial.front
         paper.print(Line(f"  {text}", "bold" if index == 0 or marked else ""))
+    place = view.main_loop_place(trials.kernel)
+    if place is not None and len(trials.kernel.loops) > 1 and trials.metrics.get("work_unit"):
+        _note(paper, f"/W counts the main loop, {place}")
 
 
 def _figure_column(name: str) -> Column:
@@ -138,13 +141,11 @@ def _explain(paper: Paper, run: TrialRun) -> None:
         f"{MARK} on the Pareto front: no other line is at least as good in all of these and better"
         f" in one: {aims}. They are facts of the compiled code, no times: measure the marked ones.",
     )
-    if any(
-        change.kind == "constexpr"
-        for trials in run.kernels
-        for row in trials.rows
-        for change in row.change
-    ):
+    kinds = {change.kind for trials in run.kernels for row in trials.rows for change in row.change}
+    if "constexpr" in kinds:
         _note(paper, "With another tile the launch's grid has to follow; results were not checked.")
+    if "source" in kinds:
+        _note(paper, "Changes of the source were made on the TTIR: at all such places alike.")
 
 
 def _note(paper: Paper, text: str) -> None:

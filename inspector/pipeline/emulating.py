@@ -1,27 +1,33 @@
 """The process that executes launches for a script: JSON lines in, JSON lines out.
 
 A guest starts it (`python -m kinspect.inspector.pipeline.emulating [--profile FILE] FD`) and shares
-memory with it through the file descriptor FD. When its input ends, it writes the profile.
+memory with it through the file descriptor FD. When its input ends, or at `{"end": true}`, it writes
+the profile.
 
     {"load": key, "text": assembly, "arch": name}        -> {"loaded": key}
     {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...],
                                                             "printed": [[is_error, text], ...]}
+    {"idle": true}                                       -> {}, when nothing is executed any more
 
-The answer to either may be {"error": text, "kind": kind}; the kinds are those of the guest's
-`EmulationError`.
+A reply repeats the "request" of its message, which tells it from others. It may be {"error": text,
+"kind": kind}; the kinds are those of the guest's `EmulationError`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import math
 import mmap
+import os
+import signal
 import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -44,6 +50,8 @@ from ..model import Function
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally, finding_of
 
+LOOK_SECONDS = 1.0
+"""How often the emulator's process looks whether the one that started it is still there."""
 SCRATCH_ADDRESS = 0x7E10_0000_0000
 """Address of Triton's global scratch memory, which the host allocates for a launch."""
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_FROM = -1, -2, -3
@@ -289,8 +297,11 @@ def keep_freed_memory() -> None:
 
 
 def main() -> None:
-    """Answers messages until standard input ends."""
+    """Answers messages until standard input ends, or the process that started this one does."""
+    # The terminal's Ctrl-C is for the guest, which decides whether it goes on.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep_freed_memory()
+    end_with_parent()
     import_all()  # while the guest compiles
     parser = argparse.ArgumentParser()
     parser.add_argument("descriptor", type=int)
@@ -300,11 +311,41 @@ def main() -> None:
     service = Service(options.descriptor, options.processes or usable_processes())
     encode = msgspec.json.Encoder().encode
     for line in sys.stdin.buffer:
-        reply = service.answer(msgspec.json.decode(line))
+        message = msgspec.json.decode(line)
+        if "end" in message:
+            break
+        answer = {} if "idle" in message else _answer(service, message)
+        reply = {**answer, "request": message.get("request")}
         sys.stdout.buffer.write(encode(reply) + b"\n")
         sys.stdout.buffer.flush()
     if options.profile is not None:
-        options.profile.write_bytes(encode(service.profile()))
+        # Where the command was killed, its folder is gone, and nobody reads this.
+        with contextlib.suppress(FileNotFoundError):
+            options.profile.write_bytes(encode(service.profile()))
+
+
+def _answer(service: Service, message: Mapping[str, Any]) -> dict[str, Any]:
+    """The service's answer; Ctrl-C ends what it executes."""
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return service.answer(message)
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        return {"error": "it was interrupted", "kind": "limit"}
+
+
+def end_with_parent() -> None:
+    """Makes this process end soon after the one that started it, whatever it executes then."""
+    parent = os.getppid()
+
+    def look(number: int, frame: FrameType | None) -> None:
+        if os.getppid() != parent:
+            raise SystemExit(1)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
 
 
 __all__ = ["EmulationLimitError", "Service", "main", "pack_arguments", "spread"]

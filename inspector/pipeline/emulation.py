@@ -25,6 +25,8 @@ from .emulators import emulator_command
 
 LAUNCH_SECONDS = 600.0
 """Default limit on the seconds that one launch may take."""
+FINDINGS = 1
+"""Exit status of a run with findings. It is also pytest's, where a test failed."""
 
 
 class EmulationRequest(Struct, frozen=True):
@@ -40,6 +42,8 @@ class EmulationRequest(Struct, frozen=True):
         sets: x values of each of Triton's benchmarks that run; None for all.
         seconds: limit on one launch.
         test: a test in the file, which pytest then runs whatever its name: `test_op`.
+        is_pytest_session: whether `argv` is a whole command line of pytest; `path` is the folder
+            where it was given then.
     """
 
     path: Path
@@ -51,6 +55,7 @@ class EmulationRequest(Struct, frozen=True):
     sets: int | None = 1
     seconds: float = LAUNCH_SECONDS
     test: str | None = None
+    is_pytest_session: bool = False
 
 
 class EmulationResult(Struct, frozen=True):
@@ -70,6 +75,12 @@ class EmulationResult(Struct, frozen=True):
     complete: bool
     notes: tuple[str, ...]
 
+    @property
+    def exit_status(self) -> int:
+        """The script's; `FINDINGS` where it succeeded and a kernel did what it must not."""
+        has_findings = any(kernel.findings for kernel in self.kernels)
+        return FINDINGS if not self.status and has_findings else self.status
+
 
 def emulate(
     request: EmulationRequest,
@@ -84,9 +95,9 @@ def emulate(
         signals: makes a context that passes signals on to the process.
 
     Raises:
-        KinspectError: the interpreter cannot be started, or the script is not there.
+        KinspectError: the interpreter cannot be started, it lacks Triton, or there is no script.
     """
-    if not request.path.is_file():
+    if not request.is_pytest_session and not request.path.is_file():
         raise KinspectError(f"{request.path}: there is no such file", "name a Python script")
     folder = Path(tempfile.mkdtemp(prefix="kinspect-emulate-"))
     try:
@@ -105,6 +116,7 @@ def emulate(
             "configs": request.configs,
             "sets": request.sets,
             "test": request.test,
+            "is_pytest_session": request.is_pytest_session,
         }
         (folder / "request.json").write_text(json.dumps(description))
         status = _run(request.python, folder / "request.json", environment, signals)
@@ -132,11 +144,17 @@ def _run(
 
 
 def _result(status: int, records: Path, profile: Path) -> EmulationResult:
-    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing."""
+    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing.
+
+    Raises:
+        KinspectError: the interpreter lacks what an emulation needs.
+    """
     notes: list[str] = []
     launches, complete = 0, False
     for line in records.read_text().splitlines() if records.exists() else ():
         record = json.loads(line)
+        if "failure" in record:
+            raise KinspectError(record["failure"], record["hint"])
         if "note" in record:
             notes.append(record["note"])
         elif "end" in record:
@@ -146,6 +164,8 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
         if profile.exists()
         else ()
     )
+    # Children that the script forked count for themselves, and the profiles have all of them.
+    launches = max(launches, sum(kernel.launches for kernel in kernels))
     return EmulationResult(
         status=status, kernels=kernels, launches=launches, complete=complete, notes=tuple(notes)
     )

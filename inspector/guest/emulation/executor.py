@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -79,7 +80,8 @@ class Executor:
             compiled = self._compile(src, target=self.target, options=dict(options or {}))
         self._check_resources(compiled.metadata)
         self._kernel_count += 1
-        key = f"{src.name}-{self._kernel_count}"
+        # A forked child counts for itself, and shares the emulator.
+        key = f"{src.name}-{os.getpid()}-{self._kernel_count}"
         signature = dict(getattr(src, "signature", None) or {})
 
         def launched(grid: tuple[int, ...], values: Sequence[Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import json
 import mmap
 import os
@@ -10,9 +12,12 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from ..launches import processes
 
 PAGE_BYTES = 4096
 SLACK_BYTES = 64
@@ -57,6 +62,8 @@ class LaunchBuffer:
 class EmulatorProcess:
     """The emulator's process, which is started at the first launch.
 
+    Threads use it in turn, and so do children that are forked after `share`.
+
     Args:
         command: starts it; it speaks JSON lines on its standard streams.
         environment: its environment; None for that of this process.
@@ -72,16 +79,21 @@ class EmulatorProcess:
         self._command = list(command)
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
-        self._file = -1
+        self._file = self._lock_file = -1
         self._map: mmap.mmap | None = None
         self._size = 0
         self._loaded_keys: set[str] = set()
+        self._request_count = 0
+        self._is_unanswered = self._is_shared = False
+        self._lock = threading.RLock()
+        self._lock_owner = self._starter = os.getpid()
 
     def load(self, key: str, text: str, arch: str) -> None:
         """Sends a kernel's assembly, unless it was sent before."""
-        if key not in self._loaded_keys:
-            self._request({"load": key, "text": text, "arch": arch})
-            self._loaded_keys.add(key)
+        with self._turn():
+            if key not in self._loaded_keys:
+                self._request({"load": key, "text": text, "arch": arch})
+                self._loaded_keys.add(key)
 
     def launch(
         self, request: dict[str, Any], buffers: Sequence[LaunchBuffer], *, write_back: bool = True
@@ -96,48 +108,74 @@ class EmulatorProcess:
         Raises:
             EmulationError: it could not be executed.
         """
+        with self._turn():
+            if self._is_unanswered or self._is_shared:
+                self._request({"idle": True})  # a launch that was cut off may still use the memory
+            shared = self._lay_out(buffers)
+            base = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+            buffer_fields = [
+                {"address": b.address, "size": b.size, "name": b.name, "offset": b.offset}
+                for b in buffers
+            ]
+            message = {"launch": request, "buffers": buffer_fields, "memory": self._size}
+            for one_process in (False, True):
+                for buffer in buffers:
+                    ctypes.memmove(base + buffer.offset, buffer.backing, buffer.size)
+                reply = self._request({**message, "launch": {**request, "alone": one_process}})
+                if "again" not in reply:  # else several processes cannot execute this launch
+                    break
+            for index in reply["written"] if write_back else ():
+                buffer = buffers[index]
+                ctypes.memmove(buffer.backing, base + buffer.offset, buffer.size)
+            return reply
+
+    def share(self) -> None:
+        """Starts the process for children that are forked from now on as well."""
         self.start()
-        shared = self._lay_out(buffers)
-        base = ctypes.addressof(ctypes.c_char.from_buffer(shared))
-        buffer_fields = [
-            {"address": b.address, "size": b.size, "name": b.name, "offset": b.offset}
-            for b in buffers
-        ]
-        message = {"launch": request, "buffers": buffer_fields, "memory": self._size}
-        for one_process in (False, True):
-            for buffer in buffers:
-                ctypes.memmove(base + buffer.offset, buffer.backing, buffer.size)
-            reply = self._request({**message, "launch": {**request, "alone": one_process}})
-            if "again" not in reply:  # else several processes cannot execute this launch
-                break
-        for index in reply["written"] if write_back else ():
-            buffer = buffers[index]
-            ctypes.memmove(buffer.backing, base + buffer.offset, buffer.size)
-        return reply
+        self._is_shared = True
 
     def close(self) -> None:
-        """Ends the process."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait()
-            self._process = None
+        """Ends the process; in a forked child, which only shares it, does nothing."""
+        process = self._process
+        if process is None or process.stdin is None or self._starter != os.getpid():
+            return
+        # Its input may not end: a child that goes on has the pipe too.
+        with self._turn(), contextlib.suppress(BrokenPipeError):
+            process.stdin.write(b'{"end": true}\n')
+            process.stdin.close()
+        process.wait()
+        self._process = None
 
     def start(self) -> None:
         """Starts the process if it does not run yet; does not wait for it."""
         if self._process is not None:
             return
-        if hasattr(os, "memfd_create"):
-            self._file = os.memfd_create("kinspect-emulation")
-        else:
-            self._file, path = tempfile.mkstemp(prefix="kinspect-")
-            os.unlink(path)
-        self._process = subprocess.Popen(
-            [*self._command, str(self._file)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=(self._file,),
-            env=self._environment,
-        )
+        self._starter = os.getpid()
+        self._file = _unnamed_file()
+        if self._lock_file < 0:
+            # Not the memory: a mapping of it that is closed would drop the lock.
+            self._lock_file = _unnamed_file()
+        with processes.ours():
+            self._process = subprocess.Popen(
+                [*self._command, str(self._file)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(self._file,),
+                env=self._environment,
+            )
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Keeps other threads and forked processes from the pipes and the memory meanwhile."""
+        if self._lock_owner != os.getpid():  # a thread that is not in this child may hold it
+            self._lock_owner, self._lock = os.getpid(), threading.RLock()
+        with self._lock:
+            self.start()
+            fcntl.lockf(self._lock_file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._lock_file, fcntl.LOCK_UN)
 
     def _lay_out(self, buffers: Sequence[LaunchBuffer]) -> mmap.mmap:
         """Assigns offsets in the shared memory to buffers, each with pages of its own."""
@@ -147,7 +185,8 @@ class EmulatorProcess:
             buffer.offset = end + buffer.address % PAGE_BYTES
             end = -(-(buffer.offset + buffer.size + SLACK_BYTES) // PAGE_BYTES) * PAGE_BYTES
         if end > self._size:
-            self._size = max(end, 2 * self._size)
+            # A forked child may have made it larger already: it must not shrink.
+            self._size = max(end, 2 * self._size, os.fstat(self._file).st_size)
             os.ftruncate(self._file, self._size)
             self._map = None  # not closed: views of it may still exist
         if self._map is None:
@@ -165,18 +204,26 @@ class EmulatorProcess:
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
+        self._request_count += 1
+        number = f"{os.getpid()}-{self._request_count}"
+        reply: dict[str, Any] | None = {}
+        self._is_unanswered = True
         try:
-            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.write(json.dumps({**message, "request": number}).encode() + b"\n")
             process.stdin.flush()
-            self._wait_for_reply(process)
-            line = process.stdout.readline()
+            # Nobody has taken the reply to a request that a test's timeout, or the end of a forked
+            # child, cut off.
+            while reply is not None and reply.get("request") != number:
+                self._wait_for_reply(process)
+                line = process.stdout.readline()
+                reply = json.loads(line) if line else None
         except BrokenPipeError:
-            line = b""
-        if not line:
+            reply = None
+        if reply is None:
             status = process.wait()
             self._reset()
             raise EmulationError(f"the emulator's process ended with status {status}")
-        reply: dict[str, Any] = json.loads(line)
+        self._is_unanswered = False
         for is_error, text in reply.get("printed", ()):
             _write_after(sys.stderr if is_error else sys.stdout, 2 if is_error else 1, text)
         if "error" in reply:
@@ -206,6 +253,16 @@ class EmulatorProcess:
         self._loaded_keys.clear()
         os.close(self._file)
         self._file, self._map, self._size = -1, None, 0
+        self._is_unanswered = False
+
+
+def _unnamed_file() -> int:
+    """The descriptor of a new file without a name, in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("kinspect-emulation")
+    descriptor, path = tempfile.mkstemp(prefix="kinspect-")
+    os.unlink(path)
+    return descriptor
 
 
 def _write_after(stream: Any, descriptor: int, text: str) -> None:

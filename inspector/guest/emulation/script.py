@@ -12,18 +12,23 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from .. import world as worlds
+from ..launches import processes
+from ..launches.project import Project
 from ..launches.tests import is_test_file
 from ..loading import as_main
-from ..records import writer
+from ..missing_modules import install_hint
+from ..records import one_line, writer
 from ..world.device import StandInDevice
 from .executor import Executor
 from .process import EmulatorProcess
 
 EMULATION_FAILED = 125
 """Exit status if the emulation itself could not start, as opposed to the script failing."""
+NOT_EMULATED = "is another process, without the emulated GPU"
 
 
 def main(request_path: str) -> int:
@@ -33,8 +38,9 @@ def main(request_path: str) -> int:
         request_path: path of a JSON file with `path`, `argv`, `arch`, `device`, `folder` (scratch),
             `records` (a file for the records), `emulator` (the command that executes launches),
             `seconds` (for one launch), `sample` (workgroups, or null for all), `configs` (of an
-            autotuner, or null for all), `sets` (x values of a benchmark, or null for all) and
-            `test` (a test of the file, for pytest, or null).
+            autotuner, or null for all), `sets` (x values of a benchmark, or null for all),
+            `test` (a test of the file, for pytest, or null) and `is_pytest_session` (whether
+            `argv` is a whole command line of pytest; `path` is a folder then).
 
     Returns:
         The script's exit status.
@@ -43,11 +49,20 @@ def main(request_path: str) -> int:
         request = json.load(stream)
     emit = writer(request["records"])
     device = StandInDevice.of(request["device"])
-    world = worlds.install(device, request["folder"], max_values=request["sets"], all_contents=True)
+    try:
+        world = worlds.install(
+            device, request["folder"], max_values=request["sets"], all_contents=True
+        )
+    except ImportError as failure:
+        emit({"failure": one_line(failure), "hint": install_hint(failure, "triton")})
+        return EMULATION_FAILED
     if request["configs"] is not None:
         _limit_tuning(request["configs"], world)
     _disable_torch_compile()
+    path = os.path.abspath(request["path"])
+    processes.watch(Project(path), world.note, NOT_EMULATED)
     process = EmulatorProcess(request["emulator"])
+    os.register_at_fork(before=process.share)  # children have a part in its profile
     executor = Executor(
         request["arch"],
         process,
@@ -59,7 +74,11 @@ def main(request_path: str) -> int:
         lds_limit=device.lds_bytes,
     )
     executor.install()
-    status = _run(os.path.abspath(request["path"]), request["test"], request["argv"], world)
+    if request["is_pytest_session"]:
+        sys.argv = ["pytest", *request["argv"]]
+        status = _ended(lambda: _run_pytest(request["argv"]), path, world)
+    else:
+        status = _run(path, request["test"], request["argv"], world)
     for text in dict.fromkeys(world.notes):
         emit({"note": text})
     emit({"end": True, "launches": executor.launches})
@@ -76,13 +95,25 @@ def _run(path: str, test: str | None, argv: list[str], world: Any) -> int:
         argv: arguments of the script, or of pytest.
         world: the stand-in world.
     """
-    try:
+
+    def run() -> int:
         with open(path, "rb") as stream:
             source = stream.read()
+        if test is not None or is_test_file(path, source):
+            tests = path if test is None else f"{path}::{test}"
+            sys.argv = [tests, *argv]
+            return _run_pytest([tests, "-p", "no:cacheprovider", *argv])
+        _run_script(path, argv, source)
+        return 0
+
+    return _ended(run, path, world)
+
+
+def _ended(run: Callable[[], int], path: str, world: Any) -> int:
+    """Calls a function in the stand-in world; returns the exit status that a process has then."""
+    try:
         with world.running():
-            if test is not None or is_test_file(path, source):
-                return _run_tests(path if test is None else f"{path}::{test}", argv)
-            _run_script(path, argv, source)
+            return run()
     except SystemExit as stop:
         return _status(stop.code)
     except BaseException as failure:
@@ -92,7 +123,6 @@ def _run(path: str, test: str | None, argv: list[str], world: Any) -> int:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
-    return 0
 
 
 def _run_script(path: str, argv: list[str], source: bytes) -> None:
@@ -101,10 +131,9 @@ def _run_script(path: str, argv: list[str], source: bytes) -> None:
     exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
 
 
-def _run_tests(tests: str, argv: list[str]) -> int:
+def _run_pytest(argv: list[str]) -> int:
     pytest: Any = importlib.import_module("pytest")
-    sys.argv = [tests, *argv]
-    return int(pytest.main([tests, "-p", "no:cacheprovider", *argv]))
+    return int(pytest.main(argv))
 
 
 def _status(code: Any) -> int:

@@ -46,12 +46,13 @@ def ours() -> Iterator[None]:
         _ours -= 1
 
 
-def watch(project: Project, note: Callable[[str], None]) -> None:
+def watch(project: Project, note: Callable[[str], None], outcome: str = NOT_FOLLOWED) -> None:
     """Notes each Python process that the script starts from now on, up to `MAX_NOTES`.
 
     Args:
         project: knows the user's code, whose line starts a process.
         note: takes the remarks.
+        outcome: ends each remark.
     """
     sites: set[str] = set()
 
@@ -60,7 +61,7 @@ def watch(project: Project, note: Callable[[str], None]) -> None:
         if site is None or site in sites or len(sites) >= MAX_NOTES:
             return
         sites.add(site)
-        note(f"{site}: {process_text} {NOT_FOLLOWED}")
+        note(f"{site}: {process_text} {outcome}")
 
     def audit(event: str, args: Sequence[Any]) -> None:
         command = [] if _ours else _command(event, args)
