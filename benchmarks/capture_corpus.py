@@ -200,7 +200,16 @@ def _measured(command: Sequence[str], place: Surroundings, limit: float) -> dict
 
 def _command(entry: CorpusEntry, options: argparse.Namespace) -> list[str]:
     """The command that analyses a file, as a user would give it."""
-    command = [*tool(), "analyze", entry.path, "--arch", options.arch, "--format", "json"]
+    command = [
+        *tool(),
+        "analyze",
+        entry.path,
+        "--arch",
+        options.arch,
+        "--format",
+        "json",
+        "--details",
+    ]
     command += ["--no-passes", "--jobs", str(options.jobs)]
     for call in entry.call:
         command += ["--call", call]

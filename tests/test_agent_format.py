@@ -10,11 +10,21 @@ from pathlib import Path
 import click
 import kinspect
 import pytest
+from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
+from kinspect.inspector.explain import ids
 from kinspect.inspector.formats import agent
-from kinspect.inspector.model import ErrorRecord, Metric, Report
+from kinspect.inspector.model import (
+    Assumption,
+    ErrorRecord,
+    Metric,
+    Report,
+    SourceLoc,
+    Unread,
+)
 from msgspec.structs import replace
 
+MOST_BYTES = agent.MOST_TOKENS * agent.BYTES_PER_TOKEN
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 
 
@@ -32,20 +42,36 @@ def written(report: Report) -> str:
 
 def test_a_finding_with_its_figures_place_and_commands(report: Report) -> None:
     text = written(report)
+    kernel = ids.kernel_key(report.kernels[0].id)[:6]
     first = text.splitlines()[0]
-    assert first == "kernel column_sums gfx942 column_sums.py:7"
+    assert first == f"kernel {kernel} column_sums gfx942 column_sums.py:7"
     assert re.search(r"^figures vgprs=\d+ sgprs=\d+ waves_per_eu=8 limited_by=waves$", text, re.M)
-    assert re.search(r"^loop L0 main column_sums.py:11–12: .*bound_by=l1$", text, re.M)
+    assert re.search(rf"^loop {kernel}\.L0 main column_sums.py:11–12: .*bound_by=l1$", text, re.M)
     finding = report.kernels[0].findings[0]
     opening = f"finding {finding.fingerprint[:6]} KI044 warning column_sums.py:12 saves<=98.4%: "
     assert opening in text
     assert "  cure Let neighbouring lanes read neighbouring addresses" in text
+    assert f"\n  more kinspect show {finding.fingerprint[:6]}\n" in text
+    assert re.search(
+        rf"^access {kernel}\.M\d+ buffer_load_ushort column_sums.py:12: lines=64 lines_ideal=1$",
+        text,
+        re.M,
+    )
+
+
+def test_a_cure_is_said_once(report: Report) -> None:
+    text = written(report)
+    first, second, _ = report.kernels[0].findings
+    assert first.advice == second.advice
+    assert text.count("Let neighbouring lanes") == 1
+    assert f"\n  cure as {first.fingerprint[:6]}\n" in text
 
 
 def test_the_commands_are_of_this_program(report: Report) -> None:
     lines = [line for line in written(report).splitlines() if " kinspect " in f" {line}"]
     commands = [line[line.index("kinspect ") :] for line in lines]
-    assert {shlex.split(command)[1] for command in commands} == {"show", "registers", "try"}
+    names = {shlex.split(command)[1] for command in commands}
+    assert names == {"show", "registers", "try"}
     for command in commands:
         _, name, *arguments = shlex.split(command)
         chosen = cli.get_command(click.Context(cli), name)
@@ -53,17 +79,29 @@ def test_the_commands_are_of_this_program(report: Report) -> None:
         chosen.make_context(name, arguments)
 
 
-def test_ids_are_fingerprints_as_short_as_they_differ(report: Report) -> None:
-    (kernel,) = report.kernels
-    finding = kernel.findings[0]
-    fingerprints = ("abcdef0123456789", "abcdef0193456789", "bcdef00123456789")
-    findings = tuple(replace(finding, fingerprint=text) for text in fingerprints)
-    ids = agent.finding_ids([replace(kernel, findings=findings)])
-    assert ids == {
+def test_ids_are_as_short_as_they_differ() -> None:
+    assert ids.shortened(["abcdef0123456789", "abcdef0193456789", "bcdef00123456789"]) == {
         "abcdef0123456789": "abcdef012",
         "abcdef0193456789": "abcdef019",
         "bcdef00123456789": "bcdef0012",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "item"),
+    [
+        ("1bf6c8", ids.ItemId("1bf6c8")),
+        ("1bf6c8.L12", ids.ItemId("1bf6c8", loop="L12")),
+        ("1bf6c8.M41", ids.ItemId("1bf6c8", line=41)),
+        ("1bf6c", None),  # shorter than any that is printed
+        ("kernel", None),
+        ("1bf6c8.S4", None),
+        ("1bf6c8.s", None),
+        ("abcdef0123456789a", None),
+    ],
+)
+def test_the_form_of_ids(text: str, item: ids.ItemId | None) -> None:
+    assert ids.parsed(text) == item
 
 
 def test_a_kernel_takes_so_many_tokens_at_most(report: Report) -> None:
@@ -71,10 +109,38 @@ def test_a_kernel_takes_so_many_tokens_at_most(report: Report) -> None:
     finding = kernel.findings[0]
     findings = tuple(replace(finding, fingerprint=f"{number:016x}") for number in range(300))
     text = written(replace(report, kernels=(replace(kernel, findings=findings),)))
-    assert len(text) <= agent.MOST_TOKENS * agent.CHARACTERS_PER_TOKEN
+    assert len(text.encode()) <= MOST_BYTES
     told = text.count("\nfinding ")
     assert 5 < told < 300
     assert f"\n{300 - told} more findings: kinspect analyze " in text
+
+
+def test_hundreds_of_hot_loops_and_constexprs_leave_room_for_findings(report: Report) -> None:
+    (kernel,) = report.kernels
+    assert kernel.variant is not None
+    loops = tuple(replace(kernel.loops[0], id=f"L{number}") for number in range(500))
+    variant = replace(kernel.variant, constexprs={f"BLOCK_{n}": n for n in range(500)})
+    changed = replace(kernel, loops=loops, main_loop="L400", variant=variant)
+    text = written(replace(report, kernels=(changed,)))
+    assert len(text.encode()) <= MOST_BYTES
+    first, *others = re.findall(r"^loop \w+\.(L\d+)", text, re.M)
+    assert (first, others[0]) == ("L400", "L0")
+    assert f"\n{499 - len(others)} more hot loops: kinspect show " in text
+    assert text.count("\nfinding ") == 3
+
+
+def test_several_kernels_begin_with_a_summary(report: Report) -> None:
+    (kernel,) = report.kernels
+    kernels = tuple(
+        replace(kernel, id=f"{kernel.id}{n}", name=f"k{n}", findings=kernel.findings[: n % 4])
+        for n in range(25)
+    )
+    lines = written(replace(report, kernels=kernels)).splitlines()
+    assert lines[0] == "summary 25 kernels: 30 warnings, 6 notes"
+    worst = ids.kernel_key(f"{kernel.id}3")[:6]
+    assert lines[1] == f"  {worst} k3 gfx942: 2 warnings, 1 note"
+    assert lines[21:23] == ["  and 5 more", ""]
+    assert lines[23].startswith(f"kernel {worst} k3")
 
 
 def test_unknown_is_no_zero_and_nothing_is_hidden(report: Report) -> None:
@@ -89,9 +155,25 @@ def test_unknown_is_no_zero_and_nothing_is_hidden(report: Report) -> None:
     text = written(replace(report, kernels=(changed,), errors=(failed,), notes=("stand-ins",)))
     assert "lds_bytes=?" in text
     assert "spilled_vgprs=3" in text
-    assert "\nfindings none\n" in text
+    assert "\nfindings none: nothing looks wrong\n" in text
     assert "\nfailed broken: compile: no such option; drop it\n" in text
     assert text.endswith("note stand-ins\n")
+
+
+def test_what_was_assumed_or_not_read_is_said(report: Report) -> None:
+    (kernel,) = report.kernels
+    assert kernel.variant is not None
+    assumption = Assumption("how long a kernel took", "1 ms", SourceLoc("x.py", 3))
+    changed = replace(
+        kernel,
+        variant=replace(kernel.variant, assumptions=(assumption,)),
+        unread=(Unread("words", 2),),
+        findings=(),
+    )
+    text = written(replace(report, kernels=(changed,)))
+    assert "\nassumed: how long a kernel took is 1 ms (x.py:3)\n" in text
+    assert "\nunread not all of the code was read (2 words of code that are not decoded)" in text
+    assert "\nfindings none: no finding in what was read\n" in text
 
 
 def test_saved_code_is_not_tried(report: Report, tmp_path: Path) -> None:
@@ -110,3 +192,55 @@ def test_control_characters_stay_harmless(report: Report) -> None:
     text = written(replace(report, kernels=(replace(kernel, findings=(finding,)),)))
     assert "\x1b" not in text
     assert "\n::error" not in text
+
+
+# --------------------------------------------------------------------------- lint
+
+
+def linted(*arguments: str | Path) -> str:
+    """What `kinspect lint --format agent` prints."""
+    result = CliRunner().invoke(cli, ["lint", *map(str, arguments), "--format", "agent"])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    return result.stdout
+
+
+def test_lint_says_the_same_with_the_same_ids(report: Report) -> None:
+    text = linted(EXAMPLES / "column_sums.py", "--arch", "gfx942")
+    analyzed = written(report).splitlines()
+    summary, blank, kernel, *_ = text.splitlines()
+    assert (summary, blank) == ("summary 2 warnings, 1 note in 1 kernel", "")
+    assert kernel == analyzed[0]
+    findings = [line for line in text.splitlines() if line.startswith("finding ")]
+    for line in findings:
+        known_part = line.partition(" (and 1 more loop")[0]
+        assert any(other.startswith(known_part) for other in analyzed)
+    assert len(findings) == 2  # what is found in both loops is told once
+    assert [line.split()[3] for line in findings] == ["warning", "info"]
+    cure = next(line for line in analyzed if line.startswith("  cure "))
+    assert cure in text
+
+
+def test_lint_of_several_kernels(tmp_path: Path) -> None:
+    small = (Path(__file__).parent / "data" / "small_gfx942.s").read_text()
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.s").write_text(small)
+    (tmp_path / "c.s").write_text(small.replace("small", "other"))
+    (tmp_path / "bad.s").write_text("\tnonsense\n")
+    text = linted(tmp_path)
+    lines = text.splitlines()
+    assert re.fullmatch(
+        r"summary .* in 3 kernels; 1 target could not .*; \d+ at or above error", lines[0]
+    )
+    assert re.fullmatch(r"  [0-9a-f]{6} small gfx942: 1 error", lines[1])
+    assert text.count("\nkernel ") == 3
+    assert "\nfailed " in text
+    for block in text.split("\n\n"):
+        assert len(block.encode()) <= MOST_BYTES
+
+
+def test_a_clean_kernel_in_lint(tmp_path: Path) -> None:
+    (tmp_path / "empty.s").write_text(
+        (Path(__file__).parent / "data" / "small_gfx942.s").read_text()
+    )
+    text = linted(tmp_path / "empty.s", "--select", "KI044")
+    assert text == "summary no findings in 1 kernel\n"

@@ -229,7 +229,8 @@ def test_cures_are_tried(tmp_path: Path) -> None:
         "total[(1,)](x, x, 16, BLOCK=4096)\n"
     )
     result = kinspect.try_(script, rules=["KI063"])
-    assert result.cures == {"KI063": [{"allow_flush_denorm": True}]}
+    flushing, in_base_two = {"allow_flush_denorm": True}, {"tl.exp": "tl.exp2"}
+    assert result.cures == {"KI063": [flushing, in_base_two, {**flushing, **in_base_two}]}
     (kernel,) = result.kernels
     assert kernel.metrics["vgpr_count"] == kinspect.compile(script).kernel["vgpr_count"]
     assert "tried: allow_flush_denorm=True: gone" in str(result)
@@ -255,9 +256,18 @@ def test_cures_are_tried(tmp_path: Path) -> None:
         (lambda: kinspect.sweep(add, *tensors(3), 5, axes={}), "nothing to sweep"),
         (lambda: kinspect.load("absent.json"), "no such file"),
         (lambda: kinspect.T(3, dtype="nonsense"), "names no type"),
+        (lambda: kinspect.T("fp16"), r"T\('fp16'\): extents are whole numbers; write T\("),
+        (lambda: kinspect.T((4, 2.5)), "extents are whole numbers"),
+        (lambda: kinspect.T(4, -1), "extents are whole numbers"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(kinspect.KinspectError, match=message) as raised:
         call()
     assert "\n" not in str(raised.value)
+
+
+def test_a_shape_is_also_taken_as_one_tuple() -> None:
+    """As `torch.empty` takes it."""
+    assert kinspect.T((4, 2)).shape == kinspect.T([4, 2]).shape == kinspect.T(4, 2).shape == (4, 2)
+    assert kinspect.T().numel() == 1

@@ -45,7 +45,7 @@ def marked(tool: Tool, tmp_path: Path) -> Marked:
 
     def run(body: str, *args: str, status: int = 0) -> Any:
         write(tmp_path / "script.py", body)
-        fixed = ("--no-passes", "--format", "json", "--emulate-budget", "0")
+        fixed = ("--no-passes", "--format", "json", "--details", "--emulate-budget", "0")
         done = tool("analyze", "script.py", *fixed, *args)
         assert done.returncode == status, done.stderr
         above = HEAD.count("\n")
@@ -233,7 +233,7 @@ def test_other_answers_are_tried_within_a_bound(tool: Tool, tmp_path: Path) -> N
     first = HEAD.count("\n") + 2
 
     def found(*args: str) -> tuple[dict[int, list[tuple[int, str]]], str]:
-        fixed = ("--no-passes", "--format", "json", "--emulate-budget", "0")
+        fixed = ("--no-passes", "--format", "json", "--details", "--emulate-budget", "0")
         done = tool("analyze", "script.py", *fixed, *args)
         assert done.returncode == 0, done.stderr
         explored = {}

@@ -77,6 +77,13 @@ def test_elf_of_another_machine(tool: Tool) -> None:
     one_line(done, "python")
 
 
+def test_a_link_to_nothing_is_no_misspelt_name(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "k.s").symlink_to("gone.s")
+    done = tool("analyze", "k.s")
+    one_line(done, "k.s: a link to gone.s, which is not there")
+    assert "did you mean" not in done.stderr
+
+
 def test_binary_assembly(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "bin.s").write_bytes(bytes(range(256)) * 100)
     one_line(tool("analyze", "bin.s"), "bin.s", "binary")
@@ -143,7 +150,7 @@ KINSPECT_CASES.append(
 )
 """
     )
-    done = tool("analyze", "k.py", "--format", "json")
+    done = tool("analyze", "k.py", "--format", "json", "--details")
     assert done.returncode == 2
     report = json.loads(done.stdout)
     assert [k["variant"]["case"] for k in report["kernels"]] == ["good"]
@@ -159,7 +166,7 @@ def test_script_that_exits_or_prints(tool: Tool, tmp_path: Path) -> None:
     )
     one_line(tool("analyze", "exits.py"), "exits.py", "status 3")
     (tmp_path / "noisy.py").write_text("print('{\"noise\": 1}')\n" + GOOD_CASE)
-    done = tool("analyze", "noisy.py", "--format", "json")
+    done = tool("analyze", "noisy.py", "--format", "json", "--details")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["kernels"]
 
@@ -174,7 +181,7 @@ def test_nothing_half_written_stays(tool: Tool, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert not [p for p in cache.glob("artifacts-*/**/*") if p.is_file()]
     assert not list((cache / "staging").glob("*")) if (cache / "staging").exists() else True
-    done = tool("analyze", "missing.s", "-o", "out.json", "--format", "json")
+    done = tool("analyze", "missing.s", "-o", "out.json", "--format", "json", "--details")
     assert done.returncode == 2
     assert not (tmp_path / "out.json").exists()
     assert not list(tmp_path.glob(".out*"))

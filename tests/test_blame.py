@@ -8,21 +8,38 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.compare.blame.respelling import newer_ttgir
-from kinspect.inspector.compare.blame.results import Blame, Layer, Step
-from kinspect.inspector.compare.blame.swaps import blame
-from kinspect.inspector.compare.blame.verdicts import differing_metric, shares_of, verdict_of
-from kinspect.inspector.compile.llvm_passes import machine_passes, pass_times
+from kinspect.inspector.capture.resolving import resolve
+from kinspect.inspector.compare.blame.defaults import defaults_of
+from kinspect.inspector.compare.blame.llvm_inputs import differences, exchanged, with_attributes
+from kinspect.inspector.compare.blame.pass_bisection import guilty_passes
+from kinspect.inspector.compare.blame.respelling import newer_spellings
+from kinspect.inspector.compare.blame.results import Blame, Layer, Share, SlowPass, Step
+from kinspect.inspector.compare.blame.swaps import REST_HEADER, blame
+from kinspect.inspector.compare.blame.timing import seconds_from_ttir, slow_pass
+from kinspect.inspector.compare.blame.verdicts import (
+    differing_metric,
+    guilty_of,
+    shares_of,
+    verdict_of,
+)
+from kinspect.inspector.compile.code_text import normal_amdgcn
+from kinspect.inspector.compile.llvm_passes import PassTime, machine_passes, pass_times
+from kinspect.inspector.compile.passes import read_passes
+from kinspect.inspector.compile.pool import Compiler, CompileResult, LlvmInputs
 from kinspect.inspector.compile.tritons import known_tritons
 from kinspect.inspector.formats import blame_json, blame_text
-from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.model import Variant
+from kinspect.inspector.pipeline.capturing import variants_of
+from kinspect.inspector.pipeline.jobs import Request, settings_of
+from msgspec.structs import replace
 
 GEMM = """
     import torch
@@ -79,14 +96,22 @@ def test_shares_sum_to_the_change_and_the_first_half_is_responsible() -> None:
         (("llvm",), 6),
     ]
     assert differing_metric(steps) == "vgpr_spill_count"
-    verdict = verdict_of(shares, None, True, {})
+    verdict = verdict_of(guilty_of(shares, 4), shares, None, True, {})
     assert verdict.layers == ("ttgir", "llvm_ir")
     assert verdict.share == pytest.approx(30 / 34)
 
 
 def test_no_change_has_no_layer() -> None:
     shares = shares_of([_step(4), _step(4, "llvm")], "vgpr_spill_count")
-    assert verdict_of(shares, None, True, {}).layers == ()
+    assert guilty_of(shares, 4) is None
+    assert verdict_of(None, shares, None, True, {}).layers == ()
+
+
+def test_a_compile_s_time_changes_only_by_more_than_it_varies() -> None:
+    shares = (Share(("llvm_ir",), 0.1), Share(("llvm",), 0.02))
+    assert guilty_of(shares, 1.0, timed=True) is None
+    assert guilty_of(shares, 0.5, timed=True) == shares[0]
+    assert guilty_of(shares, 1.0) == shares[0]
 
 
 def test_an_unknown_figure_has_no_share() -> None:
@@ -96,7 +121,7 @@ def test_an_unknown_figure_has_no_share() -> None:
 
 def test_changed_defaults_are_named() -> None:
     shares = shares_of([_step(0), _step(9, "option_default")], "vgpr_spill_count")
-    verdict = verdict_of(shares, None, True, {"waves_per_eu": (0, 2)})
+    verdict = verdict_of(guilty_of(shares, 0), shares, None, True, {"waves_per_eu": (0, 2)})
     assert (verdict.layers, verdict.options) == (("option_default",), {"waves_per_eu": (0, 2)})
 
 
@@ -106,41 +131,224 @@ def test_buffer_accesses_and_barriers_are_respelled() -> None:
         "amdg.buffer_store %x, %c[%o] : tensor<64xi32, #blocked> loc(#l)\n"
         "rocdl.sched.barrier 1 loc(#l)\nrocdl.sched.barrier 16 loc(#l)\n"
     )
-    newer = newer_ttgir(older)
+    (newer,) = newer_spellings(older)
     assert "%m : !tt.ptr<f16> -> tensor<4x64xf16" in newer
     assert "[%o] : !tt.ptr<i32> -> tensor<64xi32" in newer
     assert "barrier non_mem_non_sideeffect" in newer
     assert "barrier 16" in newer
-    assert newer_ttgir(newer) == newer
+    assert newer_spellings(newer) == ()
 
 
-@needs_older
+def test_the_dialect_s_older_name_and_copies_into_lds_are_respelled() -> None:
+    older = (
+        "%x = amdgpu.buffer_load_to_local %a[%o] mask = %m into %l {contiguity = 8 : i32}"
+        " : <f16>[tensor<128x64xi32, #linear>]  -> <128x64xf16, #shared, #smem, mutable>\n"
+    )
+    since_3_6, since_3_9 = newer_spellings(older)
+    assert since_3_6 == older.replace("amdgpu.", "amdg.")
+    assert " : !tt.ptr<f16>[tensor<128x64xi32" in since_3_9
+
+
+def test_waves_of_a_wmma_layout_are_respelled_as_steps() -> None:
+    older = "#mma = #ttg.amd_wmma<{version = 1, isTranspose = true, warpsPerCTA = [2, 4]}>\n"
+    # As Triton 3.7 prints it for the same kernel.
+    steps = "ctaLayout = {warp = [[0, 1], [0, 2], [1, 0]]}"
+    assert newer_spellings(older) == (older.replace("warpsPerCTA = [2, 4]", steps),)
+    (single,) = newer_spellings(older.replace("[2, 4]", "[1, 1]"))
+    assert "ctaLayout = {warp = []}" in single
+
+
+LLVM_IR = """\
+define amdgpu_kernel void @f(ptr addrspace(1) inreg readonly %0, i32 inreg %1) local_unnamed_addr #0 !dbg !4 {
+declare i32 @llvm.amdgcn.workitem.id.x() #1
+attributes #0 = { nounwind "amdgpu-no-wwm" "amdgpu-waves-per-eu"="2" "uniform-work-group-size"="true" }
+attributes #1 = { nounwind "amdgpu-waves-per-eu"="2" }
+"""  # noqa: E501
+
+
+def test_attributes_that_the_other_triton_sets_replace_those_that_this_one_set() -> None:
+    ours = {"amdgpu-waves-per-eu": "2", "uniform-work-group-size": "true"}
+    theirs = {"amdgpu-waves-per-eu": "2,2", "amdgpu-sched-strategy": "coexec"}
+    changed = with_attributes(LLVM_IR, ours, theirs)
+    assert changed is not None
+    group = (
+        '{ nounwind "amdgpu-no-wwm" "amdgpu-sched-strategy"="coexec" "amdgpu-waves-per-eu"="2,2" }'
+    )
+    assert f"attributes #0 = {group}\n" in changed
+    # Other functions keep theirs.
+    assert 'attributes #1 = { nounwind "amdgpu-waves-per-eu"="2" }\n' in changed
+    assert with_attributes(LLVM_IR, ours, ours) == LLVM_IR
+    assert with_attributes("define void @f() {\n", ours, theirs) is None
+
+
+def test_what_two_tritons_give_llvm_is_exchanged_one_thing_at_a_time() -> None:
+    ours = LlvmInputs(("a",), "-real-true16", {"amdgpu-waves-per-eu": "2"})
+    theirs = LlvmInputs(("a", "b"), "", {"amdgpu-waves-per-eu": "2", "amdgpu-x": "1"})
+    assert differences(ours, theirs) == {
+        "flags": ("a", "a, b"),
+        "features": ("-real-true16", ""),
+        "amdgpu-x": (None, "1"),
+    }
+    assert exchanged(ours, theirs, "flags") == replace(ours, flags=("a", "b"))
+    assert exchanged(ours, theirs, "features") == replace(ours, features="")
+    assert exchanged(ours, theirs, "amdgpu-x").attributes == theirs.attributes
+    assert exchanged(theirs, ours, "amdgpu-x").attributes == ours.attributes
+    assert differences(ours, ours) == {}
+
+
+def test_the_pass_whose_time_grows_most_among_the_levels_that_both_have() -> None:
+    before = (PassTime("llvm", "Greedy Register Allocator", 1.0, 0.5),)
+    after = (
+        PassTime("mlir", "Membar", 9.0, 0.9),
+        PassTime("llvm", "Greedy Register Allocator", 1.5, 0.5),
+        PassTime("llvm", "Machine Instruction Scheduler", 0.7, 0.2),
+    )
+    assert slow_pass(before, after) == SlowPass("llvm", "Machine Instruction Scheduler", 0.0, 0.7)
+    assert slow_pass((), after) is None
+    shrunk = slow_pass(after[1:2], before)
+    assert shrunk == SlowPass("llvm", "Greedy Register Allocator", 1.5, 1.0)
+
+
+def test_times_from_ttir_include_those_that_made_the_input() -> None:
+    first = {"ttgir": 1.0, "llir": 2.0, "amdgcn": 4.0, "hsaco": 8.0}
+    own = {"amdgcn": 0.5, "hsaco": 0.25}
+    assert seconds_from_ttir(own, "llir", first) == 3.75
+    assert seconds_from_ttir(first, "source", {}) == 15
+    assert seconds_from_ttir(own, "ttgir", first) is None
+
+
+def test_a_build_without_a_switch_is_one_without_what_it_switches() -> None:
+    variant = replace(VARIANT, options={"num_warps": 8})
+    left = CompileResult(
+        variant,
+        metadata={"num_warps": 8, "waves_per_eu": 0, "arch": "gfx942"},
+        switches={"AMDGCN_USE_BUFFER_OPS": True},
+    )
+    right = CompileResult(
+        variant,
+        metadata={"num_warps": 4, "waves_per_eu": 2, "arch": "gfx950"},
+        switches={"AMDGCN_USE_BUFFER_OPS": True, "TRITON_HIP_USE_ASYNC_COPY": True, "NEW": False},
+    )
+    shared = frozenset(("num_warps", "waves_per_eu", "arch"))
+    defaults = defaults_of(left, right, shared, variant)
+    assert defaults.options == {"waves_per_eu": (0, 2)}
+    assert defaults.switches == {"TRITON_HIP_USE_ASYNC_COPY": (False, True)}
+    assert defaults.environment() == (("TRITON_HIP_USE_ASYNC_COPY", "0"),)
+    assert defaults.left_options(variant).options == {"num_warps": 8, "waves_per_eu": 0}
+    assert defaults.only("waves_per_eu").environment() == ()
+    assert not defaults_of(left, replace(right, switches=None, metadata={}), shared, variant)
+
+
+VARIANT = Variant("f", "gfx942", 64, "", {})
+
+
+@pytest.fixture(scope="module")
+def compiled(script: Path) -> Iterator[tuple[Compiler, Variant]]:
+    """A compiler with pass dumps, and the variant of the script for gfx950."""
+    pytest.importorskip("triton")
+    request = Request((str(script),), ("gfx950",), passes=True)
+    with Compiler(settings_of(request)) as compiler:
+        ((variant,), _) = variants_of(resolve(str(script))[0], request, compiler)
+        yield compiler, variant
+
+
+def test_switches_are_decided_for_the_target(compiled: tuple[Compiler, Variant]) -> None:
+    compiler, variant = compiled
+    on = {}
+    for arch in ("gfx942", "gfx950"):
+        result = compiler.compile(replace(variant, arch=arch))
+        assert result.switches is not None
+        on[arch] = result.switches
+    # Triton 3.9: asynchronous copies are the default of gfx950 alone.
+    assert [on[arch]["TRITON_HIP_USE_ASYNC_COPY"] for arch in on] == [False, True]
+    assert [on[arch]["AMDGCN_USE_BUFFER_OPS"] for arch in on] == [True, True]
+    off = replace(variant, environment={"TRITON_HIP_USE_ASYNC_COPY": "0"})
+    switches = compiler.compile(off).switches
+    assert switches is not None
+    assert not switches["TRITON_HIP_USE_ASYNC_COPY"]
+
+
+def test_each_stage_s_cpu_time_is_measured(compiled: tuple[Compiler, Variant]) -> None:
+    compiler, variant = compiled
+    stages = compiler.compile(variant, anew=True).stages
+    assert [stage.stage for stage in stages] == ["ttgir", "llir", "amdgcn", "hsaco"]
+    assert all(stage.cpu_seconds is not None for stage in stages)
+    assert sum(stage.cpu_seconds or 0 for stage in stages) > 0
+
+
 @pytest.mark.slow
-def test_async_copies_double_lds_since_3_7_on_gfx950(script: Path) -> None:
-    # Triton's own pull request 9087: num_stages buffers of LDS in place of num_stages - 1.
-    result = _blame(script, "gfx950", "lds_bytes")
-    assert result.verdict.layers == ("ttgir",)
-    assert result.verdict.pass_name == "tritonamdgpu-pipeline"
-    assert result.verdict.change == "content"
-    assert result.verdict.share == 1
-    first, *_, last = [step.metrics["lds_bytes"] for step in result.steps]
-    assert last >= 2 * first
+def test_the_rest_of_the_passes_makes_the_same_code(compiled: tuple[Compiler, Variant]) -> None:
+    """Whatever the point at which the passes on TTGIR are interrupted."""
+    compiler, variant = compiled
+    whole = compiler.compile(variant)
+    dump = read_passes(
+        whole.artifacts["passes"].path,
+        [(s.stage, s.dump_bytes) for s in whole.stages if s.dump_bytes is not None],
+        changes=False,
+    )
+    inside = [item for item in dump.passes if item.stage == "ttgir"]
+    code = normal_amdgcn(whole.artifacts["amdgcn"].path.read_text())
+    for index in (1, len(inside) // 2, len(inside) - 1):
+        given = json.dumps({"skipped": index, "passes": len(inside)})
+        text = f"{REST_HEADER}{given}\n{dump.text(inside[index].index)}"
+        rest = compiler.compile(replace(variant, ttir=text, stage="ttgir"))
+        assert rest.error is None, rest.error
+        assert normal_amdgcn(rest.artifacts["amdgcn"].path.read_text()) == code
+    given = json.dumps({"skipped": 1, "passes": len(inside) + 1})
+    text = f"{REST_HEADER}{given}\n{dump.text(inside[1].index)}"
+    refused = compiler.compile(replace(variant, ttir=text, stage="ttgir"))
+    assert refused.error is not None
 
 
 @pytest.mark.slow
-def test_spills_of_3_7_on_gfx950_are_the_code_generator_s() -> None:
-    # Reported with triton-lang/triton pull request 11249: attention spills since 3.7.
-    labels = {label[:3]: label for label in known_tritons()}
-    if not {"3.6", "3.7"} <= labels.keys():
-        pytest.skip("needs Triton 3.6 and 3.7, see KINSPECT_TRITONS")
-    path = Path(__file__).parents[1] / "kernels" / "flash_attn.py"
-    request = Request((str(path),), ("gfx950",), "*d256_causal_128x64*")
-    result = blame(request, (labels["3.6"], labels["3.7"]), "vgpr_spill_count")
-    assert result.verdict.layers == ("llvm",)
-    assert result.verdict.share is not None
-    assert result.verdict.share > 0.9
-    first, *_, last = [step.metrics["vgpr_spill_count"] for step in result.steps]
-    assert last > 4 * first
+def test_features_are_handed_to_the_code_generator_in_place_of_triton_s(
+    compiled: tuple[Compiler, Variant],
+) -> None:
+    compiler, variant = compiled
+    radeon = replace(variant, arch="gfx1100", wave_size=32)
+    whole = compiler.compile(radeon)
+    assert whole.llvm is not None
+    assert whole.llvm.attributes["amdgpu-flat-work-group-size"] == "1,128"
+    code = []
+    for features in (whole.llvm.features, "-real-true16"):
+        given = {
+            "metadata": dict(whole.metadata),
+            "llvm": {"flags": list(whole.llvm.flags), "features": features},
+        }
+        text = f"; kinspect: {json.dumps(given, default=str)}\n"
+        text += whole.artifacts["llir"].path.read_text()
+        result = compiler.compile(replace(radeon, ttir=text, stage="llir"))
+        assert result.error is None, result.error
+        assert result.llvm is not None
+        assert result.llvm.features == features
+        code.append(result.artifacts["amdgcn"].path.read_text())
+    assert normal_amdgcn(code[0]) == normal_amdgcn(whole.artifacts["amdgcn"].path.read_text())
+    # Halves of registers are operands in one of the modes alone.
+    assert [re.search(r"\bv\d+\.[lh]\b", text) is not None for text in code] == [True, False]
+
+
+def test_the_pass_between_the_last_points_with_each_figure_is_found(tmp_path: Path) -> None:
+    names = ("convert-triton-to-tritongpu", "coalesce", "accelerate", "pipeline", "cse")
+    dumps = []
+    for side in range(2):
+        path = tmp_path / f"{side}.mlir"
+        path.write_text("".join(
+            f"// -----// IR Dump Before P: {name} ('builtin.module' operation) //----- //\n{name}\n"
+            for name in names
+        ) + "// -----// IR Dump Before P: convert-scf-to-cf ('builtin.module' operation) //----- //\nx\n")  # fmt: skip # noqa: E501
+        dumps.append(read_passes(path, changes=False))
+    asked = []
+
+    def measure(text: str, skipped: int, passes: int) -> float | None:
+        asked.append((text.strip(), skipped, passes))
+        # `accelerate` of the right build makes 9 of the 5; the module before `coalesce` is refused.
+        return None if skipped == 1 else 9.0 if skipped <= 2 else 5.0
+
+    guilty = guilty_passes((dumps[0], dumps[1]), (5.0, 9.0), measure)
+    assert guilty is not None
+    assert (guilty.name, guilty.only_left, guilty.only_right) == ("accelerate", (), ())
+    assert all(text == names[skipped] and passes == 5 for text, skipped, passes in asked)
+    assert guilty_passes((dumps[0], dumps[1]), (5.0, 9.0), lambda *_: None) is None
 
 
 @needs_older

@@ -49,7 +49,7 @@ def capture(tool: Tool, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], s
 
     def run(body: str, *args: str, name: str = "script.py", head: str = KERNELS) -> Any:
         (tmp_path / name).write_text(head + textwrap.dedent(body))
-        done = tool("analyze", name, "--no-passes", "--format", "json", *args)
+        done = tool("analyze", name, "--no-passes", "--format", "json", "--details", *args)
         assert "Traceback (most recent call last)" not in done.stderr.partition("printed:")[0]
         return json.loads(done.stdout), done.stderr
 
@@ -66,7 +66,7 @@ def captured(tool: Tool, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], 
         site = tmp_path / "site"
         site.mkdir()
         with torch_beforehand(site):
-            done = tool("analyze", *bodies, "--no-passes", "--format", "json", *args)
+            done = tool("analyze", *bodies, "--no-passes", "--format", "json", "--details", *args)
         return json.loads(done.stdout), done.stderr
 
     return run
@@ -459,7 +459,7 @@ def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(KERNELS + body)
     command = [sys.executable, "-m", "kinspect.inspector.cli", "analyze", "script.py"]
     done = subprocess.Popen(
-        [*command, "--format", "json"],
+        [*command, "--format", "json", "--details"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -56,7 +56,7 @@ def analyzed(tool: Tool) -> Callable[[Path], tuple[dict[str, Any], str]]:
     pytest.importorskip("torch")
 
     def run(file: Path, cwd: Path | None = None) -> tuple[dict[str, Any], str]:
-        done = tool("analyze", str(file), "--no-passes", "--format", "json", cwd=cwd)
+        done = tool("analyze", str(file), "--no-passes", "--format", "json", "--details", cwd=cwd)
         return json.loads(done.stdout), done.stderr
 
     return run
@@ -317,7 +317,9 @@ def test_a_stop_after_so_many_launches_is_no_failure(tool: Tool, tmp_path: Path)
     body = "\ntry:\n    run()\n    run()\nexcept triton.no_such_name:\n    pass\n"
     text = KERNEL.format(imports=SIZES).partition("\nif __name__")[0] + body
     (tmp_path / "first.py").write_text(text)
-    done = tool("analyze", "first.py", "--no-passes", "--first", "1", "--format", "json")
+    done = tool(
+        "analyze", "first.py", "--no-passes", "--first", "1", "--format", "json", "--details"
+    )
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["kernels"]) == 1
 
@@ -335,6 +337,6 @@ def test_a_module_is_named_as_after_python_m(tool: Tool, tmp_path: Path) -> None
     pytest.importorskip("torch")
     files, _ = LAYOUTS["src, relative imports, a folder without __init__"]
     write(tmp_path, files)
-    done = tool("analyze", "mine.ops.twins::copy", "--no-passes", "--format", "json")
+    done = tool("analyze", "mine.ops.twins::copy", "--no-passes", "--format", "json", "--details")
     assert blocks(json.loads(done.stdout)) == [256], done.stderr
     assert "no such file" in tool("analyze", "mine.ops.other").stderr

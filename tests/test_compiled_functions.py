@@ -106,7 +106,16 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, str, Path]
     """The report on the script, what was said on stderr, and the script."""
     path = tmp_path_factory.mktemp("compiled") / "script.py"
     path.write_text(SCRIPT)
-    command = ["analyze", str(path), "--format", "json", "--no-passes", "--max-configs", "1"]
+    command = [
+        "analyze",
+        str(path),
+        "--format",
+        "json",
+        "--details",
+        "--no-passes",
+        "--max-configs",
+        "1",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "kinspect.inspector.cli", *command],
         capture_output=True,
@@ -170,7 +179,9 @@ def test_sizes_that_are_dynamic_are_made_static_not_edited(tool: Tool, tmp_path:
         "    torch._dynamo.reset()\n"
         "    torch.compile(function, dynamic=dynamic)(x)\n"
     )
-    done = tool("analyze", "sizes.py", "--no-passes", "--max-configs", "1", "--format", "json")
+    done = tool(
+        "analyze", "sizes.py", "--no-passes", "--max-configs", "1", "--format", "json", "--details"
+    )
     assert done.returncode == 0, done.stderr
     dynamic, *mended = json.loads(done.stdout)["kernels"]
     assert len(mended) == 2
@@ -228,7 +239,9 @@ def test_max_autotune_shows_several_of_what_it_would_time(tool: Tool, tmp_path: 
         "a = torch.randn(512, 512, device='cuda', dtype=torch.float16)\n"
         "product(a, a)\n"
     )
-    done = tool("analyze", "tuned.py", "--format", "json", "--no-passes", "--max-configs", "3")
+    done = tool(
+        "analyze", "tuned.py", "--format", "json", "--details", "--no-passes", "--max-configs", "3"
+    )
     assert done.returncode == 0, done.stderr
     kernels = json.loads(done.stdout)["kernels"]
     templates = [k for k in kernels if k["name"].startswith("triton_tem_fused_")]
@@ -271,7 +284,7 @@ add(a, a)  # CALL
 def test_helions_kernels_are_the_triton_that_it_writes(tool: Tool, tmp_path: Path) -> None:
     pytest.importorskip("helion")
     (tmp_path / "script.py").write_text(HELION)
-    done = tool("analyze", "script.py", "--format", "json", "--no-passes")
+    done = tool("analyze", "script.py", "--format", "json", "--details", "--no-passes")
     assert done.returncode == 0, done.stderr
     kernels = json.loads(done.stdout)["kernels"]
     line = next(n for n, text in enumerate(HELION.splitlines(), 1) if text.endswith("# CALL"))

@@ -103,9 +103,28 @@ def faults(arch: str, line: str) -> list[str]:
         ("v_pk_fmac_f16 v10, v2, v4", {2, 4, 10}, {2, 4, 10}),
         ("v_fma_mix_f32 v10, v2, v4, v6 op_sel:[1,0,0] op_sel_hi:[1,1,0]", {4, 6}, {2, 6}),
         ("v_fma_mixlo_f16 v10, v2, v4, v6", {2, 4, 6}, {2, 4, 6}),
+        ("v_lshlrev_b32 v10, 16, v2", {2}, set()),
+        ("v_lshlrev_b32 v10, 15, v2", {2}, {2}),
+        ("v_lshlrev_b32 v10, v2, v4", {2, 4}, {2, 4}),
+        ("v_lshrrev_b32 v10, 16, v2", set(), {2}),
+        ("v_lshrrev_b32 v10, 48, v2", set(), {2}),
+        ("v_ashrrev_i32 v10, 24, v2", set(), {2}),
+        ("v_ashrrev_i32 v10, 15, v2", {2}, {2}),
+        ("v_and_b32 v10, 0xffff0000, v2", set(), {2}),
+        ("v_and_b32 v10, 0xffff, v2", {2}, set()),
+        ("v_and_b32 v10, 0x1ffff, v2", {2}, {2}),
+        ("v_and_b32 v10, -2, v2", {2}, {2}),
+        ("v_and_or_b32 v10, v2, 15, v4", {2, 4}, {4}),
+        ("v_lshl_or_b32 v10, v2, 16, v4", {2, 4}, {4}),
+        ("v_lshl_add_u32 v10, v2, 3, v4", {2, 4}, {2, 4}),
+        ("v_alignbit_b32 v10, v2, v4, 16", {2}, {4}),
+        ("v_alignbit_b32 v10, v2, v4, 8", {2, 4}, {4}),
+        ("v_bfe_u32 v10, v2, 16, 8", set(), {2}),
+        ("v_bfe_u32 v10, v2, 8, 8", {2}, set()),
+        ("v_bfe_i32 v10, v2, 12, 8", {2}, {2}),
     ],
 )  # fmt: skip
-def test_of_packed_sources_only_what_is_selected_is_read(
+def test_of_sources_only_the_halves_that_reach_the_result_are_read(
     line: str, low: set[int], high: set[int]
 ) -> None:
     code = code_of("gfx942", line, accum_offset=256)

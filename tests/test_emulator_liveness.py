@@ -110,6 +110,23 @@ PROGRAMS: Final = {
         s_nop 7
         v_accvgpr_read_b32 v1, a2
         global_store_dword v0, v1, s[0:1]""",
+    "halves": """
+        v_mov_b32 v1, 1
+        v_mov_b32 v2, 2
+        s_mov_b32 s4, 3
+    .L6:
+        v_fma_mixlo_f16 v1, v0, v0, v0
+        v_fma_mixhi_f16 v2, v0, v0, v0
+        v_lshlrev_b32 v3, 16, v1
+        v_and_b32 v4, 0xffff0000, v2
+        v_add_u32 v5, v3, v4
+        s_sub_i32 s4, s4, 1
+        s_cmp_lg_u32 s4, 0
+        s_cbranch_scc1 .L6
+        v_alignbit_b32 v1, v1, v2, 16
+        v_fma_mixhi_f16 v1, v0, v0, v0
+        v_lshrrev_b32 v6, 16, v1
+        global_store_dword v5, v6, s[0:1]""",
 }
 
 
@@ -141,11 +158,11 @@ def test_live_is_what_some_path_has_written_and_some_path_reads(name: str) -> No
             written_before[index] |= written
             written |= live.effects[index].writes
         for at, index in enumerate(path):
-            replaced = 0
+            low, high = 0, 0
             for later in path[at:]:
                 effect = live.effects[later]
-                read_later[index] |= effect.reads & ~replaced
-                replaced |= effect.low & effect.high
+                read_later[index] |= effect.reads_low & ~low | effect.reads_high & ~high
+                low, high = low | effect.low, high | effect.high
     for index, before in enumerate(live.before):
         assert names(before) == names(read_later[index] & written_before[index]), index
 
@@ -205,21 +222,37 @@ def test_definitions_and_uses_are_those_of_all_paths(name: str) -> None:
     for row in rows:
         definitions: list[set[int]] = [set() for _ in range(count)]
         uses: list[set[int]] = [set() for _ in range(count)]
-        ends = [bool(e.low & e.high & 1 << row) for e in live.effects]
+        reads, ends = (
+            [
+                {half for half, rows in enumerate(halves) if rows >> row & 1}
+                for halves in ((getattr(e, low), getattr(e, high)) for e in live.effects)
+            ]
+            for low, high in (("reads_low", "reads_high"), ("low", "high"))
+        )
         for path in paths(function, 3):
-            current = {START}
+            current = [{START}, {START}]
             for at, index in enumerate(path):
-                definitions[index] |= current
+                definitions[index] |= current[0] | current[1]
                 if live.effects[index].writes >> row & 1:
-                    current = {index} if ends[index] else current | {index}
+                    for half in (0, 1):
+                        if half in ends[index]:
+                            current[half] = {index}
+                        elif not ends[index]:
+                            current[half] = current[half] | {index}
+                left = {0, 1}
                 for later in path[at:]:
-                    if live.effects[later].reads >> row & 1:
+                    if reads[later] & left:
                         uses[index].add(later)
-                    if ends[later]:
-                        break
+                    left -= ends[later]
         for index in range(count):
             assert flow.before(index, row) == definitions[index], (row, index)
             assert set(flow.after(index, row)) == uses[index], (row, index)
+
+
+def test_a_half_that_nothing_reads_is_not_live() -> None:
+    _, live = live_of(PROGRAMS["halves"])
+    assert not {"v1", "v2"} & names(live.before[3])
+    assert {"v1", "v2"} <= names(live.before[6])
 
 
 # ---------------------------------------------------------------------- garbage in what is dead

@@ -597,7 +597,17 @@ def test_no_other_target_runs_anything_nor_what_lies_beside_it(tmp_path: Path) -
     for name in SHADOWS:  # what a folder's own modules would do if they were targets
         (tmp_path / "torch_compile_debug/run/model" / f"{name}.py").unlink()
     done = subprocess.run(
-        [str(KINSPECT), "analyze", *names, "run.kitrace", "--arch", ARCH, "--format", "json"],
+        [
+            str(KINSPECT),
+            "analyze",
+            *names,
+            "run.kitrace",
+            "--arch",
+            ARCH,
+            "--format",
+            "json",
+            "--details",
+        ],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

@@ -48,6 +48,7 @@ def interruptible() -> None:
         pytest.param(["registers", "slow.py"], marks=pytest.mark.slow),
         pytest.param(["show", "slow.py"], marks=pytest.mark.slow),
         ["sweep", "slow.py", "--set", "num_warps=1,2"],
+        pytest.param(["export", "slow.py", "-o", "repro"], marks=pytest.mark.slow),  # as passes
         pytest.param(["try", "slow.py"], marks=pytest.mark.slow),  # as registers
     ],
     ids=lambda arguments: arguments[0],

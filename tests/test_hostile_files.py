@@ -136,7 +136,7 @@ REPORTS: dict[str, Callable[[dict[str, Any]], bytes]] = {
     "a digest that is a path": lambda r: _with(
         r, lambda d: d["kernels"][0].update(artifacts={"amdgcn": {"sha256": "../x", "bytes": 1}})
     ),
-    "5,000 digits": lambda r: json.dumps(r).replace('"schema_version": 1', f'"x": {"9" * 5000}, "schema_version": 1').encode(),  # noqa: E501
+    "5,000 digits": lambda r: json.dumps(r).replace('"schema_version": 2', f'"x": {"9" * 5000}, "schema_version": 2').encode(),  # noqa: E501
     "nested 100,000 deep": lambda r: b"[" * 100_000,
     "places within places": lambda r: b'{"schema_version": 1, "target": "", "tool": {}, "errors": [], "kernels": [' + b'{"source":' * 900 + b"1" + b"}" * 900 + b"]}",  # noqa: E501
 }  # fmt: skip
@@ -386,9 +386,9 @@ def test_limits_hold_for_one_target_not_for_the_run(
 @pytest.mark.parametrize(
     "command",
     [
-        *(("analyze", "--format", form) for form in ("text", "json", "md")),
+        *(("analyze", "--format", form) for form in ("text", "json", "md", "agent")),
         *(("lint", "--fail-on", "never", "--format", form)
-          for form in ("text", "json", "sarif", "junit", "github", "md")),
+          for form in ("text", "json", "sarif", "junit", "github", "md", "agent")),
         ("analyze", "--save", "s.kinspect"),
         ("analyze", "--history"),
         ("report", "-o", "page.html"),
@@ -422,7 +422,7 @@ def test_such_a_file_that_is_not_there(tool: Tool, command: tuple[str, ...]) -> 
 def test_a_report_of_such_a_file_is_read_back(tool: Tool, tmp_path: Path) -> None:
     name = os.fsdecode(b"b\xffd.s")
     shutil.copy(GOOD, tmp_path / name)
-    (tmp_path / "r.json").write_text(tool("analyze", name, "--format", "json").stdout)
+    (tmp_path / "r.json").write_text(tool("analyze", name, "--format", "json", "--details").stdout)
     assert tool("analyze", name, "--save", "r.kinspect").returncode == 0
     for again in ("r.json", "r.kinspect"):
         done = tool("analyze", again)

@@ -14,6 +14,7 @@ from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.bounds import Residency
 from kinspect.inspector.metrics.launch import gpu_of, least_us
 
+JSON = ("--format", "json", "--details")
 KINSPECT = [sys.executable, "-m", "kinspect.inspector.cli"]
 GEMM = """
 import torch, triton, triton.language as tl
@@ -41,7 +42,7 @@ multiply[(256,)](a, b, c, 1024, 1024, 1024, BM=64, BN=64, BK=32, num_warps=4)
 
 def metrics(script: Path, *options: str) -> dict[str, object]:
     done = subprocess.run(
-        [*KINSPECT, "analyze", str(script), "--arch", "gfx942", "--no-passes", "--format", "json",
+        [*KINSPECT, "analyze", str(script), "--arch", "gfx942", "--no-passes", *JSON,
          *options],
         capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip

@@ -234,6 +234,18 @@ def test_within_a_severity_the_largest_savings_come_first() -> None:
     assert told[3] == ""
 
 
+def test_a_saving_is_a_share_of_what_there_is() -> None:
+    rules = pack(rule(scope="kernel", require="vgpr_count < 40", message="m", saves="vgpr_count"))
+    cold = msgspec.structs.replace(loop("L0"), hot=False)
+    for loops, whose in (
+        ([loop("L0")], "the hot loops'"),
+        ([cold], "the kernel's"),
+        ([], "the kernel's"),
+    ):
+        (found,) = evaluate(rules, kernel({"vgpr_count": 50}, loops))
+        assert found.message.endswith(f"; its cure saves at most 50 % of {whose} time")
+
+
 def test_a_saving_is_a_number() -> None:
     (fault,) = faults(f"rules:\n{named('R1', saves='count.valu > 3')}")
     assert "this is a boolean, not a number" in fault

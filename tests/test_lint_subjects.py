@@ -229,6 +229,21 @@ def test_fingerprints_outlive_moved_lines_and_further_matches() -> None:
     assert mark(kernel([loop("L0")], [op(110, 16)]), "a = tl.load(q)") != base
 
 
+def test_findings_of_one_rule_on_one_line_have_fingerprints_of_their_own() -> None:
+    loads, stores = [op(110, 16), op(111, 16)], [replace(op(112, 32), cls="global_store")]
+    rules = pack(when='op.kind in ("global_load", "global_store")')
+
+    def marks(ops: list[MemoryOp]) -> list[str]:
+        findings = evaluate(rules, kernel([loop("L0")], ops), lambda at: "copy(p, q)")
+        return [finding.fingerprint for finding in findings]
+
+    alone, both = marks(loads), marks([*loads, *stores])
+    assert len(set(both)) == 2
+    assert alone == both[:1] == marks(stores)  # whichever is cured: the one that is left is known
+    wider = [replace(stores[0], bits=8)]  # the worst comes first
+    assert marks([*loads, *wider]) == both
+
+
 # --------------------------------------------------------------------------- what rules read
 
 
@@ -317,7 +332,7 @@ def test_every_name_has_a_value_where_the_model_has_one(scope: str) -> None:
         [access((110,), mask=1)],
     )
     names = [s.name for s in ENGINE_VALUES if s.scope == scope and s.name != "matches"]
-    assert len(names) == {"instruction": 22, "wait": 9}[scope]
+    assert len(names) == {"instruction": 23, "wait": 9}[scope]
     for name in names:
         rules = pack(scope=scope, require=f"{name} is none", message="known")
         assert one(evaluate(rules, report)).message == "known", name

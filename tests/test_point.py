@@ -45,7 +45,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def analysed(tool: Callable[..., Any], *arguments: str | Path) -> dict[str, Any]:
-    done = tool("analyze", *arguments, "--format", "json", "--no-passes")
+    done = tool("analyze", *arguments, "--format", "json", "--details", "--no-passes")
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
     return report
@@ -106,7 +106,7 @@ def test_a_name_of_the_last_target_is_known(
 ) -> None:
     other = tmp_path / "other.py"
     other.write_text(KERNELS.replace("WIDTH", "LENGTH"))
-    done = tool("analyze", script, other, "--set", "LENGTH=256", "--format", "json")
+    done = tool("analyze", script, other, "--set", "LENGTH=256", "--format", "json", "--details")
     assert done.returncode == 0, done.stderr
     values = [
         next(iter(kernel["variant"]["constexprs"].values()))

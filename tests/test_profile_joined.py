@@ -158,7 +158,7 @@ def test_a_saved_import_shows_the_stall_on_another_machine(
     ran(str(traced.run), "--with", TARGET, "--save", str(saved))
     monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "elsewhere"))
     monkeypatch.chdir(tmp_path)
-    arguments = ["analyze", saved.name, "--format", "json"]
+    arguments = ["analyze", saved.name, "--format", "json", "--details"]
     result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     kernels = json.loads(result.stdout)["kernels"]

@@ -397,7 +397,7 @@ def test_what_no_analysed_kernel_is_is_saved_as_measured(
     status, out, err = asked(capfd, "profile", "import", str(trace), "--save", str(saved))
     assert (status, err) == (0, "")
     assert "dispatch" in out
-    status, out, _ = asked(capfd, "analyze", str(saved), "--format", "json")
+    status, out, _ = asked(capfd, "analyze", str(saved), "--format", "json", "--details")
     assert status == 0
     (one,) = json.loads(out)["kernels"]
     assert one["name"] == NAME

@@ -210,7 +210,15 @@ def test_the_report_says_it(tool: Callable[..., Any], tmp_path: Path) -> None:
     words = " ".join(done.stdout.split())
     assert "emulated: the value of a tensor that a kernel writes is 143 (script.py:" in words
     done = tool(
-        "analyze", file, "--no-passes", "--strict", "--emulate-budget", "60", "--format", "json"
+        "analyze",
+        file,
+        "--no-passes",
+        "--strict",
+        "--emulate-budget",
+        "60",
+        "--format",
+        "json",
+        "--details",
     )
     assert done.returncode == 0, done.stderr
     (launched,) = (its for its in json.loads(done.stdout)["kernels"] if its["name"] == "launched")

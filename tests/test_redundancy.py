@@ -52,7 +52,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     (folder / "script.py").write_text(SCRIPT)
     command = [
         sys.executable, "-m", "kinspect.inspector.cli", "analyze", "script.py", "--emulate",
-        "--arch", "gfx942,gfx1100", "--format", "json", "-o", "report.json",
+        "--arch", "gfx942,gfx1100", "--format", "json", "--details", "-o", "report.json",
     ]  # fmt: skip
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     listed: list[dict[str, Any]] = json.loads((folder / "report.json").read_text())["kernels"]

@@ -136,11 +136,12 @@ def test_save_and_load(tmp_path: Path, report: Report) -> None:
 def test_saved_reports_are_targets(
     tool: Callable[..., Any], small_asm: Path, tmp_path: Path
 ) -> None:
-    first = tool("analyze", small_asm, "--format", "json", "--save", "x.kinspect", "-o", "r.json")
+    details = ("--format", "json", "--details")
+    first = tool("analyze", small_asm, *details, "--save", "x.kinspect", "-o", "r.json")
     assert first.returncode == 0, first.stderr
     expected = json.loads((tmp_path / "r.json").read_text())["kernels"]
     for target in ("r.json", "x.kinspect"):
-        done = tool(target, "--format", "json")
+        done = tool(target, *details)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["kernels"] == expected
 

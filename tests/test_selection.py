@@ -80,11 +80,11 @@ def test_a_loop_is_where_its_statement_is_not_where_its_helpers_are(kernels: Pat
 
 
 def test_target_and_option_must_both_match(tool: Tool, kernels: Path) -> None:
-    done = tool("k.py::outer", "--kernel", "b", "--format", "json", "--no-passes")
+    done = tool("k.py::outer", "--kernel", "b", "--format", "json", "--details", "--no-passes")
     assert [k["name"] for k in json.loads(done.stdout)["kernels"]] == ["outer"]
     done = tool("k.py::outer", "--kernel", "a", "--no-passes")
     assert done.returncode == 2
-    done = tool("k.py", "--kernel", "elem*[a]", "--format", "json", "--no-passes")
+    done = tool("k.py", "--kernel", "elem*[a]", "--format", "json", "--details", "--no-passes")
     assert [k["name"] for k in json.loads(done.stdout)["kernels"]] == ["elementwise"]
 
 
@@ -92,13 +92,17 @@ def test_saved_reports_keep_failures_and_can_be_selected_from(tool: Tool, kernel
     kernels.write_text(
         KERNELS.replace('"a", "kernel": "elementwise"', '"a", "kernel": "elementwis"')
     )
-    first = tool("k.py", "--save", "x.kinspect", "--arch", "gfx942,gfx1201", "--format", "json")
+    first = tool(
+        "k.py", "--save", "x.kinspect", "--arch", "gfx942,gfx1201", "--format", "json", "--details"
+    )
     assert first.returncode == 2
-    again = tool("x.kinspect", "--format", "json")
+    again = tool("x.kinspect", "--format", "json", "--details")
     assert again.returncode == 2
     assert json.loads(again.stdout)["errors"] == json.loads(first.stdout)["errors"]
     assert "elementwise" in again.stderr
-    one = json.loads(tool("x.kinspect", "--arch", "gfx1201", "--format", "json").stdout)
+    one = json.loads(
+        tool("x.kinspect", "--arch", "gfx1201", "--format", "json", "--details").stdout
+    )
     assert [k["arch"] for k in one["kernels"]] == ["gfx1201"]
     listed = tool("passes", "x.kinspect", "--arch", "gfx942", "--format", "json")
     assert len(json.loads(listed.stdout)["passes"]) > 20
@@ -114,12 +118,14 @@ def test_an_unknown_launch_is_an_estimate(tool: Tool, small_asm: Path, tmp_path:
     """`.max_flat_workgroup_size` is the most a kernel allows, not what it is launched with."""
     text = small_asm.read_text().replace("flat_workgroup_size: 256", "flat_workgroup_size: 1024")
     (tmp_path / "hip.s").write_text(text)
-    (kernel,) = json.loads(tool("hip.s", "--format", "json").stdout)["kernels"]
+    (kernel,) = json.loads(tool("hip.s", "--format", "json", "--details").stdout)["kernels"]
     assert kernel["metrics"]["waves_per_workgroup"]["origin"] == "estimated"
     assert kernel["metrics"]["occupancy.waves_per_eu"]["origin"] == "estimated"
     assert kernel["metrics"]["occupancy.next_step"]["value"] is None
     assert "≤ 16 waves" in tool("hip.s").stdout
-    (kernel,) = json.loads(tool("hip.s", "--waves", "4", "--format", "json").stdout)["kernels"]
+    (kernel,) = json.loads(tool("hip.s", "--waves", "4", "--format", "json", "--details").stdout)[
+        "kernels"
+    ]
     assert kernel["metrics"]["occupancy.waves_per_eu"]["origin"] == "derived"
     assert kernel["metrics"]["waves_per_workgroup"]["value"] == 4
 
@@ -164,7 +170,7 @@ def test_output_to_a_pipe_is_written_to_not_replaced(
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
-    done = tool("analyze", small_asm, "--format", "json", "-o", pipe)
+    done = tool("analyze", small_asm, "--format", "json", "--details", "-o", pipe)
     reader.join(60)
     assert done.returncode == 0, done.stderr
     assert stat.S_ISFIFO(pipe.stat().st_mode)

@@ -129,14 +129,18 @@ class Moment:
     seconds: float
 
 
-def moments(n: int, start_up: float) -> list[Moment]:
-    """Random moments, from the start through the capture and the compiles to the end."""
+def moments(n: int, seconds: float) -> list[Moment]:
+    """Random moments, from the start through the capture and the compiles to the end.
+
+    Args:
+        n: how many.
+        seconds: that an undisturbed run takes: half of it is start-up, a share is one point.
+    """
     chance = random.Random(20)
-    found = []
-    for number in range(n):
-        points = number % POINTS
-        found.append(Moment(points, chance.random() * (start_up if points == 0 else 1.0)))
-    return found
+    spans = [seconds / 2] + [seconds / POINTS] * (POINTS - 1)
+    return [
+        Moment(number % POINTS, chance.random() * spans[number % POINTS]) for number in range(n)
+    ]
 
 
 def kill_and_go_on(place: Place, moment: Moment, everything: bool, expected: Any) -> int:
@@ -179,7 +183,7 @@ def test_killed_at_twenty_moments(undisturbed: tuple[Any, float], tmp_path: Path
     expected, seconds = undisturbed
     stored = [
         kill_and_go_on(Place(tmp_path / str(n)), moment, n % 4 == 3, expected)
-        for n, moment in enumerate(moments(MOMENTS, seconds / 2))
+        for n, moment in enumerate(moments(MOMENTS, seconds))
     ]
     assert len(set(stored)) > 2  # they were moments of different kinds
 

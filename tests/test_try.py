@@ -18,7 +18,7 @@ from kinspect.inspector import report as report_room
 from kinspect.inspector.capture.resolving import resolve_all
 from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.trials import capturing, running
-from kinspect.inspector.compare.trials.combining import Tried, best_two
+from kinspect.inspector.compare.trials.combining import Tried, best_two, pairs_of
 from kinspect.inspector.compare.trials.outcome import (
     PlacedFinding,
     TrialFigures,
@@ -38,8 +38,9 @@ from kinspect.inspector.compare.trials.running import (
 from kinspect.inspector.compare.trials.space import Space, own_space, space_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.explain import view
 from kinspect.inspector.explain.code.explanations import explain_finding
-from kinspect.inspector.formats import md, text, try_json
+from kinspect.inspector.formats import md, text, try_json, try_text
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.rule import Cure, Pack
@@ -410,6 +411,44 @@ def _thrown(events: Iterator[object]) -> None:
     events.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
 
 
+def test_stages_that_a_loop_states_itself_are_changed_in_the_source(tmp_path: Path) -> None:
+    """The launch option changes nothing of such a loop."""
+    source = SPILLING.replace("range(n)", "tl.range(n, num_stages=1)")
+    request = request_of(target(tmp_path, source), "KI037")
+    request = with_cures(request, "KI037", Cure(option="num_stages", values=(3,)))
+    result = tried(request, collect(request.run)).result()
+    assert [named(row) for row in result.kernels[0].rows] == ["", "tl.range's num_stages=3"]
+    changed = result.kernels[0].rows[1].trial
+    assert changed.same_as is None, "the loop is pipelined"
+    stream = io.StringIO()
+    try_text.write(result, stream)
+    assert "Changes of the source were made on the TTIR" in stream.getvalue()
+
+
+def test_advice_that_was_tried_in_vain_leaves_the_fix() -> None:
+    """`num_stages={lds.conflicts.stages}` stands in brackets: they go, the rest stays."""
+    path = Path(__file__).parent.parent / "rules" / "fixtures" / "dots.py"
+    request = request_of(path, "KI043", kernel="turned")
+    report = collect(request.run)
+    kernel = next(k for k in report.kernels if k.variant is not None and k.variant.case == "turned")
+    report = replace(report, kernels=(kernel,))
+
+    def advice(work: running.Work | None = None) -> str:
+        kernels = tried(request, report, work).result().kernels
+        return next(f.fix for f in kernels[0].kernel.findings if f.rule == "KI043")
+
+    assert "set num_stages=1" in advice()
+    unchanged = advice(lambda job: run_trial(replace(job, variant=kernel.variant)))
+    assert "num_stages" not in unchanged
+    assert unchanged.startswith("Triton laid this tile out")
+
+
+def test_the_table_names_the_loop_that_it_counts(product_tried: Trials) -> None:
+    (kernel, *_) = product_tried.result().kernels
+    document = try_json.to_dict(product_tried.result())["kernels"][0]
+    assert document["main_loop"] == view.main_loop_place(kernel.kernel)
+
+
 def test_what_is_not_known_after_a_change_is_not_called_gone(
     spilling: tuple[TryRequest, Report],
 ) -> None:
@@ -474,6 +513,28 @@ def test_two_that_free_too_little_are_tried_together() -> None:
     assert best_two([half, tried_as("M", 64, launches=False)]) is None, "one setting has one value"
     assert best_two([half, replace(third, same_code=True)]) is None
     assert best_two([half, Tried((Change("option", "X", 1),), None, None)]) is None
+
+
+def test_two_that_keep_the_waves_are_tried_together_as_well() -> None:
+    """Of an attention kernel that asked for 3 waves where 2 fit: one wave frees most registers."""
+
+    def tried_as(name: str, waves: int, spills: int, matrix: float = 100, new: int = 0) -> Tried:
+        figures = Figures(vgpr_spills=spills, waves_per_eu=waves, matrix_cycles_per_work=matrix)
+        return Tried(
+            (Change("option", name, 1),), spills == 0, TrialFigures(figures), ("KI037",) * new
+        )
+
+    before = Figures(vgpr_spills=330, waves_per_eu=2, matrix_cycles_per_work=100)
+    one_wave, two_waves = tried_as("none", 1, 0), tried_as("two", 2, 150, new=1)
+    tile, switch = tried_as("N", 2, 148), tried_as("preload", 2, 286)
+    more_waves_per_group = tried_as("num_warps", 2, 136, matrix=150)
+    all_of_them = [one_wave, two_waves, more_waves_per_group, tile, switch]
+    assert pairs_of(all_of_them, before) == [
+        (*one_wave.change, *more_waves_per_group.change),
+        (*tile.change, *two_waves.change),
+    ]
+    assert pairs_of([tile, switch], before) == [(*tile.change, *switch.change)], "once"
+    assert pairs_of([one_wave, tile], before) == [(*one_wave.change, *tile.change)]
 
 
 def test_what_brings_something_graver_is_no_cure() -> None:

@@ -7,17 +7,26 @@ which happens however the UI ends.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import pickle
 import select
 import signal
+import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import IO
+from typing import IO, Any
+
+from ..inspector.errors import KinspectError
 
 SECONDS_TO_END = 5
 """Time that a child has to end its compilers before SIGALRM ends it."""
+END = "end"
+"""The kind of the message after which a child sends no more."""
 _POLL_SECONDS = 0.1
 _TAIL_BYTES = 2000
 """Bytes at the end of a child's error output in which its last line is looked for."""
@@ -39,6 +48,145 @@ def ending(status: int, errors: IO[bytes]) -> str:
     last_line = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
     how = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
     return f"{how}: {last_line[0]}" if last_line else how
+
+
+class MessagingChild:
+    """A child process that compiles, and sends pairs of a kind and a payload.
+
+    Its standard input carries the work, its standard output the messages, all pickled. The last one
+    may be ("error", (message, hint)).
+
+    Args:
+        module: whose `main` is the body of the process.
+        work: what it reads.
+    """
+
+    def __init__(self, module: str, work: object) -> None:
+        self._module = module
+        self._work = work
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def messages(self) -> Iterator[tuple[str, Any]]:
+        """Starts the process and yields its messages up to its end; to be called in a thread.
+
+        Raises:
+            KinspectError: it sent an error, could not be started, died, or was stopped.
+        """
+        # The process's error output, for when it dies without sending an error.
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = self._start(errors)
+                assert process.stdin is not None
+                with contextlib.suppress(BrokenPipeError):  # `_received` says why it ended
+                    pickle.dump(self._work, process.stdin, pickle.HIGHEST_PROTOCOL)
+                    process.stdin.flush()
+                yield from self._received(process, errors)
+            except OSError as error:
+                message = f"the process that compiles cannot be started: {error.strerror}"
+                raise KinspectError(message, "free memory, then try again") from None
+            finally:
+                self.stop()
+                self._reap()
+
+    def stop(self) -> None:
+        """Ends the process and its compilers; may be called in any thread, and more than once."""
+        with self._lock:
+            self._stopped = True
+            if self._process is not None and self._process.poll() is None:
+                self._process.terminate()
+
+    def _reap(self) -> None:
+        """Waits for the process to end; kills it if its compilers take too long."""
+        process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):  # unsent input is no longer needed
+            process.stdin.close()
+        try:
+            process.wait(SECONDS_TO_END + 1)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _start(self, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Starts the process; raises KinspectError if it was stopped already."""
+        with self._lock:
+            if self._stopped:
+                raise KinspectError("cancelled", "")
+            self._process = subprocess.Popen(
+                command(self._module),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # Ctrl-C in the terminal is for the UI, which then stops this.
+                start_new_session=True,
+            )
+            return self._process
+
+    def _received(
+        self, process: subprocess.Popen[bytes], errors: IO[bytes]
+    ) -> Iterator[tuple[str, Any]]:
+        """Yields the messages up to the one that ends the work."""
+        assert process.stdout is not None
+        with process.stdout as stream:
+            while True:
+                try:
+                    kind, payload = pickle.load(stream)
+                except (EOFError, pickle.UnpicklingError):
+                    break
+                if kind == "error":
+                    raise KinspectError(*payload)
+                yield kind, payload
+                if kind == END:
+                    return
+        status = process.wait()
+        if self._stopped:
+            raise KinspectError("cancelled", "")
+        message = f"the process that compiles {ending(status, errors)}"
+        raise KinspectError(message, "free memory, then try again; else please report it")
+
+
+def serve(work: Callable[[Any, Callable[[str, Any], None]], None]) -> None:
+    """In a child: reads what to do, does it, and sends its error if it has one.
+
+    Args:
+        work: called with what was read and with the function that sends a message.
+    """
+    channel = result_channel()
+
+    def send(kind: str, payload: Any) -> None:
+        pickle.dump((kind, payload), channel, pickle.HIGHEST_PROTOCOL)
+        channel.flush()
+
+    interrupt_on_signals()
+    try:
+        job = pickle.load(sys.stdin.buffer)
+        interrupt_on_closed_input()
+        _serve(job, work, send)
+    except (KeyboardInterrupt, EOFError, BrokenPipeError):
+        pass
+    os._exit(0)  # nothing is left to clean up
+
+
+def _serve(
+    job: Any,
+    work: Callable[[Any, Callable[[str, Any], None]], None],
+    send: Callable[[str, Any], None],
+) -> None:
+    try:
+        work(job, send)
+        send(END, None)
+    except KinspectError as error:
+        send("error", (error.message, error.hint))
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        # A bug must be shown as an error, not end what waits for it.
+        message = f"internal error: {type(error).__name__}: {error}"
+        send("error", (message, "please report it"))
 
 
 def chunks(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:

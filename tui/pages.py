@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
+from .key_table import bind
 from .page_table import PAGES
 
 if TYPE_CHECKING:
@@ -42,10 +43,9 @@ class Page(Screen[None]):
     NAME: ClassVar[str] = ""
     HELP: ClassVar[str] = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "app.back", "Back", show=False),
-        Binding("q", "app.close", "Back; from the first page leave", show=False),
-        Binding("f1", "app.help", "Help"),
-        Binding("question_mark", "app.help", "Help", show=False, key_display="?"),
+        bind("back", "app.back", "Back", show=False),
+        bind("close", "app.close", "Back; from the first page leave", show=False),
+        bind("help", "app.help", "Help"),
     ]
 
     def __init__(self) -> None:

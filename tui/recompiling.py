@@ -127,6 +127,24 @@ def recompiled(
     }
     variant = replace(base, options={**base.options, **inherited, **options}, case=old.case)
     on_progress("compiling")
+    return compiled_variant(report, variant, request, compiler)
+
+
+def compiled_variant(
+    report: KernelReport, variant: Variant, request: Request, compiler: Compiler
+) -> KernelReport:
+    """Compiles a variant in place of a kernel and analyses it.
+
+    Args:
+        report: the kernel.
+        variant: what to compile.
+        request: the run of the kernel, whose options are used.
+        compiler: compiles as the run does.
+
+    Raises:
+        KinspectError: the compile failed.
+    """
+    path = report.id.partition("::")[0]
     analysis = AnalysisOptions(rules=request.analysis.rules)  # recompiled code is not emulated
     job = Job((0, 0), path, variant, compiler.settings, request.overrides, analysis)
     outcome = compile_and_report(job, compiler)

@@ -31,6 +31,8 @@ class State:
         sort: name of the column that the kernels are sorted by; "" for the run's order.
         reverse: whether that order is reversed.
         export: the path of the last export.
+        code_columns: names of the columns beside code, the first of which says which lines are hot;
+            empty: the default ones.
     """
 
     theme: str = ""
@@ -38,6 +40,7 @@ class State:
     sort: str = ""
     reverse: bool = False
     export: str = ""
+    code_columns: list[str] = field(default_factory=list)
 
     @classmethod
     def load(cls) -> State:

@@ -121,7 +121,7 @@ class AnalyzedKernel:
         return artifact.path.read_text("utf-8", "replace")
 
     def to_dict(self) -> dict[str, Any]:
-        """The kernel as JSON values, as `kinspect analyze --format json` has it."""
+        """The kernel as JSON values, as `kinspect analyze --format json --details` has it."""
         from ..report.json_write import to_dict
 
         kernel: dict[str, Any] = to_dict(Report("", {}, (self.report,), ()))["kernels"][0]
@@ -191,11 +191,15 @@ class Analysis:
         """Remarks on the run as a whole."""
         return self.report.notes
 
-    def to_dict(self) -> dict[str, Any]:
-        """The run as JSON values, as `kinspect analyze --format json` has it."""
-        from ..report.json_write import to_dict
+    def to_dict(self, *, details: bool = True) -> dict[str, Any]:
+        """The run as JSON values, as `kinspect analyze --format json --details` has it.
 
-        return to_dict(self.report)
+        Args:
+            details: False for at most 20 KB a kernel, as without that option.
+        """
+        from ..report import json_brief, json_write
+
+        return json_write.to_dict(self.report) if details else json_brief.to_dict(self.report)
 
     def to_html(self) -> str:
         """The run as one HTML page, as `kinspect report` writes it."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from operator import index
 from typing import Any
 
 from ..errors import KinspectError
@@ -31,16 +32,18 @@ class T:
     ((1024, 512), (512, 1), 524288)
 
     Args:
-        shape: extents; rows are contiguous.
+        shape: extents, also as one tuple; rows are contiguous.
         dtype: a type as Triton or PyTorch names it: `fp16`, `float16`, `torch.float16`.
         aligned: whether its address is a multiple of 16 bytes, as PyTorch's allocations are.
 
     Raises:
-        KinspectError: a type of unknown size.
+        KinspectError: a type of unknown size, or extents that are no whole numbers.
     """
 
-    def __init__(self, *shape: int, dtype: Any = "fp32", aligned: bool = True) -> None:
-        self.shape = shape
+    def __init__(
+        self, *shape: int | Sequence[int], dtype: Any = "fp32", aligned: bool = True
+    ) -> None:
+        self.shape = _extents(shape)
         self.dtype = str(dtype)
         name = self.dtype.rpartition(".")[2]
         if name not in _BITS:
@@ -73,3 +76,19 @@ class T:
     def ptr_range(self) -> int:
         """Bytes of its storage: Triton asks whether 32-bit offsets reach all of it."""
         return self.numel() * self._itemsize
+
+
+def _extents(shape: Sequence[Any]) -> tuple[int, ...]:
+    """The extents, one by one or, as `torch.empty` takes them too, as one tuple."""
+    extents = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
+    try:
+        sizes = tuple(map(index, extents))
+    except TypeError:
+        sizes = (-1,)
+    if any(size < 0 for size in sizes):
+        written = ", ".join(map(repr, shape))
+        raise KinspectError(
+            f"T({written}): extents are whole numbers",
+            'write T(1024, 512, dtype="fp16")',
+        )
+    return sizes

@@ -42,6 +42,10 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
                 "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file",
             )
         return [replace(t, kernel=kernel or None) for t in targets]
+    if path.is_symlink() and not path.exists():
+        raise KinspectError(
+            f"{name}: a link to {path.readlink()}, which is not there", "name the file itself"
+        )
     if not path.exists():
         raise KinspectError(f"{name}: no such file", _path_hint(path))
     if not path.is_file():

@@ -34,7 +34,12 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 @format_option("text", "json", "md", "agent")
 @output_option
 @click.option("--sort", type=click.Choice(SORTS), default="worst", show_default=True)
-@click.option("--details", is_flag=True, help="Show every kernel in full, however many there are.")
+@click.option(
+    "--details",
+    is_flag=True,
+    help="text: every kernel in full, however many there are.  json: everything, such that it can"
+    " be read again; else at most 20 KB a kernel.",
+)
 @click.option(
     "--save",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -97,6 +102,9 @@ def analyze(
     it would launch; .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir; Inductor's output_code.py; a
     folder, a Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or
     .kinspect file.  What follows -- is passed to the script.
+
+    --format agent: for coding agents, at most 2,000 tokens a kernel, the worst first; `kinspect
+    show ID` opens what it names.
     """
     if save is not None:
         check_save(save)
@@ -128,6 +136,10 @@ def analyze(
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
     notes = report.notes
+    if form == "agent":
+        from .printed_ids import record
+
+        notes += record("analyze", report.kernels)
     if save is not None and not report.kernels:
         notes = (*notes, f"{save} was not written: there is no kernel to save")
     elif save is not None:
@@ -165,10 +177,14 @@ def _collect(request: Request, *, partial: bool) -> Report:
 
 def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool | None) -> None:
     """Writes the report; each renderer is imported only if it is used: rich is slow to import."""
-    if form == "json":
-        from ..report import json_write as json_v1
+    if form == "json" and details:
+        from ..report import json_write
 
-        json_v1.write(report, stream)
+        json_write.write(report, stream)
+    elif form == "json":
+        from ..report import json_brief
+
+        json_brief.write(report, stream)
     elif form == "md":
         from ..formats import md
 

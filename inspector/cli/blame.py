@@ -21,7 +21,12 @@ from .options import format_option, output_option, result_stream
     metavar="PATH|LABEL",
     help="The two Tritons: an interpreter, or a label such as 3.6.  Twice.",
 )
-@click.option("--metric", metavar="NAME", help="The figure to explain.  [the first that differs]")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="The figure to explain: a metric of `kinspect metrics list`, or compile_seconds, the CPU"
+    " time from TTIR to the code object.  [the first that differs]",
+)
 @click.option("--arch", metavar="A", help="Target to compile for.  [gfx942]")
 @click.option("--kernel", help="Which kernel or case, where the target has several.")
 @format_option("text", "json")
@@ -40,8 +45,9 @@ def blame(
     """Name the layer of the compiler that makes a figure differ between two Tritons.
 
     TARGET is one kernel's .py or .ttir file. It is compiled by both, and by the second with the
-    first one's LLVM IR, TTGIR, TTIR and option defaults in turn: each layer's share of the change
-    is what the figure changes by when that layer is exchanged.
+    first one's LLVM IR, LLVM flags, TTGIR, TTIR and defaults in turn: each layer's share of the
+    change is what the figure changes by when that layer is exchanged. Passes on TTGIR are bisected:
+    the first Triton's run up to a point, the second's from there.
     """
     if len(tritons) != 2:
         raise click.UsageError("name two Tritons with --triton")

@@ -53,6 +53,7 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
         "junit": "junit",
         "github": "github",
         "md": "lint_md",
+        "agent": "lint_agent",
     }
 )
 _MOST_TARGETS = 1 << 32
@@ -119,6 +120,9 @@ def lint(
 
     TARGET: as for `kinspect analyze`; saved assembly and reports need no Triton.
 
+    --format agent: for coding agents, at most 2,000 tokens a kernel, the worst first; `kinspect
+    show ID` opens what it names.
+
     A comment leaves findings out: `# kinspect: ignore[KI009] why` (in assembly after `;`) on the
     line or alone before it, `# kinspect: ignore-file[KI009]` in the whole file.  Settings:
     [tool.kinspect] in pyproject.toml; the command line wins.
@@ -153,7 +157,12 @@ def lint(
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
     # Text on the terminal shows the notes already; other formats are mostly read by programs.
-    print_problems(report.errors, () if form == "text" and output is None else report.notes)
+    notes = () if form == "text" and output is None else report.notes
+    if form == "agent":
+        from .printed_ids import record
+
+        notes += record("lint", report.kernels)
+    print_problems(report.errors, notes)
     if report.errors:
         return 2
     return 1 if report.failing else 0

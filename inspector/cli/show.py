@@ -1,15 +1,16 @@
-"""`kinspect show`: prints a kernel's code, with marks or as it is."""
+"""`kinspect show`: prints a kernel's code, with marks or as it is; opens what an id names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from ..errors import KinspectError
-from ..model import KernelReport
+from ..explain.ids import ItemId, parsed
+from ..model import KernelReport, RegisterPressure, Report
 from ..pipeline.analysis_options import AnalysisOptions
 from .one_kernel import CASE_HELP, only_kernel
 from .options import format_option, output_option, result_stream
@@ -17,10 +18,14 @@ from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 if TYPE_CHECKING:
+    from ..explain.code.marked_lines import MarkedLine
     from ..explain.code.reading import KernelReading
     from ..explain.code.texts import Texts
+    from .show_item import ShownItem
 
 F = TypeVar("F", bound=Callable[..., Any])
+_CONTEXT = 2
+"""Lines before and after one that a finding points at."""
 _FLAGS = {"amdgcn": "--isa", "ttgir": "--ttgir", "ttir": "--ttir", "llir": "--llir"}
 
 
@@ -47,7 +52,7 @@ def line_range(
 
 
 @click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
+@click.argument("targets", metavar="TARGET|ID", callback=lambda ctx, parameter, name: (name,))
 @_text_option("amdgcn", "The assembly.  [this one]")
 @_text_option("ttgir", "Triton's GPU IR.")
 @_text_option("ttir", "Triton's IR.")
@@ -72,7 +77,7 @@ def show(
     output: Path | None,
     color: bool | None,
 ) -> None:
-    """Print a kernel's code with what is known of its lines.
+    """Print a kernel's code with what is known of its lines, or all that an id names.
 
     Left of the assembly stand the live VGPRs (and AGPRs) of each instruction with a bar, in which ┊
     are the most registers that each occupancy admits; its loop; the line of the source; and the
@@ -81,8 +86,31 @@ def show(
 
     With --plain the text itself is printed, all of the file unless --lines says otherwise.
     TARGET is what `kinspect analyze` takes.
+
+    ID is one that --format agent of `analyze` or `lint` printed: of a finding (1bf6c8: figures,
+    places, why, cure, code), a kernel (eb3938: its report, or with the options above its code), a
+    loop (eb3938.L0: metrics, code) or a memory access (eb3938.M41). Its run's files are analysed
+    again, with the options that the run had.
     """
-    chosen = kind or "amdgcn"
+    item = _item_id(target.targets[0])
+    if item is not None:
+        as_code = bool(kind or plain or lines)
+        _refuse_selection(target, case)
+        from .show_item import opened
+
+        output = output.absolute() if output is not None else None
+        with opened(target.targets[0], item) as shown:
+            if not as_code:
+                with result_stream(output) as stream:
+                    notes = _write_item(shown, stream, form, color)
+                print_problems((), notes)
+                return
+            if not shown.is_kernel:
+                raise KinspectError(
+                    f"{shown.id} is no kernel", f"`kinspect show {shown.kernel_id}` is one"
+                )
+            _show_code(shown.kernel, kind, lines, plain, form, output, color)
+        return
     marked = not plain
     kernel = only_kernel(
         target,
@@ -91,6 +119,20 @@ def show(
         is_shown=lambda kernel: True,
         nothing=("there is no kernel in it", "see `kinspect analyze` for what it takes"),
     )
+    _show_code(kernel, kind, lines, plain, form, output, color)
+
+
+def _show_code(
+    kernel: KernelReport,
+    kind: str | None,
+    lines: tuple[int, int | None] | None,
+    plain: bool,
+    form: str,
+    output: Path | None,
+    color: bool | None,
+) -> None:
+    """Prints one of a kernel's texts; arguments as for the command."""
+    chosen = kind or "amdgcn"
     from ..explain.code import texts as code_texts
 
     texts = code_texts.texts_of(kernel)
@@ -107,6 +149,92 @@ def show(
     with result_stream(output) as stream:
         _write_marked(kernel, chosen, lines, reading, stream, form=form, color=color)
     print_problems((), reading.notes)
+
+
+def _item_id(text: str) -> ItemId | None:
+    """The parts of an id; None where it is a target."""
+    return None if Path(text).exists() else parsed(text)
+
+
+def _refuse_selection(target: TargetOptions, case: str | None) -> None:
+    """Refuses options that choose among kernels.
+
+    Raises:
+        KinspectError: there are some.
+    """
+    if target.archs or target.kernel or target.point or case is not None:
+        raise KinspectError(
+            f"{target.targets[0]} names one kernel",
+            "drop --arch, --kernel, --set and --case, or name a file",
+        )
+
+
+def _write_item(shown: ShownItem, stream: TextIO, form: str, color: bool | None) -> tuple[str, ...]:
+    """Writes what an id names, with the code that it is about; returns notes on that."""
+    from ..formats import item_json, item_text
+
+    kernel = shown.kernel
+    if shown.is_kernel:
+        if form == "json":
+            item_json.write_kernel(kernel, stream)
+        else:
+            from ..formats import text as report_text
+
+            report_text.write(Report("", {}, (kernel,), ()), stream, details=True, color=color)
+        return ()
+    from ..explain.code.reading import reading_of
+    from ..explain.code.texts import texts_of
+    from ..metrics.pressure import register_pressure
+
+    reading = reading_of(kernel, texts_of(kernel))
+    pressure = register_pressure(kernel)
+    lines = _lines_of_item(shown, reading, pressure)
+    if form == "json":
+        if shown.loop is not None:
+            item_json.write_loop(shown.loop, kernel, lines, stream)
+        elif shown.access is not None:
+            item_json.write_access(shown.access, kernel, lines, stream)
+        else:
+            item_json.write_findings(shown.findings, shown.rule, kernel, lines, stream)
+        return reading.notes
+    if shown.loop is not None:
+        item_text.write_loop(shown.loop, kernel, stream, color=color)
+    elif shown.access is not None:
+        item_text.write_access(shown.access, kernel, stream, color=color)
+    else:
+        item_text.write_findings(shown.findings, shown.rule, kernel, stream, color=color)
+    if lines:
+        from ..formats import code_text
+
+        stream.write("\n")
+        code_text.write(lines, kernel, "ISA", pressure, stream, color=color)
+    return reading.notes
+
+
+def _lines_of_item(
+    shown: ShownItem, reading: KernelReading, pressure: RegisterPressure | None
+) -> list[MarkedLine]:
+    """The assembly that an id is about, with its neighbours where it is single lines."""
+    from ..explain.code.marked_lines import code_lines, debug_lines, marked_lines
+
+    text = reading.texts.lines.get("amdgcn")
+    if text is None:
+        return []
+    whole = code_lines(reading, "amdgcn")
+    if shown.loop is not None:
+        numbers = {n for first, last in shown.loop.lines for n in range(first, last + 1)}
+    elif shown.access is not None:
+        numbers = _neighbours([shown.access.line])
+    else:
+        numbers = _neighbours([line for finding in shown.findings for line in finding.isa_lines])
+    numbers = (numbers & set(whole)) - debug_lines(text)
+    return [
+        line for line in marked_lines(reading, "amdgcn", whole, pressure) if line.number in numbers
+    ]
+
+
+def _neighbours(lines: Iterable[int]) -> set[int]:
+    return {n for line in lines for n in range(line - _CONTEXT, line + _CONTEXT + 1)}
 
 
 def _check(kind: str, texts: Texts) -> None:

@@ -34,6 +34,8 @@ _POINT = "point"
 """Name of the value of --set, which not all commands on targets have."""
 ARGV = "kinspect.argv"
 """Key of click's context for the script's own arguments."""
+WORDS = "kinspect.words"
+"""Key of click's context for the command line as it was typed, after the command."""
 _CAPTURE_FIELDS = (
     *("calls", "signature", "defines", "max_configs", "most_sets", "first", "cwd", "stubs"),
     *("trust_trace", "strict", "explore", "emulate_budget"),
@@ -50,6 +52,7 @@ class ScriptCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits off the arguments behind the first `--` for the script."""
+        ctx.meta[WORDS] = tuple(args)
         if "--" in args:
             separator = args.index("--")
             ctx.meta[ARGV] = tuple(args[separator + 1 :])
@@ -159,6 +162,16 @@ def target_options(function: F) -> F:
     for option in (_KERNEL, _ARCH):
         command = option(command)
     return command  # type: ignore[return-value]
+
+
+def target_of(context: click.Context) -> TargetOptions:
+    """The options on targets of a command line that was parsed and is not run.
+
+    Raises:
+        KinspectError: two options exclude each other.
+    """
+    with context:
+        return _target(dict(context.params))
 
 
 def _target(values: dict[str, Any]) -> TargetOptions:

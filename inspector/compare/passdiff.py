@@ -163,7 +163,7 @@ class Dumps:
         for i, j in self._pairs[:-1]:
             left_lines, right_lines = left.line_counts(i + 1), right.line_counts(j + 1)
             left_only, right_only = left_lines - right_lines, right_lines - left_lines
-            name = _name(left.dump.passes[i])
+            name = name_of(left.dump.passes[i])
             steps.append(PassStep(name, (i, j), left_only.total(), right_only.total()))
         return tuple(steps)
 
@@ -176,7 +176,7 @@ class Dumps:
         for label, side, i in zip(labels, self._sides, where.after, strict=True):
             next_pass = side.dump.passes[i]
             texts.append(side.text(i))
-            names.append(f"{label}, before {_name(next_pass)} (pass {i})")
+            names.append(f"{label}, before {name_of(next_pass)} (pass {i})")
         (left, right), (i, j) = self._sides, where.after
         return unified_diff_of(
             texts[0],
@@ -216,8 +216,8 @@ class Dumps:
         if self._rank(next_pair) > ranks[pair_index - 1]:
             return replace(
                 after_last,
-                name=_name(left_pass),
-                options=_different_options(left_pass, right_pass),
+                name=name_of(left_pass),
+                options=different_options(left_pass, right_pass),
                 after=next_pair,
                 kind=self._kind(next_pair) or at_pair.kind,
             )
@@ -228,7 +228,7 @@ class Dumps:
         )
 
 
-def _different_options(left: CompilerPass, right: CompilerPass) -> tuple[str, str] | None:
+def different_options(left: CompilerPass, right: CompilerPass) -> tuple[str, str] | None:
     """Returns the options of a pass on both sides; None if they are equal or not printed."""
     if left.options and right.options and left.options != right.options:
         return left.options, right.options
@@ -325,7 +325,7 @@ class _States:
     def changing(self, start: int, stop: int) -> tuple[str, ...]:
         """Returns the names of the passes of a range that change something."""
         return tuple(
-            _name(self.dump.passes[index])
+            name_of(self.dump.passes[index])
             for index in range(start, stop)
             if self.digest(index) != self.digest(index + 1)
         )
@@ -355,14 +355,15 @@ def _last_beginning(equal: Sequence[bool]) -> int:
     return index
 
 
-def _name(pass_: CompilerPass) -> str:
+def name_of(pass_: CompilerPass) -> str:
+    """Returns a pass's name on the command line, or its class where the dump has none."""
     return pass_.cli or pass_.name
 
 
-def _aligned(left: Sequence[CompilerPass], right: Sequence[CompilerPass]) -> list[tuple[int, int]]:
+def aligned(left: Sequence[CompilerPass], right: Sequence[CompilerPass]) -> list[tuple[int, int]]:
     """Pairs the passes of the same name, stage and operation, in order."""
     keys = [
-        [(pass_.stage, _name(pass_), pass_.function) for pass_ in side] for side in (left, right)
+        [(pass_.stage, name_of(pass_), pass_.function) for pass_ in side] for side in (left, right)
     ]
     matcher = difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=False)
     return [
@@ -376,7 +377,7 @@ def _of_stage(
     left: Sequence[CompilerPass], right: Sequence[CompilerPass], stage: str
 ) -> list[tuple[int, int]]:
     """Returns the pairs of a stage and the next one, whose state is the stage's result."""
-    pairs = _aligned(left, right)
+    pairs = aligned(left, right)
     inside = [
         number
         for number, (left_index, right_index) in enumerate(pairs)

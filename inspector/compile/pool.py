@@ -73,11 +73,27 @@ class StageRecord(Struct, frozen=True):
         seconds: wall time; None if this Triton offers no way to measure it.
         dump_bytes: length of the pass dump when the stage ended, less than a page short; None
             without a dump.
+        cpu_seconds: CPU time, user and system; None if it was not measured.
     """
 
     stage: str
     seconds: float | None
     dump_bytes: int | None
+    cpu_seconds: float | None = None
+
+
+class LlvmInputs(Struct, frozen=True):
+    """What Triton hands to LLVM's code generator besides the LLVM IR.
+
+    Args:
+        flags: command line flags, without dashes.
+        features: target features, separated by commas.
+        attributes: function attributes that the backend sets on the kernel: name -> value.
+    """
+
+    flags: tuple[str, ...]
+    features: str
+    attributes: Mapping[str, str]
 
 
 class CompileResult(Struct, frozen=True):
@@ -89,6 +105,9 @@ class CompileResult(Struct, frozen=True):
             `passes`. Empty when the compile failed.
         metadata: Triton's metadata: `shared`, `num_warps`, `name`, ...
         stages: in the order they ran; empty when it failed.
+        switches: environment variable of the AMD backend -> whether what it switches was on, set
+            or by default; None if unknown.
+        llvm: what the code generator was given; None if unknown.
         from_store: nothing was compiled.
         error: why it failed.
         notes: the compiler's warnings.
@@ -99,6 +118,8 @@ class CompileResult(Struct, frozen=True):
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     stages: tuple[StageRecord, ...] = ()
+    switches: Mapping[str, bool] | None = None
+    llvm: LlvmInputs | None = None
     from_store: bool = False
     error: ErrorRecord | None = None
     notes: tuple[str, ...] = ()
@@ -219,8 +240,12 @@ class Compiler:
             stage=variant.stage,
         )
 
-    def compile(self, variant: Variant) -> CompileResult:
+    def compile(self, variant: Variant, *, anew: bool = False) -> CompileResult:
         """Compiles one variant, or finds it in the store. A failure is a result, not an exception.
+
+        Args:
+            variant: what to compile.
+            anew: compile even what the store holds, and replace it.
 
         Raises:
             KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
@@ -229,7 +254,8 @@ class Compiler:
         if not self.settings.passes:
             keys.append(self.key(variant, passes=True))  # has a pass dump besides
         notes: tuple[str, ...] = ()
-        if self.settings.read_store:
+        read_store = self.settings.read_store and not anew
+        if read_store:
             for key in keys:
                 entry = self.store.get(key)
                 if entry is not None:
@@ -238,11 +264,20 @@ class Compiler:
                     self.store.remove(key)
                     notes = (DAMAGED,)
         with self.store.stage() as folder:
-            result = self._compile_in(folder, variant, keys[0])
+            result = self._compile_in(folder, variant, keys[0], replaces=not read_store)
             return replace(result, notes=(*notes, *result.notes))
 
-    def _compile_in(self, folder: Path, variant: Variant, key: str) -> CompileResult:
-        """Compiles a variant in a staged folder, and stores the result unless it failed."""
+    def _compile_in(
+        self, folder: Path, variant: Variant, key: str, *, replaces: bool
+    ) -> CompileResult:
+        """Compiles a variant in a staged folder, and stores the result unless it failed.
+
+        Args:
+            folder: the staged folder.
+            variant: what to compile.
+            key: the store's key for it.
+            replaces: whether an entry of that key is replaced.
+        """
         source = INPUT.format(stage=variant.stage)
         try:
             (folder / source).write_bytes(variant.ttir.encode())
@@ -272,8 +307,11 @@ class Compiler:
         }
         if self.settings.passes and (folder / PASSES).exists():
             files["passes"] = PASSES
-        facts = {"stages": reply["result"]["stages"], "notes": list(messages.warnings)}
-        if not self.settings.read_store:
+        facts = {
+            **{name: reply["result"][name] for name in ("stages", "switches", "llvm")},
+            "notes": list(messages.warnings),
+        }
+        if replaces:
             self.store.remove(key)
         entry = self.store.put(key, folder, files, facts)
         return _result(variant, entry, from_store=False)
@@ -336,14 +374,21 @@ def _lost_worker(variant: Variant, error: WorkerLostError) -> ErrorRecord:
 def _result(variant: Variant, entry: StoreEntry, from_store: bool) -> CompileResult:
     """Returns the result that a store's entry holds."""
     metadata = json.loads(entry.artifacts["metadata"].path.read_bytes())
+    # Entries of older versions lack what was recorded later.
     stages = tuple(
-        StageRecord(s["stage"], s["seconds"], s["dump_bytes"]) for s in entry.facts["stages"]
+        StageRecord(s["stage"], s["seconds"], s["dump_bytes"], s.get("cpu_seconds"))
+        for s in entry.facts["stages"]
     )
+    llvm = entry.facts.get("llvm")
     return CompileResult(
         variant,
         artifacts=entry.artifacts,
         metadata=metadata,
         stages=stages,
+        switches=entry.facts.get("switches"),
+        llvm=LlvmInputs(tuple(llvm["flags"]), llvm["features"], llvm["attributes"])
+        if llvm is not None
+        else None,
         from_store=from_store,
         notes=tuple(entry.facts["notes"]),
     )

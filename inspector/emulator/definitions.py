@@ -20,6 +20,8 @@ from .register_sets import HIGH_HALVES, rows_of
 
 START: Final = -1
 """In place of an instruction's index: what the wave starts with."""
+_BOTH: Final = 0b11
+"""The halves of a row, the lower one first."""
 
 
 class Touched(Struct, frozen=True):
@@ -58,73 +60,89 @@ class Definitions:
         """The instructions that may have written what a row holds before an instruction.
 
         Several where control flow joins, or where one writes a part of it: half, or the active
-        lanes. `START` is among them where the wave may have begun with it.
+        lanes. Halves are followed apart. `START` is among them where the wave may have begun with
+        it.
         """
-        block = self._block_of[index]
-        waiting: list[tuple[Block, int]] = [(block, index)]
-        seen: set[int] = set()
+        waiting = [(self._block_of[index], index, _BOTH)]
+        seen: dict[int, int] = {}
         definitions: set[int] = set()
         while waiting:
-            block, stop = waiting.pop()
-            if self._defined_in(block, stop, row, definitions):
+            block, stop, halves = waiting.pop()
+            halves = self._defined_in(block, stop, row, halves, definitions)
+            if not halves:
                 continue
             if not block.predecessors:
                 definitions.add(START)
             for number in block.predecessors:
-                if number not in seen:
-                    seen.add(number)
-                    waiting.append((self._blocks[number], self._blocks[number].stop))
+                if halves & ~seen.get(number, 0):
+                    seen[number] = seen.get(number, 0) | halves
+                    waiting.append((self._blocks[number], self._blocks[number].stop, halves))
         return frozenset(definitions)
 
-    def _defined_in(self, block: Block, stop: int, row: int, definitions: set[int]) -> bool:
-        """Adds the writers in a block before `stop`; tells whether the last ends older values."""
+    def _defined_in(
+        self, block: Block, stop: int, row: int, halves: int, definitions: set[int]
+    ) -> int:
+        """Adds the writers of some halves in a block before `stop`; the halves left to look for."""
         writers = self._writers.get(row, ())
         for position in range(bisect_left(writers, stop) - 1, -1, -1):
             index = writers[position]
             if index < block.start:
-                return False
-            definitions.add(index)
-            if self._ends(index, row):
-                return True
-        return False
+                break
+            ended = self._ended(index, row)
+            if not ended or ended & halves:
+                definitions.add(index)
+            halves &= ~ended
+            if not halves:
+                break
+        return halves
 
     def after(self, index: int, row: int) -> list[int]:
         """The instructions that may read what a row holds before an instruction, it included."""
-        block = self._block_of[index]
-        waiting: list[tuple[Block, int]] = [(block, index)]
-        seen: set[int] = set()
+        waiting = [(self._block_of[index], index, _BOTH)]
+        seen: dict[int, int] = {}
         uses: dict[int, None] = {}
         while waiting:
-            block, start = waiting.pop()
-            if self._used_in(block, start, row, uses):
-                continue
-            for number in block.successors:
-                if number not in seen:
-                    seen.add(number)
-                    waiting.append((self._blocks[number], self._blocks[number].start))
+            block, start, halves = waiting.pop()
+            halves = self._used_in(block, start, row, halves, uses)
+            for number in block.successors if halves else ():
+                if halves & ~seen.get(number, 0):
+                    seen[number] = seen.get(number, 0) | halves
+                    waiting.append((self._blocks[number], self._blocks[number].start, halves))
         return list(uses)
 
-    def _used_in(self, block: Block, start: int, row: int, uses: dict[int, None]) -> bool:
-        """Adds the readers in a block from `start` on; tells whether the value ends in it."""
-        end = next(
-            (
-                index
-                for index in _between(self._writers.get(row, ()), start, block.stop)
-                if self._ends(index, row)
-            ),
-            None,
-        )
-        last = block.stop if end is None else end + 1
-        uses.update(dict.fromkeys(_between(self._readers.get(row, ()), start, last)))
-        return end is not None
+    def _used_in(
+        self, block: Block, start: int, row: int, halves: int, uses: dict[int, None]
+    ) -> int:
+        """Adds the readers of some halves in a block from `start` on; the halves left behind it."""
+        readers = self._readers.get(row, ())
+        for writer in (*_between(self._writers.get(row, ()), start, block.stop), block.stop):
+            last = min(writer + 1, block.stop)
+            for reader in _between(readers, start, last):
+                if self._read(reader, row) & halves:
+                    uses[reader] = None
+            if writer == block.stop:
+                break
+            halves &= ~self._ended(writer, row)
+            if not halves:
+                break
+            start = last
+        return halves
 
-    def _ends(self, index: int, row: int) -> bool:
-        """Whether nothing of a row's old value is left behind an instruction that writes it."""
+    def _ended(self, index: int, row: int) -> int:
+        """The halves of a row whose old value is gone behind an instruction that writes it."""
         touched = self._extra.get(index)
         if touched is not None and row in touched.writes:
-            return True
+            return _BOTH
         ended = self._live.ended[index]
-        return bool(ended >> row & ended >> (row + HIGH_HALVES) & 1)
+        return (ended >> row & 1) | (ended >> (row + HIGH_HALVES) & 1) << 1
+
+    def _read(self, index: int, row: int) -> int:
+        """The halves of a row that an instruction reads."""
+        touched = self._extra.get(index)
+        if touched is not None and row in touched.reads:
+            return _BOTH
+        effect = self._live.effects[index]
+        return (effect.reads_low >> row & 1) | (effect.reads_high >> row & 1) << 1
 
 
 def _between(indices: Sequence[int], start: int, stop: int) -> Sequence[int]:

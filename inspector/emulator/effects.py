@@ -68,6 +68,12 @@ _PACKED_HALVES: Final = re.compile(r"v_pk_(?!fmac_)\w+?_(f16|bf16|i16|u16|b16)")
 """OPSEL says which half of a source the low result is made of, OPSEL_HI which half the high one."""
 _PACKED_SINGLES: Final = re.compile(r"v_pk_(add|mul|fma)_f32")
 """OPSEL and OPSEL_HI likewise pick a register of each pair (CDNA3 ISA, 6.1.3)."""
+_PICKS_BITS: Final = frozenset(
+    {"v_lshlrev_b32", "v_lshrrev_b32", "v_ashrrev_i32", "v_and_b32", "v_and_or_b32",
+     "v_lshl_or_b32", "v_lshl_add_u32", "v_alignbit_b32", "v_bfe_u32", "v_bfe_i32"}
+)  # fmt: skip
+"""Operations to whose result a constant may let some bits of a source alone."""
+_LOW_BITS, _ALL_BITS = 0xFFFF, 0xFFFFFFFF
 _STORES_HALF: Final = re.compile(
     r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:byte|short|b8|b16)(?:_d16_hi)?"
 )
@@ -254,6 +260,9 @@ def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
         return int("hi" in parts.name) if number == data else None
     if parts.encoding == "sdwa" or number > 2:
         return None
+    bits = _bits_read(parts, number)
+    if bits is not None:
+        return 0 if not bits & ~_LOW_BITS else 1 if not bits & _LOW_BITS else None
     if _match(_PACKED_HALVES, parts.name):
         low, high = _packed_choice(parts, number)
         return low if low == high else None
@@ -266,6 +275,35 @@ def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
     ):
         return opsel(parts)[number]
     return None
+
+
+def _bits_read(parts: Decoded, number: int) -> int | None:
+    """The bits of a source that reach the result of a shift or mask by a constant.
+
+    None for other operations, and for operands that are not shifted. This is how bf16 becomes f32,
+    and how two halves are put together.
+    """
+    name = parts.name
+    if name not in _PICKS_BITS:
+        return None
+    first, second, third = (*(operand.integer for operand in parts.operands[1:4]), None, None)[:3]
+    if name in ("v_and_b32", "v_and_or_b32"):
+        mask = (second, first)[number] if number < 2 else None
+        return None if mask is None else mask & _ALL_BITS
+    if name == "v_alignbit_b32" and number < 2 and third is not None:
+        return ~_below(third) & _ALL_BITS if number else _below(third)
+    if name.startswith("v_bfe") and number == 0 and second is not None and third is not None:
+        return _below(third) << (second & 31) & _ALL_BITS
+    if name.startswith("v_lshl_") and number == 0 and second is not None:
+        return _ALL_BITS >> (second & 31)
+    if name.endswith("32") and "rev" in name and number == 1 and first is not None:
+        return _ALL_BITS >> (first & 31) if "lshl" in name else ~_below(first) & _ALL_BITS
+    return None
+
+
+def _below(position: int) -> int:
+    """The bits below a position in 0 to 31."""
+    return (1 << (position & 31)) - 1
 
 
 def result_count(inst: Instruction, parts: Decoded) -> int:

@@ -8,8 +8,17 @@ from ..model import Change, Finding, Scalar, Trial
 from .view import plural
 
 MOST_FAILED = 6
-"""Changes without effect that are named."""
+"""Changes that are no cure and are named."""
 MOST_HELPED = 4
+_WANTED_LESS = {
+    "LDS conflict cycles": "lds_conflicts_per_work",
+    "full waits": "full_waits_per_work",
+    "cycles at least": "bound_per_work",
+    "vector cycles": "vector_per_work",
+}
+"""Title -> metric: of a change that is no cure, the first that became less is told."""
+MOST_REASON = 60
+"""Characters of why a change failed."""
 _PER = {"mac": "MMAC", "element": "kelem"}
 """Kind of needed work -> what a figure is told per: a million multiply-accumulates, or a thousand
 loaded elements."""
@@ -17,7 +26,14 @@ loaded elements."""
 
 def changes_text(changes: Sequence[Change]) -> str:
     """`waves_per_eu=0 and BLOCK_N=32`; of the kernel as it is, "as it is"."""
-    return " and ".join(f"{c.name}={c.value}" for c in changes) or "as it is"
+    return " and ".join(map(_change_text, changes)) or "as it is"
+
+
+def _change_text(change: Change) -> str:
+    """`num_warps=8`, `tl.range's num_stages=2` or `tl.exp2 for tl.exp`."""
+    if change.kind == "source" and isinstance(change.value, str):
+        return f"{change.value} for {change.name}"
+    return f"{change.name}={change.value}"
 
 
 def tried_lines(finding: Finding) -> list[str]:
@@ -38,7 +54,7 @@ def tried_lines(finding: Finding) -> list[str]:
     failed = [_failed_text(trial) for trial in trials if not trial.helped]
     if failed:
         more = f" and {len(failed) - MOST_FAILED} more" if len(failed) > MOST_FAILED else ""
-        lines.append(f"tried without effect: {', '.join(failed[:MOST_FAILED])}{more}")
+        lines.append(f"tried, no cure: {', '.join(failed[:MOST_FAILED])}{more}")
     return lines
 
 
@@ -46,6 +62,18 @@ def _with_equals(trial: Trial, trials: Sequence[Trial]) -> str:
     """A change and, in brackets, those that gave the same code."""
     equal = [changes_text(t.change) for t in trials if t.same_as == trial.change]
     return changes_text(trial.change) + (f" (same code: {', '.join(equal)})" if equal else "")
+
+
+def remark(trial: Trial) -> str:
+    """Why a change failed or cannot be launched, or what is new with it; "" for nothing."""
+    if trial.failure:
+        text = f"failed: {' '.join(trial.failure.split())}"
+        return text if len(text) <= MOST_REASON else f"{text[: MOST_REASON - 1]}…"
+    if trial.launches is False:
+        return "cannot launch"
+    if trial.same_as is not None:
+        return f"same code as {changes_text(trial.same_as) or 'unchanged'}"
+    return f"new: {' '.join(trial.new)}" if trial.new else ""
 
 
 def outcome_text(trial: Trial) -> str:
@@ -81,7 +109,17 @@ def _failed_text(trial: Trial) -> str:
     spilled = f"{_number(spills[1])} spills, was {_number(spills[0])}" if spills else ""
     if trial.gone:
         return f"{text} (gone, but {_price(trial)})"
-    return f"{text} ({spilled})" if spilled else text
+    figure = spilled or _least_text(trial)
+    return f"{text} ({figure})" if figure else text
+
+
+def _least_text(trial: Trial) -> str:
+    """The first of a change's figures that is better than before, if any is."""
+    for title, name in _WANTED_LESS.items():
+        before, after = trial.diff.get(name, (None, None))
+        if isinstance(before, int | float) and isinstance(after, int | float) and after < before:
+            return f"{_number(after)} {title}/{_work_unit(trial.metrics)}, was {_number(before)}"
+    return ""
 
 
 def _price(trial: Trial) -> str:
@@ -138,8 +176,11 @@ def _per_work(
     before, after = diff[name]
     if before is None or after is None:
         return ""
-    unit = _PER.get(str(metrics.get("work_unit")), "work")
-    return f"{_number(after)} {title}/{unit} (was {_number(before)})"
+    return f"{_number(after)} {title}/{_work_unit(metrics)} (was {_number(before)})"
+
+
+def _work_unit(metrics: Mapping[str, Scalar]) -> str:
+    return _PER.get(str(metrics.get("work_unit")), "work")
 
 
 def _number(value: Scalar) -> str:

@@ -222,6 +222,16 @@ def finding_place(finding: Finding) -> str:
     return ""
 
 
+def main_loop_place(kernel: KernelReport) -> str | None:
+    """The loop that does most of the work, `L1 at file.py:30`; None where there is none."""
+    main = next((loop for loop in kernel.loops if loop.id == kernel.main_loop), None)
+    if main is None:
+        return None
+    first = min(main.source, key=lambda at: (at.file, at.line), default=None)
+    where = f"{file_name(first.file)}:{first.line}" if first is not None else ""
+    return f"{main.id} at {where or f'ISA line {main.header_line}'}"
+
+
 def worst_first(kernels: Sequence[KernelReport]) -> list[KernelReport]:
     """Kernels by errors, then spill traffic in hot loops, then warnings and notes; most first."""
     return sorted(kernels, key=_badness, reverse=True)

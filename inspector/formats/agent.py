@@ -1,26 +1,36 @@
 """The report for programs that read text by the token: coding agents.
 
 A kernel takes at most `MOST_TOKENS`: its figures, its loops, and its findings worst first, each
-with the command that says more. What does not fit is counted. Ids of findings are their
-fingerprints, cut to what tells them apart in the run: they stay when lines move.
+with its id (`explain/ids.py`) and the commands that say more. What does not fit is counted.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
-from ..explain import loop_view, occupancy_view, view
+from msgspec import Struct
+
+from ..explain import ids, loop_view, occupancy_view, view
 from ..explain.trials_view import tried_lines
-from ..model import Finding, KernelReport, Metric, Report, value_of
+from ..model import ErrorRecord, Finding, KernelReport, MemoryOp, Metric, Report, value_of
 from ..printable import printable_line
 from ..streams import no_commands
 
 MOST_TOKENS = 2_000
-CHARACTERS_PER_TOKEN = 4
-"""Of English and code, as tokenizers of large models cut them."""
-_SHORTEST_ID = 6
+BYTES_PER_TOKEN = 3
+"""In UTF-8: the words, numbers and signs of these reports have 3.1 to 3.6 on average, and a tokenizer
+cuts between them at least."""
+MOST_SUMMARISED = 20
+"""Kernels that the summary of a run names."""
+_MOST_OPTIONS = 600
+"""Bytes of a kernel's options: a kernel may have dozens of constexprs."""
+_MOST_FOR_PARTS = 1_800
+"""Bytes of the lines on loops and accesses: the findings matter more."""
+_MOST_ACCESSES = 3
+_LEFT_OUT = 120
+"""Bytes of the line on what is left out."""
 _HEAD = (
     # key in the line -> metric
     ("vgprs", "vgpr_count"),
@@ -49,84 +59,259 @@ _COMPILED = (".py", ".ttir", ".ttgir")
 """Endings of files of which `kinspect try` can compile other versions."""
 
 
+class AgentSubject(Struct, frozen=True):
+    """The kernel that lines are about.
+
+    Args:
+        id: its shortened key.
+        label: name and case, as --kernel takes it.
+        arch: gfx name.
+        path: the file it was read from.
+        place: where it begins in the user's source; empty where that is not known.
+    """
+
+    id: str
+    label: str
+    arch: str | None
+    path: str
+    place: str
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether other versions of it can be compiled."""
+        return self.path.endswith(_COMPILED)
+
+    @property
+    def heading(self) -> str:
+        """The line that names it."""
+        place = f" {self.place}" if self.place else ""
+        return f"kernel {self.id} {self.label} {self.arch or 'unknown target'}{place}"
+
+    def command(self, name: str) -> str:
+        """A command line about this kernel alone."""
+        words = ["kinspect", name, self.path, "--kernel", self.label]
+        if self.arch is not None and self.is_compiled:
+            words += ["--arch", self.arch]
+        return shlex.join(words)
+
+
+class Budget:
+    """The bytes that are left of a kernel's share."""
+
+    def __init__(self, size: int = MOST_TOKENS * BYTES_PER_TOKEN) -> None:
+        self.left = size
+
+    def takes(self, lines: Iterable[str]) -> bool:
+        """Whether these lines fit; they are counted then."""
+        size = sum(len(line.encode("utf-8", "backslashreplace")) + 1 for line in lines)
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
 def write(report: Report, stream: TextIO) -> None:
-    """Writes the kernels, worst first, then what failed."""
-    ids = finding_ids(report.kernels)
+    """Writes the kernels, worst first and of several a summary before, then what failed."""
+    short = shortened_ids(report.kernels)
+    kernels = view.worst_first(report.kernels)
     lines: list[str] = []
-    for kernel in view.worst_first(report.kernels):
-        lines += [*_kernel(kernel, ids), ""]
-    for error in report.errors:
-        subject = error.kernel or error.file or ""
-        lines.append(f"failed {subject}: {error.stage}: {error.message}; {error.hint}")
-    lines += [f"note {note}" for note in report.notes]
+    if len(kernels) > 1:
+        lines += [*_summary(kernels, short), ""]
+    for kernel in kernels:
+        lines += [*_kernel(kernel, short), ""]
+    write_lines([*lines, *remarks(report.errors, report.notes)], stream)
+
+
+def write_lines(lines: Iterable[str], stream: TextIO) -> None:
+    """Writes lines so that none steers a terminal or a CI runner."""
     text = "\n".join(printable_line(line) for line in lines).rstrip()
     stream.write(no_commands(text) + "\n")
 
 
-def finding_ids(kernels: Sequence[KernelReport]) -> dict[str, str]:
-    """Fingerprint -> its shortest beginning that no other fingerprint of the run has."""
-    fingerprints = sorted({f.fingerprint for kernel in kernels for f in kernel.findings})
-    length = _SHORTEST_ID
-    while len({text[:length] for text in fingerprints}) < len(fingerprints):
-        length += 1
-    return {text: text[:length] for text in fingerprints}
+def remarks(errors: Iterable[ErrorRecord], notes: Iterable[str]) -> Iterator[str]:
+    """Lines on what failed, and on the run as a whole."""
+    for error in errors:
+        subject = error.kernel or error.file or ""
+        yield f"failed {subject}: {error.stage}: {error.message}; {error.hint}"
+    yield from (f"note {note}" for note in notes)
 
 
-def _kernel(kernel: KernelReport, ids: Mapping[str, str]) -> Iterator[str]:
-    """The lines of a kernel, within its share of tokens."""
-    left = MOST_TOKENS * CHARACTERS_PER_TOKEN
-    for line in _figures(kernel):
-        left -= len(line) + 1
-        yield line
-    left -= 80  # for the line on what is left out
-    for number, finding in enumerate(kernel.findings):
-        block = list(_finding(finding, kernel, ids))
-        size = sum(len(line) + 1 for line in block)
-        if size > left:
-            yield f"{len(kernel.findings) - number} more findings: {_command('analyze', kernel)}"
+def shortened_ids(kernels: Sequence[KernelReport]) -> dict[str, str]:
+    """Keys of the kernels and fingerprints of their findings -> what the report calls them."""
+    keys = [ids.kernel_key(kernel.id) for kernel in kernels]
+    return ids.shortened([*keys, *(f.fingerprint for k in kernels for f in k.findings)])
+
+
+def subject_of(kernel: KernelReport, short: Mapping[str, str]) -> AgentSubject:
+    """What lines and commands say of a kernel."""
+    case = kernel.variant.case if kernel.variant is not None else None
+    return AgentSubject(
+        id=short[ids.kernel_key(kernel.id)],
+        label=f"{kernel.name}[{case}]" if case else kernel.name,
+        arch=kernel.arch,
+        path=view.path_of(kernel),
+        place=view.place(kernel.source) if kernel.source is not None else "",
+    )
+
+
+def finding_blocks(
+    findings: Sequence[tuple[Finding, str]],
+    subject: AgentSubject,
+    short: Mapping[str, str],
+    budget: Budget,
+) -> Iterator[str]:
+    """Lines on findings, in their order, as long as the budget lasts; how many are left out.
+
+    A cure that was said is not said again.
+
+    Args:
+        findings: each with its message.
+        subject: their kernel.
+        short: fingerprint -> id.
+        budget: of the kernel.
+    """
+    budget.left -= _LEFT_OUT
+    cures: dict[str, str] = {}
+    for number, (finding, message) in enumerate(findings):
+        block = list(_finding(finding, message, subject, short, cures))
+        if not budget.takes(block):
+            yield f"{len(findings) - number} more findings: {subject.command('analyze')}"
             return
-        left -= size
         yield from block
 
 
-def _figures(kernel: KernelReport) -> Iterator[str]:
-    """Name and place, options, registers and occupancy, hot loops, commands for more."""
-    place = f" {view.place(kernel.source)}" if kernel.source is not None else ""
-    yield f"kernel {_label(kernel)} {kernel.arch or 'unknown target'}{place}"
-    configuration = view.configuration(kernel)
-    if configuration:
-        yield f"options {' '.join(configuration.split())}"
-    yield f"figures {_pairs(kernel.metrics, _HEAD)}"
-    yield from (f"occupancy {line}" for line in occupancy_view.occupancy_lines(kernel)[:1])
-    for loop in kernel.loops:
-        if loop.hot:
-            main = " main" if loop.id == kernel.main_loop else ""
-            where = loop_view.source_span(loop.source)
-            yield f"loop {loop.id}{main} {where}: {_pairs(loop.metrics, _LOOP)}"
-    if not kernel.findings:
-        yield "findings none"
-    if kernel.variant is not None:
-        yield f"code {_command('show', kernel)} --isa"
-    yield f"registers {_command('registers', kernel)}"
-
-
-def _finding(finding: Finding, kernel: KernelReport, ids: Mapping[str, str]) -> Iterator[str]:
+def _finding(
+    finding: Finding,
+    message: str,
+    subject: AgentSubject,
+    short: Mapping[str, str],
+    cures: dict[str, str],
+) -> Iterator[str]:
     saves = f" saves<={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
     where = view.finding_place(finding)
     place = f" {where}" if where else ""
-    identity = f"{ids[finding.fingerprint]} {finding.rule} {finding.severity}"
-    yield f"finding {identity}{place}{saves}: {finding.message}"
-    if finding.advice:
-        yield f"  cure {' '.join(finding.advice.split())}"
+    identity = short[finding.fingerprint]
+    yield f"finding {identity} {finding.rule} {finding.severity}{place}{saves}: {message}"
+    advice = " ".join(finding.advice.split())
+    if advice in cures:
+        yield f"  cure as {cures[advice]}"
+    elif advice:
+        cures[advice] = identity
+        yield f"  cure {advice}"
     for line in tried_lines(finding):
         yield f"  {line}"
-    if not finding.trials and view.path_of(kernel).endswith(_COMPILED):
-        yield f"  try {_command('try', kernel)} --for {finding.rule}"
+    if not finding.trials and subject.is_compiled:
+        yield f"  try {subject.command('try')} --for {finding.rule}"
+    yield f"  more kinspect show {identity}"
 
 
-def _label(kernel: KernelReport) -> str:
-    case = kernel.variant.case if kernel.variant is not None else None
-    return f"{kernel.name}[{case}]" if case else kernel.name
+def _summary(kernels: Sequence[KernelReport], short: Mapping[str, str]) -> Iterator[str]:
+    """The run in a line, and a line for each of the worst kernels."""
+    everything = [finding.severity for kernel in kernels for finding in kernel.findings]
+    yield f"summary {view.plural(len(kernels), 'kernel')}: {severities(everything)}"
+    for kernel in kernels[:MOST_SUMMARISED]:
+        subject = subject_of(kernel, short)
+        counts = severities([finding.severity for finding in kernel.findings])
+        yield f"  {subject.id} {subject.label} {subject.arch or 'unknown target'}: {counts}"
+    if len(kernels) > MOST_SUMMARISED:
+        yield f"  and {len(kernels) - MOST_SUMMARISED} more"
+
+
+def severities(graded: Sequence[str]) -> str:
+    """`1 error, 2 warnings`, or `no findings`."""
+    counts = [
+        view.plural(graded.count(severity), "note" if severity == "info" else severity)
+        for severity in view.SEVERITIES
+        if severity in graded
+    ]
+    return ", ".join(counts) or "no findings"
+
+
+def _kernel(kernel: KernelReport, short: Mapping[str, str]) -> Iterator[str]:
+    """The lines of a kernel, within its share of tokens."""
+    budget = Budget()
+    subject = subject_of(kernel, short)
+    head = list(_head(kernel, subject))
+    commands = list(_commands(kernel, subject))
+    budget.takes([*head, *commands])
+    yield from head
+    parts = list(_parts(kernel, subject.id))
+    budget.takes(parts)
+    yield from parts
+    if not kernel.findings:
+        yield f"findings none: {view.findings_summary(kernel)}"
+    yield from commands
+    yield from finding_blocks([(f, f.message) for f in kernel.findings], subject, short, budget)
+
+
+def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:
+    """Name and place, options, registers, what was assumed or not read, and occupancy."""
+    yield subject.heading
+    configuration = " ".join(view.configuration(kernel).split())
+    if len(configuration) > _MOST_OPTIONS:
+        configuration = f"{configuration[:_MOST_OPTIONS]}…"
+    if configuration:
+        yield f"options {configuration}"
+    yield f"figures {_pairs(kernel.metrics, _HEAD)}"
+    yield from filter(None, (view.assumed(kernel), view.emulated(kernel)))
+    if kernel.unread:
+        yield f"unread {view.unread(kernel)}"
+    yield from (f"occupancy {line}" for line in occupancy_view.occupancy_lines(kernel)[:1])
+
+
+def _commands(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:
+    if kernel.variant is not None:
+        yield f"code {subject.command('show')} --isa"
+    yield f"registers {subject.command('registers')}"
+
+
+def _parts(kernel: KernelReport, identity: str) -> Iterator[str]:
+    """The hot loops, the main one first, and the accesses in them that waste most."""
+    budget = Budget(_MOST_FOR_PARTS)
+    hot = [loop for loop in kernel.loops if loop.hot]
+    hot.sort(key=lambda loop: loop.id != kernel.main_loop)
+    for number, loop in enumerate(hot):
+        main = " main" if loop.id == kernel.main_loop else ""
+        where = loop_view.source_span(loop.source)
+        name = ids.loop_id(identity, loop.id)
+        line = f"loop {name}{main} {where}: {_pairs(loop.metrics, _LOOP)}"
+        if not budget.takes([line]):
+            yield f"{len(hot) - number} more hot loops: kinspect show {identity}"
+            return
+        yield line
+    for access in _wasteful(kernel):
+        line = _access(access, identity)
+        if budget.takes([line]):
+            yield line
+
+
+def _wasteful(kernel: KernelReport) -> list[MemoryOp]:
+    """The accesses in hot loops that waste most; of equal ones the first."""
+    hot = {loop.id for loop in kernel.loops if loop.hot}
+    distinct: dict[tuple[object, ...], MemoryOp] = {}
+    for op in kernel.memory_ops:
+        if op.loop in hot and _wasted(op) > 0:
+            distinct.setdefault((op.mnemonic, op.loop, op.source, op.use), op)
+    return sorted(distinct.values(), key=_wasted, reverse=True)[:_MOST_ACCESSES]
+
+
+def _wasted(op: MemoryOp) -> float:
+    """Cache lines, or cycles of the LDS, beyond what the bytes need; 0 where not known."""
+    use = op.use
+    if use is None:
+        return 0
+    if use.lines is not None and use.lines_ideal is not None:
+        return use.lines - use.lines_ideal
+    return use.conflicts or 0
+
+
+def _access(op: MemoryOp, identity: str) -> str:
+    use = op.use
+    names = ("lines", "lines_ideal", "conflicts", "cycles", "cycles_ideal")
+    figures = ((name, getattr(use, name)) for name in names)
+    pairs = " ".join(f"{name}={view.show(value)}" for name, value in figures if value is not None)
+    where = view.place(op.source) or f"ISA {op.line}"
+    return f"access {ids.access_id(identity, op.line)} {op.mnemonic} {where}: {pairs}"
 
 
 def _pairs(metrics: Mapping[str, Metric], names: Sequence[tuple[str, str]]) -> str:
@@ -137,11 +322,3 @@ def _pairs(metrics: Mapping[str, Metric], names: Sequence[tuple[str, str]]) -> s
         if name in metrics and value != 0:
             pairs.append(f"{key}={'?' if value is None else view.show(value)}")
     return " ".join(pairs)
-
-
-def _command(name: str, kernel: KernelReport) -> str:
-    """A command line about this kernel alone."""
-    words = ["kinspect", name, view.path_of(kernel), "--kernel", _label(kernel)]
-    if kernel.arch is not None and view.path_of(kernel).endswith(_COMPILED):
-        words += ["--arch", kernel.arch]
-    return shlex.join(words)

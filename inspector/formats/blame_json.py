@@ -31,6 +31,8 @@ def write(blame: Blame, stream: TextIO) -> None:
             "options": {name: list(pair) for name, pair in verdict.options.items()},
             "change": verdict.change,
             "share": verdict.share,
+            "bisected": verdict.bisected,
+            "slow_pass": to_builtins(verdict.slow_pass),
         },
         "shares": to_builtins(blame.shares),
         "steps": to_builtins(blame.steps),

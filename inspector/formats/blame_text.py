@@ -6,21 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TextIO
 
-from ..compare.blame.results import Blame, Change, Layer, Step, Verdict
+from ..compare.blame.results import COMPILE_SECONDS, Blame, Change, Layer, Step, Verdict
 from ..explain.table import Column, rows_of
 
 LAYER_NAMES: Mapping[Layer, str] = {
     "front_end": "the front end (Python to TTIR)",
-    "option_default": "an option's default",
+    "option_default": "the default of an option or a switch",
     "ttgir": "the passes on TTGIR",
     "llvm_ir": "the translation to LLVM IR or LLVM's optimiser",
-    "llvm": "LLVM's code generator or its flags",
+    "llvm_flag": "flags or attributes that Triton gives LLVM",
+    "llvm": "LLVM's code generator",
 }
 _SHORT: Mapping[Layer, str] = {
     "front_end": "front end",
-    "option_default": "option defaults",
+    "option_default": "defaults",
     "ttgir": "TTGIR passes",
     "llvm_ir": "LLVM IR",
+    "llvm_flag": "LLVM flags",
     "llvm": "code generator",
 }
 _INPUTS = {"source": "source", "ttir": "TTIR", "ttgir": "TTGIR", "llir": "LLVM IR"}
@@ -30,6 +32,7 @@ _CHANGES: Mapping[Change, str] = {
     "none": "what it makes is the same",
     "unknown": "whether contents or order differ is not known",
 }
+_LEVELS = {"mlir": "MLIR", "llvm": "LLVM"}
 FIGURES = (
     ("spills", "vgpr_spill_count"),
     ("VGPRs", "vgpr_count"),
@@ -47,7 +50,8 @@ def write(blame: Blame, stream: TextIO) -> None:
 def _lines(blame: Blame) -> Iterator[str]:
     first, last = blame.steps[0].metrics[blame.metric], blame.steps[-1].metrics[blame.metric]
     yield f"{blame.kernel}  {blame.arch}  {blame.metric} {first:g} -> {last:g}"
-    yield from _verdict(blame.verdict, blame.left, blame.right)
+    timed = blame.metric == COMPILE_SECONDS
+    yield from _verdict(blame.verdict, blame.left, blame.right, timed=timed)
     yield ""
     yield from rows_of(_columns(blame), blame.steps)
     for step in blame.steps:
@@ -60,22 +64,39 @@ def _lines(blame: Blame) -> Iterator[str]:
     yield from _seconds(blame)
 
 
-def _verdict(verdict: Verdict, left: str, right: str) -> Iterator[str]:
+def _verdict(verdict: Verdict, left: str, right: str, *, timed: bool) -> Iterator[str]:
     if not verdict.layers:
-        yield "  no layer changes it"
+        yield "  no layer changes it" + (" by more than compiles vary" if timed else "")
         return
-    share = f", {verdict.share:.0%} of the change" if verdict.share is not None else ""
+    share = _share(verdict.share)
     names = " or ".join(LAYER_NAMES[layer] for layer in verdict.layers)
-    yield f"  responsible: {names}{share}; {_CHANGES[verdict.change]}"
+    change = f"; {_CHANGES[verdict.change]}" if not timed else ""
+    yield f"  responsible: {names}{share}{change}"
+    slow = verdict.slow_pass
+    if slow is not None:
+        times = f"{slow.before:.3f} s -> {slow.after:.3f} s"
+        yield f"  pass whose time changes most: {slow.name} ({_LEVELS[slow.level]}), {times} (wall)"
+    if verdict.bisected:
+        yield f"  found by running the passes of {left} up to a point and those of {right} from it"
     if verdict.pass_name is not None:
-        yield f"  first pass whose result differs: {verdict.pass_name}"
+        what = "pass that makes it" if verdict.bisected else "first pass whose result differs"
+        yield f"  {what}: {verdict.pass_name}"
     for label, passes in ((left, verdict.only_left), (right, verdict.only_right)):
         if passes:
             yield f"  only {label} runs there: {', '.join(dict.fromkeys(passes))}"
     if verdict.pass_options is not None:
         yield f"  its options: {verdict.pass_options[0]} | {verdict.pass_options[1]}"
-    for name, (before, after) in verdict.options.items():
-        yield f"  default of {name}: {before} in {left}, {after} in {right}"
+    noun = "" if "llvm_flag" in verdict.layers else "default of "
+    for name, values in verdict.options.items():
+        before, after = ("none" if value in (None, "") else value for value in values)
+        yield f"  {noun}{name}: {before} in {left}, {after} in {right}"
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return ""
+    # The other layers then work against it.
+    return f", {share:.0%} of the change" if share <= 1 else f", {share:.1f} times the whole change"
 
 
 def _columns(blame: Blame) -> Sequence[Column]:
@@ -98,8 +119,8 @@ def _figure(step: Step, name: str) -> str:
 
 
 def _seconds(blame: Blame) -> Iterator[str]:
-    """Yields the time that each stage takes in the builds' own compiles."""
-    left, right = blame.steps[0].seconds, blame.steps[-1].seconds
+    """Yields the CPU time that each stage takes in the builds' own compiles."""
+    left, right = blame.steps[0].cpu_seconds, blame.steps[-1].cpu_seconds
     pairs = [f"{name} {left[name]:.2f} | {right[name]:.2f}" for name in left if name in right]
     if pairs:
-        yield f"  seconds of the stages, {blame.left} | {blame.right}: {', '.join(pairs)}"
+        yield f"  CPU seconds of the stages, {blame.left} | {blame.right}: {', '.join(pairs)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from ..explain.code.marked_lines import MarkedLine
 from ..model import KernelReport, RegisterPressure
@@ -36,22 +36,23 @@ def write(
                 {"waves_per_eu": waves, "registers": most}
                 for waves, most in (pressure.levels if pressure is not None else ())
             ],
-            "lines": [
-                {
-                    "line": line.number,
-                    "code": line.text,
-                    "source": {"file": line.source.file, "line": line.source.line}
-                    if line.source is not None
-                    else None,
-                    "loop": line.loop,
-                    "vgprs": line.vgprs,
-                    "agprs": line.agprs,
-                    "registers": line.need,
-                    "rules": [finding.rule for finding in line.findings],
-                }
-                for line in lines
-            ],
+            "lines": [line_fields(line) for line in lines],
         },
         stream,
     )
     stream.write("\n")
+
+
+def line_fields(line: MarkedLine) -> dict[str, Any]:
+    """A line with its marks."""
+    source = line.source
+    return {
+        "line": line.number,
+        "code": line.text,
+        "source": {"file": source.file, "line": source.line} if source is not None else None,
+        "loop": line.loop,
+        "vgprs": line.vgprs,
+        "agprs": line.agprs,
+        "registers": line.need,
+        "rules": [finding.rule for finding in line.findings],
+    }

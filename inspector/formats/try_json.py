@@ -6,6 +6,7 @@ import json
 from typing import Any, TextIO
 
 from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
+from ..explain import view
 from ..report.json_write import error_fields, finding_fields, plain
 
 SCHEMA_VERSION = 1
@@ -52,6 +53,7 @@ def _kernel(trials: KernelTrials) -> dict[str, Any]:
         "tried": [_row(row) for row in trials.rows],
         "without_candidates": list(trials.without_candidates),
         "missing": trials.missing,
+        "main_loop": view.main_loop_place(kernel),
     }
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TextIO
 
-from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
+from ..compare.trials.results import KernelTrials, TrialRun
 from ..explain import trials_view, view
 from ..explain.table import Column, rows_of
 from ..model import Finding, Scalar
 from .paper import Line, Paper, paper_for, print_wrapped
 
 MARK = "*"
-MOST_REASON = 60
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _COLUMNS: Mapping[str, str] = {
     # metric -> heading
@@ -100,12 +99,15 @@ def _table(paper: Paper, trials: KernelTrials) -> None:
         Column("tried", lambda row: trials_view.changes_text(row.change)),
         Column("cures", lambda row: " ".join(row.cures)),
         *(_figure_column(name) for name in shown),
-        Column("", _remark),
+        Column("", lambda row: trials_view.remark(row.trial)),
     ]
     paper.print(Line())
     for index, text in enumerate(rows_of(columns, rows)):
         marked = index > 0 and rows[index - 1].trial.front
         paper.print(Line(f"  {text}", "bold" if index == 0 or marked else ""))
+    place = view.main_loop_place(trials.kernel)
+    if place is not None and len(trials.kernel.loops) > 1 and trials.metrics.get("work_unit"):
+        _note(paper, f"/W counts the main loop, {place}")
 
 
 def _figure_column(name: str) -> Column:
@@ -126,19 +128,6 @@ def _figure(name: str, value: Scalar) -> str:
     return str(value)
 
 
-def _remark(row: TrialRow) -> str:
-    """Why a change failed or cannot be launched, or what is new with it."""
-    trial = row.trial
-    if trial.failure:
-        text = f"failed: {' '.join(trial.failure.split())}"
-        return text if len(text) <= MOST_REASON else f"{text[: MOST_REASON - 1]}…"
-    if trial.launches is False:
-        return "cannot launch"
-    if trial.same_as is not None:
-        return f"same code as {trials_view.changes_text(trial.same_as) or 'unchanged'}"
-    return f"new: {' '.join(trial.new)}" if trial.new else ""
-
-
 def _explain(paper: Paper, run: TrialRun) -> None:
     """Explains the marks and units of the tables."""
     units = {trials.metrics.get("work_unit") for trials in run.kernels}
@@ -152,13 +141,11 @@ def _explain(paper: Paper, run: TrialRun) -> None:
         f"{MARK} on the Pareto front: no other line is at least as good in all of these and better"
         f" in one: {aims}. They are facts of the compiled code, no times: measure the marked ones.",
     )
-    if any(
-        change.kind == "constexpr"
-        for trials in run.kernels
-        for row in trials.rows
-        for change in row.change
-    ):
+    kinds = {change.kind for trials in run.kernels for row in trials.rows for change in row.change}
+    if "constexpr" in kinds:
         _note(paper, "With another tile the launch's grid has to follow; results were not checked.")
+    if "source" in kinds:
+        _note(paper, "Changes of the source were made on the TTIR: at all such places alike.")
 
 
 def _note(paper: Paper, text: str) -> None:

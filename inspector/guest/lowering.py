@@ -10,13 +10,17 @@ import functools
 import importlib
 import json
 import os
+import resource
 import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
 from .about import replace_triton_key
+from .knobs import switches
 from .lds_allocations import lds_allocations
+from .llvm_inputs import LlvmInputs
+from .remaining_passes import TTGIR, RemainingPasses
 
 INPUT = "kernel.{stage}"
 """Name of the input in the job's folder. Relative: it ends up in the debug locations."""
@@ -29,8 +33,9 @@ STDOUT = "stdout.txt"
 
 LLIR = "llir"
 LLIR_HEADER = "; kinspect: "
-"""Begins the first line of an input of LLVM IR; the metadata of the compile that made it follow, as
-JSON: LLVM IR does not say how much LDS and how many waves a kernel has."""
+"""Begins the first line of an input of LLVM IR; a JSON object follows. `metadata` is that of the
+compile that made it: LLVM IR does not say how much LDS and how many waves a kernel has. `llvm`, if
+not null, has the `flags` and `features` to use in place of the backend's."""
 
 DUMP_VARIABLES = ("MLIR_ENABLE_DUMP", "MLIR_DUMP_PATH")
 
@@ -122,11 +127,15 @@ def parse_options(backend: Any, options: dict[str, Any]) -> Any:
 
 
 def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
-    """Compiles in the current folder; returns the names of the files and the stages' times.
+    """Compiles in the current folder.
 
     Args:
         request: see `compile_ttir`.
         dump: path of the pass dump; None without one.
+
+    Returns:
+        `files`, the names of the files by stage; `stages`, with their times; `switches`, see
+        `knobs.switches`; `llvm`, see `LlvmInputs.describe`.
 
     Raises:
         UnknownOptionError: see `parse_options`.
@@ -140,11 +149,17 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in request["options"].items()}
     parse_options(backend, options)
     stages: list[dict[str, Any]] = []
+    start_stage = request["stage"]
+    rest = RemainingPasses.of(INPUT.format(stage=TTGIR)) if start_stage == TTGIR else None
+    if rest is not None:
+        rest.install(type(backend), INPUT.format(stage=TTGIR))
     _observe_stages(type(backend), stages, dump)
     replace_triton_key(request["triton_key"])
-    start_stage = request["stage"]
+    facts: dict[str, Any] = {"switches": _switches(gpu.arch)}
     if start_stage == LLIR:
-        return _compile_llir(backend, backend.parse_options(options))
+        return {**facts, **_compile_llir(backend, backend.parse_options(options))}
+    llvm_inputs = LlvmInputs()
+    llvm_inputs.observe()
     compiled = triton.compile(INPUT.format(stage=start_stage), target=gpu, options=options)
     files = {}
     for stage, content in compiled.asm.items():
@@ -160,14 +175,25 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
         metadata["lds_allocations"] = lds_allocations(module, gpu.arch, backend, shared)
     with open("metadata.json", "w", encoding="utf-8") as text:
         json.dump(metadata, text, default=vars, indent=1, sort_keys=True)
-    return {"files": files, "stages": stages}
+    return {**facts, "files": files, "stages": stages, "llvm": llvm_inputs.describe()}
+
+
+def _switches(arch: str) -> dict[str, bool] | None:
+    """See `knobs.switches`; None if this Triton declares them in another way."""
+    try:
+        return switches(arch)
+    except Exception:
+        return None
 
 
 def _compile_llir(backend: Any, options: Any) -> dict[str, Any]:
     """Runs the stages behind `llir`, which `triton.compile` does not begin with; see `_compile`."""
     with open(INPUT.format(stage=LLIR), encoding="utf-8") as stream:
         header, _, source = stream.read().partition("\n")
-    metadata = json.loads(header[len(LLIR_HEADER) :])
+    given = json.loads(header[len(LLIR_HEADER) :])
+    metadata = given["metadata"]
+    llvm_inputs = LlvmInputs(given["llvm"])
+    llvm_inputs.observe()
     runs: dict[str, Any] = {}
     language = getattr(importlib.import_module("triton.compiler.compiler"), "Language", None)
     # Before 3.4 there was one language.
@@ -179,16 +205,36 @@ def _compile_llir(backend: Any, options: Any) -> dict[str, Any]:
     stages: list[dict[str, Any]] = []
     names = list(runs)
     for name in names[names.index(LLIR) + 1 :]:
-        start = time.perf_counter()
+        clock = _Clock()
         content = runs[name](content, metadata)
-        seconds = round(time.perf_counter() - start, 6)
-        stages.append({"stage": name, "seconds": seconds, "dump_bytes": None})
+        stages.append({"stage": name, **clock.read(), "dump_bytes": None})
         files[name] = f"kernel.{name}"
         with open(files[name], "wb") as output:
             output.write(content if isinstance(content, bytes) else content.encode())
     with open("metadata.json", "w", encoding="utf-8") as text:
         json.dump(metadata, text, indent=1, sort_keys=True)
-    return {"files": files, "stages": stages}
+    return {"files": files, "stages": stages, "llvm": llvm_inputs.describe()}
+
+
+class _Clock:
+    """Measures wall time, and CPU time of this process and the processes that it started."""
+
+    def __init__(self) -> None:
+        self._wall = time.perf_counter()
+        self._cpu = self._used()
+
+    def read(self) -> dict[str, float]:
+        """The seconds since it was made, as a stage's record has them."""
+        return {
+            "seconds": round(time.perf_counter() - self._wall, 6),
+            "cpu_seconds": round(self._used() - self._cpu, 6),
+        }
+
+    @staticmethod
+    def _used() -> float:
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def _observe_stages(backend_class: Any, finished: list[dict[str, Any]], dump: str | None) -> None:
@@ -201,11 +247,11 @@ def _observe_stages(backend_class: Any, finished: list[dict[str, Any]], dump: st
     def run_stage(name: str, run: Callable[[Any, Any], Any], source: Any, metadata: Any) -> Any:
         with open(PROGRESS, "a", encoding="utf-8") as stream:
             stream.write(json.dumps({"stage": name}) + "\n")
-        start = time.perf_counter()
+        clock = _Clock()
         result = run(source, metadata)
-        seconds = time.perf_counter() - start
+        times = clock.read()
         size = os.path.getsize(dump) if dump is not None and os.path.exists(dump) else None
-        finished.append({"stage": name, "seconds": round(seconds, 6), "dump_bytes": size})
+        finished.append({"stage": name, **times, "dump_bytes": size})
         return result
 
     @functools.wraps(add_stages)

@@ -2,7 +2,7 @@
 
 One line for one kind of finding, sorted, so that a change of the file reads well in a review and
 two branches merge. Findings are recognised by their fingerprint, which survives unrelated edits.
-Several findings may share one (a rule that is broken twice on a line): they are counted.
+Several findings may share one (those of two kernels of one id): they are counted.
 """
 
 from __future__ import annotations

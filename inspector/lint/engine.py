@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -103,6 +104,7 @@ class _Judge:
         self._of_loops: dict[int, dict[str, MetricValue]] = {-1: {}}
         self._subjects = Subjects(kernel)
         self._of_groups: dict[int, Sequence[Reading]] = {}
+        self._identities: Counter[tuple[str, str, int, str]] = Counter()
 
     def matches(self, rule: Rule) -> Iterator[Match]:
         """Yields where the rule is broken; each match is a finding, unless it is superseded."""
@@ -189,15 +191,33 @@ class _Judge:
             rule=rule.text.id,
             severity=severity,
             confidence=rule.text.confidence,
-            message=rule.message.render(values) + _saving_words(rule, saving),
+            message=rule.message.render(values) + self._saving_words(match, saving),
             evidence={**count, **_evidence(rule, values)},
             locations=locations,
             fix=rule.fix.render(values),
-            fingerprint=fingerprint(rule.text.id, self._kernel.id, match.ordinal, text),
+            fingerprint=self._fingerprint(rule, match.ordinal, text),
             tried=rule.text.tried,
             saves_percent=saving,
             lines=lines,
         )
+
+    def _fingerprint(self, rule: Rule, ordinal: int, text: str) -> str:
+        """The finding's fingerprint, distinct from those of the earlier findings."""
+        identity = rule.text.id, self._kernel.id, ordinal, text.strip()
+        repetition = self._identities[identity]
+        self._identities[identity] += 1
+        return fingerprint(*identity, repetition)
+
+    def _saving_words(self, match: Match, percent: float | None) -> str:
+        if percent is None:
+            return ""
+        if match.ordinal >= 0:
+            whose = "the loop's"
+        elif any(loop.hot for loop in self._kernel.loops):
+            whose = "the hot loops'"
+        else:
+            whose = "the kernel's"
+        return f"; its cure saves at most {show(percent)} % of {whose} time"
 
 
 def _saving(rule: Rule, values: Values) -> float | None:
@@ -206,13 +226,6 @@ def _saving(rule: Rule, values: Values) -> float | None:
     if not isinstance(percent, int | float) or isinstance(percent, bool):
         return None
     return round(min(max(percent, 0.0), 100.0), 1)
-
-
-def _saving_words(rule: Rule, percent: float | None) -> str:
-    if percent is None:
-        return ""
-    whose = "the hot loops'" if rule.text.scope == "kernel" else "the loop's"
-    return f"; its cure saves at most {show(percent)} % of {whose} time"
 
 
 def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
@@ -286,19 +299,27 @@ def _loop_values(loop: LoopReport) -> dict[str, MetricValue]:
     return values | {"hot": loop.hot, "depth": loop.depth, "unroll": loop.unroll}
 
 
-def fingerprint(rule: str, kernel_id: str, ordinal: int, source_line: str) -> str:
+def fingerprint(
+    rule: str, kernel_id: str, ordinal: int, source_line: str, repetition: int = 0
+) -> str:
     """A hash that identifies a finding after unrelated edits: no line number goes into it.
+
+    Findings of one rule for one line differ in `repetition` alone. While their number stays, so do
+    their fingerprints, whichever of them comes first.
 
     Args:
         rule: the rule's id.
         kernel_id: the kernel's id; a line number after its file name is dropped.
         ordinal: the loop's place among the kernel's loops, -1 for the kernel as a whole.
         source_line: text of the source line; its indentation does not matter.
+        repetition: how many findings with this identity there are before it.
 
     Returns:
         16 hexadecimal digits of a SHA-256.
     """
-    identity = (rule, _LINE_AFTER_FILE.sub(r"\1", kernel_id), str(ordinal), source_line.strip())
+    identity = [rule, _LINE_AFTER_FILE.sub(r"\1", kernel_id), str(ordinal), source_line.strip()]
+    if repetition:
+        identity.append(str(repetition))
     import hashlib  # loads OpenSSL: only where there is a finding
 
     return hashlib.sha256("\0".join(identity).encode("utf-8", "backslashreplace")).hexdigest()[:16]
@@ -356,6 +377,7 @@ def _places(places: Sequence[Place], source_text: SourceText | None) -> Iterator
 _BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(
     {
         "lds.conflict_cycles": lambda use: use.conflicts or 0.0,
+        "lds.conflicts.known": lambda use: use.conflicts or 0.0,
         "cache.lines": lambda use: (use.lines or 0.0) - (use.lines_ideal or 0.0),
     }
 )

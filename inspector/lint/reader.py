@@ -206,7 +206,7 @@ class Reader:
             self._fault(
                 node,
                 "a cure has one of option, constexpr and env, and one of values, factors and metric"
-                " (env: values)",
+                " (env: values); or source alone",
             )
         if any(factor <= 0 for factor in cure.factors):
             self._fault(node, "factors are larger than 0")

@@ -38,6 +38,17 @@ class Template(Struct, frozen=True):
     def render(self, values: Values) -> str:
         return "".join(_rendered(piece, values) for piece in self.parts)
 
+    def without(self, names: frozenset[str]) -> Template:
+        """The template without the nested ones that name any of these metrics."""
+        return Template(
+            tuple(
+                piece
+                for piece in self.parts
+                if not isinstance(piece, Template)
+                or names.isdisjoint(name.name for name in piece.names)
+            )
+        )
+
     def is_known(self, values: Values) -> bool:
         """Whether every figure in it is known."""
         figures = (piece for piece in self.parts if isinstance(piece, Expression))
@@ -128,12 +139,14 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A change of the compile that may cure what a rule finds: `kinspect try` compiles it.
 
     One of `option`, `constexpr` and `env` says what is changed, one of `values`, `factors` and
-    `metric` to what. A value that the kernel has already is not tried.
+    `metric` to what; `source` says both. A value that the kernel has already is not tried.
 
     Args:
         option: an option of Triton's backend, such as num_warps.
         constexpr: a constexpr of the kernel by name; `tile` for each of its block sizes.
         env: an environment variable that Triton reads while it compiles.
+        source: a change of the source that can be made mechanically: `exp2` writes exponentials to
+            the base of 2, of arguments times log2(e).
         values: what it is set to, one after the other.
         factors: what its present value is multiplied by, one after the other.
         metric: the metric that it is set to, rounded up.
@@ -142,6 +155,7 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     option: str = ""
     constexpr: str = ""
     env: str = ""
+    source: Literal["", "exp2"] = ""
     values: tuple[int | bool | str, ...] = ()
     factors: tuple[float, ...] = ()
     metric: str = ""
@@ -151,6 +165,8 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Whether it says once what is changed, and once to what."""
         subjects = [bool(name) for name in (self.option, self.constexpr, self.env)]
         ways = [bool(way) for way in (self.values, self.factors, self.metric)]
+        if self.source:
+            return not any(subjects) and not any(ways)
         return sum(subjects) == sum(ways) == 1 and not (self.env and not self.values)
 
 

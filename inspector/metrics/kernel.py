@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
-from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
+from ..model import (
+    Access,
+    Artifact,
+    KernelReport,
+    Loop,
+    LoopReport,
+    MemoryOp,
+    SourceLoc,
+    Variant,
+    WaitOp,
+)
 from . import (
     bounds,
     divisions,
+    expansions,
     exposed_latency,
     lane_metrics,
     lanes,
@@ -33,6 +45,9 @@ from .options import option
 from .subject import MEMORY_CLASSES, Subject, always_executed, innermost_loops, source_line
 from .transposed_copies import transposed_copies
 from .wait_verdicts import synchronisation
+
+if TYPE_CHECKING:
+    from .conflict_remedies import OperandTile
 
 _MEMORY = frozenset(MEMORY_CLASSES)
 
@@ -72,22 +87,20 @@ def kernel_report(
         loop_shape.kernel_metrics(loops, subject.function),
         spills.slot_metrics(subject, slots, hot),
         divisions.kernel_metrics(subject, hot),
+        expansions.kernel_metrics(subject, hot),
     ):
         metrics.update((metric.name, metric) for metric in family)
     accesses = _accesses(subject, memory)
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
     loops = with_narrow_reads(subject, loops, accesses, metrics)
-    kpack = lane_metrics.untried_kpack(subject)
-    metrics = dict(lane_metrics.with_layouts(metrics, accesses, kpack))
-    loops = tuple(
-        replace(loop, metrics=lane_metrics.with_layouts(loop.metrics, accesses, kpack))
-        for loop in loops
-    )
+    tiles = _operand_tiles(subject, accesses)
+    metrics = dict(lane_metrics.with_layouts(subject, metrics, accesses, memory, tiles))
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
     metrics.update((metric.name, metric) for metric in tile_sharing.compute(subject, metrics))
     executed = always_executed(subject.function, hot)
     loops = bounds.with_bounds(subject, loops, metrics, executed)
+    loops = _with_layouts(subject, loops, accesses, memory, tiles)
     played = exposed_latency.played_loops(subject, executed)
     loops = exposed_latency.with_latency(subject, loops, metrics, played)
     loops = loop_structure.with_structure(subject, loops, played)
@@ -131,6 +144,40 @@ def _accesses(subject: Subject, memory: tuple[MemoryOp, ...]) -> tuple[Access, .
     from .lane_layouts import checked
 
     return checked(subject, accesses(subject, memory))
+
+
+def _operand_tiles(subject: Subject, accesses: tuple[Access, ...]) -> Mapping[int, OperandTile]:
+    """The operands of dots whose conflicts a remedy reaches, by the TTGIR's lines."""
+    if subject.ttgir is None or not accesses:
+        return {}
+    from .conflict_remedies import operand_tiles
+
+    try:
+        return operand_tiles(subject.ttgir, lane_metrics.untried_kpack(subject))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return {}  # the TTGIR is not as Triton prints it: an edited file
+
+
+def _with_layouts(
+    subject: Subject,
+    loops: tuple[LoopReport, ...],
+    accesses: tuple[Access, ...],
+    memory: tuple[MemoryOp, ...],
+    tiles: Mapping[int, OperandTile],
+) -> tuple[LoopReport, ...]:
+    """The loops with the layouts of their tiles, and what frees these of conflicts."""
+    own: dict[str | None, list[MemoryOp]] = {}
+    for op in memory:
+        own.setdefault(op.loop, []).append(op)
+    return tuple(
+        replace(
+            loop,
+            metrics=lane_metrics.with_layouts(
+                subject, loop.metrics, accesses, own.get(loop.id, ()), tiles
+            ),
+        )
+        for loop in loops
+    )
 
 
 def _lane_notes(accesses: tuple[Access, ...]) -> tuple[str, ...]:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ..model import Access, Instruction, LaneUse, Metric, MetricSpec, Scalar
-from ..ttgir.lowered import element_bits
+from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, Scalar
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .options import option
 from .subject import Subject, Tally, source_line
 
 if TYPE_CHECKING:
     from ..emulator.waves import Array
+    from .conflict_remedies import OperandTile
 
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
 _LARGE = "for large sizes and strides: those that the launch passes are not known"
@@ -52,12 +52,16 @@ SPECS = (
         "The access of LDS with most cycles of conflicts: its `cycles`, `ideal` without, `ways` "
         "(the one over the other), `instruction`, `at` which line (`isa`: of the assembly), "
         "`layout` of its tile, `writes`; `accesses` with conflicts, of `of`, of which `unknown`; "
+        "`known` cycles of conflicts of the others, of the `known_cycles` that they take; "
         "`origin` of the phases. What was tried on all accesses of the same bytes, which take "
         "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
         "leave `padded` cycles; pieces of `swizzle` bytes, their numbers XORed with that of the "
-        "row of `swizzle_row` bytes, `swizzled`; left out where Triton laid the tile out: there of "
-        "a dot's operand `bits` of an element where its order decides, `whole` bits of one that "
-        "fills a bank and no kpack widens, else a `kpack` to try",
+        "row of `swizzle_row` bytes, `swizzled`; `bank_row` bytes of all banks; left out where "
+        "Triton laid the tile out: there, beside dots, the cycles of conflicts that a change of "
+        "the source reaches (`curable`): `bits` of an element of the operand loaded at `order_at` "
+        "whose K is not contiguous; `transposed_at` which line one is loaded ahead that tl.trans "
+        "turns, and the num_`stages` without that; `whole` bits of one that fills a bank and no "
+        "kpack widens; a `kpack` to try",
     ),
     MetricSpec(
         "cache.lines",
@@ -131,14 +135,20 @@ _WITH_KPACK: Final = frozenset(("gfx908", "gfx90a", "gfx940", "gfx941", "gfx942"
 
 
 def with_layouts(
-    metrics: Mapping[str, Metric], accesses: Sequence[Access], kpack: int | None = None
+    subject: Subject,
+    metrics: Mapping[str, Metric],
+    accesses: Sequence[Access],
+    memory: Sequence[MemoryOp],
+    tiles: Mapping[int, OperandTile],
 ) -> Mapping[str, Metric]:
     """The metrics of a Triton kernel with the layout of the tile of the worst access.
 
     Args:
+        subject: the kernel.
         metrics: the metrics of a region.
         accesses: the kernel's accesses, with the lines of their instructions.
-        kpack: `untried_kpack` of the kernel.
+        memory: the region's accesses.
+        tiles: the operands of dots that a remedy reaches, by `conflict_remedies`.
     """
     access_at = {line: access for access in accesses for line in access.lines}
     products = any(metrics[name].value for name in _PRODUCTS & metrics.keys())
@@ -148,22 +158,24 @@ def with_layouts(
         if not isinstance(value, Mapping) or not isinstance(value["isa"], int):
             continue
         access = access_at.get(value["isa"])
-        if access is None:
-            continue
-        laid_out = {**_laid_out(value), "layout": access.layout}
-        if name == "lds.conflicts" and products:
-            bits = element_bits(access.dtype)
-            # One of 32 bits is a piece by itself, whichever way the tile lies.
-            fills_bank = bits is not None and bits >= _BANK_BITS
-            laid_out["bits"] = None if fills_bank else bits
-            laid_out["whole"] = bits if fills_bank and kpack is None else None
-            laid_out["kpack"] = kpack
+        laid_out = dict(value)
+        if access is not None:
+            laid_out = {**_laid_out(value), "layout": access.layout}
+        if name == "lds.conflicts" and products and accesses:
+            from .conflict_remedies import advice
+
+            laid_out.update(advice(subject, tiles, accesses, memory, metrics))
         changed[name] = replace(metrics[name], value=laid_out)
     return changed
 
 
+NO_ADVICE: Final[Mapping[str, Scalar]] = dict.fromkeys(
+    ("curable", "bits", "order_at", "transposed_at", "stages", "whole", "kpack")
+)
+"""The remedies of operands where the layout of none is known."""
 _PRODUCTS: Final = frozenset(("count.mfma", "count.wmma"))
-_BANK_BITS: Final = 32
+BANK_ROW: Final = 128
+"""Bytes of 32 banks side by side."""
 
 
 def _laid_out(value: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
@@ -171,7 +183,7 @@ def _laid_out(value: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
     return {**value, **dict.fromkeys(_ROWS & value.keys())}
 
 
-_ROWS: Final = frozenset(("row", "pad", "padded", "swizzle_row", "swizzle", "swizzled"))
+_ROWS: Final = frozenset(("row", "pad", "padded", "swizzle_row", "swizzle", "swizzled", "bank_row"))
 
 
 def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
@@ -263,6 +275,8 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
         "accesses": conflicting,
         "of": len(accesses),
         "unknown": len(accesses) - len(known_uses),
+        "known": _rounded(sum_of(use.conflicts for _, use in known_uses)),
+        "known_cycles": _rounded(sum_of(use.cycles for _, use in known_uses)),
         "cycles": _rounded(worst.cycles) if conflicting else None,
         "ideal": _rounded(worst.cycles_ideal) if conflicting else None,
         "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
@@ -279,9 +293,8 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
         "swizzle_row": remedy.swizzle_row if remedy is not None else None,
         "swizzle": remedy.swizzle if remedy is not None else None,
         "swizzled": _rounded(remedy.swizzled) if remedy is not None else None,
-        "bits": None,
-        "whole": None,
-        "kpack": None,
+        "bank_row": BANK_ROW if conflicting else None,
+        **NO_ADVICE,
         "origin": worst.origin,
     }
     yield Metric("lds.conflicts", value, "mapping", origin)

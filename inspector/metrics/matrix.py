@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..machines import matrix_cycles
-from ..model import Machine, Metric, MetricSpec, Scalar, SourceLoc
+from ..model import Machine, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
 from .subject import MATRIX_CLASSES, Subject, Tally
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ DOT_SPECS = (
         "Dots that the vector unit computes and not the matrix unit: `dots` of `of`, of which "
         "`element` type, `supported`: whether this GPU has matrix instructions for it, `at` which "
         "line. Where it has them for some, only those; dots with M or N of 1 are left out. "
+        "`repeating`: those on RDNA3 whose operands are exponentials that WMMA's layout, which "
+        "holds each element twice, would compute twice, for more than the dot itself costs. "
         "`bare_loops`: innermost loops without a dot",
     ),
 )
@@ -148,7 +150,7 @@ def dot_types(subject: Subject) -> Iterator[Metric]:
 
     dot_fates = fates(subject.ttir, subject.ttgir)
     yield Metric("matrix.upcast", _upcast(subject, dot_fates), "mapping", "derived")
-    off_unit = _off_unit(subject.machine, dot_fates)
+    off_unit = _off_unit(subject.machine, dot_fates, subject.ttgir)
     off_unit["bare_loops"] = loops_without_dots(subject.ttgir)
     yield Metric("matrix.off_unit", off_unit, "mapping", "derived")
 
@@ -169,19 +171,32 @@ def _upcast(subject: Subject, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]
     }
 
 
-def _off_unit(machine: Machine | None, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]:
+def _off_unit(
+    machine: Machine | None, dot_fates: Sequence[DotFate], ttgir: TtgirModule
+) -> dict[str, Scalar]:
     """The dots that the vector unit computes."""
     off = [f for f in dot_fates if not f.on_matrix_unit and not f.sums]
     # Only dots for which the hardware has an instruction can be fixed.
     supported = [f for f in off if _supported(machine, f)]
     example = next(iter(supported or off), None)
+    repeating = 0
+    if off and machine is not None and machine.arch in _HELD_TWICE:
+        from ..ttgir.made_of_exponentials import exponentials_outweigh
+
+        repeating = sum(exponentials_outweigh(ttgir, fate.loc) for fate in supported or off)
     return {
         "dots": len(supported or off),
         "of": len(dot_fates),
+        "repeating": repeating,
         "element": named(example.source_element) if example else None,
         "supported": _supported(machine, example) if example else None,
         "at": _source_text(example.loc) if example else None,
     }
+
+
+_HELD_TWICE: Final = frozenset(("gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151"))
+"""RDNA3: lanes 16 to 31 hold the elements of a WMMA's operands that lanes 0 to 15 hold (RDNA3 ISA,
+section 7.9)."""
 
 
 def named(element: str) -> str:

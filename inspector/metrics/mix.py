@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..isa.mnemonics import CLASSES
-from ..model import Instruction, Metric, MetricSpec, SourceLoc
+from ..model import Instruction, Machine, Metric, MetricSpec, SourceLoc
 from .subject import MEMORY_CLASSES, Subject, Tally, source_line
 
 CLASS_SPECS = (
@@ -106,10 +106,14 @@ def class_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
 
 def rates(subject: Subject) -> tuple[int | None, int | None]:
     """Clocks of a full-rate and of a transcendental vector operation for the kernel's wave size."""
-    machine = subject.machine
-    if machine is None:
+    if subject.machine is None:
         return None, None
-    wave = subject.function.resources.wave_size or machine.wave_sizes[0]
+    return vector_rates(subject.machine, subject.function.resources.wave_size)
+
+
+def vector_rates(machine: Machine, wave_size: int | None) -> tuple[int | None, int | None]:
+    """Clocks of a full-rate and of a transcendental vector operation; None: the usual wave size."""
+    wave = wave_size or machine.wave_sizes[0]
     return machine.valu_cycles.get(wave), machine.transcendental_cycles.get(wave)
 
 

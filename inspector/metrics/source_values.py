@@ -62,6 +62,8 @@ A sum and the conversion of its first term, say, have one position.
 """
 _UNNAMED: Final = re.compile(r"c-?\d+|cst|arg\d+|\d+")
 """What MLIR calls values that have no name."""
+_INTEGER: Final = re.compile(r"v_(?!cvt|cndmask|mov|perm)\w*_[uib](16|24|32|64)(_|$)")
+"""Vector instructions that compute with integers."""
 _MOST_CHANGES: Final = 12
 """Changes of layout and precision that are followed back to a name."""
 
@@ -75,6 +77,8 @@ class SourceValue(Struct, frozen=True):
         type: shape and element type of the tensor, `128x64xf32`; "" where nothing says.
         source: the user's line.
         is_float: whether floating-point arithmetic made it.
+        is_served: whether the name is that of what it is for.
+        is_scalars: whether each lane holds another scalar.
     """
 
     kind: Kind
@@ -82,6 +86,8 @@ class SourceValue(Struct, frozen=True):
     type: str = ""
     source: SourceLoc | None = None
     is_float: bool = False
+    is_served: bool = False
+    is_scalars: bool = False
 
 
 class SourceOperations:
@@ -91,6 +97,8 @@ class SourceOperations:
         self._by_place: dict[Place, list[TtgirOp]] = defaultdict(list)
         self._by_result: dict[str, TtgirOp] = {}
         self._yields: dict[int, list[Sequence[str]]] = defaultdict(list)
+        self._carried: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        """Argument of a loop's body -> index of the loop, place among what it carries."""
         self._names: set[str] = set()
         ops = module.ops if module is not None else ()
         # A loop has the position of its header and one name for all that it carries; what only
@@ -105,20 +113,83 @@ class SourceOperations:
                 self._yields[op.parent].append(op.operands)
             for result in op.results:
                 self._by_result[_stem(result)] = op
+            if op.name == "scf.for":
+                (arguments,) = op.attributes.get("block_args", ((),))
+                for number, argument in enumerate(arguments[1:]):
+                    self._carried[argument].add((op.index, number))
             self._names.update(map(_stem, (*op.results, *op.operands)))
 
     def is_conversion(self, loc: SourceLoc | None) -> bool:
         """Whether an operation at a position changes the precision of its operand."""
-        ops = self._by_place.get(position_of(loc), []) if loc is not None else []
-        return any(op.name in _CONVERSIONS for op in ops)
+        return any(op.name in _CONVERSIONS for op in self._ops(loc))
 
-    def _at(self, loc: SourceLoc | None, preferred: Sequence[str]) -> TtgirOp | None:
-        """The operation at a position: one of the preferred kind, else the most common name's."""
-        ops = self._by_place.get(position_of(loc), []) if loc is not None else []
+    def _ops(self, loc: SourceLoc | None) -> Sequence[TtgirOp]:
+        return self._by_place.get(position_of(loc), ()) if loc is not None else ()
+
+    def named_operands(self, inst: Instruction) -> set[str]:
+        """The variables that the operations of a vector instruction take.
+
+        Changes of layout and precision are looked through.
+        """
+        ops = [op for op in self._ops(inst.loc) if op.name not in _VIEWS]
+        computed = [op for op in ops if op.name.startswith(tuple(_computed_by(inst.mnemonic)))]
+        return {
+            name
+            for op in computed or ops
+            for position in range(len(op.operands))
+            if (name := self._origin(op, position))
+        }
+
+    def named_result(self, inst: Instruction) -> str | None:
+        """The variable that a vector instruction computes.
+
+        None as well where its position is not that of such arithmetic: where LLVM moved it, say.
+        """
+        op = self._at(inst.loc, _computed_by(inst.mnemonic))
+        if op is None or not op.result_types:
+            return None
+        is_integer = not op.result_types[0].element.startswith(("f", "bf"))
+        return self._name(op) if is_integer or not _INTEGER.search(inst.mnemonic) else None
+
+    def dot_operand(self, inst: Instruction, position: int) -> SourceValue:
+        """What a dot takes as its first (0) or second operand, by the matrix instruction's.
+
+        Triton's lowering exchanges the two where the layout is transposed.
+        """
+        dot = self._at(inst.loc, DOTS)
+        source = inst.loc.in_user_code if inst.loc is not None else None
+        line = SourceLoc(source.file, source.line) if source is not None and source.line else None
+        if dot is None or not dot.name.startswith(DOTS) or len(dot.operands) < 2:
+            return SourceValue("operand", None, "", line)
+        layout = dot.result_types[0].layout if dot.result_types else None
+        params = layout.params if layout is not None else {}
+        if params.get("isTransposed") is True or params.get("isTranspose") is True:
+            position = 1 - position
+        kind = dot.operand_types[position] if position < len(dot.operand_types) else None
+        tensor = "x".join((*map(str, kind.shape), kind.element)) if kind is not None else ""
+        return SourceValue("operand", self._origin(dot, position), tensor, line)
+
+    def _at(
+        self,
+        loc: SourceLoc | None,
+        preferred: Sequence[str],
+        uses: Iterable[SourceLoc | None] = (),
+    ) -> TtgirOp | None:
+        """The operation at a position: one of the preferred kind, else the most common name's.
+
+        Where they have several names, one whose result operations at the uses' positions take.
+        """
+        ops = list(self._ops(loc))
         chosen = [op for op in ops if op.name.startswith(tuple(preferred))] if preferred else []
         makers = [op for op in ops if op.name not in _VIEWS]
         chosen = chosen or [op for op in makers if not op.name.startswith(_READS)] or makers or ops
         names = Counter(name for op in chosen if (name := self._name(op)))
+        if len(names) > 1:
+            taken = {value for use in uses for op in self._ops(use) for value in op.operands}
+            fitting = [op for op in chosen if taken.intersection(op.results)]
+            fitting_names = Counter(name for op in fitting if (name := self._name(op)))
+            if fitting_names:
+                names, chosen = fitting_names, fitting
         if not names:
             return chosen[0] if chosen else None
         most = names.most_common(1)[0][0]
@@ -142,8 +213,12 @@ class SourceOperations:
             if maker is None:
                 # Blocks' arguments have the name of their loop, except those that are buffers.
                 types = op.operand_types
-                is_buffer = position < len(types) and types[position].kind == "memdesc"
-                return self._variable(value) if is_buffer else None
+                if position < len(types) and types[position].kind == "memdesc":
+                    return self._variable(value)
+                value = self._next(value)
+                maker = self._by_result.get(_stem(value))
+                if maker is None:
+                    return None
             if maker.name.startswith("scf."):
                 return self._yielded(maker, value)
             if maker.name not in _RELAID:
@@ -151,15 +226,33 @@ class SourceOperations:
             op, position = maker, 0
         return None
 
-    def _yielded(self, op: TtgirOp, value: str) -> str | None:
+    def _next(self, argument: str) -> str:
+        """What an iteration hands on to the next one for an argument of a loop's body; else "".
+
+        Names may repeat from loop to loop.
+        """
+        places = self._carried.get(argument, ())
+        values = {
+            operands[number]
+            for loop, number in places
+            for operands in self._yields[loop]
+            if number < len(operands)
+        }
+        return values.pop() if len(values) == 1 else ""
+
+    def _yielded(self, op: TtgirOp, value: str, depth: int = 0) -> str | None:
         """The variable that a loop or branch gives one of its results."""
         number = int(value.partition("#")[2] or 0)
         for operands in self._yields[op.index]:
-            if number < len(operands):
-                name = self._variable(operands[number])
-                maker = self._by_result.get(_stem(operands[number]))
-                if name and maker is not None and not maker.name.startswith("scf."):
-                    return name
+            if number >= len(operands):
+                continue
+            name = self._variable(operands[number])
+            maker = self._by_result.get(_stem(operands[number]))
+            if maker is not None and maker.name.startswith("scf."):
+                inner = depth < _MOST_CHANGES
+                name = self._yielded(maker, operands[number], depth + 1) if inner else None
+            if name and maker is not None:
+                return name
         return None
 
     def _variable(self, value: str) -> str | None:
@@ -173,17 +266,24 @@ class SourceOperations:
             return None
         return name if f"%{name}" in self._names else full.lstrip("%")
 
-    def named(self, inst: Instruction, kind: Kind, preferred: Sequence[str]) -> SourceValue:
+    def named(
+        self,
+        inst: Instruction,
+        kind: Kind,
+        preferred: Sequence[str],
+        uses: Iterable[SourceLoc | None] = (),
+    ) -> SourceValue:
         """The value that an instruction makes or touches, by the operation that it comes from.
 
         Args:
             inst: the instruction.
             kind: what the value is to it.
             preferred: beginnings of the names of operations that such instructions come from.
+            uses: positions of the instructions that read it next.
         """
         source = inst.loc.in_user_code if inst.loc is not None else None
         line = SourceLoc(source.file, source.line) if source is not None and source.line else None
-        op = self._at(inst.loc, preferred or _computed_by(inst.mnemonic))
+        op = self._at(inst.loc, preferred or _computed_by(inst.mnemonic), uses)
         if op is None:
             return SourceValue(kind, None, "", line)
         return SourceValue(kind, self._name(op), _tensor(op), line)

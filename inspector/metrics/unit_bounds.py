@@ -52,7 +52,24 @@ def wave_bounds(
         machine: its target.
         executed: the instructions.
     """
-    slot, slow = rates(subject)
+    return unit_bounds(machine, rates(subject), subject.uses, executed)
+
+
+def unit_bounds(
+    machine: Machine,
+    vector_rates: tuple[int | None, int | None],
+    uses: Mapping[int, LaneUse],
+    executed: Sequence[Instruction],
+) -> dict[str, Bound]:
+    """The clocks that each unit takes for some instructions of one wave.
+
+    Args:
+        machine: the target.
+        vector_rates: clocks of a full-rate and of a transcendental vector operation.
+        uses: what the accesses among them touch, by their index.
+        executed: the instructions.
+    """
+    slot, slow = vector_rates
     vector = [inst for inst in executed if inst.cls in VALU_CLASSES]
     transcendental = sum("transcendental" in inst.op.traits for inst in vector)
     issue_cycles = machine.issue_cycles
@@ -63,9 +80,9 @@ def wave_bounds(
         "transcendental": _times(transcendental, slow, unknown),
         "scalar": _times(sum(inst.cls == "salu" for inst in executed), issue_cycles, unknown),
         "vmem": _times(sum(inst.cls in _VMEM for inst in executed), issue_cycles, unknown),
-        "lds": _lds_data(subject.uses, executed),
-        "lds_port": _lds_port(subject, machine, executed),
-        "l1": lines(subject.uses, machine, executed),
+        "lds": _lds_data(uses, executed),
+        "lds_port": _lds_port(uses, machine, executed),
+        "l1": lines(uses, machine, executed),
         "issue": _times(
             sum(inst.cls not in _NOT_ISSUED for inst in executed), issue_cycles, unknown
         ),
@@ -100,7 +117,9 @@ def _lds_data(uses: Mapping[int, LaneUse], executed: Sequence[Instruction]) -> B
     return _sum(cycles_of, accesses, uses)
 
 
-def _lds_port(subject: Subject, machine: Machine, executed: Sequence[Instruction]) -> Bound:
+def _lds_port(
+    uses: Mapping[int, LaneUse], machine: Machine, executed: Sequence[Instruction]
+) -> Bound:
     """The busier direction of a port: addresses and written data inwards, read data outwards.
 
     Each active lane sends 4 bytes of address.
@@ -114,14 +133,14 @@ def _lds_port(subject: Subject, machine: Machine, executed: Sequence[Instruction
     inwards: dict[int, float] = {}
     outwards: dict[int, float] = {}
     for inst in accesses:
-        use = subject.uses.get(inst.index)
+        use = uses.get(inst.index)
         if use is None or use.lanes is None or inst.op.bits is None:
             continue
         words = ceil(inst.op.bits / 32)
         reads = inst.cls == "lds_read"
         inwards[inst.index] = use.lanes * 4 * (1 if reads else 1 + words) / port["write"]
         outwards[inst.index] = use.lanes * 4 * words / port["read"] if reads else 0.0
-    inward, outward = (_sum(cycles_of, accesses, subject.uses) for cycles_of in (inwards, outwards))
+    inward, outward = (_sum(cycles_of, accesses, uses) for cycles_of in (inwards, outwards))
     return max((inward, outward), key=lambda bound: bound.cycles or 0)
 
 

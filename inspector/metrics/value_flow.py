@@ -39,6 +39,8 @@ _MOST_STEPS: Final = 12
 """Instructions between a value and the use that says what it is for."""
 _MOST_PLACES: Final = 500
 """Registers that are looked at on the way there."""
+_MOST_READERS: Final = 16
+"""Instructions that are asked for the name of what they read."""
 _VECTORS: Final = vector_bits(0, SCALAR_BIT)
 _FLOAT: Final = re.compile(r"_(b?f16|f32|f64)(_|$)")
 _COPIES: Final = ("v_mov_b", "v_accvgpr_", "v_dual_mov_b")
@@ -80,6 +82,8 @@ class ValueFlow:
         self._results: dict[tuple[int, int], SourceValue] = {}
         self._roles: dict[tuple[int, int], tuple[tuple[Role, SourceValue], ...]] = {}
         self._use_indices: dict[tuple[int, int], Sequence[int]] = {}
+        self._naming: set[int] = set()
+        """The loads that are being named by what their results are for."""
 
     def live_slots(self, index: int) -> list[int]:
         """Dwords of scratch that hold a spilled value which is reloaded and read later.
@@ -113,8 +117,8 @@ class ValueFlow:
         made_by: set[SourceValue] = set()
         for definition in definitions:
             made_by |= self._made_by(definition, row)
-        roles = self._roles_from(index + 1 if fresh else index, row)
-        return _decided(made_by, roles)
+        start = index + 1 if fresh else index
+        return self._decided(made_by, self._roles_from(start, row), [(start, row)])
 
     def spilled_value(self, row: int, stores: Sequence[int]) -> SourceValue:
         """The value of a dword of scratch memory, from the instructions that store to it."""
@@ -123,7 +127,97 @@ class ValueFlow:
         for index in stores:
             made_by |= self._made_by(index, row)
             roles |= self._roles_from(index + 1, row)
-        return _decided(made_by, roles)
+        return self._decided(made_by, roles, [(index + 1, row) for index in stores])
+
+    def _decided(
+        self,
+        made_by: Iterable[SourceValue],
+        roles: Iterable[tuple[Role, SourceValue]],
+        places: Sequence[tuple[int, int]],
+    ) -> SourceValue:
+        """One value from what may have made it, what it is for, and who reads it next."""
+        value = _decided(made_by, roles)
+        if value.is_scalars:
+            return replace(value, is_scalars=False)
+        if value.kind == "constant":
+            # It stands where LLVM put it, at the position of something else as a rule.
+            return replace(value, name=self._name_by_readers(places) or value.name)
+        if value.name is not None and not value.is_served:
+            return value
+        if value.kind in ("value", "loaded", "exchanged", "operand"):
+            name = self._name_by_operands(places)
+            if name is None and value.kind == "value":
+                name = self._name_by_readers(places)
+            value = replace(value, name=name or value.name)
+        return replace(value, is_served=False)
+
+    def _readers(self, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The instructions that read values next, behind copies, each with the row."""
+        readers: list[tuple[int, int]] = []
+        seen = set(places)
+        waiting = list(places)
+        while waiting and len(readers) < _MOST_READERS:
+            index, row = waiting.pop()
+            for use in self._uses(index, row):
+                inst = self._function.instructions[use]
+                copies = [
+                    (use + 1, result)
+                    for result in self._passed_on(use, row)
+                    if result >= SCRATCH_ROW or use in self.slots or self._is_copy(inst, result)
+                ]
+                if not copies:
+                    readers.append((use, row))
+                waiting += [place for place in copies if place not in seen]
+                seen.update(copies)
+        return readers
+
+    def _is_copy(self, inst: Instruction, row: int) -> bool:
+        copy = self._copy(inst, row)
+        return copy is not None and copy.kind == "vgpr"
+
+    def _name_by_operands(self, places: Sequence[tuple[int, int]]) -> str | None:
+        """The variable that the source's operations take where instructions read a value.
+
+        An operation's other operands are left out by what the instruction's other registers hold.
+        """
+        certain: set[str] = set()
+        likely: set[str] = set()
+        for use, row in self._readers(places):
+            inst = self._function.instructions[use]
+            if inst.cls in MATRIX_CLASSES:
+                names = {value.name for role, value in self._role_in(use, row) if role == "operand"}
+            elif inst.cls != "valu":
+                continue
+            else:
+                names = set(self._operations.named_operands(inst))
+                names -= self._names_beside(use, row) if len(names) > 1 else set()
+            found = [name for name in names if name is not None]
+            if len(found) == 1:
+                # Two operations that became one have the position of the first.
+                (likely if inst.mnemonic.startswith(("v_pk_", "v_dual_")) else certain).add(
+                    found[0]
+                )
+        agreed = certain or likely
+        return next(iter(agreed)) if len(agreed) == 1 else None
+
+    def _names_beside(self, use: int, row: int) -> set[str | None]:
+        """The variables in the other registers that an instruction reads."""
+        return {
+            value.name
+            for other in rows_of(self._live.effects[use].reads & _VECTORS)
+            if other != row
+            for definition in self._flow.before(use, other)
+            for value in self._made_by(definition, other)
+        }
+
+    def _name_by_readers(self, places: Sequence[tuple[int, int]]) -> str | None:
+        """The variable that all vector instructions that read a value next compute."""
+        names = set()
+        for use, _ in self._readers(places):
+            inst = self._function.instructions[use]
+            if inst.cls == "valu":
+                names.add(self._operations.named_result(inst))
+        return next(iter(names)) if len(names) == 1 else None
 
     def _made_by(self, index: int, row: int) -> set[SourceValue]:
         """The values that an instruction puts into a row, copies and spills followed back."""
@@ -147,14 +241,22 @@ class ValueFlow:
             return SourceValue("argument")
         if (index, row) not in self._results:
             inst = self._function.instructions[index]
+            if inst.mnemonic.startswith("v_writelane"):  # scalars that found no SGPR
+                return SourceValue("value", is_scalars=True)
             kind, preferred = _MADE_BY.get(inst.cls, ("value", ()))
-            copied = self._copy(inst, row) is not None
-            named = self._operations.named(inst, "constant" if copied else kind, preferred)
+            if self._copy(inst, row) is not None or self._is_constant(inst):
+                kind = "constant"
+            uses = (self._function.instructions[use].loc for use in self._uses(index + 1, row))
+            named = self._operations.named(inst, kind, preferred, uses)
             if named.name is None:
                 named = replace(named, name=self._variable(index, row))
             is_float = _FLOAT.search(inst.mnemonic) is not None
             self._results[index, row] = replace(named, is_float=is_float)
         return self._results[index, row]
+
+    def _is_constant(self, inst: Instruction) -> bool:
+        """Whether a vector instruction makes the same of no register in every lane."""
+        return inst.cls == "valu" and not self._live.effects[inst.index].reads
 
     def _variable(self, index: int, row: int) -> str | None:
         """The variable that debug information knows the value by that an instruction writes.
@@ -271,14 +373,18 @@ class ValueFlow:
         if inst.cls in MATRIX_CLASSES:
             operands = self._decoded(inst).operands
             accumulates = len(operands) > 3 and row in operands[3].rows
-            yield (
-                "accumulator" if accumulates else "operand",
-                self._operations.named(inst, "accumulator", DOTS),
-            )
+            position = next((n for n in (0, 1) if row in operands[n + 1].rows), None)
+            if accumulates or position is None:
+                yield (
+                    "accumulator" if accumulates else "operand",
+                    self._operations.named(inst, "accumulator", DOTS),
+                )
+            else:
+                yield "operand", self._operations.dot_operand(inst, position)
         elif inst.cls in ("global_load", "lds_direct"):
-            yield "address", self._operations.named(inst, "address", LOADS)
+            yield "address", self._read_by(inst, LOADS)
         elif inst.cls == "lds_read":
-            yield "address", self._operations.named(inst, "address", LDS_READS)
+            yield "address", self._read_by(inst, LDS_READS)
         elif inst.cls in ("global_store", "atomic", "lds_write", "lds_atomic"):
             is_lds = inst.cls.startswith("lds")
             identity = self._operations.named(inst, "address", LDS_WRITES if is_lds else STORES)
@@ -290,6 +396,22 @@ class ValueFlow:
             _VECTORS
         ):
             yield "compared", self._operations.named(inst, "value", ())
+
+    def _read_by(self, inst: Instruction, preferred: Sequence[str]) -> SourceValue:
+        """What a load reads: by its position, else by what the first register is for."""
+        rows = rows_of(self._live.effects[inst.index].writes & _VECTORS)
+        uses = (
+            self._function.instructions[use].loc
+            for row in rows[:1]
+            for use in self._uses(inst.index + 1, row)
+        )
+        identity = self._operations.named(inst, "address", preferred, uses)
+        if identity.name is not None or inst.index in self._naming or not rows:
+            return identity
+        self._naming.add(inst.index)
+        loaded = self.value_at(inst.index, min(rows), fresh=True)
+        self._naming.remove(inst.index)
+        return SourceValue("address", loaded.name, "", identity.source or loaded.source)
 
     def _passed_on(self, index: int, row: int) -> Sequence[int]:
         """The rows that an instruction puts what it makes of a row into."""
@@ -336,8 +458,11 @@ def _decided(
     of_role: dict[Role, list[SourceValue]] = defaultdict(list)
     for role, identity in roles:
         of_role[role].append(identity)
+    if any(maker.is_scalars for maker in makers):
+        return SourceValue("value", is_scalars=True)
     best = _best(makers)
-    if kinds and set(kinds) <= {"address", "compared"} and kinds["address"]:
+    is_index = best.kind == "loaded" and best.name is not None  # of a gather
+    if not is_index and kinds and set(kinds) <= {"address", "compared"} and kinds["address"]:
         accessed = _best(of_role["address"])
         return SourceValue("address", accessed.name, "", accessed.source)
     dot = _best(of_role["accumulator"]) if of_role["accumulator"] else best
@@ -349,12 +474,18 @@ def _decided(
         if named.kind == "accumulator":
             return SourceValue("accumulator", named.name, named.type or dot.type, named.source)
     if set(kinds) == {"operand"} and best.kind != "constant":
+        operand = _best(of_role["operand"])
+        names = {identity.name for identity in of_role["operand"]}
+        # What is made where the dot stands has the name of the dot's result.
+        is_unnamed = best.name is None or best.source == operand.source
+        if is_unnamed and len(names) == 1 and operand.name is not None:
+            best = replace(operand, source=best.source or operand.source)
         return SourceValue("operand", best.name, best.type, best.source)
     if best.name is None and best.kind in ("value", "constant"):
         served = {identity for _, identity in roles if identity.name}
         if len({identity.name for identity in served}) == 1:
             use = _best(served)
-            return SourceValue(best.kind, use.name, "", use.source)
+            return SourceValue(best.kind, use.name, "", use.source, is_served=True)
     return replace(best, is_float=False)
 
 

@@ -1,4 +1,4 @@
-"""Reading the JSON report back, `schema_version` 1.
+"""Reading the JSON report back, of `schema_version` 1 or 2.
 
 A saved sweep holds thousands of kernels, each of some hundred kilobytes: the text is cut into
 kernels first, and each is read when it is asked for.
@@ -40,7 +40,10 @@ from ..model import (
 from ..printable import printable
 from .json_types import JsonFailure, JsonKernel, Tool
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of what is written."""
+_READ_VERSIONS = (1, 2)
+_AGAIN = "make it again with `kinspect analyze --format json --details`, or --save"
 
 
 def read(text: str | bytes, name: str, artifact_folder: Path | None = None) -> Report:
@@ -90,12 +93,14 @@ class SavedReport(Struct, frozen=True):
         if data is None:
             data = json_value(text, name, "pass a report made by kinspect")
         version = data.get("schema_version") if isinstance(data, dict) else None
-        if version != SCHEMA_VERSION or not isinstance(data, dict):
+        if version not in _READ_VERSIONS or not isinstance(data, dict):
             raise KinspectError(
-                f"{name}: not a kinspect report of schema version {SCHEMA_VERSION}"
+                f"{name}: not a kinspect report of schema version 1 or {SCHEMA_VERSION}"
                 f" (found {version!r})",
-                "make it again with `kinspect analyze --format json`",
+                _AGAIN,
             )
+        if data.get("details") is False:
+            raise KinspectError(f"{name}: a report without details", _AGAIN)
         try:
             entries = tuple(convert(data.pop("kernels"), list[Any]))  # each is read when asked for
             data = _clean(data)
@@ -205,7 +210,7 @@ def _cut(text: str | bytes) -> dict[str, Any] | None:
 def _damaged(name: str, error: Exception) -> KinspectError:
     return KinspectError(
         f"{name}: damaged report ({type(error).__name__}: {error})",
-        "make it again with `kinspect analyze --format json`",
+        _AGAIN,
     )
 
 

@@ -368,7 +368,7 @@ class JsonLocation(TypedDict):
 class JsonChange(TypedDict):
     """A setting of a compile that was changed."""
 
-    kind: Literal["option", "constexpr", "environment"]
+    kind: Literal["option", "constexpr", "environment", "source"]
     name: str
     value: Value
     before: Value

@@ -1,8 +1,9 @@
-"""The stable JSON report, `schema_version` 1; `json_read.py` reads it back.
+"""The stable JSON report with all details, `schema_version` 2; `json_read.py` reads it back.
 
-Compatibility: within version 1 keys are only added, never renamed, removed or given another
+Compatibility: within a version keys are only added, never renamed, removed or given another
 meaning; a reader must ignore keys that it does not know. `report.schema.json` beside this file
-describes it.
+describes it. Version 2 is version 1 with the key `details`, false in a report without them
+(`json_brief.py`).
 """
 
 from __future__ import annotations
@@ -69,15 +70,21 @@ def _with_lists(value: Any) -> Any:
 
 
 def _document(report: Report) -> dict[str, Any]:
+    kernels = [kernel_dict(k) for k in report.kernels]
+    return {**heading(report, details=True), "kernels": kernels}
+
+
+def heading(report: Report, *, details: bool) -> dict[str, Any]:
+    """Returns a report without its kernels as JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
+        "details": details,
         "tool": dict(report.tool),
         "target": report.target,
         "errors": [
             {**error_fields(e), **({"output": e.output} if e.output else {})} for e in report.errors
         ],
         "notes": list(report.notes),
-        "kernels": [kernel_dict(k) for k in report.kernels],
     }
 
 
@@ -104,12 +111,12 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
         "name": kernel.name,
         "arch": kernel.arch,
         "source": plain(kernel.source),
-        "variant": _variant(kernel.variant),
+        "variant": variant_fields(kernel.variant),
         "artifacts": {
             kind: {"sha256": a.sha256, "bytes": a.size} for kind, a in kernel.artifacts.items()
         },
         "metrics": metrics_dict(kernel.metrics),
-        "loops": [_loop(loop) for loop in kernel.loops],
+        "loops": [loop_fields(loop) for loop in kernel.loops],
         "main_loop": kernel.main_loop,
         "memory_ops": plain(kernel.memory_ops),
         "waits": [_wait(w) for w in kernel.waits],
@@ -170,12 +177,13 @@ def _wait(wait: WaitOp) -> dict[str, Any]:
     return fields | {"source": fields.pop("source")}
 
 
-def _variant(variant: Variant | None) -> dict[str, Any] | None:
+def variant_fields(variant: Variant | None) -> dict[str, Any] | None:
+    """Returns a specialisation as JSON values."""
     fields = plain(variant)
     return None if fields is None else {name: fields[name] for name in _VARIANT}
 
 
-def _loop(loop: LoopReport) -> dict[str, Any]:
+def loop_fields(loop: LoopReport) -> dict[str, Any]:
     """Returns a loop as JSON values."""
     return {
         "id": loop.id,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.tui.screens.kernel.find import Search, step
 from kinspect.tui.themes import THEMES
 from kinspect.tui.widgets.code import CodeView, Text
 from kinspect.tui.widgets.code_text import VisibleRows
+from kinspect.tui.widgets.find import Search, step
 from kinspect.tui.widgets.styled import _changed_rows, _thumb
 from rich.segment import Segment, Segments
 from textual.app import App, ComposeResult

@@ -161,10 +161,10 @@ async def test_stretches_without_a_difference_fold_on_both_sides(opened: Any) ->
         assert "gfx90a → gfx950" in shown
         assert "two targets: what depends on their limits" in shown
         assert "compared by figures alone" not in shown  # the code was at hand
-        await pressed(pilot, "d")
+        await pressed(pilot, "greater_than_sign")
         changes = pilot.app.screen.query_one("#cards")
         assert changes.scroll_offset.y == 3
-        await pressed(pilot, "u")
+        await pressed(pilot, "less_than_sign")
         assert changes.scroll_offset.y == 0
         folded = next(line for line in shown.splitlines() if "⋯" in line)
         assert folded.count("⋯") == 2
@@ -184,8 +184,8 @@ async def test_v_shows_code_or_figures_alone_and_o_opens_a_kernel(
     opened: Any, pair: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened((80, 24), "compare", of=pair) as pilot:
-        await pressed(pilot, "j", "b")  # a and b choose a side each
-        both = await pressed(pilot, "k", "a")
+        await pressed(pilot, "j", "B")  # A and B choose a side each
+        both = await pressed(pilot, "k", "A")
         assert "before.s → after.s" in both
         assert "Worse" in both
         assert "global_load_dwordx4" in both
@@ -216,8 +216,8 @@ async def test_c_chooses_another_and_comes_back(opened: Any, pair: Report) -> No
         await pressed(pilot, "x")  # not of the chooser: nothing happens
         assert pilot.app.screen.query_one(ContentSwitcher).current == "choose"
         assert "before.s → after.s" in await pressed(pilot, "c")
-        # b alone replaces the right side: the kernel is compared with itself.
-        shown = await pressed(pilot, "c", "g", "b")
+        # B alone replaces the right side: the kernel is compared with itself.
+        shown = await pressed(pilot, "c", "g", "B")
         assert " same " in shown
         assert "no figure differs" in shown
         assert "the code is the same but for registers and order" in shown
@@ -265,7 +265,7 @@ async def test_one_kernel_alone_cannot_be_compared(opened: Any, pair: Report) ->
         assert "one kernel alone is open" in await settled(pilot)
     async with opened((80, 24), "compare", of=replace(pair, kernels=())) as pilot:
         assert "no kernel is open yet" in await settled(pilot)
-        await pressed(pilot, "enter", "a", "b", "slash", "escape")
+        await pressed(pilot, "enter", "A", "B", "slash", "escape")
         assert pilot.app.screen.query_one(Chooser).display
 
 
@@ -300,3 +300,33 @@ def test_big_kernels_are_compared_in_another_process(
     )
     monkeypatch.setattr(comparison, "CHILD_BYTES", 1 << 30)
     assert "AssertionError" in str(comparison.compared_in_child(*pair.kernels, lambda: False))
+
+
+async def test_a_search_goes_through_both_kernels_code(opened: Any, pair: Report) -> None:
+    async with opened((120, 40), "compare", of=pair) as pilot:
+        await pressed(pilot, "enter", "j", "enter")
+        page = pilot.app.screen
+        views = page.query_one(SideBySide).views
+        wanted = sorted(
+            {
+                n
+                for view in views
+                for n, line in enumerate(view.shown.lines)
+                if "global_load" in line
+            }
+        )
+        assert wanted
+        await pressed(pilot, "slash", *"global_l")
+        assert views[0].cursor in wanted
+        await pressed(pilot, "enter")
+        assert any(view.has_focus for view in views)
+        seen = {views[0].cursor}
+        for _ in wanted[1:]:
+            await pressed(pilot, "n")
+            seen.add(views[0].cursor)
+            assert views[0].cursor == views[1].cursor
+        assert seen == set(wanted)
+        await pressed(pilot, "N", "escape")  # drops the search
+        assert pilot.app.screen is page
+        await pressed(pilot, "n")  # a difference again
+        assert not any("nowhere" in note.message for note in pilot.app._notifications)

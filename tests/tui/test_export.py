@@ -157,7 +157,7 @@ async def test_an_existing_file_is_asked_about_once(opened: Any, tmp_path: Path)
         assert path.read_text() == "before"
         await entered(pilot)
         assert isinstance(pilot.app.screen, Page)
-    assert json.loads(path.read_text())["schema_version"] == 1
+    assert json.loads(path.read_text())["schema_version"] == 2
     assert path.stat().st_mode & 0o777 == 0o640
 
 

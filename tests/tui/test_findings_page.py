@@ -60,7 +60,7 @@ async def test_findings_come_by_rule_the_worst_first_and_are_explained(opened: A
             ["●", "KI013"],
         ]
         assert "2 notes in 2 kernels" in heads[2]
-        # n and p go over the headings; the pane explains.
+        # n and N go over the headings; the pane explains.
         shown = await pressed(pilot, "n")
         assert here(pilot).startswith("    ✖ small gfx942")
         assert re.search(r"spills\.stores +1 instruction\n", shown)
@@ -73,7 +73,7 @@ async def test_findings_come_by_rule_the_worst_first_and_are_explained(opened: A
         assert "tensile" in here(pilot)
         await pressed(pilot, "n", "n", "n", "n")
         assert "1 × vmcnt(0)" in here(pilot)  # the last one: there it stays
-        await pressed(pilot, "p")
+        await pressed(pilot, "N")
         assert "vector instructions that are no" in here(pilot)
 
 
@@ -121,10 +121,10 @@ async def test_the_filter_narrows_and_escape_drops_it(opened: Any) -> None:
 
 async def test_what_is_less_severe_is_left_out_and_groups_fold(opened: Any) -> None:
     async with opened((120, 40), "findings") as pilot:
-        assert "warnings and errors" in await pressed(pilot, "s")
-        assert "errors alone" in await pressed(pilot, "s")
+        assert "warnings and errors" in await pressed(pilot, "f")
+        assert "errors alone" in await pressed(pilot, "f")
         assert len(rows(pilot)) == 4
-        await pressed(pilot, "s")
+        await pressed(pilot, "f")
         assert len(rows(pilot)) == 9
         # Groups fold and open.
         await pressed(pilot, "space")
@@ -141,7 +141,9 @@ async def test_what_is_less_severe_is_left_out_and_groups_fold(opened: Any) -> N
         assert len(rows(pilot)) == 9
 
 
-async def test_vim_and_arrow_keys_move_and_d_and_u_scroll_the_explanation(opened: Any) -> None:
+async def test_vim_and_arrow_keys_move_and_brackets_scroll_the_explanation(
+    opened: Any,
+) -> None:
     async with opened((80, 24), "findings") as pilot:
         await pressed(pilot, "j", "down")
         assert pilot.app.screen.query_one(RowList).cursor == 2
@@ -154,9 +156,9 @@ async def test_vim_and_arrow_keys_move_and_d_and_u_scroll_the_explanation(opened
         before = await pressed(pilot, "n")
         assert "small gfx942" in before.splitlines()[-8]
         about = pilot.app.screen.query_one("#about")
-        await pressed(pilot, "d")
+        await pressed(pilot, "greater_than_sign")
         assert about.scroll_offset.y == 3
-        await pressed(pilot, "u")
+        await pressed(pilot, "less_than_sign")
         assert about.scroll_offset.y == 0
 
 
@@ -213,7 +215,7 @@ async def test_nothing_to_say_is_said(opened: Any, report: Report) -> None:
     clean = replace(report, kernels=(replace(report.kernels[0], findings=()),))
     async with opened((80, 24), "findings", of=clean) as pilot:
         assert "nothing looks wrong" in await settled(pilot)
-        await pressed(pilot, "n", "enter", "e", "y", "space", "Z", "b", "s", "d")
+        await pressed(pilot, "n", "enter", "e", "y", "space", "Z", "b", "f", "greater_than_sign")
         assert isinstance(pilot.app.screen, FindingsPage)
     async with opened((80, 24), "findings", of=replace(report, kernels=())) as pilot:
         assert "no kernel is open" in await settled(pilot)
@@ -264,9 +266,11 @@ async def test_kernels_that_come_later_are_added_and_the_cursor_stays(
 
 async def test_a_tiny_terminal_does_not_break_it(opened: Any) -> None:
     async with opened((20, 5), "findings") as pilot:
-        await pressed(pilot, "n", "b", "slash", "x", "escape", "Z", "d", "u", "G")
+        await pressed(
+            pilot, "n", "b", "slash", "x", "escape", "Z", "greater_than_sign", "less_than_sign", "G"
+        )
         await pilot.resize_terminal(1, 1)
-        await pressed(pilot, "n", "s", "g")
+        await pressed(pilot, "n", "f", "g")
         await pilot.resize_terminal(120, 40)
         assert "by kernel" in await settled(pilot)
 

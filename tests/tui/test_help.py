@@ -62,7 +62,7 @@ async def test_keys_are_grouped_by_where_they_work(opened: Any) -> None:
     everywhere = {row.description: row.keys for row in groups["Everywhere"]}
     assert everywhere["Back"] == ("esc",)  # the page has taken q for itself
     assert everywhere["Away"] == ("q",)
-    assert everywhere["Help"] == ("f1", "?")
+    assert everywhere["Help"] == ("?", "f1")
     assert everywhere["Quit"] == ("^q", "^c")
     assert {known.title for known in PAGES.values() if known.key} <= set(everywhere)
     assert {row.description for row in groups["In a table"]} >= {"Select", "Cursor up", "Page down"}

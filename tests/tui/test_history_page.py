@@ -126,23 +126,23 @@ async def test_another_kernel_is_another_plot_and_another_target(opened: Any, fo
         await pressed(pilot, "k", "k")
         assert "vgpr_count" in await pressed(pilot, "G", "g")
         # t narrows to a target.
-        shown = await pressed(pilot, "t")
+        shown = await pressed(pilot, "a")
         assert "over 4 runs on gfx90a" in shown
         assert "○" not in shown
-        shown = await pressed(pilot, "t")
+        shown = await pressed(pilot, "a")
         assert "over 3 runs on gfx950" in shown
         # A kernel that was never seen there says so.
         assert "nothing fits" in await pressed(pilot, "j")
         await pressed(pilot, "k")
-        assert "vgpr_count (registers) over 4 runs\n" in await pressed(pilot, "t")
+        assert "vgpr_count (registers) over 4 runs\n" in await pressed(pilot, "a")
 
 
-async def test_brackets_and_m_choose_the_metric(opened: Any, folder: Path) -> None:
+async def test_brackets_and_the_menu_choose_the_metric(opened: Any, folder: Path) -> None:
     async with opened((120, 40), opening=of(folder)) as pilot:
         await settled(pilot)
         assert "vgpr_allocated (registers)" in await pressed(pilot, "right_square_bracket")
         assert "vgpr_count (registers)" in await pressed(pilot, "left_square_bracket")
-        shown = await pressed(pilot, "m", *"warning")
+        shown = await pressed(pilot, "C", *"warning")
         assert isinstance(pilot.app.screen, MetricScreen)
         assert "findings of severity warning" in shown
         shown = await pressed(pilot, "enter")
@@ -157,13 +157,13 @@ async def test_brackets_and_m_choose_the_metric(opened: Any, folder: Path) -> No
 async def test_the_metric_screen_moves_and_can_be_left(opened: Any, folder: Path) -> None:
     async with opened((80, 24), opening=of(folder)) as pilot:
         await settled(pilot)
-        shown = await pressed(pilot, "m", "down", "down", "up")
+        shown = await pressed(pilot, "C", "down", "down", "up")
         assert "metric over the runs" in shown
         assert "vgpr_allocated" in await pressed(pilot, "enter")
-        await pressed(pilot, "m", "ö")
+        await pressed(pilot, "C", "ö")
         assert pilot.app.screen.query_one(RowList).shown.lines == []
         assert "vgpr_allocated" in await pressed(pilot, "enter")  # nothing to take
-        await pressed(pilot, "m", "escape")
+        await pressed(pilot, "C", "escape")
         assert isinstance(pilot.app.screen, HistoryPage)
 
 
@@ -215,38 +215,38 @@ async def test_an_empty_history_says_how_to_fill_it(opened: Any, tmp_path: Path)
         assert "Nothing was kept yet." in shown
         assert "kinspect analyze --history TARGET" in shown
         assert "kinspect bench KERNEL" in shown
-        await pressed(pilot, "slash", "m", "t", "right_square_bracket", "enter", "j")
+        await pressed(pilot, "slash", "C", "a", "right_square_bracket", "enter", "j")
         assert isinstance(pilot.app.screen, HistoryPage)
         assert not (tmp_path / "data" / FILE).exists()  # looking makes no file
         snapshot_of = text_of(pilot.app).partition("File:")[0]
         assert "Metric" not in snapshot_of
 
 
-async def test_r_reads_again_and_a_damaged_file_is_said(opened: Any, folder: Path) -> None:
+async def test_it_is_read_again_and_a_damaged_file_is_said(opened: Any, folder: Path) -> None:
     async with opened((120, 40), opening=of(folder)) as pilot:
         await settled(pilot)
         assert len(runs(pilot)) == 4
         kernel = history_at(folder).sightings("attend")[0].kernel
         added = Analysis("2026-02-01T00:00:00+00:00", None, "lint", "x", {}, {}, (kernel,))
         history_at(folder).add_analysis(added)
-        await pressed(pilot, "r")
+        await pressed(pilot, "R")
         assert runs(pilot)[0].split()[:4] == ["6", "2026-02-01", "00:00", "lint"]
         for file in folder.iterdir():
             file.write_bytes(b"this is not a data base" * 100)
-        shown = await pressed(pilot, "r")
+        shown = await pressed(pilot, "R")
         assert "The history cannot be read." in shown
         assert "the history is damaged" in " ".join(shown.split())
         assert "Metric" not in shown  # there is nothing to choose from
-        await pressed(pilot, "m", "escape", "t", "r", "slash")
+        await pressed(pilot, "C", "escape", "a", "R", "slash")
         assert isinstance(pilot.app.screen, HistoryPage)
 
 
 async def test_a_tiny_terminal_does_not_break_it(opened: Any, folder: Path) -> None:
     async with opened((20, 5), opening=of(folder)) as pilot:
         await settled(pilot)
-        await pressed(pilot, "j", "m", "escape", "t", "enter", "enter", "escape")
+        await pressed(pilot, "j", "C", "escape", "a", "enter", "enter", "escape")
         await pilot.resize_terminal(1, 1)
-        await pressed(pilot, "m", "escape", "t")
+        await pressed(pilot, "C", "escape", "a")
         await pilot.resize_terminal(120, 40)
         assert "History  calls" in await settled(pilot)
 

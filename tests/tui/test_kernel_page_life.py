@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.pipeline.events import Reported
-from kinspect.tui.screens.kernel.find import Search, Trail, place, step
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
-from kinspect.tui.screens.text_dialogues import ExplainScreen
 from kinspect.tui.widgets.code_text import Text, VisibleRows, merged
+from kinspect.tui.widgets.find import Search, Trail, place, step
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import text_of
@@ -22,9 +21,10 @@ from tui_screens import text_of
 DATA = Path(__file__).parent.parent / "data"
 SMALL = DATA / "small_gfx942.s"
 KEYS = (
-    *("j", "k", "g", "G", "ctrl+d", "ctrl+u", "n", "p", "w", "u", "N", "P", "space", "L", "tab"),
-    *("shift+tab", "right_square_bracket", "left_square_bracket", "f", "c", "ctrl+o", "h", "l"),
+    *("j", "k", "g", "G", "ctrl+d", "ctrl+u", "n", "N", "w", "u", "n", "N", "space", "v", "tab"),
+    *("shift+tab", "right_square_bracket", "left_square_bracket", "f", "y", "ctrl+o", "h", "l"),
     *("shift+down", "shift+up", "question_mark", "slash", "s", "enter", "colon", "0", "enter"),
+    *("t", "s", "t", "C", "space", "J", "enter", "T", "r", "w", "w"),
 )
 
 
@@ -141,7 +141,7 @@ async def test_broken_artifacts_are_sentences(opened: Any, report: Report, tmp_p
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
         await pilot.press("tab", "tab")
         assert "this is no TTGIR" in text_of(pilot.app)
-        await pilot.press("L")
+        await pilot.press("v")
         assert "gone.llir" in text_of(pilot.app)
 
 
@@ -161,8 +161,10 @@ async def test_no_key_ends_it(opened: Any, report: Report, size: tuple[int, int]
             for key in keys:
                 await pilot.press(key)
             await pilot.resize_terminal(*((20, 5), (200, 60))[turn])
-            if isinstance(pilot.app.screen, ExplainScreen):
+            while pilot.app.screen is not page:
+                dialogue = pilot.app.screen
                 await pilot.press("escape")
+                assert pilot.app.screen is not dialogue
             if page.has_class("-asking"):
                 await pilot.press("escape")
             assert pilot.app.screen is page
@@ -217,9 +219,12 @@ def test_search_minds_capitals_where_there_are_any() -> None:
 
 def test_a_trail_leads_back_to_where_it_began() -> None:
     trail = Trail()
-    assert trail.next(10, (4, 6)) == 4
-    assert trail.next(4, (99,)) == 6  # on the trail, what belongs to the stop itself is left
+    assert trail.next(10, ((4, "reload"), (6, "wait"), (4, "reader"), (10, "itself"))) == 4
+    assert (trail.relation, trail.place) == ("reload", "1 of 2")
+    assert trail.next(4, ((99, ""),)) == 6  # on the trail, what belongs to the stop itself is left
+    assert trail.relation == "wait"
     assert trail.next(6, ()) == 10
+    assert trail.relation == ""
     assert trail.next(10, ()) == 4
     assert trail.next(50, ()) is None
     assert trail.stops == ()

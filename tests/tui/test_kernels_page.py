@@ -12,8 +12,8 @@ from kinspect.inspector.compare.sweep.pareto import front
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
 from kinspect.tui.app import KinspectApp
+from kinspect.tui.screens.columns_menu import ColumnsMenu
 from kinspect.tui.screens.kernels.columns import COLUMNS, DEFAULT
-from kinspect.tui.screens.kernels.menu import ColumnsMenu
 from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.screens.text_dialogues import FailureScreen
 from kinspect.tui.session import RunProgress
@@ -63,7 +63,7 @@ async def go_to(pilot: Pilot[Any], label: str) -> None:
 async def test_screens(opened: Make, filled: Report, size: tuple[int, int]) -> None:
     async with opened(size=size, of=filled) as pilot:
         await settled(pilot)
-        await pilot.press("z", "j", "j", "j")
+        await pilot.press("Z", "j", "j", "j")
         await settled(pilot)
         snapshot(pilot.app, f"kernels_{size[0]}x{size[1]}")
 
@@ -103,16 +103,16 @@ async def test_stars_are_the_front_of_the_sweep(opened: Make, filled: Report) ->
     async with opened(of=filled) as pilot:
         await settled(pilot)
         assert page_of(pilot).listing.stars == wanted
-        await pilot.press("z")
+        await pilot.press("Z")
         rows = [row for row in text_of(pilot.app).splitlines() if "★ BM=" in row]
         assert len(rows) == len(wanted)
-        await pilot.press("z")
+        await pilot.press("Z")
         assert f"▸ matmul (6) ★{len(wanted)}" in text_of(pilot.app)
 
 
 async def test_occupancy_is_a_bar_of_what_the_machine_holds(opened: Make, filled: Report) -> None:
     async with opened(size=(120, 40), of=filled) as pilot:
-        await pilot.press("z")
+        await pilot.press("Z")
         text = text_of(pilot.app)
         assert "▇▇▇▇▁▁▁▁   4/8" in text
         assert "▇▇▁▁▁▁▁▁   2/8" in text
@@ -141,7 +141,7 @@ async def test_details_of_the_row(opened: Make, filled: Report) -> None:
 
 async def test_a_failure_stands_inline_and_opens_in_full(opened: Make, filled: Report) -> None:
     async with opened(size=(120, 40), of=filled) as pilot:
-        await pilot.press("z")
+        await pilot.press("Z")
         await go_to(pilot, "BM=256 8w")
         text = text_of(pilot.app)
         assert "✗ BM=256 8w" in text
@@ -202,7 +202,7 @@ async def until(pilot: Pilot[Any], true: Callable[[], bool]) -> None:
 async def test_sorting(opened: Make, filled: Report) -> None:
     async with opened(of=filled) as pilot:
         app = pilot.app
-        await pilot.press("z", "s")
+        await pilot.press("Z", "s")
         assert app.state.sort == "occ"
         configs = [one for one in labels(pilot) if one.startswith("BM=")]
         # Few waves first; where waves are unknown, last.
@@ -296,14 +296,14 @@ async def test_down_leaves_the_filter(opened: Make, filled: Report) -> None:
 
 async def test_columns_are_chosen_and_kept(opened: Make, filled: Report) -> None:
     async with opened(size=(120, 40), of=filled) as pilot:
-        await pilot.press("o")
+        await pilot.press("C")
         assert isinstance(pilot.app.screen, ColumnsMenu)
         assert "[x] findings" in text_of(pilot.app)
         assert "waits of the main loop that let a counter fall to 0" in text_of(pilot.app)
         await pilot.press("space", "j", "K", "G", "space", "enter")  # the last one: source
         columns = [column.name for column in page_of(pilot).listing.columns]
         assert columns == [*DEFAULT[1:], "source"]
-        await pilot.press("z", "l", "l")
+        await pilot.press("Z", "l", "l")
         assert "gemm.py:12" in text_of(pilot.app)
         await pilot.press("ctrl+q")
     assert State.load().columns == [*DEFAULT[1:], "source"]
@@ -311,9 +311,9 @@ async def test_columns_are_chosen_and_kept(opened: Make, filled: Report) -> None
 
 async def test_columns_move_and_go_back_to_the_default(opened: Make, filled: Report) -> None:
     async with opened(of=filled) as pilot:
-        await pilot.press("o", "J", "escape")
+        await pilot.press("C", "J", "escape")
         assert [c.name for c in page_of(pilot).listing.columns][:2] == [DEFAULT[1], DEFAULT[0]]
-        await pilot.press("o", "d", "escape")
+        await pilot.press("C", "R", "escape")
         assert tuple(c.name for c in page_of(pilot).listing.columns) == DEFAULT
         assert pilot.app.state.columns == []
 
@@ -324,7 +324,7 @@ async def test_a_wide_terminal_shows_more_columns(opened: Make, filled: Report) 
         assert columns[: len(DEFAULT)] == list(DEFAULT)
         assert {"matrix", "limiter"} <= set(columns)
         assert "limited by" in text_of(pilot.app)
-        await pilot.press("o", "escape")  # nothing was chosen: it may go by the width again
+        await pilot.press("C", "escape")  # nothing was chosen: it may go by the width again
         assert pilot.app.state.columns == []
         await pilot.resize_terminal(100, 40)
         listing = page_of(pilot).listing
@@ -379,9 +379,9 @@ async def test_two_marked_kernels_are_compared(
         await go_to(pilot, "calls")
         await pilot.press("m")
         assert len(page_of(pilot).listing.marked) == 1
-        await pilot.press("z")
+        await pilot.press("Z")
         await go_to(pilot, "BM=64 4w")
-        await pilot.press("m", "z")
+        await pilot.press("m", "Z")
         assert "○▸ matmul" in text_of(pilot.app)  # one of those under it
 
 
@@ -398,7 +398,7 @@ async def test_enter_opens_the_kernel(
 
 async def test_next_goes_from_one_fault_to_the_next(opened: Make, filled: Report) -> None:
     async with opened(of=filled) as pilot:
-        await pilot.press("z")
+        await pilot.press("Z")
         table = page_of(pilot).query_one(Table)
         seen = []
         for _ in range(6):
@@ -416,14 +416,14 @@ async def test_next_goes_from_one_fault_to_the_next(opened: Make, filled: Report
         ]
         assert len(wrong) > 2
         assert seen == (wrong * 2)[:6]
-        await pilot.press("p")
+        await pilot.press("N")
         assert table.cursor == (wrong * 2)[4]
 
 
 async def test_moving(opened: Make, filled: Report) -> None:
     async with opened(size=(80, 24), of=filled) as pilot:
         table = page_of(pilot).query_one(Table)
-        await pilot.press("z")
+        await pilot.press("Z")
         last = table.count - 1
         for key, wanted in (
             ("G", last),
@@ -502,7 +502,7 @@ async def test_it_bears_a_tiny_terminal(
 ) -> None:
     async with opened(size=(120, 40), of=filled) as pilot:
         await pilot.resize_terminal(*size)
-        await pilot.press("z", "j", "G", "l", "s", "slash", "a", "escape", "o", "escape")
+        await pilot.press("Z", "j", "G", "l", "s", "slash", "a", "escape", "C", "escape")
         assert page_of(pilot).query_one(Table).count > 4
         await pilot.resize_terminal(120, 40)
         await pilot.pause()
@@ -512,5 +512,5 @@ async def test_it_bears_a_tiny_terminal(
 async def test_nothing_open_is_said(opened: Make, filled: Report) -> None:
     async with opened(of=replace(filled, kernels=(), errors=())) as pilot:
         assert "nothing is open: start with `kinspect tui TARGET`" in text_of(pilot.app)
-        await pilot.press("j", "enter", "space", "z", "m", "c", "r", "n", "y")
+        await pilot.press("j", "enter", "space", "Z", "m", "c", "r", "n", "y")
         assert page_of(pilot)

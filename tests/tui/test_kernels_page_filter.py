@@ -168,7 +168,7 @@ async def test_two_thousand_kernels_filter_in_100_ms(opened: Make, large: Report
         await pilot.app.workers.wait_for_complete()
         page = pilot.app.screen
         assert isinstance(page, KernelsPage)
-        await pilot.press("z")
+        await pilot.press("Z")
         assert len(page.listing.rows) == 2000 + 250
         for text, shown in (
             ("matmul_1", 888),

@@ -116,7 +116,7 @@ async def test_next_and_previous_change(
         assert seen == changed[:4]
         await until(pilot, lambda: shown(pilot) == of_pass(dump, seen[-1], seen[-1] + 1))
         snapshot(pilot.app, f"passes_{size[0]}x{size[1]}")
-        for key in ("left_square_bracket", "p", "p", "p"):
+        for key in ("left_square_bracket", "N", "N", "N"):
             await pilot.press(key)
         assert at(pilot) == changed[0]  # there is none before it
 
@@ -140,11 +140,11 @@ async def test_every_pass_is_listed_with_its_change(
         assert f"{len(dump.passes)} passes · {changed} changed something" in text
         assert " ttgir ━" in text
         assert " llir ━" in text
-        await pilot.press("c")
+        await pilot.press("f")
         kept = [p.index for p in dump.passes if p.changed is not False]
         assert [int(line.split()[0]) for line in listed(pilot)] == kept
         assert f"{len(kept)} shown (only changed)" in text_of(pilot.app)
-        await pilot.press("c")
+        await pilot.press("f")
         assert len(listed(pilot)) == len(dump.passes)
 
 
@@ -237,34 +237,57 @@ async def test_a_click_on_the_timeline(
 ) -> None:
     async with opened(page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
-        await pilot.press("c")
+        await pilot.press("f")
         await pilot.click(PassLine, offset=(1 + 2 * 29, 1))  # two columns a pass at this width
         assert at(pilot) == 29
         assert not dump.passes[29].changed
         assert len(listed(pilot)) == len(dump.passes)  # it was hidden
 
 
+async def test_a_search_goes_through_the_diff(
+    opened: Any, report: Report, path: Path, dump: PassDump
+) -> None:
+    async with opened(size=(120, 40), page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        view = page(pilot).query_one(DiffView)
+        await until(pilot, lambda: any("arith" in line for line in view.shown.lines))
+        wanted = [n for n, line in enumerate(view.shown.lines) if "arith" in line]
+        await pilot.press("enter", "slash", *"arith")
+        assert view.cursor == wanted[0]
+        await pilot.press("enter")
+        assert view.has_focus
+        for line in wanted[1:4]:
+            await pilot.press("n")
+            assert view.cursor == line
+        await pilot.press("N")
+        assert view.cursor == wanted[min(3, len(wanted) - 1) - 1]
+        first = at(pilot)
+        await pilot.press("escape", "n")  # without a search, the next change
+        assert isinstance(pilot.app.screen, PassesPage)
+        assert at(pilot) != first
+
+
 async def test_another_kernel(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
     async with opened(page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
         assert page(pilot).crumb().startswith("small")
-        await pilot.press("s")
+        await pilot.press("a")
         assert isinstance(pilot.app.screen, KernelChooser)
         assert "● small" in text_of(pilot.app)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, PassesPage)
-        await pilot.press("s", *"cal")
+        await pilot.press("a", *"cal")
         rows = pilot.app.screen.query_one(RowList).shown
         assert [line.split()[0] for line in rows.lines] == ["calls"]
         await pilot.press("enter")
         await until(pilot, lambda: "compiled code" in text_of(pilot.app))
         text = text_of(pilot.app)
         assert "kinspect tui FILE.py" in text
-        assert "s chooses another kernel" in text
+        assert "a chooses another kernel" in text
         assert pilot.app.last_kernel == next(k.id for k in report.kernels if k.name == "calls")
-        await pilot.press("k", *"zz", "enter")  # no list takes k now
+        await pilot.press("a", *"zz", "enter")  # none has these letters
         assert page(pilot).crumb().startswith("calls")
-        await pilot.press("s", "up", "down", *"sm", "enter")
+        await pilot.press("a", "up", "down", *"sm", "enter")
         await read(pilot, dump)
         await pilot.press("o")
         await until(pilot, lambda: isinstance(pilot.app.screen, KernelPage))
@@ -283,7 +306,7 @@ async def test_the_kernel_looked_at_last(opened: Any, report: Report, path: Path
 async def test_no_kernel_yet(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
     async with opened(page="passes", of=replace(report, kernels=())) as pilot:
         assert "No kernel is open." in text_of(pilot.app)
-        for key in ("c", "m", "v", "slash", "n", "right_square_bracket", "o"):
+        for key in ("f", "m", "v", "slash", "n", "right_square_bracket", "o"):
             await pilot.press(key)
         assert isinstance(pilot.app.screen, PassesPage)
         (kernel,) = (k for k in dumped(report, path).kernels if k.name == "small")

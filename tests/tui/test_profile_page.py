@@ -131,15 +131,15 @@ async def test_a_recording_and_every_way_to_look_at_it(
         assert "80.0" in text
         assert "4 dispatches, 1 warm-up left out: 51 us at the median" in text
         snapshot(page.kinspect, f"profile_{name}")
-        text = await pressed(pilot, "d")
+        text = await pressed(pilot, "v")
         assert "1  warm-up" in text
         assert "+199 us" in text
         snapshot(page.kinspect, f"profile_dispatches_{name}")
-        text = await pressed(pilot, "R")
+        text = await pressed(pilot, "v")
         assert "310 Top/s at 120 op/B" in text
         assert "1.31 Pop/s" in text
         snapshot(page.kinspect, f"profile_roofline_{name}")
-        text = await pressed(pilot, "e")
+        text = await pressed(pilot, "v")
         assert "SGPR_Count is 128 for every kernel: not known" in text
         snapshot(page.kinspect, f"profile_recording_{name}")
         assert page.query_one(Lower).view == "recording"
@@ -246,27 +246,27 @@ async def test_the_filter_takes_names_and_verdicts(analysed: KernelReport) -> No
 async def test_what_a_tuner_tried_is_folded_under_its_kernel(analysed: KernelReport) -> None:
     async with page_on(recorded(analysed), (120, 40), analysed) as (pilot, page):
         assert "1 specialisation of 1 kernel tried and not kept" in text_of(page.kinspect)
-        text = await pressed(pilot, "a")
+        text = await pressed(pilot, "f")
         assert names(page)[:2] == ["attend#1", "attend#2"]
         assert "└ · attend #2" in text
         text = await pressed(pilot, "j")
         assert "tried by an autotuner, not kept" in text
-        await pressed(pilot, "a")
+        await pressed(pilot, "f")
         assert "attend#2" not in names(page)
 
 
 async def test_keys_scroll_the_lower_half(analysed: KernelReport) -> None:
     async with page_on(recorded(analysed), (80, 24), analysed) as (pilot, page):
         detail = page.query_one("#detail")
-        await pressed(pilot, "J", "J")
+        await pressed(pilot, "greater_than_sign", "greater_than_sign")
         assert detail.scroll_offset.y == 6
-        await pressed(pilot, "K")
+        await pressed(pilot, "less_than_sign")
         assert detail.scroll_offset.y == 3
         await pressed(pilot, "tab")
         assert detail.has_focus
         await pressed(pilot, "tab")
         assert page.query_one("#table", Table).has_focus
-        await pressed(pilot, "d", "J")
+        await pressed(pilot, "v", "greater_than_sign")
         listed = page.query_one("#dispatches", Table)
         assert listed.cursor == 2
         await pressed(pilot, "y")
@@ -277,7 +277,7 @@ async def test_small_windows_and_all_keys(analysed: KernelReport) -> None:
     async with page_on(recorded(analysed), (80, 24), analysed) as (pilot, page):
         for size in ((20, 5), (1, 1), (40, 12), (200, 60)):
             await pilot.resize_terminal(*size)
-            for key in "dRejkaasSJKgG":
+            for key in (*"vvvjkffsSgG", "greater_than_sign", "less_than_sign"):
                 await pressed(pilot, key)
         await pressed(pilot, "escape")
         assert pilot.app.screen is page
@@ -289,7 +289,7 @@ async def test_a_point_that_is_clicked_is_gone_to(analysed: KernelReport) -> Non
         metrics={m.name: m for m in (*FIGURES, measured("roofline.flops_per_s", 1e12, "flop/s"))},
     )
     async with page_on(recorded(analysed, second), (120, 40), analysed) as (pilot, page):
-        await pressed(pilot, "R")
+        await pressed(pilot, "v", "v")
         page.query_one(Roofline).post_message(Roofline.Picked(page.query_one(Roofline), 1))
         await pilot.pause()
         assert page._rows[page.query_one("#table", Table).cursor].name == "slow"
@@ -308,7 +308,7 @@ async def test_errors_and_summaries_of_an_empty_recording(analysed: KernelReport
         assert "a.csv: line 3 has two columns" in text
         assert "run it again" in text
         assert "3 ms     12  250 us  gemm" in text
-        for key in ("enter", "d", "R", "a", "s", "slash"):
+        for key in ("enter", "v", "f", "s", "slash"):
             await pressed(pilot, key)
         assert pilot.app.screen is page
 
@@ -421,7 +421,7 @@ async def test_two_thousand_kernels_stay_quick(analysed: KernelReport) -> None:
         took = time.process_time() - started
         assert len(page._rows) == 1_000
         assert took < 0.5  # 0.03 s on a quiet machine
-        text = await pressed(pilot, "G", "R")
+        text = await pressed(pilot, "G", "v", "v")
         assert "● kernel_1999" in text
 
 
@@ -454,7 +454,7 @@ async def test_saved_reports_with_measured_figures(
         assert {"median", "duration us", "waves/EU (static)"} <= shown
         text = await pressed(pilot, "j")
         assert "Where it stalls" in text
-        await pressed(pilot, "d", "e")  # there is no recording
+        await pressed(pilot, "v", "v")  # there is no recording: past the roofline
         assert page.query_one(Lower).view == "detail"
         await pressed(pilot, "enter")
         assert isinstance(pilot.app.screen, page_class("kernel"))
@@ -488,7 +488,7 @@ async def test_without_measured_data_it_says_how_to_get_some(
         assert "planned" not in text
         assert not pilot.app.screen.query_one("#measured").display
         snapshot(pilot.app, f"profile_nothing_{size[0]}x{size[1]}")
-        for key in ("enter", "d", "R", "e", "a", "s", "slash", "J", "tab", "escape"):
+        for key in ("enter", "v", "f", "s", "slash", "greater_than_sign", "tab", "escape"):
             await pilot.press(key)
         assert isinstance(pilot.app.screen, page_class("profile"))
         words = pilot.app.screen.query_one("#nothing")

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ...inspector.model import ErrorRecord
+from ..key_table import bind
 
 
 class TextDialogue(ModalScreen[None]):
@@ -80,7 +81,7 @@ class FailureScreen(TextDialogue):
     FailureScreen .hint { color: $accent; margin-top: 1; }
     FailureScreen .head { color: $foreground 60%; margin-top: 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "copy", "Copy", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("copy", "copy", "Copy", show=False)]
 
     def __init__(self, error: ErrorRecord) -> None:
         super().__init__()

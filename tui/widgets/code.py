@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
 
+from ..key_table import bind
 from .code_rows import CodeRows, no_hits
 from .code_text import Cell, Hit, Hits, Span, Text, VisibleRows, cut
 
@@ -26,17 +27,17 @@ class CodeView(CodeRows, can_focus=True):
     """Shows a `Text`. Lines are counted from 0 here; the screen shows them from 1."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False),
-        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False),
-        Binding("home,g", "go(0)", "First line", show=False),
-        Binding("end,G", "go(-1)", "Last line", show=False),
-        Binding("left,h", "shift(-8)", "Left", show=False),
-        Binding("right,l", "shift(8)", "Right", show=False),
-        Binding("space,z", "fold", "Fold", show=False),
-        Binding("shift+down,J", "select(1)", "Select down", show=False),
-        Binding("shift+up,K", "select(-1)", "Select up", show=False),
+        bind("down", "move(1)", "Down", show=False),
+        bind("up", "move(-1)", "Up", show=False),
+        bind("page_down", "page(1)", "Page down", show=False),
+        bind("page_up", "page(-1)", "Page up", show=False),
+        bind("first", "go(0)", "First line", show=False),
+        bind("last", "go(-1)", "Last line", show=False),
+        bind("left", "shift(-8)", "Left", show=False),
+        bind("right", "shift(8)", "Right", show=False),
+        bind("fold", "fold", "Fold", show=False),
+        bind("shift_down", "select(1)", "Select down", show=False),
+        bind("shift_up", "select(-1)", "Select up", show=False),
     ]
     DEFAULT_CSS = """
     CodeView > .code--selected { background: $accent 30%; }
@@ -170,6 +171,24 @@ class CodeView(CodeRows, can_focus=True):
             if tuple(old_matches(line) or ()) != tuple(new_matches(line) or ()):
                 self.refresh_line(row)
 
+    def show_heat(self, figures: Mapping[int, float]) -> None:
+        """Shows beside the scrollbar where a text's lines are hot; nothing without figures.
+
+        Args:
+            figures: line -> its figure; the largest is the hottest.
+        """
+        largest = max(figures.values(), default=0)
+        self._heat = {n: figure / largest for n, figure in figures.items()} if largest else {}
+        self._heat_strip = ((0, 0), [])
+        self.refresh()
+
+    def _hottest_beside(self, y: int) -> int | None:
+        """The hottest line that a row of the strip of heat stands for; None for none."""
+        height = self.size.height
+        rows = max(len(self._rows), height)
+        lines = (line for line in self._heat if self._rows.row_of(line) * height // rows == y)
+        return max(lines, key=lambda line: (self._heat[line], -line), default=None)
+
     def show_cursor(self, visible: bool) -> None:
         """Shows or hides the bar on the cursor's line."""
         self._cursor_bar = visible
@@ -302,8 +321,12 @@ class CodeView(CodeRows, can_focus=True):
         self._laid_out = True
 
     def on_click(self, event: Click) -> None:
-        """Puts the cursor on the line under the mouse."""
-        if event.y < self._height:
+        """Puts the cursor on the line under the mouse, or the hottest that the strip has there."""
+        strip = self.size.width - self.scrollbar_size_vertical - 1
+        if self._heat and event.x == strip and (line := self._hottest_beside(event.y)) is not None:
+            self.deselect()
+            self.move_to(line, centre=True)
+        elif event.y < self._height:
             row = self.scroll_offset.y + event.y
             if row < len(self._rows):
                 self.deselect()

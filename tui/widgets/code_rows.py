@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -11,10 +11,13 @@ from textual.strip import Strip
 from .code_text import Hit, Text, VisibleRows, merged
 from .styled import Styled
 
-_Key = tuple[int, int, int, str, int, tuple[Hit, ...]]
+_Key = tuple[int, int, int, str, int, tuple[Hit, ...], str]
 _MAX_STRIPS = 1000
 _MANY_LINES = 10  # the number of folded lines is followed by the word from here on
 _ELLIPSIS = "…"
+_HEAT_PARTS = (("█", 0.5), ("▌", 0.1), ("▏", 1e-9), (" ", 0.0))
+"""Signs of the strip of heat, and from which part of the largest figure on they stand."""
+_HEAT = {"█": "heat", "▌": "warning", "▏": "dim", " ": "number"}
 
 
 def no_hits(line: int) -> Sequence[Hit]:
@@ -82,6 +85,11 @@ class CodeRows(Styled):
         self._linked: frozenset[int] = frozenset()
         self._matches: Callable[[int], Sequence[Hit] | None] = no_hits
         self._cursor_bar = True
+        self._heat: Mapping[int, float] = {}  # line -> its part of the hottest line's figure
+        self._heat_strip: tuple[tuple[int, int], list[str]] = (
+            (0, 0),
+            [],
+        )  # (height, rows) -> signs
         self._strips: dict[_Key, Strip] = {}  # rows drawn lately
 
     @property
@@ -98,20 +106,43 @@ class CodeRows(Styled):
         self._check_styles()
         width = self.size.width - self.scrollbar_size_vertical
         row = self.scroll_offset.y + y
+        heat = self._heat_signs()[y : y + 1] if self._heat else []
+        sign = heat[0] if heat else ""
         if row >= len(self._rows):
-            return Strip.blank(width, self._base)
+            blank = Strip.blank(width - len(sign), self._base)
+            return Strip([*blank, *self._heat_cell(sign)])
         line = self._rows.line_at(row)
         state = self._state(line)
         # Strips cache what Textual computes for them: with reused strips, scrolling by a row takes
         # a tenth of the time.
         hidden, hits = self._rows.hidden(line), tuple(self._matches(line) or ())
-        key = (line, self.scroll_offset.x, width, state, hidden, hits)
+        key = (line, self.scroll_offset.x, width, state, hidden, hits, sign)
         strip = self._strips.get(key)
         if strip is None:
             if len(self._strips) >= _MAX_STRIPS:
                 self._strips.clear()
-            strip = self._strips[key] = self._strip(line, width, state, hits)
+            strip = self._strip(line, width - len(sign), state, hits)
+            strip = self._strips[key] = Strip([*strip, *self._heat_cell(sign)]) if sign else strip
         return strip
+
+    def _heat_cell(self, sign: str) -> list[Segment]:
+        return [Segment(sign, self._style_over("", _HEAT[sign]))] if sign else []
+
+    def _heat_signs(self) -> list[str]:
+        """The strip beside the scrollbar: for each row of the view the hottest of its lines.
+
+        The whole text is squeezed into the view's height, as it is in the scrollbar.
+        """
+        height, rows = self.size.height, len(self._rows)
+        if self._heat_strip[0] != (height, rows):
+            parts = [0.0] * height
+            for line, part in self._heat.items():
+                place = self._rows.row_of(line) * height // max(rows, height)
+                if place < height:
+                    parts[place] = max(parts[place], part)
+            signs = [next(s for s, least in _HEAT_PARTS if part >= least) for part in parts]
+            self._heat_strip = (height, rows), signs
+        return self._heat_strip[1]
 
     def _strip(self, line: int, width: int, state: str, hits: Sequence[Hit]) -> Strip:
         pieces = self._gutter(line, state)

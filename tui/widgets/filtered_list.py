@@ -10,6 +10,7 @@ from textual.events import Click
 from textual.message import Message
 from textual.widgets import Input
 
+from ..key_table import bind
 from .code import CodeView
 
 
@@ -82,7 +83,7 @@ class RowList(CodeView):
     """A list with one line for each row; enter or a double click opens a row, space folds it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open"),
+        bind("open", "open", "Open"),
     ]
 
     class Opened(Message):

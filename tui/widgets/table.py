@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
+from ..key_table import bind
 from .styled import Styled
 from .table_rows import (
     GAP,
@@ -90,15 +91,15 @@ class Table(Styled, can_focus=True):
         "table--other",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False),
-        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False),
-        Binding("home,g", "go(0)", "First row", show=False),
-        Binding("end,G", "go(-1)", "Last row", show=False),
-        Binding("left,h", "shift(-1)", "Columns left", show=False),
-        Binding("right,l", "shift(1)", "Columns right", show=False),
-        Binding("enter", "open", "Open", show=False),
+        bind("down", "move(1)", "Down", show=False),
+        bind("up", "move(-1)", "Up", show=False),
+        bind("page_down", "page(1)", "Page down", show=False),
+        bind("page_up", "page(-1)", "Page up", show=False),
+        bind("first", "go(0)", "First row", show=False),
+        bind("last", "go(-1)", "Last row", show=False),
+        bind("left", "shift(-1)", "Columns left", show=False),
+        bind("right", "shift(1)", "Columns right", show=False),
+        bind("open", "open", "Open", show=False),
     ]
 
     class Moved(Message):

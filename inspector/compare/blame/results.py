@@ -9,11 +9,21 @@ from msgspec import Struct
 
 from ..stages import Comparison
 
-Layer = Literal["front_end", "option_default", "ttgir", "llvm_ir", "llvm"]
+Layer = Literal["front_end", "option_default", "ttgir", "llvm_ir", "llvm_flag", "llvm"]
 """A layer of the compiler. `front_end`: from Python to TTIR. `option_default`: defaults of the AMD
-backend's options. `ttgir`: the passes from TTIR to TTGIR. `llvm_ir`: from TTGIR to LLVM IR, with
-LLVM's optimiser. `llvm`: LLVM's code generator, with the flags that Triton gives it."""
-LAYERS: tuple[Layer, ...] = ("front_end", "option_default", "ttgir", "llvm_ir", "llvm")
+backend's options, and of the switches that environment variables set. `ttgir`: the passes from TTIR
+to TTGIR. `llvm_ir`: from TTGIR to LLVM IR, with LLVM's optimiser. `llvm_flag`: flags, target
+features and function attributes that Triton gives LLVM's code generator. `llvm`: that itself."""
+LAYERS: tuple[Layer, ...] = (
+    "front_end",
+    "option_default",
+    "ttgir",
+    "llvm_ir",
+    "llvm_flag",
+    "llvm",
+)
+COMPILE_SECONDS = "compile_seconds"
+"""The metric of the time that a compile takes: CPU seconds from TTIR to the code object."""
 
 Change = Literal["content", "order", "none", "unknown"]
 
@@ -30,10 +40,11 @@ class Step(Struct, frozen=True):
         options_from: label of the build whose option defaults hold.
         layers: those in which it differs from the last step before it that compiled.
         metrics: its figures by name; a figure that is unknown is missing.
-        seconds: stage -> seconds it took.
+        seconds: stage -> wall seconds that it took, of the stages behind the input.
         problem: why it does not compile; None if it does.
         respelled: whether the input was put into the compiling build's spelling, which may lose
             attributes that the older Triton does not write.
+        cpu_seconds: stage -> CPU seconds, as `seconds`.
     """
 
     input: str
@@ -45,6 +56,7 @@ class Step(Struct, frozen=True):
     seconds: Mapping[str, float]
     problem: str | None = None
     respelled: bool = False
+    cpu_seconds: Mapping[str, float] = {}
 
 
 class Share(Struct, frozen=True):
@@ -59,6 +71,22 @@ class Share(Struct, frozen=True):
     delta: float | None
 
 
+class SlowPass(Struct, frozen=True):
+    """The pass whose time changes most between the compiles before and after a layer's exchange.
+
+    Args:
+        level: `mlir` or `llvm`.
+        name: the pass's class in MLIR, its name in LLVM.
+        before, after: wall seconds that it takes in one compile, the least of all compiles; 0 where
+            it does not run.
+    """
+
+    level: str
+    name: str
+    before: float
+    after: float
+
+
 class Verdict(Struct, frozen=True):
     """The layer that is held responsible.
 
@@ -67,10 +95,16 @@ class Verdict(Struct, frozen=True):
             by half of it or more; the one that changes it most where none makes half. Several where
             no compile tells them apart. Empty where the metric does not differ.
         pass_name: the first MLIR pass whose result differs in content; None outside of `ttgir` and
-            `llvm_ir`, or where no dump tells.
+            `llvm_ir`, or where no dump tells. For a default: what it changes first.
         only_left, only_right: passes there that one side alone runs.
+        bisected: whether it was found by running the left build's passes up to it and the right
+            one's from there, so that the metric itself tells; then the first that matters.
         pass_options: the pass's options on both sides where they differ.
-        options: option -> defaults on both sides, where `option_default` is responsible.
+        options: option or environment variable -> defaults on both sides, where `option_default`
+            is responsible: the one that makes half of the change or more by itself, if one does.
+            Where `llvm_flag` is: `flags`, `features` or an attribute's name -> what Triton gives
+            LLVM on both sides; None for an attribute that it does not set.
+        slow_pass: the pass whose time changes most, where the metric is the compile's time.
         change: whether what the layer makes differs in content or in order alone.
         share: the part of the metric's whole change, 1 for all; None where that is 0 or unknown.
     """
@@ -83,6 +117,8 @@ class Verdict(Struct, frozen=True):
     options: Mapping[str, tuple[object, object]] = {}
     change: Change = "unknown"
     share: float | None = None
+    slow_pass: SlowPass | None = None
+    bisected: bool = False
 
 
 class Blame(Struct, frozen=True):

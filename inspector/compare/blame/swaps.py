@@ -1,62 +1,46 @@
 """Compiles a kernel by two Tritons with one layer exchanged at a time.
 
 The chain leads from the left build's own compile to the right build's own: first the right one's
-code generator takes over (LLVM IR of the left), then its translation to LLVM IR (TTGIR of the
-left), its passes on TTGIR (TTIR of the left), its option defaults, and its front end at last. What
+code generator takes over (LLVM IR of the left), then the flags and attributes that it is given,
+then the translation to LLVM IR (TTGIR of the left), the passes on TTGIR (TTIR of the left), the
+front end, and the defaults of options and switches at last, since those matter to all of them. What
 the metric changes by from one compile to the next is that layer's doing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ... import machines
 from ...capture.resolving import resolve
-from ...capture.targets import Target
 from ...compile.mlir_content import content_of
-from ...compile.pool import Compiler, CompileResult
+from ...compile.pool import CompileResult, LlvmInputs
 from ...compile.tritons import resolve as interpreter
 from ...errors import KinspectError
-from ...model import KernelReport, Variant
-from ...pipeline.analysis import Context, analyze_text
-from ...pipeline.capturing import COMPILED, variants_of
-from ...pipeline.jobs import Request, settings_of
+from ...model import Variant
+from ...pipeline.capturing import COMPILED
+from ...pipeline.jobs import Request
 from ...pipeline.naming import label_of
 from ..passdiff import kind_of
-from ..stages import Comparison, Side, compare
-from .respelling import newer_ttgir
-from .results import Blame, Layer, Step
-from .verdicts import differing_metric, shares_of, verdict_of
+from ..stages import Comparison, compare
+from .compiles import Build, Compiled, Kernel, build_of, figures_of, pass_dump, side_of
+from .defaults import Defaults, defaults_of
+from .llvm_inputs import differences, exchanged, with_attributes
+from .pass_bisection import guilty_passes
+from .respelling import newer_spellings
+from .results import COMPILE_SECONDS, Blame, Layer, Share, SlowPass, Step, Verdict
+from .timing import cpu_seconds, seconds_from_ttir, slow_pass
+from .verdicts import differing_metric, guilty_of, shares_of, verdict_of
 
 _HEADER = "; kinspect: "
 """See `guest.lowering.LLIR_HEADER`."""
-_NO_OPTIONS = frozenset(
-    # What a compile, not the user, decides, or what no version may take from another.
-    ("arch", "backend_name", "extern_libs", "warp_size", "sanitize_overflow", "debug")
-)
-
-
-class _Compiled(Struct, frozen=True):
-    """A compile with its report; `problem` says why there is none."""
-
-    result: CompileResult
-    report: KernelReport | None
-    problem: str | None
-    respelled: bool = False
-
-
-class _Build(Struct, frozen=True):
-    """A Triton of the run."""
-
-    label: str
-    version: str
-    compiler: Compiler
+REST_HEADER = "// kinspect: "
+"""See `guest.remaining_passes.HEADER`."""
 
 
 def blame(request: Request, tritons: tuple[str, str], metric: str | None = None) -> Blame:
@@ -65,7 +49,8 @@ def blame(request: Request, tritons: tuple[str, str], metric: str | None = None)
     Args:
         request: one kernel, as a .py or .ttir file, and how it is compiled.
         tritons: interpreters or labels of the two, see `compile.tritons`.
-        metric: the figure; None for the first of `verdicts.FIGURES` that differs.
+        metric: the figure, or `results.COMPILE_SECONDS`; None for the first of `verdicts.FIGURES`
+            that differs.
 
     Raises:
         KinspectError: an unknown Triton, a target that is not one kernel's source, a kernel that a
@@ -76,161 +61,350 @@ def blame(request: Request, tritons: tuple[str, str], metric: str | None = None)
     targets = resolve(request.targets[0])
     if len(targets) != 1 or targets[0].kind not in COMPILED:
         raise KinspectError(f"{request.targets[0]}: not one compilable file", "pass a .py file")
+    kernel = Kernel(request, targets[0], metric == COMPILE_SECONDS)
     with ExitStack() as stack:
+        pythons = [interpreter(name).python for name in tritons]
         left, right = (
-            _build(name, stack.enter_context(Compiler(_settings(request, name))))
-            for name in tritons
+            build_of(name, stack.enter_context(kernel.compiler(python)))
+            for name, python in zip(tritons, pythons, strict=True)
         )
         if left.label == right.label:
             left, right = (
                 replace(build, label=f"{build.label} ({number})")
                 for number, build in enumerate((left, right), 1)
             )
-        return _Chain(request, targets[0], left, right).blame(metric)
+        chain = _Chain(kernel, left, right, pythons[1], stack)
+        return chain.blame(metric)
 
 
-def _settings(request: Request, name: str) -> Any:
-    return settings_of(replace(request, python=interpreter(name).python, passes=True))
+class _Exchange(Struct, frozen=True):
+    """A compile of the chain: what is exchanged in it, beyond the one before."""
+
+    input: str
+    input_from: str
+    compiled_by: str
+    options_from: str
+    layers: tuple[Layer, ...]
+    compiled: Compiled
 
 
-def _build(name: str, compiler: Compiler) -> _Build:
-    version = compiler.toolchain().triton_version
-    label = name if "/" not in name else f"Triton {version}"
-    return _Build(label, version, compiler)
+class _Ends(Struct, frozen=True):
+    """Both builds' own compiles, what their front ends make, and the defaults that differ."""
+
+    ours: Variant
+    theirs: Variant
+    first: Compiled
+    last: Compiled
+    defaults: Defaults
+
+
+class _Middle(Struct, frozen=True):
+    """The right build with the left one's defaults: its front end's result, and two compiles.
+
+    Args:
+        build: the right build, its switches set as the left's.
+        theirs: what its front end makes.
+        swapped: the left build's TTIR, with the left build's options stated.
+        from_ttir: compile of `swapped`.
+        from_source: compile of `theirs`.
+    """
+
+    build: Build
+    theirs: Variant
+    swapped: Variant
+    from_ttir: Compiled
+    from_source: Compiled
 
 
 class _Chain(Struct):
-    """The compiles between two builds."""
+    """The compiles between two builds.
 
-    request: Request
-    target: Target
-    left: _Build
-    right: _Build
+    Args:
+        kernel: the kernel.
+        left, right: the builds.
+        right_python: interpreter of the right one.
+        stack: closes further compilers.
+    """
+
+    kernel: Kernel
+    left: Build
+    right: Build
+    right_python: str
+    stack: ExitStack
+    _variants: dict[tuple[tuple[str, str], ...], tuple[Build, Variant]] = field(
+        default_factory=dict
+    )
 
     def blame(self, metric: str | None) -> Blame:
         """See the function `blame`."""
-        ours = self._variant(self.left)
-        theirs = self._variant(self.right, ours)
-        first, last = self._compiled(self.left, ours), self._compiled(self.right, theirs)
-        for build, end in ((self.left, first), (self.right, last)):
-            if end.problem is not None:
-                raise KinspectError(f"{build.label}: {end.problem}", "both must compile it")
-        defaults = self._defaults(first, last, ours)
-        options = {**ours.options, **{name: pair[0] for name, pair in defaults.items()}}
-        swapped = replace(ours, options=options)
-        middle = self._compiled(self.right, swapped)
-        plain = self._compiled(self.right, ours)
-        a, b = self.left.label, self.right.label
-        candidates: list[tuple[tuple[str, str, str, str], Layer | None, _Compiled]] = [
-            (("source", a, a, a), None, first),
-            (("llir", a, b, a), "llvm", self._from_llir(first, swapped)),
-            (("ttgir", a, b, a), "llvm_ir", self._from_ttgir(first, swapped)),
-            (("ttir", a, b, a), "ttgir", middle),
-            (("ttir", a, b, b), "option_default", plain),
-            (("source", b, b, b), "front_end", last),
-        ]
-        steps: list[Step] = []
-        pending: list[Layer] = []
-        for names, layer, compiled in candidates:
-            if layer is not None:
-                pending.insert(0, layer)
-            steps.append(_step(names, tuple(pending), compiled))
-            if compiled.problem is None:
-                pending = []
+        ends = self._ends()
+        middle = self._middle(ends)
+        exchanges = self._exchanges(ends, middle)
+        steps = self._steps(exchanges, ends.first)
         chosen = metric or differing_metric(steps)
         if chosen not in steps[0].metrics or chosen not in steps[-1].metrics:
             raise KinspectError(
                 f"the kernel has no figure {chosen!r}", "see `kinspect metrics list`"
             )
-        comparison = self._comparison(first, middle)
         shares = shares_of(steps, chosen)
-        same_ttir = self._same_ttir(ours, theirs)
+        guilty = guilty_of(shares, steps[0].metrics[chosen], timed=self.kernel.timed)
+        comparison = self._comparison(ends.first, middle.from_ttir)
+        detail = comparison
+        changed: Mapping[str, tuple[object, object]] = {}
+        if guilty is not None and "option_default" in guilty.layers:
+            changed = self._responsible_defaults(ends, guilty, chosen)
+            # The same TTIR again: the front end may have heeded a switch too.
+            older = self.kernel.compiled(middle.build, ends.defaults.left_options(ends.theirs))
+            detail = self._comparison(older, ends.last)
+        elif guilty is not None and "llvm_flag" in guilty.layers:
+            changed = self._responsible_llvm_inputs(ends, middle, exchanges, guilty, chosen)
+        verdict = verdict_of(
+            guilty, shares, detail, self._same_ttir(ends.ours, middle.theirs), changed
+        )
+        if self.kernel.timed:
+            verdict = replace(
+                verdict, pass_name=None, slow_pass=_slow_pass(exchanges, guilty), change="unknown"
+            )
+        if verdict.layers == ("ttgir",) and not self.kernel.timed:
+            verdict = self._bisected(verdict, ends.first, middle, steps, chosen)
         return Blame(
-            kernel=label_of(ours),
-            arch=ours.arch,
-            left=a,
-            right=b,
+            kernel=label_of(ends.ours),
+            arch=ends.ours.arch,
+            left=self.left.label,
+            right=self.right.label,
             versions=(self.left.version, self.right.version),
             metric=chosen,
             steps=tuple(steps),
             shares=shares,
-            verdict=verdict_of(shares, comparison, same_ttir, defaults),
+            verdict=verdict,
             comparison=comparison,
         )
 
-    def _variant(self, build: _Build, like: Variant | None = None) -> Variant:
-        """Returns the kernel as a build's own front end makes it.
+    def _ends(self) -> _Ends:
+        """Returns both builds' own compiles.
 
         Raises:
-            KinspectError: there is not one such kernel.
+            KinspectError: one does not compile the kernel.
         """
-        variants, errors = variants_of(self.target, self.request, build.compiler)
-        if like is not None:
-            name = label_of(like)
-            variants = [v for v in variants if label_of(v) == name and v.arch == like.arch][:1]
-        if not variants:
-            reason = errors[0].message if errors else "no kernel in it"
-            raise KinspectError(f"{build.label}: {reason}", "see `kinspect analyze`")
-        if len(variants) > 1:
-            names = ", ".join(label_of(v) for v in variants[:8])
-            raise KinspectError(
-                f"{self.request.targets[0]}: it has {len(variants)} kernels",
-                f"choose one with --kernel: {names}",
-            )
-        return variants[0]
-
-    def _compiled(self, build: _Build, variant: Variant) -> _Compiled:
-        result = build.compiler.compile(variant)
-        if result.error is not None:
-            return _Compiled(result, None, result.error.message)
-        assembly = result.artifacts["amdgcn"].path.read_text("utf-8", "replace")
-        context = Context(
-            str(self.target.path),
-            arch=variant.arch,
-            metadata=result.metadata,
-            variant=variant,
-            artifacts=result.artifacts,
+        ours = self.kernel.variant(self.left)
+        theirs = self.kernel.variant(self.right, ours)
+        first, last = (
+            self.kernel.compiled(self.left, ours),
+            self.kernel.compiled(self.right, theirs),
         )
-        reports = list(analyze_text(assembly, context))
-        if len(reports) != 1:
-            return _Compiled(result, None, f"{len(reports)} kernels in its assembly")
-        return _Compiled(result, reports[0], None)
+        for build, end in ((self.left, first), (self.right, last)):
+            if end.problem is not None:
+                raise KinspectError(f"{build.label}: {end.problem}", "both must compile it")
+        toolchains = [build.compiler.toolchain() for build in (self.left, self.right)]
+        shared = frozenset(toolchains[0].options) & frozenset(toolchains[1].options)
+        defaults = defaults_of(first.result, last.result, shared, ours)
+        return _Ends(ours, theirs, first, last, defaults)
 
-    def _from_ttgir(self, first: _Compiled, variant: Variant) -> _Compiled:
+    def _middle(self, ends: _Ends) -> _Middle:
+        build, theirs = self._with_switches(ends, ends.defaults)
+        swapped = ends.defaults.left_options(ends.ours)
+        theirs = ends.defaults.left_options(theirs)
+        from_ttir = self.kernel.compiled(build, swapped)
+        from_source = self.kernel.compiled(build, theirs) if ends.defaults else ends.last
+        return _Middle(build, theirs, swapped, from_ttir, from_source)
+
+    def _exchanges(self, ends: _Ends, middle: _Middle) -> list[_Exchange]:
+        """Returns the chain of compiles."""
+        a, b = self.left.label, self.right.label
+        chain = [_Exchange("source", a, a, a, (), ends.first)]
+        theirs = self._llvm_reference(middle).result.llvm
+        ours = ends.first.result.llvm
+        if ours is not None and theirs is not None:
+            generated = self._from_llir(ends.first, middle, ours, ours)
+            flagged = generated
+            if ours != theirs:
+                flagged = self._from_llir(ends.first, middle, ours, theirs)
+            chain.append(_Exchange("llir", a, b, a, ("llvm",), generated))
+            chain.append(_Exchange("llir", a, b, a, ("llvm_flag",), flagged))
+        else:
+            generated = self._from_llir(ends.first, middle, None, None)
+            chain.append(_Exchange("llir", a, b, a, ("llvm_flag", "llvm"), generated))
+        from_ttgir = self._from_ttgir(ends.first, middle)
+        return [
+            *chain,
+            _Exchange("ttgir", a, b, a, ("llvm_ir",), from_ttgir),
+            _Exchange("ttir", a, b, a, ("ttgir",), middle.from_ttir),
+            _Exchange("source", b, b, a, ("front_end",), middle.from_source),
+            _Exchange("source", b, b, b, ("option_default",), ends.last),
+        ]
+
+    def _llvm_reference(self, middle: _Middle) -> Compiled:
+        """Returns the right build's compile with the left one's defaults."""
+        return middle.from_source if middle.from_ttir.problem is not None else middle.from_ttir
+
+    def _steps(self, exchanges: Sequence[_Exchange], first: Compiled) -> list[Step]:
+        steps: list[Step] = []
+        pending: tuple[Layer, ...] = ()
+        for item in exchanges:
+            pending = (*item.layers, *pending)
+            compiled = item.compiled
+            times = cpu_seconds(compiled.result)
+            metrics = dict(figures_of(compiled))
+            seconds = seconds_from_ttir(times, item.input, cpu_seconds(first.result))
+            if self.kernel.timed and compiled.problem is None and seconds is not None:
+                metrics[COMPILE_SECONDS] = seconds
+            steps.append(
+                Step(
+                    input=item.input,
+                    input_from=item.input_from,
+                    compiled_by=item.compiled_by,
+                    options_from=item.options_from,
+                    layers=pending,
+                    metrics=metrics,
+                    seconds=compiled.result.seconds,
+                    cpu_seconds=times,
+                    problem=compiled.problem,
+                    respelled=compiled.respelled,
+                )
+            )
+            if compiled.problem is None:
+                pending = ()
+        return steps
+
+    def _with_switches(self, ends: _Ends, defaults: Defaults) -> tuple[Build, Variant]:
+        """Returns the right build with switches set as the left's, and what its front end makes."""
+        environment = defaults.environment()
+        if not environment:
+            return self.right, ends.theirs
+        if environment not in self._variants:
+            compiler = self.kernel.compiler(self.right_python, environment)
+            build = replace(self.right, compiler=self.stack.enter_context(compiler))
+            self._variants[environment] = build, self.kernel.variant(build, ends.ours)
+        return self._variants[environment]
+
+    def _responsible_defaults(
+        self, ends: _Ends, guilty: Share, metric: str
+    ) -> Mapping[str, tuple[object, object]]:
+        """Returns the defaults that alone make half of the change or more; all if none does."""
+        every = ends.defaults.both()
+        if len(every) < 2 or not guilty.delta or self.kernel.timed:
+            return every
+        last = figures_of(ends.last)[metric]
+        chosen = {}
+        for name, pair in every.items():
+            single = ends.defaults.only(name)
+            build, theirs = self._with_switches(ends, single)
+            compiled = self.kernel.compiled(build, single.left_options(theirs))
+            figure = figures_of(compiled).get(metric)
+            if figure is not None and (last - figure) / guilty.delta >= 0.5:
+                chosen[name] = pair
+        return chosen or every
+
+    def _responsible_llvm_inputs(
+        self,
+        ends: _Ends,
+        middle: _Middle,
+        exchanges: Sequence[_Exchange],
+        guilty: Share,
+        metric: str,
+    ) -> Mapping[str, tuple[object, object]]:
+        """Returns what alone makes half of the change or more; all that differs if nothing does."""
+        ours, theirs = ends.first.result.llvm, self._llvm_reference(middle).result.llvm
+        if ours is None or theirs is None:
+            return {}
+        every = differences(ours, theirs)
+        before = next((x.compiled for x in exchanges if x.layers == ("llvm",)), None)
+        if len(every) < 2 or not guilty.delta or before is None or self.kernel.timed:
+            return every
+        figure = figures_of(before).get(metric)
+        chosen = {}
+        for name, pair in every.items():
+            single = self._from_llir(ends.first, middle, ours, exchanged(ours, theirs, name))
+            with_it = figures_of(single).get(metric)
+            if figure is None or with_it is None:
+                continue
+            if (with_it - figure) / guilty.delta >= 0.5:
+                chosen[name] = pair
+        return chosen or every
+
+    def _bisected(
+        self,
+        verdict: Verdict,
+        first: Compiled,
+        middle: _Middle,
+        steps: Sequence[Step],
+        metric: str,
+    ) -> Verdict:
+        """Returns the verdict with the pass on TTGIR that changes the metric, if one is found."""
+        figures = {step.input: step.metrics.get(metric) for step in steps if step.input != "llir"}
+        by_left, by_right = figures.get("ttgir"), figures.get("ttir")
+        dumps = [pass_dump(compiled) for compiled in (first, middle.from_ttir)]
+        if by_left is None or by_right is None or dumps[0] is None or dumps[1] is None:
+            return verdict
+
+        def measure(module: str, skipped: int, passes: int) -> float | None:
+            header = f"{REST_HEADER}{json.dumps({'skipped': skipped, 'passes': passes})}\n"
+            for text in (module, *newer_spellings(module)):
+                rest = replace(middle.swapped, ttir=header + text, stage="ttgir")
+                compiled = self.kernel.compiled(middle.build, rest)
+                if compiled.problem is None:
+                    return figures_of(compiled).get(metric)
+            return None
+
+        guilty = guilty_passes((dumps[0], dumps[1]), (by_left, by_right), measure)
+        if guilty is None:
+            return verdict
+        return replace(
+            verdict,
+            pass_name=guilty.name,
+            only_left=guilty.only_left,
+            only_right=guilty.only_right,
+            pass_options=guilty.options,
+            bisected=True,
+        )
+
+    def _from_ttgir(self, first: Compiled, middle: _Middle) -> Compiled:
         """Compiles the left build's TTGIR by the right one."""
         text = first.result.artifacts["ttgir"].path.read_text("utf-8")
-        taken = replace(variant, ttir=text, stage="ttgir")
-        compiled = self._compiled(self.right, taken)
-        newer = newer_ttgir(text)
-        if compiled.problem is None or newer == text:
+        taken = replace(middle.swapped, ttir=text, stage="ttgir")
+        compiled = self.kernel.compiled(middle.build, taken)
+        if compiled.problem is None:
             return compiled
-        respelled = self._compiled(self.right, replace(taken, ttir=newer))
-        return compiled if respelled.problem is not None else replace(respelled, respelled=True)
+        for newer in newer_spellings(text):
+            respelled = self.kernel.compiled(middle.build, replace(taken, ttir=newer))
+            if respelled.problem is None:
+                return replace(respelled, respelled=True)
+        return compiled
 
-    def _from_llir(self, first: _Compiled, variant: Variant) -> _Compiled:
-        """Compiles the left build's LLVM IR by the right one."""
+    def _from_llir(
+        self,
+        first: Compiled,
+        middle: _Middle,
+        ours: LlvmInputs | None,
+        handed: LlvmInputs | None,
+    ) -> Compiled:
+        """Compiles the left build's LLVM IR by the right one.
+
+        Args:
+            first: the left build's compile.
+            middle: the right build, with the left one's defaults.
+            ours: what the left build hands to the code generator; None if unknown.
+            handed: what is handed to it in place of that; None for the right build's flags.
+        """
         text = first.result.artifacts["llir"].path.read_text("utf-8")
-        header = _HEADER + json.dumps(dict(first.result.metadata), default=str) + "\n"
-        return self._compiled(self.right, replace(variant, ttir=header + text, stage="llir"))
+        llvm = None
+        if ours is not None and handed is not None:
+            changed = with_attributes(text, ours.attributes, handed.attributes)
+            if changed is None:
+                problem = "the kernel's attributes cannot be found in the LLVM IR"
+                return Compiled(CompileResult(middle.swapped), None, problem)
+            text = changed
+            llvm = {"flags": list(handed.flags), "features": handed.features}
+        given = {"metadata": dict(first.result.metadata), "llvm": llvm}
+        header = _HEADER + json.dumps(given, default=str) + "\n"
+        variant = replace(middle.swapped, ttir=header + text, stage="llir")
+        return self.kernel.compiled(middle.build, variant)
 
-    def _defaults(
-        self, first: _Compiled, last: _Compiled, variant: Variant
-    ) -> dict[str, tuple[object, object]]:
-        """Returns the options that both have, nobody set, and whose defaults differ."""
-        shared = set(self.left.compiler.toolchain().options)
-        shared &= set(self.right.compiler.toolchain().options)
-        left, right = first.result.metadata, last.result.metadata
-        return {
-            name: (left[name], right[name])
-            for name in sorted(shared - _NO_OPTIONS - set(variant.options))
-            if name in left and name in right and left[name] != right[name]
-        }
-
-    def _comparison(self, first: _Compiled, middle: _Compiled) -> Comparison | None:
-        """Compares the same TTIR with the same options, compiled by both."""
-        if middle.problem is not None:
+    def _comparison(self, first: Compiled, middle: Compiled) -> Comparison | None:
+        """Compares two compiles of the same TTIR with the same options."""
+        if first.problem is not None or middle.problem is not None:
             return None
-        return compare(_side(self.left.label, first), _side(self.right.label, middle))
+        return compare(side_of(self.left.label, first), side_of(self.right.label, middle))
 
     def _same_ttir(self, ours: Variant, theirs: Variant) -> bool:
         """Tells whether both front ends make the same TTIR, the order of statements aside."""
@@ -242,18 +416,17 @@ class _Chain(Struct):
         return kind in (None, "order")
 
 
-def _side(label: str, compiled: _Compiled) -> Side:
-    result = compiled.result
-    ends = tuple((s.stage, s.dump_bytes) for s in result.stages if s.dump_bytes is not None)
-    return Side(label, result.artifacts, ends, compiled.report)
-
-
-def _step(names: tuple[str, str, str, str], layers: tuple[Layer, ...], made: _Compiled) -> Step:
-    metrics: Mapping[str, float] = {}
-    if made.report is not None:
-        metrics = {
-            name: metric.value
-            for name, metric in made.report.metrics.items()
-            if isinstance(metric.value, int | float) and not isinstance(metric.value, bool)
-        }
-    return Step(*names, layers, metrics, made.result.seconds, made.problem, made.respelled)
+def _slow_pass(exchanges: Sequence[_Exchange], guilty: Share | None) -> SlowPass | None:
+    """Returns the pass whose time changes most as the guilty layers are exchanged."""
+    if guilty is None:
+        return None
+    before = exchanges[0].compiled
+    for item in exchanges[1:]:
+        if item.compiled.problem is not None:
+            continue
+        if set(item.layers) & set(guilty.layers):
+            return slow_pass(before.times, item.compiled.times)
+        # A compile of LLVM IR has no times of MLIR's passes.
+        if item.input != "llir" or guilty.layers[0] in ("llvm", "llvm_flag"):
+            before = item.compiled
+    return None

@@ -24,8 +24,17 @@ _STAGE_OF: Mapping[Layer, str] = {
     "front_end": "ttir",
     "ttgir": "ttgir",
     "llvm_ir": "llir",
+    "llvm_flag": "amdgcn",
     "llvm": "amdgcn",
 }
+_PASSES_OF: Mapping[Layer, tuple[str, ...]] = {
+    "ttgir": ("ttgir",),
+    "llvm_ir": ("llir",),
+    "option_default": ("ttgir", "llir"),
+}
+"""Layer -> the stages whose passes can show what it does."""
+NOISE = 0.15
+"""Share of a compile's time that it may differ by from run to run."""
 
 
 def shares_of(steps: Sequence[Step], metric: str) -> tuple[Share, ...]:
@@ -50,35 +59,53 @@ def differing_metric(steps: Sequence[Step]) -> str:
     return next((name for name in FIGURES if first.get(name) != last.get(name)), FIGURES[0])
 
 
-def verdict_of(
-    shares: Sequence[Share],
-    comparison: Comparison | None,
-    same_ttir: bool | None,
-    defaults: Mapping[str, tuple[object, object]],
-) -> Verdict:
-    """Names the layer that is responsible for the change of a metric.
+def guilty_of(shares: Sequence[Share], first: float, *, timed: bool = False) -> Share | None:
+    """Returns the layers that are held responsible; None where the metric does not differ.
 
     Args:
         shares: see `shares_of`.
-        comparison: the left build's TTIR compiled by both.
-        same_ttir: whether both front ends make the same TTIR; None if one makes none.
-        defaults: option -> its defaults on both sides, where they differ.
+        first: the left build's figure.
+        timed: whether the figure is a time, which differs from run to run.
     """
     deltas = [share.delta for share in shares if share.delta is not None]
     whole = sum(deltas)
-    if not any(deltas):
+    if not any(deltas) or (timed and abs(whole) < NOISE * first):
+        return None
+    for share in shares:
+        if share.delta and whole and share.delta / whole >= 0.5:
+            return share
+    return max(shares, key=lambda share: abs(share.delta or 0))
+
+
+def verdict_of(
+    guilty: Share | None,
+    shares: Sequence[Share],
+    comparison: Comparison | None,
+    same_ttir: bool | None,
+    changed: Mapping[str, tuple[object, object]],
+) -> Verdict:
+    """Describes the layer that is responsible for the change of a metric.
+
+    Args:
+        guilty: see `guilty_of`.
+        shares: see `shares_of`.
+        comparison: two compiles between which that layer is exchanged, by their stages and passes.
+        same_ttir: whether both front ends make the same TTIR; None if one makes none.
+        changed: the defaults, flags or attributes that differ, where such a layer is responsible.
+    """
+    if guilty is None:
         return Verdict(())
-    guilty = _guilty(shares, whole)
+    whole = sum(share.delta for share in shares if share.delta is not None)
     delta = guilty.delta or 0
-    verdict = Verdict(guilty.layers, share=delta / whole if whole else None)
+    verdict = Verdict(guilty.layers, share=delta / whole if whole else None, options=changed)
     if "option_default" in guilty.layers:
-        verdict = replace(verdict, options=defaults, change="content")
+        verdict = replace(verdict, change="content")
     if "front_end" in guilty.layers and same_ttir is not None:
         verdict = replace(verdict, change="none" if same_ttir else "content")
     if comparison is None:
         return verdict
     for layer in guilty.layers:
-        if layer in ("ttgir", "llvm_ir", "llvm"):
+        if layer in ("ttgir", "llvm_ir", "llvm_flag", "llvm"):
             verdict = replace(verdict, change=_change(comparison, _STAGE_OF[layer]))
     place = _place(comparison, guilty.layers)
     if place is not None:
@@ -90,14 +117,6 @@ def verdict_of(
             pass_options=place.options,
         )
     return verdict
-
-
-def _guilty(shares: Sequence[Share], whole: float) -> Share:
-    """Returns the first share of half the change or more, else the largest."""
-    for share in shares:
-        if share.delta and whole and share.delta / whole >= 0.5:
-            return share
-    return max(shares, key=lambda share: abs(share.delta or 0))
 
 
 def _change(comparison: Comparison, stage: str) -> Change:
@@ -112,7 +131,7 @@ def _change(comparison: Comparison, stage: str) -> Change:
 
 def _place(comparison: Comparison, layers: Sequence[Layer]) -> PassDifference | None:
     """Returns the first pass of the guilty layers after which the modules differ in content."""
-    stages = {_STAGE_OF[layer] for layer in layers if layer in ("ttgir", "llvm_ir")}
+    stages = {stage for layer in layers for stage in _PASSES_OF.get(layer, ())}
     lasting = [p for p in comparison.passes if p.lasts and p.stage in stages]
     contents = [p for p in lasting if not p.order_only and p.before is not None]
     return next(iter(contents or lasting), None)

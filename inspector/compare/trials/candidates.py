@@ -16,6 +16,7 @@ from ...lint.nodes import Values
 from ...lint.rule import Cure, Rule
 from ...machines.loader import load
 from ...model import Change, Finding, KernelReport, LoopReport, Scalar, value_of
+from .source_changes import EXP2, EXPONENTIAL, RANGE_STAGES, has_exponentials, loop_stages
 from .space import Space
 
 TILE, SWITCH = "tile", "switch"
@@ -100,6 +101,8 @@ class Candidates:
         self._environment = environment
         self._catalogue = catalogue
         self._options = _options_of(kernel)
+        self._variant = kernel.variant
+        self._loops = loop_stages(self._variant.ttir if self._variant is not None else "")
 
     def of(self, finding: Finding, rule: Rule) -> tuple[Change, ...]:
         """The changes to try for a finding, each by itself, in the order of the rule's cures."""
@@ -115,9 +118,11 @@ class Candidates:
             for value in cure.values:
                 if str(value) != before:
                     yield Change("environment", cure.env, str(value), before)
+        elif cure.source:
+            if self._variant is not None and has_exponentials(self._variant.ttir):
+                yield Change("source", EXPONENTIAL, EXP2, EXPONENTIAL)
         elif cure.option:
-            variant = self._kernel.variant
-            is_late = variant is not None and variant.stage == "ttgir"
+            is_late = self._variant is not None and self._variant.stage == "ttgir"
             if cure.option in (_AFTER_TTGIR if is_late else self._option_names):
                 yield from self._of_option(cure, finding, rule)
         elif cure.constexpr == TILE:
@@ -138,15 +143,21 @@ class Candidates:
             values = [before * factor for factor in cure.factors]
         elif cure.metric:
             values = [self._figure(cure.metric, finding, rule)]
-        for value in values:
-            whole = _whole(value)
-            if whole is not None and whole != before and self._is_possible(name, whole):
+        wholes = [whole for value in values if (whole := _whole(value)) is not None]
+        if name == "num_stages" and self._loops.stated:
+            for whole in wholes:
+                if any(stages != whole for stages in self._loops.stated):
+                    yield Change("source", RANGE_STAGES, whole, max(self._loops.stated))
+            if self._loops.override_the_option:
+                return
+        for whole in wholes:
+            if whole != before and self._is_possible(name, whole):
                 yield Change("option", name, whole, before)
 
     def _is_possible(self, name: str, value: Scalar) -> bool:
         """Whether Triton takes the value, and it is not what it has chosen by itself."""
         if name == "num_warps":
-            variant = self._kernel.variant
+            variant = self._variant
             if variant is None or not isinstance(value, int) or value < 1 or value & (value - 1):
                 return False
             return value * variant.wave_size <= load(variant.arch).max_workgroup_size
@@ -165,7 +176,7 @@ class Candidates:
                 yield Change("constexpr", name, value, before)
 
     def _constexpr(self, name: str) -> Scalar:
-        variant = self._kernel.variant
+        variant = self._variant
         value: Scalar = variant.constexprs.get(name) if variant is not None else None
         return value
 
@@ -175,15 +186,18 @@ class Candidates:
             expression = compile_number(text, self._catalogue, rule.text.scope)
         except ExpressionError:
             return None
-        loop = loop_of(finding, self._kernel)
-        value = expression.evaluate(
-            Values(
-                {name: metric.value for name, metric in self._kernel.metrics.items()},
-                {name: metric.value for name, metric in loop.metrics.items()} if loop else {},
-            )
-        )
+        value = expression.evaluate(values_of(finding, self._kernel))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return math.ceil(value) if is_number and value > 0 else None
+
+
+def values_of(finding: Finding, kernel: KernelReport) -> Values:
+    """The metrics of a kernel, and of the loop that a finding is about."""
+    loop = loop_of(finding, kernel)
+    return Values(
+        {name: metric.value for name, metric in kernel.metrics.items()},
+        {name: metric.value for name, metric in loop.metrics.items()} if loop else {},
+    )
 
 
 def loop_of(finding: Finding, kernel: KernelReport) -> LoopReport | None:

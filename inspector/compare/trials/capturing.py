@@ -18,6 +18,7 @@ from ...model import Change, ErrorRecord, KernelReport, Variant
 from ...pipeline.capturing import captured
 from ...pipeline.jobs import Request
 from ...pipeline.naming import label_of
+from .source_changes import with_source_changes
 
 if TYPE_CHECKING:
     from ...compile.pool import Compiler
@@ -39,7 +40,7 @@ def point_of(kernel: KernelReport, changes: Sequence[Change]) -> dict[str, Any]:
 
 
 def changed_variant(variant: Variant, changes: Sequence[Change], base: Variant) -> Variant:
-    """A variant with the options and environment of changes.
+    """A variant with the options, environment and source of changes.
 
     Args:
         variant: the kernel with the constexprs of the changes.
@@ -50,6 +51,7 @@ def changed_variant(variant: Variant, changes: Sequence[Change], base: Variant) 
     environment = {c.name: str(c.value) for c in changes if c.kind == "environment"}
     return replace(
         variant,
+        ttir=with_source_changes(variant.ttir, changes),
         options={**base.options, **options},
         environment={**base.environment, **environment},
         passed=None,

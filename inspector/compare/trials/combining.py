@@ -1,17 +1,21 @@
 """Which two changes are tried together: of each finding the two that did most for it.
 
-The order is of facts, not of merit: whether the finding is gone, the kernel still runs, nothing new
-is found, and the figures of the code. It only decides what is compiled next.
+And the two that did most of those that give up no resident wave: a wave less frees registers at
+once, which hides what frees them without. The order is of facts, not of merit: whether the finding
+is gone, the kernel still runs, nothing new is found, and the figures of the code. It only decides
+what is compiled next.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...model import Change, Scalar
+from ..sweep.figures import Figures
 from .outcome import TrialFigures
 
 
@@ -31,6 +35,19 @@ class Tried(Struct, frozen=True):
     figures: TrialFigures | None
     new: tuple[str, ...] = ()
     same_code: bool = False
+
+
+def pairs_of(tried: Sequence[Tried], before: Figures) -> list[tuple[Change, ...]]:
+    """The pairs of changes to make together: the best two, and the best two that cost nothing else.
+
+    Args:
+        tried: the changes that were tried for a finding, each by itself.
+        before: figures of the unchanged kernel.
+    """
+    # Another rule may find what a change that costs nothing leaves of the trouble: it is not new.
+    free = [replace(one, new=()) for one in tried if _costs_nothing(one, before)]
+    pairs = [best_two(tried), best_two(free)]
+    return list({key_of(pair): pair for pair in pairs if pair is not None}.values())
 
 
 def best_two(tried: Iterable[Tried]) -> tuple[Change, ...] | None:
@@ -66,6 +83,17 @@ def merit(tried: Tried) -> tuple[float, ...]:
         -_number(own.waves_per_eu, 0),
         _number(figures.bound_per_work),
         _number(own.full_waits_per_work),
+    )
+
+
+def _costs_nothing(tried: Tried, before: Figures) -> bool:
+    """Whether as many waves are resident, and the matrix unit has no more to do, as before."""
+    if tried.figures is None:
+        return False
+    after = tried.figures.figures
+    return _number(after.waves_per_eu, 0) >= _number(before.waves_per_eu) and (
+        after.matrix_cycles_per_work is None
+        or after.matrix_cycles_per_work <= _number(before.matrix_cycles_per_work)
     )
 
 

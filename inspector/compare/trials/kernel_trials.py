@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from ...lint.rule import Pack, Rule
 from ...model import Change, KernelReport, Trial
+from ..sweep.figures import Figures
+from .candidates import cures_of, loop_of, values_of
 from .combining import Tried, differences, key_of, merit
 from .front import objectives, on_front
 from .outcome import (
@@ -60,6 +62,11 @@ class KernelTrialsProgress:
     def planned(self) -> int:
         """How many changes there are."""
         return len(self.changes)
+
+    @property
+    def figures(self) -> Figures:
+        """The figures of the unchanged kernel."""
+        return self._figures.figures
 
     @property
     def is_done(self) -> bool:
@@ -121,6 +128,7 @@ class KernelTrialsProgress:
             )
             findings[index] = replace(
                 findings[index],
+                fix=self._fix(index),
                 trials=tuple(
                     replace(trials[number], gone=self._gone(index, number))
                     for _, _, number in of_finding
@@ -171,6 +179,43 @@ class KernelTrialsProgress:
             return None  # its rule says nothing of such a kernel
         gone = is_gone(self._placed[index], rule, self._placed, outcome, self._kin)
         return self._improves(rule, outcome.figures) if gone else gone
+
+    def _fix(self, index: int) -> str:
+        """A finding's fix without the parts that name a change that was tried in vain.
+
+        Those are the parts that hold the metric of a cure: `[[try kpack={lds.conflicts.kpack}]]`.
+        """
+        finding = self.kernel.findings[index]
+        rule = self._rules[finding.rule]
+        failed = frozenset(
+            cure.metric
+            for cure in cures_of(rule)
+            if cure.metric
+            and any(
+                self.changes[number][0].name == cure.option and self._is_in_vain(index, number)
+                for number in self.findings[index]
+                if len(self.changes[number]) == 1
+            )
+        )
+        values = values_of(finding, self.kernel)
+        if not failed or rule.fix.render(values) != finding.fix:
+            return finding.fix
+        return rule.fix.without(failed).render(values) or finding.fix
+
+    def _is_in_vain(self, index: int, number: int) -> bool:
+        """Whether a change leaves a finding, and the figure that its rule wants better, as it was.
+
+        The figure is the main loop's; a finding about another loop has to be gone.
+        """
+        outcome = self._outcomes.get(number)
+        if outcome is None or outcome.figures is None or self._gone(index, number) is not False:
+            return False
+        finding = self.kernel.findings[index]
+        loop = loop_of(finding, self.kernel)
+        if loop is not None and loop.id != self.kernel.main_loop:
+            return True
+        rule = self._rules[finding.rule]
+        return not rule.text.improves or self._improves(rule, outcome.figures) is not True
 
     def _tried(self, index: int, number: int) -> Tried:
         outcome = self._outcomes.get(number)

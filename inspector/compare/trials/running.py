@@ -39,7 +39,7 @@ from .capturing import (
     most_like,
     point_of,
 )
-from .combining import best_two
+from .combining import pairs_of
 from .kernel_trials import KernelTrialsProgress
 from .outcome import TrialOutcome, outcome_of, run_trial
 from .results import TrialRun
@@ -277,8 +277,7 @@ class Trials:
         for kernel in group:
             first = kernel.planned
             for index in kernel.findings:
-                pair = best_two(kernel.tried_for(index))
-                if pair is not None:
+                for pair in pairs_of(kernel.tried_for(index), kernel.figures):
                     kernel.plan_together(index, pair)
             for number in range(first, kernel.planned):
                 self._submit_same_ttir(kernel, number, submit)

@@ -6,7 +6,7 @@ Lines count from 0 here, while those of the report count from 1.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -126,6 +126,22 @@ class LineMarks:
         """The slot of scratch memory that a line spills to or reloads from; None for others."""
         return self._spills.get(line)
 
+    def partners(self, line: int) -> Iterator[tuple[int, str]]:
+        """Yields the lines that a line belongs to, and in words what each is to it.
+
+        Reloads of a spill and the other way round, the operations of a wait and the other way
+        round.
+        """
+        slot = self._spills.get(line)
+        if slot is not None:
+            stores = line + 1 in slot.stores
+            for number in slot.reloads if stores else slot.stores:
+                yield number - 1, "reload of it" if stores else "store that it reloads"
+        for producer in self.producers(line):
+            yield producer, "of what the wait waits for"
+        for waiter in self.waiters(line):
+            yield waiter, "wait that covers it"
+
     def findings(self, line: int, kind: str = "amdgcn") -> tuple[Finding, ...]:
         """The findings that point at a line of one of the texts."""
         return self._findings.get(kind, {}).get(line, ())
@@ -201,6 +217,10 @@ class LineMarks:
         for finding in findings:
             for line in finding.isa_lines:
                 self._add_finding("amdgcn", line, finding)
+                inst = self._instructions.get(line - 1)
+                place = inst.loc.in_user_code if inst is not None and inst.loc is not None else None
+                if place is not None and source is not None and _same_file(place.file, source):
+                    self._add_finding("source", place.line, finding)
             for location in finding.locations:
                 if location.line is None or location.kind == "amdgcn":
                     continue

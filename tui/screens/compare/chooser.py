@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
@@ -14,6 +14,7 @@ from textual.widgets import Input, Static
 from ....inspector.compare.diff.results import label_of
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
+from ...key_table import bind
 from ...session import SessionKernel
 from ...widgets.code import Text, cut
 from ...widgets.filtered_list import FilterLine, RowList, word_filter
@@ -38,9 +39,9 @@ class Chooser(Vertical):
     Chooser #titles { height: 1; color: $foreground 60%; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("a", "take('left')", "As A"),
-        Binding("b", "take('right')", "As B"),
+        bind("search", "filter", "Filter"),
+        bind("first_of_two", "take('left')", "As A"),
+        bind("second_of_two", "take('right')", "As B"),
     ]
 
     class Chosen(Message):

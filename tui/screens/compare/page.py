@@ -6,7 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
@@ -14,7 +14,9 @@ from textual.widgets import ContentSwitcher, Static
 from textual.worker import get_current_worker
 
 from ....inspector.model import KernelReport
+from ...key_table import bind
 from ...pages import Page
+from ...widgets.find_line import FindLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from .align import Aligned, instruction_tally
@@ -24,6 +26,9 @@ from .figures import changes, scorecards, short_labels, verdict
 from .views import SideBySide
 
 _LOW_SCREEN = 30
+_OF_RESULT = frozenset(
+    {"swap", "match", "search", "difference", "view", "fold_all", "figures", "open"}
+)
 _VIEWS = ("all", "code", "figures")
 
 
@@ -40,7 +45,8 @@ class ComparePage(Page):
         "Two kernels side by side: A is what there was, B what there is. Above what changed and "
         "the hot loops' scorecards, the worst first; a ! marks what decides the verdict. Below the "
         "hot loops' code by source line: red stands in A alone, green in B alone, ~ stands at "
-        "another place. Registers, labels and offsets do not count as differences. Stretches "
+        "another place. n and N go from difference to difference, or from match to match of a "
+        "search. Registers, labels and offsets do not count as differences. Stretches "
         "without a difference are folded."
     )
     DEFAULT_CSS = """
@@ -59,15 +65,19 @@ class ComparePage(Page):
     ComparePage.-low #verdict { max-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "choose", "Choose"),
-        Binding("x", "swap", "Swap"),
-        Binding("right_square_bracket", "difference(1)", "Next", key_display="]"),
-        Binding("left_square_bracket", "difference(-1)", "Previous", key_display="["),
-        Binding("v", "view", "View"),
-        Binding("Z", "fold_all", "Fold or open all", show=False),
-        Binding("d", "figures(3)", "Figures down", show=False),
-        Binding("u", "figures(-3)", "Figures up", show=False),
-        Binding("o", "open", "Open the kernel at this line", show=False),
+        bind("compare", "choose", "Choose"),
+        bind("swap", "swap", "Swap"),
+        bind("next", "match(1)", "Next"),
+        bind("previous", "match(-1)", "Previous", show=False),
+        bind("next_part", "difference(1)", "Next difference", show=False),
+        bind("previous_part", "difference(-1)", "Previous difference", show=False),
+        bind("search", "search", "Search"),
+        bind("back", "escape", "Back", show=False),
+        bind("view", "view", "View"),
+        bind("fold_all", "fold_all", "Fold or open all", show=False),
+        bind("beside_down", "figures(3)", "Figures down", show=False),
+        bind("beside_up", "figures(-3)", "Figures up", show=False),
+        bind("code", "open", "Open the kernel at this line", show=False),
     ]
 
     def __init__(self, left: KernelReport | None = None, right: KernelReport | None = None) -> None:
@@ -92,6 +102,7 @@ class ComparePage(Page):
                     with VerticalScroll(id="cards", classes="pane"):
                         yield Static(id="scored")
                 yield SideBySide(id="code")
+                yield FindLine(lambda: self.query_one(SideBySide).views, id="find")
         yield Keys()
 
     def on_mount(self) -> None:
@@ -188,7 +199,7 @@ class ComparePage(Page):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disables the comparison's keys while the chooser is shown."""
-        of_result = action in ("swap", "difference", "view", "fold_all", "figures", "open")
+        of_result = action in _OF_RESULT
         return not (of_result and self.is_mounted and self._choosing)
 
     def action_choose(self) -> None:
@@ -204,6 +215,27 @@ class ComparePage(Page):
         """Swaps the two kernels."""
         if self._left is not None and self._right is not None:
             self._start_comparison(self._right, self._left)
+
+    def action_search(self) -> None:
+        """Asks for words to look for in both kernels' code."""
+        if self.query_one(SideBySide).display:
+            self.query_one(FindLine).ask()
+
+    def action_match(self, direction: int) -> None:
+        """Goes to the next match of the search, without one to the next difference."""
+        find = self.query_one(FindLine)
+        if find.value:
+            find.step(direction)
+        else:
+            self.action_difference(direction)
+
+    def action_escape(self) -> None:
+        """Drops the search, else leaves the page."""
+        find = self.query_one(FindLine)
+        if find.value:
+            find.action_drop()
+        else:
+            self.kinspect.action_back()
 
     def action_difference(self, direction: int) -> None:
         """Goes to the next (1) or previous (-1) difference of the code."""

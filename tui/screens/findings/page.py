@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -13,6 +13,7 @@ from textual.widgets import Input, Static
 from ....inspector.errors import KinspectError
 from ....inspector.explain.view import plural, spills_in_hot_loops
 from ...editor import open_editor
+from ...key_table import bind
 from ...pages import Page
 from ...session import SEVERITIES
 from ...widgets.code import CodeView, Text
@@ -65,16 +66,17 @@ class FindingsPage(Page):
     FindingsPage #about { scrollbar-size: 1 1; scrollbar-gutter: stable; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("b", "by", "Group by"),
-        Binding("s", "severity", "Severity"),
-        Binding("e", "edit", "Edit"),
-        Binding("n", "next(1)", "Next"),
-        Binding("p", "next(-1)", "Previous", show=False),
-        Binding("Z", "fold_all", "Fold or open all groups", show=False),
-        Binding("d", "about(3)", "Explanation down", show=False),
-        Binding("u", "about(-3)", "Explanation up", show=False),
-        Binding("y", "copy", "Copy the finding", show=False),
+        bind("search", "filter", "Filter"),
+        bind("group", "by", "Group by"),
+        bind("only", "severity", "Severity"),
+        bind("try", "try", "Try cures"),
+        bind("edit", "edit", "Edit"),
+        bind("next", "next(1)", "Next"),
+        bind("previous", "next(-1)", "Previous", show=False),
+        bind("fold_all", "fold_all", "Fold or open all groups", show=False),
+        bind("beside_down", "about(3)", "Explanation down", show=False),
+        bind("beside_up", "about(-3)", "Explanation up", show=False),
+        bind("copy", "copy", "Copy the finding", show=False),
     ]
 
     def __init__(self) -> None:
@@ -285,6 +287,15 @@ class FindingsPage(Page):
             self.app.notify("no source line is known of this finding", severity="warning")
         else:
             open_editor(self.app, *location)
+
+    def action_try(self) -> None:
+        """Tries the cures of the finding, or of a group's findings of its first kernel."""
+        from ..trials import try_cures
+
+        row = self._row
+        if row is not None:
+            item = row.item if row.item is not None else row.group.items[0]
+            try_cures(self.kinspect, item.entry, (item.finding,))
 
     def action_copy(self) -> None:
         """Copies the finding as one line."""

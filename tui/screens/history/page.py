@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Input, Static
@@ -17,6 +17,7 @@ from ....inspector.bench.history.store import History
 from ....inspector.errors import KinspectError
 from ....inspector.explain import view
 from ....inspector.explain.plot import MARKS
+from ...key_table import bind
 from ...pages import Page
 from ...widgets.code import CodeView, Text, cut
 from ...widgets.filtered_list import FilterLine, RowList, word_filter
@@ -73,12 +74,12 @@ class HistoryPage(Page):
     HistoryPage #bottom { height: 2fr; min-height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("m", "metric", "Metric"),
-        Binding("right_square_bracket", "next_metric(1)", "Next", key_display="]"),
-        Binding("left_square_bracket", "next_metric(-1)", "Previous", show=False, key_display="["),
-        Binding("t", "target", "Target"),
-        Binding("r", "read", "Read again", show=False),
+        bind("search", "filter", "Filter"),
+        bind("columns", "metric", "Metric"),
+        bind("next_part", "next_metric(1)", "Next"),
+        bind("previous_part", "next_metric(-1)", "Previous", show=False),
+        bind("another", "target", "Target"),
+        bind("reset", "read", "Read again", show=False),
     ]
 
     def __init__(self) -> None:

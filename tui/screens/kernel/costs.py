@@ -6,13 +6,10 @@ Imported where something was measured or emulated: the first page of a file does
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from ....inspector.explain.view import HOT, WARM
-from ....inspector.model import KernelReport
-from ....inspector.profile.placing.loop_costs import measure_of
-from ...widgets.code import Cell
 from ...widgets.scorecard import CardFact
 
 
@@ -24,22 +21,18 @@ class Costs(ABC):
             instructions.
         shares: kind of text -> line -> its share of the kernel's total, %. Lines of the source and
             of the TTGIR have what all instructions of that source line cost together.
-        cells: kind of text -> line -> the gutter's cell, where it does not show the share.
-
-    Attributes:
-        costliest: kind of text -> the lines of `shares`, the costliest first.
+        executed: line of the assembly -> executions of a wave, as a text, where they are counted.
     """
 
     def __init__(
         self,
         measure: str,
         shares: Mapping[str, Mapping[int, float]],
-        cells: Mapping[str, Mapping[int, Cell]] | None = None,
+        executed: Mapping[int, str] | None = None,
     ) -> None:
         self.measure = measure
         self.shares = shares
-        self.cells = cells or {}
-        self.costliest = {kind: _costliest_first(by_line) for kind, by_line in shares.items()}
+        self.executed = executed or {}
 
     def share(self, kind: str, line: int) -> float | None:
         """A line's share of the kernel's total, %; None where nothing is known of it."""
@@ -70,15 +63,3 @@ def by_line(items: Iterable[OfLine]) -> dict[int, OfLine]:
 def severity(share: float) -> str:
     """The style of a fact about a line with this share, %."""
     return "error" if share >= HOT else "warning" if share >= WARM else ""
-
-
-def heading(report: KernelReport) -> str:
-    """The title of the gutter's column of costs."""
-    if not report.measured_lines:
-        return "  exec "
-    return " sampl%" if measure_of(report.measured_lines) == "samples" else " stall%"
-
-
-def _costliest_first(shares: Mapping[int, float]) -> Sequence[int]:
-    """Lines, those with the largest shares first."""
-    return tuple(sorted(shares, key=lambda line: (-shares[line], line)))

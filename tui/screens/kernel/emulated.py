@@ -7,13 +7,8 @@ from collections.abc import Iterator
 
 from ....inspector.explain.code.links import Links
 from ....inspector.model import Emulated, EmulatedLine
-from ...widgets.code import Cell
 from ...widgets.scorecard import CardFact
 from .costs import Costs, by_line, severity
-from .pane_text import WIDTH, cell_style
-
-_HOT_COUNT = 50.0
-"""Per cent of the largest count from which on a line's count is drawn as hot."""
 
 
 class EmulatedCosts(Costs):
@@ -42,17 +37,8 @@ class EmulatedCosts(Costs):
                 kind: {line: 100 * count / total for line, count in counts.items()}
                 for kind, counts in (("amdgcn", assembly), ("source", source), ("ttgir", ttgir))
             },
-            {"amdgcn": self._cells()},
+            {n: _amount(line.executed / self._waves) for n, line in self._lines.items()},
         )
-
-    def _cells(self) -> dict[int, Cell]:
-        """Line -> its executions per wave, coloured by their share of the largest count."""
-        largest = max((line.executed for line in self._lines.values()), default=1)
-        cells = {}
-        for number, line in self._lines.items():
-            style = cell_style(100 * line.executed / largest, _HOT_COUNT)
-            cells[number] = (f"{_amount(line.executed / self._waves):>{WIDTH - 1}} ", style)
-        return cells
 
     def facts(self, kind: str, line: int) -> Iterator[CardFact]:
         """The facts about a line's executions; none if it was not executed."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ...pages import Page
 from ...widgets.code import Hit
+from ...widgets.find import Occurrences, Search, place
+from ...widgets.find import step as next_line
 from ...widgets.scorecard import CardFact
 from .card import line_list
-from .find import Occurrences, Search, place
-from .find import step as next_line
 from .linked_texts import LinkedTexts
 from .load import in_background
 from .pane import Pane
@@ -18,10 +18,12 @@ from .panes import Panes
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.uses import Uses
+    from ....inspector.model import Function
 
 ANALYSING = "the kernel is still being analysed"
 _MOST_JUMPS = 100
-_AT_ONCE = 10_000  # instructions up to which uses are looked for at once, not in a thread
+AT_ONCE = 10_000
+"""Instructions up to which uses are looked for at once, not in a thread."""
 
 
 class PaneMarks:
@@ -99,7 +101,7 @@ class PaneMarks:
         self._register_choice = (line, nth)
         name = names[nth % len(names)]
         self._requested_uses = name, line
-        if len(function.instructions) < _AT_ONCE:
+        if len(function.instructions) < AT_ONCE:
             self._show_uses(pane, uses(function, line, name), (name, line), len(names))
             return
         self._panes.show_message(f"looking for {name} …")
@@ -125,7 +127,7 @@ class PaneMarks:
         hint = f"   u: the next of {names} registers" if names > 1 else ""
         self._panes.show_message(
             f"{result.register}: {len(result.writes)} lines write it, {len(result.reads)} read it"
-            f"   N P step{hint}"
+            f"   n N step{hint}"
         )
 
     def facts(self) -> tuple[CardFact, ...]:
@@ -208,6 +210,22 @@ class PaneMarks:
         else:
             return False
         return True
+
+
+def value_partners(function: Function, line: int) -> list[tuple[int, str]]:
+    """The lines that read the value that a line makes, or else make what it reads, with that.
+
+    Args:
+        function: the code.
+        line: from 0.
+    """
+    from ....inspector.explain.code.uses import uses
+
+    value = uses(function, line)
+    makes = line in value.writes
+    partners = value.reads if makes else value.writes
+    relation = f"reads {value.register}" if makes else f"writes {value.register}"
+    return [(other, relation) for other in partners if other in value.of_value]
 
 
 def _registers(register_uses: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:

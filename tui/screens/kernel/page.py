@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,17 +12,21 @@ from textual.binding import Binding, BindingType
 from textual.events import DescendantFocus, Resize
 from textual.widgets import Input
 
+from ....inspector.explain.code.line_figures import COLUMNS, DEFAULT
 from ...editor import open_editor
+from ...key_table import bind
 from ...pages import Page
+from ...session import SessionKernel
+from ...widgets.find import Trail, place, step
 from ..text_dialogues import ExplainScreen
-from .find import Trail, place, step
 from .linked_texts import KernelToShow, LinkedTexts
-from .marks import ANALYSING, PaneMarks
+from .load import in_background
+from .marks import ANALYSING, AT_ONCE, PaneMarks, value_partners
 from .pane import Pane
 from .panes import Panes
 from .prompt import Prompt
 
-NOT_MEASURED = "no profiler measured lines of this kernel: kinspect profile --att records them"
+NOTHING_HOT = "no column beside this text has a figure: C chooses columns"
 _LOOP = {
     "source": re.compile(r"\s*(?:for|while)\b"),
     "ttgir": re.compile(r".*\bscf\.(?:for|while)\b"),
@@ -46,46 +50,50 @@ class KernelPage(Page):
     AUTO_FOCUS: ClassVar[str | None] = ""  # the panes choose it, not Textual
     HELP = (
         "The kernel's Python source, TTGIR and assembly. Moving in one moves the others to what "
-        "stems from the same source line, and marks it. L shows the LLVM IR in place of a text.\n"
+        "stems from the same source line, and marks it. v shows the LLVM IR in place of a text.\n"
         "Left of the assembly stand the loops (│ for each level, hot ones in colour), and how many "
         "memory operations may be outstanding after each line, by wait counter; then a bar in the "
         "colour of the instruction's class. ✗ ▲ • are findings: error, warning, note; ↓ ↑ are "
         "spills to scratch memory and reloads of them.\n"
-        "Under vgpr stand the live VGPRs after each line, and a curve of the registers that these "
-        "need, up to what is allocated; ┊ are the most for each occupancy. Lines in colour keep it "
-        "from the next one. v hides the curve.\n"
-        "w leads from a wait to each load or store that it waits for, and back; from a load to the "
-        "wait that covers it. u marks where a register of the line is written and read, again for "
-        "the next register; N and P step through the marks, as they do after a search.\n"
-        "Where a profiler measured lines, stall% is a line's share of what the kernel stalled, in "
-        "the source and the TTGIR that of all instructions of the source line; t steps through "
-        "them, the dearest first, and ? says what it waits for. With --emulate, exec is how often "
-        "a wave executes a line of the assembly; elsewhere a line's share, %, of all executions.\n"
+        "Columns of figures stand beside all three texts where the kernel has some; C chooses "
+        "which, and their order. In the source and the TTGIR they are sums over the instructions "
+        "that stem from the line. One column, ▾, is the heat: t walks its lines, the hottest "
+        "first, s takes the next column, and the strip beside the scrollbar shows where the heat "
+        "is (█ from half of the hottest line on, ▌ from a tenth); a click there goes to it. Under "
+        "vgpr stand the live VGPRs after each line, and a curve of the registers that these need, "
+        "up to what is allocated; ┊ are the most for each occupancy. Lines in colour keep it from "
+        "the next one.\n"
+        "w follows: from a spill to its reloads, from a wait to each load or store that it waits "
+        "for, from an instruction to those that read its value; again to the next, and back. u "
+        "marks where a register of the line is written and read, again for the next register. n "
+        "and N step through matches of a search and marked registers, without any through the "
+        "findings. Enter explains the line, T tries the cures of its findings (away from one, of "
+        "all), r compiles the kernel with other options.\n"
         "⋯ stands where debug directives, metadata or the prologue are folded away; space opens."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "pane(1)", "Pane"),
         Binding("shift+tab", "pane(-1)", "Pane before", show=False),
-        Binding("n", "finding(1)", "Finding"),
-        Binding("p", "finding(-1)", "Previous finding", show=False),
-        Binding("right_square_bracket", "loop(1)", "Loop", key_display="]"),
-        Binding("left_square_bracket", "loop(-1)", "Loop before", show=False, key_display="["),
-        Binding("w", "wait", "Wait"),
-        Binding("u", "uses", "Register"),
-        Binding("t", "stall(1)", "Stall"),
-        Binding("T", "stall(-1)", "Stall before", show=False),
-        Binding("slash", "search", "Search", key_display="/"),
-        Binding("N", "match(1)", "Next match", show=False),
-        Binding("P", "match(-1)", "Previous match", show=False),
-        Binding("question_mark,enter", "explain", "Explain", key_display="?"),
-        Binding("colon", "line", "Go to a line", show=False, key_display=":"),
-        Binding("ctrl+o,backspace", "jump_back", "Back to before the jump", show=False),
-        Binding("v", "curve", "VGPRs", show=False),
-        Binding("L", "llir", "LLVM IR", show=False),
-        Binding("f", "single_pane", "One pane", show=False),
-        Binding("c", "copy", "Copy", show=False),
-        Binding("e", "edit", "Editor", show=False),
-        Binding("escape", "leave", "Back", show=False),
+        bind("next", "match(1)", "Next"),
+        bind("previous", "match(-1)", "Previous match, mark or finding", show=False),
+        bind("next_part", "loop(1)", "Loop"),
+        bind("previous_part", "loop(-1)", "Loop before", show=False),
+        bind("hottest", "hottest", "Hottest"),
+        bind("sort", "heat", "Heat by the next column", show=False),
+        bind("follow", "follow", "Follow"),
+        bind("uses", "uses", "Register"),
+        bind("search", "search", "Search"),
+        bind("try", "try", "Try cures"),
+        bind("open", "explain", "Explain", show=False),
+        bind("columns", "columns", "Columns"),
+        bind("recompile", "recompile", "Recompile", show=False),
+        bind("line", "line", "Go to a line", show=False),
+        bind("jump_back", "jump_back", "Back to before the jump", show=False),
+        bind("view", "llir", "LLVM IR in place of this text", show=False),
+        bind("only", "single_pane", "One pane", show=False),
+        bind("copy", "copy", "Copy", show=False),
+        bind("edit", "edit", "Editor", show=False),
+        bind("back", "leave", "Back", show=False),
     ]
 
     DEFAULT_CSS = """
@@ -157,6 +165,7 @@ class KernelPage(Page):
         """Shows as many panes as there is room for."""
         if self.texts.opened:
             self.panes.lay_out()
+            self.texts.show_again()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Shows the first match while the words are typed."""
@@ -188,17 +197,33 @@ class KernelPage(Page):
         self.texts.follow(pane)
         self.panes.lay_out()
 
-    def action_curve(self) -> None:
-        """Shows or hides the live registers beside the assembly."""
-        if self.texts.pressure is None or not self.texts.pressure.counts:
-            self.panes.show_message("the live registers of this kernel are not known")
+    def action_columns(self) -> None:
+        """Opens the menu of the columns beside the texts."""
+        from ..columns_menu import ColumnsMenu
+
+        report = self.texts.report
+        if report is None:
+            self.panes.show_message(ANALYSING)
             return
-        self.texts.toggle_curve()
+
+        def show_columns(names: list[str] | None) -> None:
+            if names is not None:
+                self.kinspect.state.code_columns = names
+                self.texts.show_again()
+
+        titles = {
+            name: (column.title, ("" if column.present(report) else "(none here) ") + column.about)
+            for name, column in COLUMNS.items()
+        }
+        names = self.kinspect.state.code_columns or DEFAULT
+        shown = [name for name in names if name in COLUMNS]
+        self.app.push_screen(ColumnsMenu(titles, shown, DEFAULT), show_columns)
 
     def action_single_pane(self) -> None:
         """Shows one pane alone, or the others again."""
         self.panes.shows_one = not self.panes.shows_one
         self.panes.lay_out()
+        self.texts.show_again()  # with as many columns as there is room for now
 
     def action_finding(self, by: int) -> None:
         """Jumps to the next line that a finding points at."""
@@ -233,55 +258,108 @@ class KernelPage(Page):
             return
         self.marks.jump(pane, to, f"loop {place(lines, to)}")
 
-    def action_stall(self, by: int) -> None:
-        """Jumps to the line with most measured stalls, from there to the one with next most."""
-        pane, costs = self.panes.current, self.texts.costs
-        if costs is None:
-            self.panes.show_message(ANALYSING if self.texts.reading is None else NOT_MEASURED)
+    def action_hottest(self) -> None:
+        """Jumps to the hottest line by the first column beside it, from there to the next one."""
+        pane, heat = self.panes.current, self.texts.heat(self.panes.current.kind)
+        if heat is None:
+            self.panes.show_message(ANALYSING if self.texts.reading is None else NOTHING_HOT)
             return
-        lines = costs.costliest.get(pane.kind, ())
-        if not lines:
-            self.panes.show_message(f"nothing was measured of lines of the {pane.title.title}")
-            return
+        lines = self.texts.hottest(pane.kind)
         cursor = pane.code.cursor
-        rank = (lines.index(cursor) + by) % len(lines) if cursor in lines else 0
-        share = costs.share(pane.kind, lines[rank])
-        message = f"{rank + 1} of {len(lines)}: {share:.1f} % of the {costs.measure}"
+        rank = (self.texts.heat_rank(pane.kind, cursor) + 1) % len(lines)
+        message = f"{rank + 1} of {len(lines)}: {heat.sentence(pane.kind, lines[rank])}"
         self.marks.jump(pane, lines[rank], message)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offers the key for stalls where some were measured, or executions were counted."""
-        report = self.texts.report
-        return action != "stall" or (
-            report is not None and bool(report.measured_lines or report.emulated)
-        )
+    def action_heat(self) -> None:
+        """Lets the next column say which lines are hot."""
+        heat = self.texts.next_heat(self.panes.current.kind)
+        if heat is None:
+            self.panes.show_message(ANALYSING if self.texts.reading is None else NOTHING_HOT)
+        else:
+            self.panes.show_message(f"t walks by {heat.column.title}: {heat.column.about}")
 
-    def action_wait(self) -> None:
-        """Jumps from a wait to the operations it waits for, one after the other, and back."""
+    def action_follow(self) -> None:
+        """Jumps to what the line belongs to, one after the other, and back.
+
+        From a spill to its reloads and back, from a wait to what it waits for and back, from the
+        instruction that makes a value to those that read it.
+        """
         pane, reading = self.panes.pane_of("amdgcn"), self.texts.reading
         if pane is None or reading is None:
             self.panes.show_message(
                 ANALYSING if self.texts.report is not None else "there is no assembly"
             )
             return
-        line, marks = pane.code.cursor, reading.marks
-        partners = marks.producers(line) or marks.waiters(line)
+        line = pane.code.cursor
+        if self._trail.is_at(line):
+            self._follow_to(pane, line, ())
+            return
+        partners = list(reading.marks.partners(line))
+        function = reading.function
+        if function is None or not reading.marks.cls(line):
+            self._follow_to(pane, line, partners)
+        elif len(function.instructions) < AT_ONCE:
+            self._follow_to(pane, line, [*partners, *value_partners(function, line)])
+        elif partners:
+            self._follow_to(pane, line, partners)
+        else:
+            self.panes.show_message("looking for the uses of its value …")
+            in_background(
+                self.app,
+                lambda: value_partners(function, line),
+                lambda result: self._follow_found(pane, line, result),
+            )
+
+    def _follow_found(
+        self, pane: Pane, line: int, partners: Sequence[tuple[int, str]] | str
+    ) -> None:
+        """Follows a value whose uses were looked for in a thread, unless the cursor has moved."""
+        if isinstance(partners, str):
+            self.panes.show_message(partners, bad=True)
+        elif self.is_attached and pane.code.cursor == line:
+            self._follow_to(pane, line, partners)
+
+    def _follow_to(self, pane: Pane, line: int, partners: Sequence[tuple[int, str]]) -> None:
         to = self._trail.next(line, partners)
         if to is None:
-            self.panes.show_message("neither a wait nor something that a wait waits for")
+            self.panes.show_message("no spill, no wait, and no value that another line uses")
             return
-        first = self._trail.stops[0]
-        relation = "of what the wait waits for" if marks.producers(first) else "wait that covers it"
-        self.marks.jump(pane, to, f"ISA {first + 1}: {self._trail.place} {relation}   w goes on")
+        first, relation = self._trail.stops[0], self._trail.relation
+        place = f"{self._trail.place} {relation}".rstrip()
+        self.marks.jump(pane, to, f"ISA {first + 1}: {place}   w goes on")
+
+    def action_recompile(self) -> None:
+        """Opens the form that compiles the kernel with other options."""
+        from ..recompile import recompile
+
+        entry = self._entry
+        if entry is not None:
+            recompile(self.kinspect, entry)
+
+    def action_try(self) -> None:
+        """Tries the cures of the line's findings, or of all of the kernel's."""
+        from ..trials import try_cures
+
+        reading, pane, entry = self.texts.reading, self.panes.current, self._entry
+        if entry is None:
+            self.panes.show_message(ANALYSING)
+            return
+        here = reading.marks.findings(pane.code.cursor, pane.kind) if reading is not None else ()
+        try_cures(self.kinspect, entry, here or entry.report.findings)
+
+    @property
+    def _entry(self) -> SessionKernel | None:
+        report = self.texts.report
+        return self.session.entries.get(report.id) if report is not None else None
 
     def _own_lines(self, pane: Pane) -> tuple[int, ...]:
         """Lines of the same pane that belong to the cursor's: the loads of a wait, or its wait."""
         if pane.kind != "amdgcn" or self.texts.reading is None:
             return ()
-        marks, line = self.texts.reading.marks, pane.code.cursor
+        line = pane.code.cursor
         if line in self._trail.stops:
             return self._trail.stops
-        return (*marks.producers(line), *marks.waiters(line))
+        return tuple(partner for partner, _ in self.texts.reading.marks.partners(line))
 
     def action_jump_back(self) -> None:
         """Goes back to where the last jump began."""
@@ -292,8 +370,11 @@ class KernelPage(Page):
         self.marks.mark_uses()
 
     def action_match(self, by: int) -> None:
-        """Goes to the next match of the search, or the next use of the register."""
-        self.marks.step(by)
+        """Goes to the next match of the search or use of the register, else to the next finding."""
+        if self.marks.occurrences is not None:
+            self.marks.step(by)
+        else:
+            self.action_finding(by)
 
     def action_search(self) -> None:
         """Asks for words to look for in this text."""

@@ -7,14 +7,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ....inspector.explain.code.highlighting import STRING, spans, style_of, within_strings
-from ....inspector.explain.registers_view import pressure_bar
-from ....inspector.explain.view import HOT, WARM
-from ....inspector.model import Finding, KernelReport, RegisterPressure
+from ....inspector.model import Finding, KernelReport
 from ...widgets.code import Cell, Span, Text
+from .columns import GutterColumn
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.marks import LineMarks
-    from .costs import Costs
 
 SIGNS: Mapping[str, str] = MappingProxyType({"error": "✗", "warning": "▲", "info": "•"})
 """Severity of a finding -> its sign in the gutter, which can be read without colours."""
@@ -38,11 +36,6 @@ COUNTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Wait counters with the two letters over their column, and its style."""
 _MOST_COUNTERS = 3
 _MOST_BARS = 3
-WIDTH = 7
-"""Columns of the gutter for a measured or emulated share."""
-_LEAST_SHARE = 0.05  # %; smaller ones are drawn as a dot
-_BAR = 5
-"""Columns of the curve of live registers."""
 _SPILLS: Mapping[bool, str] = MappingProxyType({True: "↓", False: "↑"})
 """Whether a line stores to a spill slot -> its sign, where no finding has one."""
 _INDENT = 8  # of instructions in assembly: LLVM writes a tab
@@ -70,8 +63,7 @@ def marked(
     folds: Mapping[int, int] | None,
     report: KernelReport,
     marks: LineMarks | None,
-    costs: Costs | None = None,
-    pressure: RegisterPressure | None = None,
+    columns: Sequence[GutterColumn] = (),
 ) -> tuple[Text, Gutter]:
     """A text of a reported kernel, with its gutter.
 
@@ -81,19 +73,14 @@ def marked(
         folds: line -> the last of the lines that can be folded away under it.
         report: the kernel's.
         marks: what is known of its lines; None while they are being analysed.
-        costs: what was measured or emulated of them; None while that is being worked out.
-        pressure: of the kernel's registers, for a curve beside the assembly; None: without one.
+        columns: of figures, beside the lines.
     """
     isa_marks = marks if kind == "amdgcn" else None
     gutter: Gutter
     if kind == "amdgcn":
-        gutter = CodeGutter(len(lines), report, marks, pressure)
+        gutter = CodeGutter(len(lines), report, marks, columns)
     else:
-        gutter = Gutter(len(lines), kind, marks)
-    if report.measured_lines or report.emulated is not None:
-        from .costs import heading
-
-        gutter.add_shares(heading(report), costs)
+        gutter = Gutter(len(lines), kind, marks, columns)
     return Text(lines, _spans(kind, lines, isa_marks), gutter, gutter.width, folds), gutter
 
 
@@ -118,54 +105,49 @@ def worst(findings: Sequence[Finding]) -> str | None:
 
 
 class Gutter:
-    """Line numbers, and signs of findings.
+    """Line numbers, signs of findings, and columns of figures.
 
     Args:
         lines: how many lines the text has.
         kind: of text.
         marks: what is known of its lines.
+        columns: of figures.
     """
 
-    def __init__(self, lines: int, kind: str = "", marks: LineMarks | None = None) -> None:
+    def __init__(
+        self,
+        lines: int,
+        kind: str = "",
+        marks: LineMarks | None = None,
+        columns: Sequence[GutterColumn] = (),
+    ) -> None:
         self._digits = max(3, len(str(lines)))
         self._kind = kind
         self._marks = marks
-        self._share_heading = ""  # of the column of shares; empty if there is none
-        self._shares: Mapping[int, float] = {}
-        self._cells: Mapping[int, Cell] = {}
-
-    def add_shares(self, heading: str, costs: Costs | None) -> None:
-        """Adds the column of measured or emulated shares; it is empty while `costs` is None."""
-        self._share_heading = heading
-        self._cells = costs.cells.get(self._kind, {}) if costs is not None else {}
-        self._shares = costs.shares.get(self._kind, {}) if costs is not None else {}
+        self._columns = columns
 
     @property
     def width(self) -> int:
         """Columns that it takes."""
-        return self._digits + 3 + (WIDTH if self._share_heading else 0)
+        return self._digits + 3 + sum(column.width for column in self._columns)
 
     @property
     def heading(self) -> str:
         """The titles of its columns."""
-        line = "line".rjust(self._digits)
-        if self._share_heading:
-            line = line.ljust(self._digits + 2) + self._share_heading
-        return line.ljust(self.width)
+        line = "line".rjust(self._digits).ljust(self._digits + 2)
+        return (line + "".join(column.heading for column in self._columns)).ljust(self.width)
 
     def __call__(self, line: int) -> list[Cell]:
         """The cells left of a line."""
         return [
             (f"{line + 1:>{self._digits}} ", "number"),
             *self._sign(line),
-            *self._share(line),
+            *self._figures(line),
             (" ", "number"),
         ]
 
-    def _share(self, line: int) -> list[Cell]:
-        if not self._share_heading:
-            return []
-        return [self._cells.get(line) or cell(self._shares.get(line))]
+    def _figures(self, line: int) -> list[Cell]:
+        return [cell for column in self._columns for cell in column.cells(line)]
 
     def _sign(self, line: int) -> list[Cell]:
         findings = self._marks.findings(line, self._kind) if self._marks is not None else ()
@@ -180,7 +162,7 @@ class CodeGutter(Gutter):
         lines: how many lines the text has.
         report: the kernel.
         marks: what is known of its lines; while it is None, the columns are there but empty.
-        pressure: of the kernel's registers; None for no curve.
+        columns: of figures.
     """
 
     def __init__(
@@ -188,14 +170,9 @@ class CodeGutter(Gutter):
         lines: int,
         report: KernelReport,
         marks: LineMarks | None,
-        pressure: RegisterPressure | None = None,
+        columns: Sequence[GutterColumn] = (),
     ) -> None:
-        super().__init__(lines, "amdgcn", marks)
-        self._pressure = pressure if pressure is not None and pressure.counts else None
-        self._live: Mapping[int, tuple[int, int]] = {}
-        if self._pressure is not None:
-            counted = zip(self._pressure.counts, self._pressure.needs, strict=True)
-            self._live = {line - 1: (vgprs, need) for (line, vgprs, _), need in counted}
+        super().__init__(lines, "amdgcn", marks, columns)
         waited = {wait.counter for wait in report.waits}
         self._counters = [name for name in COUNTERS if name in waited][:_MOST_COUNTERS]
         self._bars = min(_MOST_BARS, max((loop.depth for loop in report.loops), default=0))
@@ -207,8 +184,7 @@ class CodeGutter(Gutter):
     @property
     def width(self) -> int:
         """Columns that it takes."""
-        curve = _BAR + 5 if self._pressure is not None else 0
-        return super().width + self._bars + 3 * len(self._counters) + curve + 1
+        return super().width + self._bars + 3 * len(self._counters) + 1 + bool(self._columns)
 
     @property
     def heading(self) -> str:
@@ -219,9 +195,8 @@ class CodeGutter(Gutter):
             line
             + " " * (self._digits + 2 + self._bars - len(line))
             + names
-            + (f" vgpr{'':<{_BAR}}" if self._pressure is not None else "")
-            + self._share_heading
-            + "  "
+            + "".join(column.heading for column in self._columns)
+            + ("   " if self._columns else "  ")
         )
 
     def __call__(self, line: int) -> list[Cell]:
@@ -235,21 +210,10 @@ class CodeGutter(Gutter):
         counts = marks.outstanding(line) if cls is not None and self._counters else {}
         for name in self._counters:
             cells.append(_count(name, counts) if name in counts else ("   ", "number"))
-        cells += self._curve(line)
-        cells += self._share(line)
+        if self._columns:
+            cells += [*self._figures(line), (" ", "number")]
         cells.append(("▎" if cls is not None else " ", style_of(cls or "")))
         return [*cells, (" ", "number")]
-
-    def _curve(self, line: int) -> list[Cell]:
-        """The live VGPRs of a line and the registers that they need, against the budgets."""
-        if self._pressure is None:
-            return []
-        if line not in self._live:
-            return [(" " * (_BAR + 5), "number")]
-        vgprs, need = self._live[line]
-        above = self._pressure.next_level
-        style = "warning" if above is not None and need > above[1] else "number"
-        return [(f"{vgprs:>4} ", style), (pressure_bar(need, self._pressure, _BAR), "loop")]
 
     def _sign(self, line: int) -> list[Cell]:
         cells = super()._sign(line)
@@ -274,23 +238,6 @@ class CodeGutter(Gutter):
                 bar = "╰"
             cells.append((bar, "loop-hot" if hot else "loop"))
         return cells
-
-
-def cell(share: float | None) -> Cell:
-    """A line's share in the gutter; the hotter, the stronger its colour."""
-    if share is None:
-        return " " * WIDTH, "number"
-    if share < _LEAST_SHARE:
-        return f"{'·':>{WIDTH - 1}} ", "dim"
-    return f"{share:>{WIDTH - 1}.1f} ", cell_style(share)
-
-
-def cell_style(share: float, hot: float = HOT) -> str:
-    """The style of a share, in per cent, that is hot from `hot` on and warm from a part of it."""
-    share = share * HOT / hot
-    if share < _LEAST_SHARE:
-        return "dim"
-    return "heat" if share >= HOT else "warning" if share >= WARM else "dim"
 
 
 def _chains(report: KernelReport) -> dict[str, tuple[bool, ...]]:

@@ -15,6 +15,7 @@ from ...widgets.keys import Keys
 from ...widgets.scorecard import ScoreCard
 from .pane import Pane
 
+_CARD = 44  # columns of the card beside three panes
 _WIDE, _MIDDLE = 160, 100  # columns from which on three panes, or two, stand side by side
 
 
@@ -92,6 +93,18 @@ class Panes:
         self._page.set_class(asking, "-asking", update=False)
         _display(self.prompt, asking)
         _display(self.status, not asking and not self._page.has_class("-low"))
+
+    def least_width(self, texts: int) -> int:
+        """Columns of the narrowest pane with a text, by the terminal's width.
+
+        Args:
+            texts: how many there are.
+        """
+        width = self._page.app.size.width
+        alone = self.shows_one or texts < 2
+        if width >= _WIDE:
+            return width - _CARD if alone else (width - _CARD) // 2
+        return width if alone or width < _MIDDLE else width // 2
 
     def lay_out(self) -> None:
         """Shows as many panes as there is room for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...pages import Page
-from .find import place
+from ...widgets.find import place
 from .marks import PaneMarks
 from .panes import Panes
 
@@ -68,7 +68,7 @@ class Prompt:
             count = len(matches.lines)
             position = place(matches.lines, pane.code.cursor) if count else "in no line"
             self._marks.remember(pane, self._cursor)
-            self._panes.show_message(f"{matches.what}: {position}   N next, P previous")
+            self._panes.show_message(f"{matches.what}: {position}   n next, N previous")
         elif typed.strip().isdecimal():
             self._marks.jump(pane, max(0, int(typed) - 1))
         else:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.css.query import NoMatches
 from textual.events import Resize
 from textual.widgets import Input
@@ -15,17 +15,18 @@ from textual.worker import Worker, WorkerState
 
 from ....inspector.capture.targets import SUFFIXES
 from ....inspector.model import KernelReport
+from ...key_table import bind
 from ...pages import Page
 from ...session import SessionKernel
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.table import Table
 from ...widgets.table_rows import TableRow
+from ..columns_menu import ColumnsMenu
 from ..text_dialogues import FailureScreen
-from .columns import fitting
+from .columns import COLUMNS, fitting
 from .detail import Detail
 from .listing import Listing, on_fronts
-from .menu import ColumnsMenu
 from .status import KernelsFilter, RunStatus, Status
 from .tree import Node
 
@@ -54,19 +55,19 @@ class KernelsPage(Page):
     KernelsPage .hidden { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("s", "sort", "Sort"),
-        Binding("S", "reverse", "Reverse the order", show=False),
-        Binding("o", "columns", "Columns"),
-        Binding("m", "mark", "Mark"),
-        Binding("c", "compare", "Compare"),
-        Binding("r", "recompile", "Recompile"),
-        Binding("space", "fold", "Fold or unfold", show=False),
-        Binding("z", "fold_all", "Fold or unfold all", show=False),
-        Binding("n", "next(1)", "Next with errors, warnings or a failure", show=False),
-        Binding("p", "next(-1)", "Previous one", show=False),
-        Binding("y", "copy", "Copy the kernel's id", show=False),
-        Binding("escape", "escape", "Clear the filter, or back", show=False),
+        bind("search", "filter", "Filter"),
+        bind("sort", "sort", "Sort"),
+        bind("reverse", "reverse", "Reverse the order", show=False),
+        bind("columns", "columns", "Columns"),
+        bind("mark", "mark", "Mark"),
+        bind("compare", "compare", "Compare"),
+        bind("recompile", "recompile", "Recompile"),
+        bind("fold", "fold", "Fold or unfold", show=False),
+        bind("fold_all", "fold_all", "Fold or unfold all", show=False),
+        bind("next", "next(1)", "Next with errors, warnings or a failure", show=False),
+        bind("previous", "next(-1)", "Previous one", show=False),
+        bind("copy", "copy", "Copy the kernel's id", show=False),
+        bind("back", "escape", "Clear the filter, or back", show=False),
     ]
 
     def __init__(self) -> None:
@@ -330,7 +331,8 @@ class KernelsPage(Page):
                 self.rebuild()
 
         shown = [column.name for column in self.listing.columns]
-        menu = ColumnsMenu(shown, fitting(self.size.width, self._bar_cells))
+        titles = {name: (column.title, column.about) for name, column in COLUMNS.items()}
+        menu = ColumnsMenu(titles, shown, fitting(self.size.width, self._bar_cells))
         self.app.push_screen(menu, show_columns)
 
     def _entry(self) -> SessionKernel | None:

@@ -15,6 +15,7 @@ from ....inspector.errors import KinspectError
 from ....inspector.machines import names
 from ....inspector.metrics.occupancy import Occupancy
 from ....inspector.model import KernelReport
+from ...key_table import bind
 from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
@@ -33,7 +34,7 @@ from .fields import (
     step_of,
 )
 
-_KEYS = frozenset("+-=[]trskoq?/")
+_KEYS = frozenset("+-=[]TRoq?/")
 """Characters that no figure and no target's name contains: in a field, too, they are keys."""
 _TALL, _NARROW = 34, 100  # least rows for tall plots; columns below which the layout is narrow
 
@@ -69,8 +70,8 @@ class OccupancyPage(Page):
         "begin with the kernel's figures. Enter goes to the VGPRs and Tab to the first field: type "
         "others and everything is worked out anew; Escape leaves the fields, and digits are pages "
         "again. + and − change the field, the VGPRs outside of all, by what the hardware hands out "
-        "at a time, [ and ] go to the next better or worse step of VGPRs or LDS, t takes the next "
-        "step that helps, r goes back to the kernel. “alone” is how many waves each resource "
+        "at a time, [ and ] go to the next better or worse step of VGPRs or LDS, T takes the next "
+        "step that helps, R goes back to the kernel. “alone” is how many waves each resource "
         "would leave room for if nothing else were limited. In the plots ● is what is typed, ◆ "
         "the next step, ◇ one that needs less of another resource too; a click types the figure "
         "under the mouse."
@@ -102,14 +103,14 @@ class OccupancyPage(Page):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,i", "type", "Type"),
-        Binding("plus,equals_sign", "step(1)", "Change", key_display="+ -"),
-        Binding("minus", "step(-1)", "Less", show=False),
-        Binding("left_square_bracket", "level(-1)", "Step", key_display="[ ]"),
-        Binding("right_square_bracket", "level(1)", "Worse step", show=False),
-        Binding("t", "take", "Take next"),
-        Binding("r", "reset", "Reset"),
-        Binding("s,k", "choose", "Kernel"),
-        Binding("o", "open", "Its code", show=False),
+        bind("more", "step(1)", "Change", sign="+ -"),
+        bind("less", "step(-1)", "Less", show=False),
+        bind("previous_part", "level(-1)", "Step", sign="[ ]"),
+        bind("next_part", "level(1)", "Worse step", show=False),
+        bind("try", "take", "Try next"),
+        bind("reset", "reset", "Reset"),
+        bind("another", "choose", "Kernel"),
+        bind("code", "open", "Its code", show=False),
     ]
 
     def __init__(self, key: str | None = None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.events import Resize
 from textual.message import Message
@@ -20,9 +20,11 @@ from ....inspector.compile.passes import PassDump
 from ....inspector.errors import KinspectError
 from ....inspector.explain.view import configuration
 from ....inspector.model import KernelReport
+from ...key_table import bind
 from ...pages import Page
 from ...widgets.code import CodeView, Text
 from ...widgets.filtered_list import FilterLine
+from ...widgets.find_line import FindLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ..kernel_chooser import KernelChooser, worst_kernel
@@ -68,7 +70,8 @@ class PassesPage(Page):
         "removed; debug locations and value names do not count). The line above shows the "
         "module's size before each pass, on a logarithmic scale. Enter or → goes to the diff that "
         "the pass made; m marks a pass, so that the diff spans from there to the cursor; "
-        "v shows the whole module; s chooses another kernel."
+        "v shows the whole module; a chooses another kernel. / filters the passes, in the diff it "
+        "searches, and n and N go from match to match, else from change to change."
     )
     DEFAULT_CSS = """
     PassesPage > #about { height: 1; padding: 0 1; color: $foreground 70%; text-wrap: nowrap;
@@ -87,17 +90,17 @@ class PassesPage(Page):
     PassesPage.-none #body, PassesPage.-none PassLine { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "only_changed", "Changed"),
-        Binding("left_square_bracket", "changed(-1)", "Prev", key_display="["),
-        Binding("right_square_bracket", "changed(1)", "Next", key_display="]"),
-        Binding("m", "mark", "Mark"),
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("s", "choose", "Kernel"),
-        Binding("v", "module", "Module", show=False),
-        Binding("n", "changed(1)", "Next change", show=False),
-        Binding("p", "changed(-1)", "Previous change", show=False),
-        Binding("k", "choose", "Another kernel", show=False),
-        Binding("o", "open", "Its code", show=False),
+        bind("only", "only_changed", "Changed"),
+        bind("previous_part", "changed(-1)", "Change before", show=False),
+        bind("next_part", "changed(1)", "Change"),
+        bind("mark", "mark", "Mark"),
+        bind("search", "search", "Search"),
+        bind("back", "escape", "Back", show=False),
+        bind("another", "choose", "Kernel"),
+        bind("view", "module", "Module", show=False),
+        bind("next", "match(1)", "Next"),
+        bind("previous", "match(-1)", "Previous match or change", show=False),
+        bind("code", "open", "Its code", show=False),
     ]
 
     def __init__(self, key: str | None = None) -> None:
@@ -123,10 +126,11 @@ class PassesPage(Page):
         with Container(id="body"):
             with Vertical(id="left"):
                 yield PassList()
-                yield FilterLine("a part of the pass's name")
+                yield FilterLine("a part of the pass's name", id="filter")
             with Vertical(id="right"):
                 yield Static(id="title", markup=False)
                 yield DiffView()
+                yield FindLine(lambda: (self.query_one(DiffView),), id="find")
         yield Keys()
 
     def crumb(self) -> str:
@@ -163,7 +167,7 @@ class PassesPage(Page):
             return
         artifact = kernel.artifacts.get("passes")
         if artifact is None:
-            self._show_sentences(*why_no_dump(kernel), "s chooses another kernel.")
+            self._show_sentences(*why_no_dump(kernel), "a chooses another kernel.")
         elif artifact.path != self._path:
             self._open(artifact.path)
         self.query_one(Heading).refresh()
@@ -255,7 +259,7 @@ class PassesPage(Page):
         if self._timeline is None:
             return
         about = self._timeline.summary()
-        needle = self.query_one(FilterLine).value
+        needle = self.query_one("#filter", FilterLine).value
         limits = ["only changed"] * self._only_changed + [f"/{needle}"] * bool(needle)
         if limits:
             about = f"{len(self._shown)} shown ({', '.join(limits)}) · {about}"
@@ -266,7 +270,9 @@ class PassesPage(Page):
         if self._timeline is None:
             return
         view = self.query_one(PassList)
-        self._shown = self._timeline.shown(self._only_changed, self.query_one(FilterLine).value)
+        self._shown = self._timeline.shown(
+            self._only_changed, self.query_one("#filter", FilterLine).value
+        )
         if not self._shown:
             view.show(plain("no pass has these words"), 0)
         else:
@@ -341,6 +347,7 @@ class PassesPage(Page):
             return False
         self._drawn = content_key
         self.query_one(DiffView).show(text(), 0)
+        self.query_one(FindLine).mark()
         return True
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
@@ -360,7 +367,7 @@ class PassesPage(Page):
     def _go_to(self, index: int) -> None:
         self._index = index
         if index not in self._shown:  # a filter hides it
-            self.query_one(FilterLine).value = ""
+            self.query_one("#filter", FilterLine).value = ""
             self._only_changed = False
         self._update_list()
 
@@ -391,10 +398,30 @@ class PassesPage(Page):
         if self._timeline is not None:
             self._show_text()
 
-    def action_filter(self) -> None:
-        """Opens the filter line."""
-        if self._timeline is not None:
-            self.query_one(FilterLine).ask()
+    def action_search(self) -> None:
+        """Searches the diff if that has the focus, else filters the passes."""
+        if self._timeline is None:
+            return
+        if self.query_one(DiffView).has_focus:
+            self.query_one(FindLine).ask()
+        else:
+            self.query_one("#filter", FilterLine).ask()
+
+    def action_match(self, direction: int) -> None:
+        """Goes to the next match in the diff, without a search to the next change."""
+        find = self.query_one(FindLine)
+        if find.value:
+            find.step(direction)
+        else:
+            self.action_changed(direction)
+
+    def action_escape(self) -> None:
+        """Drops the search, else leaves the page."""
+        find = self.query_one(FindLine)
+        if find.value:
+            find.action_drop()
+        else:
+            self.kinspect.action_back()
 
     def on_input_changed(self) -> None:
         """Filters while the user types."""

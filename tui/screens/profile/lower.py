@@ -22,6 +22,8 @@ from .rows import KernelRow
 from .styled_lines import StyledLine, content
 
 DETAIL, DISPATCHES, ROOFLINE, RECORDING = "detail", "dispatches", "roofline", "recording"
+VIEWS = (DISPATCHES, ROOFLINE, RECORDING)
+"""The views besides the details, in their order."""
 _WIDE = 150  # columns from which on the roofline stands beside the detail
 _THREADED = 200_000  # dispatches that are looked through in a thread
 _TABS = {
@@ -144,7 +146,7 @@ class Lower(Vertical):
                 pieces.append((f" {label} ", "here" if name == view else "dim"))
         autotuned = profile_view.autotune_text(profile) if profile is not None else ""
         if autotuned and not self._shown.tried:
-            pieces.append((f"   {autotuned}: a shows them", "dim"))
+            pieces.append((f"   {autotuned}: f shows them", "dim"))
         unbroken(self.query_one("#tabs", Static), [pieces])
 
     def _show_text(self, view: str, beside: bool) -> None:

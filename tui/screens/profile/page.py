@@ -15,6 +15,7 @@ from ....inspector.explain.view import plural
 from ....inspector.model import KernelReport
 from ....inspector.profile.placing.stalls import stalls
 from ....inspector.recording import Profile
+from ...key_table import bind
 from ...pages import Page
 from ...widgets.filtered_list import FilterLine
 from ...widgets.heading import Heading
@@ -24,7 +25,7 @@ from ...widgets.table import Table
 from ...widgets.table_rows import ColumnHead, TableRow
 from . import recording
 from .columns import NAME, ProfileColumn, columns, ordered, table_row
-from .lower import DETAIL, Lower, LowerState, unbroken
+from .lower import DETAIL, VIEWS, Lower, LowerState, unbroken
 from .rows import KernelRow, filtered, of_profile, of_reports, point
 from .styled_lines import content
 
@@ -45,11 +46,11 @@ class ProfilePage(Page):
     all that was recorded, ? several do and none is chosen, · none does. Enter opens the analysed
     kernel at the line that stalls most.
 
-    d lists the dispatches of the kernel, R draws all kernels under the roofline, e shows the
-    recording: its passes, errors and notes. The same key, or escape, leads back.
+    v goes on to the dispatches of the kernel, all kernels under the roofline, and the recording:
+    its passes, errors and notes; then, or at escape, back to the details.
 
     Figures are over dispatches that are neither warm-up nor left out; nothing here is estimated.
-    What an autotuner tried and did not keep is hidden until a shows it, under its kernel.
+    What an autotuner tried and did not keep is hidden until f shows it, under its kernel.
     """
     DEFAULT_CSS = """
     ProfilePage #nothing { height: 1fr; padding: 1 2; }
@@ -60,19 +61,17 @@ class ProfilePage(Page):
     ProfilePage.-high #table { height: 2fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open kernel"),
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("s", "sort", "Sort"),
-        Binding("S", "reverse", "Reverse the order", show=False),
-        Binding("d", "view('dispatches')", "Dispatches"),
-        Binding("R", "view('roofline')", "Roofline"),
-        Binding("e", "view('recording')", "Recording"),
-        Binding("a", "tried", "Tuned"),
-        Binding("J", "scroll_detail(3)", "Detail down", show=False),
-        Binding("K", "scroll_detail(-3)", "Detail up", show=False),
+        bind("open", "open", "Open kernel"),
+        bind("search", "filter", "Filter"),
+        bind("sort", "sort", "Sort"),
+        bind("reverse", "reverse", "Reverse the order", show=False),
+        bind("view", "view", "View"),
+        bind("only", "tried", "Tuned"),
+        bind("beside_down", "scroll_detail(3)", "Detail down", show=False),
+        bind("beside_up", "scroll_detail(-3)", "Detail up", show=False),
         Binding("tab", "other", "To the lower half, and back", show=False),
-        Binding("y", "copy", "Copy the kernel's name", show=False),
-        Binding("escape", "escape", "Back", show=False),
+        bind("copy", "copy", "Copy the kernel's name", show=False),
+        bind("back", "escape", "Back", show=False),
     ]
 
     def __init__(self) -> None:
@@ -261,10 +260,11 @@ class ProfilePage(Page):
             offered = action != "tried" or any(row.tried for row in self._all_rows)
             return self._has_widgets() and bool(self._all_rows) and offered
         if action == "view":
+            lower = self.query_one(Lower) if self._has_widgets() else None
             return (
-                self._has_widgets()
+                lower is not None
                 and self._has_measurements
-                and self.query_one(Lower).offers(str(parameters[0]))
+                and any(lower.offers(name) for name in VIEWS)
             )
         return True
 
@@ -292,10 +292,15 @@ class ProfilePage(Page):
             return "the analysed kernel is not open yet"
         return profile_view.match_text(kernel, profile) or "no analysed kernel is this one"
 
-    def action_view(self, name: str) -> None:
-        """Shows a view in the lower half; if it is shown already, the kernel's details."""
+    def action_view(self) -> None:
+        """Shows the next view in the lower half, after the last the kernel's details."""
         lower = self.query_one(Lower)
-        lower.view = DETAIL if lower.view == name else name
+        offered = [name for name in VIEWS if lower.offers(name)]
+        following = offered[offered.index(lower.view) + 1 :] if lower.view in offered else offered
+        self._show_view(following[0] if following else DETAIL)
+
+    def _show_view(self, name: str) -> None:
+        self.query_one(Lower).view = name
         self._show_lower()
 
     def action_tried(self) -> None:
@@ -355,6 +360,6 @@ class ProfilePage(Page):
         if self._filter_text:
             self.query_one(FilterLine).action_drop()
         elif self._has_measurements and self.query_one(Lower).view != DETAIL:
-            self.action_view(DETAIL)
+            self._show_view(DETAIL)
         else:
             self.kinspect.action_back()

@@ -1,8 +1,8 @@
-"""The menu that shows, hides and moves the columns of the kernels' table."""
+"""The menu that shows, hides and moves columns: of the kernels' table, or beside code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from ...widgets.table import Table
-from ...widgets.table_rows import ColumnHead, TableRow
-from .columns import COLUMNS
+from ..key_table import bind
+from ..widgets.table import Table
+from ..widgets.table_rows import ColumnHead, TableRow
 
 _TITLE = 17  # cells for a column's box and title
 
@@ -21,6 +21,7 @@ class ColumnsMenu(ModalScreen[list[str]]):
     """The menu; its result is the names of the columns to show, empty for the default ones.
 
     Args:
+        columns: name -> title, and one line on it.
         shown_names: the columns that are shown now, in their order.
         default: the columns that are shown unless the user chose others.
     """
@@ -35,24 +36,30 @@ class ColumnsMenu(ModalScreen[list[str]]):
     ColumnsMenu Table { background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,o,enter", "close", "Close", show=False, priority=True),
-        Binding("space,x", "show_or_hide", "Show or hide", show=False),
-        Binding("J,shift+down", "shift_column(1)", "Further right", show=False),
-        Binding("K,shift+up", "shift_column(-1)", "Further left", show=False),
-        Binding("d", "default", "Default columns", show=False),
+        Binding("escape,q,C,enter", "close", "Close", show=False, priority=True),
+        Binding("space", "show_or_hide", "Show or hide", show=False),
+        bind("shift_down", "shift_column(1)", "Further right", show=False),
+        bind("shift_up", "shift_column(-1)", "Further left", show=False),
+        bind("reset", "default", "Default columns", show=False),
     ]
 
-    def __init__(self, shown_names: Sequence[str], default: Sequence[str]) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, tuple[str, str]],
+        shown_names: Sequence[str],
+        default: Sequence[str],
+    ) -> None:
         super().__init__()
+        self._columns = columns
         self._default = tuple(default)
         self._shown = list(shown_names)
-        self._names = [*shown_names, *(name for name in COLUMNS if name not in shown_names)]
+        self._names = [*shown_names, *(name for name in columns if name not in shown_names)]
 
     def compose(self) -> ComposeResult:
         """A table of all columns."""
         with Vertical() as box:
             box.border_title = "Columns"
-            box.border_subtitle = "space shows or hides  J/K moves  d default  enter closes"
+            box.border_subtitle = "space shows or hides  J/K moves  R default  enter closes"
             yield Table(id="columns", least_first=_TITLE)
 
     def on_resize(self) -> None:
@@ -67,12 +74,10 @@ class ColumnsMenu(ModalScreen[list[str]]):
         table.focus()
 
     def _row(self, row: int) -> TableRow:
-        column = COLUMNS[self._names[row]]
-        checked = column.name in self._shown
+        title, about = self._columns[self._names[row]]
+        checked = self._names[row] in self._shown
         box = (" [x] " if checked else " [ ] ", "good" if checked else "dim")
-        return TableRow(
-            (box, (column.title, "name" if checked else "")), (((column.about, "dim"),),)
-        )
+        return TableRow((box, (title, "name" if checked else "")), (((about, "dim"),),))
 
     def on_table_opened(self, message: Table.Opened) -> None:
         """Shows or hides the column that was double-clicked."""
@@ -102,7 +107,7 @@ class ColumnsMenu(ModalScreen[list[str]]):
         """Shows the default columns."""
         default = self._default
         self._shown = list(default)
-        self._names = [*default, *(name for name in COLUMNS if name not in default)]
+        self._names = [*default, *(name for name in self._columns if name not in default)]
         self._fill(0)
 
     def _sort_shown(self) -> None:

@@ -1,0 +1,50 @@
+"""`kinspect export`: a folder from which plain Triton compiles a kernel again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .progress import print_problems
+from .signals import end_as_interrupted
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+
+
+@click.command(cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="A new or empty folder.",
+)
+@target_options
+@point_option
+def export(target: TargetOptions, output: Path) -> None:
+    """Write a reproducer of one kernel, for a bug report about the compiler.
+
+    The folder has the kernel's TTIR, the options and variables it is compiled with, its assembly,
+    and reproduce.py, which compiles it with Triton alone: without a GPU, PyTorch, the script or
+    kinspect. A kernel that does not compile is exported all the same.
+
+    TARGET is a script, a .ttir file, a trace, or a report saved with --save; --kernel and --arch
+    choose one of several kernels. For example:
+
+    \b
+      kinspect export attention.py --kernel attn_fwd --arch gfx950 -o repro/
+      python repro/reproduce.py
+    """
+    from ..compile import reproducer
+    from ..pipeline.exporting import reproducer_of
+
+    reproducer.refuse_occupied(output)
+    end_as_interrupted()
+    kernel = reproducer_of(target.request())
+    reproducer.write(kernel, output)
+    written = f"{output} has {kernel.label} on {kernel.variant.arch}: run {output / 'reproduce.py'}"
+    click.echo(written)
+    if kernel.failure:
+        print_problems((), (f"it does not compile: {kernel.failure}",))

@@ -1,0 +1,148 @@
+"""Which ids `--format agent` printed, and for which command line, so that they can be opened.
+
+A run's record is a small file in the cache folder: what is behind an id is worked out again when it
+is asked for, from the same files by the same options, and compiles come from the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from msgspec import MsgspecError, Struct
+
+from ..compile.store import default_root
+from ..explain import ids
+from ..explain.view import path_of
+from ..lint.results import CheckedKernel
+from ..model import KernelReport
+from ..writing import reason, replacing
+from .target_options import WORDS
+
+_FOLDER = "printed-v1"
+_MOST_RUNS = 200
+"""Records that are kept, of the newest runs."""
+_MOST_BYTES = 64 << 20
+"""A larger record is not read: no run writes one."""
+
+
+class PrintedKernel(Struct, frozen=True):
+    """A kernel of a report.
+
+    Args:
+        key: as `ids.kernel_key` has it.
+        label: name and case, as --kernel takes it.
+        arch: gfx name.
+        path: the file it was read from, as the run named it.
+        findings: their fingerprints.
+    """
+
+    key: str
+    label: str
+    arch: str | None
+    path: str
+    findings: tuple[str, ...]
+
+
+class PrintedRun(Struct, frozen=True):
+    """A run and what it printed.
+
+    Args:
+        command: `analyze` or `lint`.
+        words: of its command line, after the command.
+        folder: in which it ran.
+        kernels: all that it reported.
+    """
+
+    command: str
+    words: tuple[str, ...]
+    folder: str
+    kernels: tuple[PrintedKernel, ...]
+
+    def named(self, key: str) -> Iterator[tuple[PrintedKernel, str | None]]:
+        """The kernels, and findings in them by fingerprint, whose keys begin so."""
+        for kernel in self.kernels:
+            if kernel.key.startswith(key):
+                yield kernel, None
+            for fingerprint in dict.fromkeys(kernel.findings):
+                if fingerprint.startswith(key):
+                    yield kernel, fingerprint
+
+
+def record(
+    command: str, kernels: Sequence[KernelReport] | Sequence[CheckedKernel]
+) -> tuple[str, ...]:
+    """Records the ids that the command that runs now has printed.
+
+    Returns:
+        Notes: why they cannot be opened, where the record could not be written.
+    """
+    from msgspec import json
+
+    run = PrintedRun(
+        command=command,
+        words=click.get_current_context().meta.get(WORDS, ()),
+        folder=os.getcwd(),
+        kernels=tuple(map(_printed, kernels)),
+    )
+    folder = default_root() / _FOLDER
+    try:
+        data = json.encode(run)
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(folder / f"{_digest(run)}.json", private=True) as stream:
+            stream.write(data)
+        _drop_oldest(folder)
+    except OSError as error:
+        return (f"`kinspect show ID` will not know these ids: {folder}: {reason(error)}",)
+    except UnicodeError:  # a path that is not UTF-8
+        return ("`kinspect show ID` will not know these ids: a path is not UTF-8",)
+    return ()
+
+
+def runs() -> Iterator[PrintedRun]:
+    """The recorded runs, the newest first; damaged records are passed over."""
+    from msgspec import json
+
+    for file in _newest_first(default_root() / _FOLDER):
+        with contextlib.suppress(OSError, MsgspecError):
+            if file.stat().st_size <= _MOST_BYTES:
+                yield json.decode(file.read_bytes(), type=PrintedRun)
+
+
+def _printed(kernel: KernelReport | CheckedKernel) -> PrintedKernel:
+    if isinstance(kernel, CheckedKernel):
+        case, path = kernel.case, kernel.file
+    else:
+        case = kernel.variant.case if kernel.variant is not None else None
+        path = path_of(kernel)
+    return PrintedKernel(
+        key=ids.kernel_key(kernel.id),
+        label=f"{kernel.name}[{case}]" if case else kernel.name,
+        arch=kernel.arch,
+        path=path,
+        findings=tuple(finding.fingerprint for finding in kernel.findings),
+    )
+
+
+def _digest(run: PrintedRun) -> str:
+    """The same for a repeated command line, whose record is replaced."""
+    import hashlib
+
+    return hashlib.sha256("\0".join((run.command, run.folder, *run.words)).encode()).hexdigest()
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    times = {}
+    for file in folder.glob("*.json"):
+        with contextlib.suppress(OSError):
+            times[file] = file.stat().st_mtime_ns
+    return sorted(times, key=lambda file: times[file], reverse=True)
+
+
+def _drop_oldest(folder: Path) -> None:
+    for file in _newest_first(folder)[_MOST_RUNS:]:
+        with contextlib.suppress(OSError):
+            file.unlink()

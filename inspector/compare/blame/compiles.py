@@ -1,0 +1,151 @@
+"""Captures one kernel by several Tritons and compiles it, with its figures and pass times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...capture.targets import Target
+from ...compile.llvm_passes import TIMING, PassTime
+from ...compile.passes import PassDump, read_passes
+from ...compile.pool import Compiler, CompileResult
+from ...errors import KinspectError
+from ...model import KernelReport, Variant
+from ...pipeline.analysis import Context, analyze_text
+from ...pipeline.capturing import variants_of
+from ...pipeline.jobs import Request, settings_of
+from ...pipeline.naming import label_of
+from ..stages import Side
+from .timing import fastest
+
+
+class Compiled(Struct, frozen=True):
+    """A compile with its report; `problem` says why there is none."""
+
+    result: CompileResult
+    report: KernelReport | None
+    problem: str | None
+    respelled: bool = False
+    times: tuple[PassTime, ...] = ()
+
+
+class Build(Struct, frozen=True):
+    """A Triton of the run, with the environment that its compiler sets."""
+
+    label: str
+    version: str
+    compiler: Compiler
+
+
+def build_of(name: str, compiler: Compiler) -> Build:
+    """Returns the build that a user calls by a label or a path.
+
+    Raises:
+        KinspectError: there is no usable Triton.
+    """
+    version = compiler.toolchain().triton_version
+    label = name if "/" not in name else f"Triton {version}"
+    return Build(label, version, compiler)
+
+
+class Kernel(Struct, frozen=True):
+    """The kernel that is compiled.
+
+    Args:
+        request: which one, and how.
+        target: the request's target.
+        timed: whether the time of its compiles is the metric.
+    """
+
+    request: Request
+    target: Target
+    timed: bool
+
+    def compiler(self, python: str, environment: tuple[tuple[str, str], ...] = ()) -> Compiler:
+        """Returns a compiler that also dumps the passes, or one that prints their times.
+
+        Args:
+            python: the interpreter that has the Triton.
+            environment: variables that are set for it.
+        """
+        settings: Any = settings_of(replace(self.request, python=python, passes=not self.timed))
+        timing = TIMING if self.timed else ()
+        return Compiler(replace(settings, environment=(*environment, *timing)))
+
+    def variant(self, build: Build, like: Variant | None = None) -> Variant:
+        """Returns the kernel as a build's own front end makes it.
+
+        Args:
+            build: the build.
+            like: the kernel as another build's front end makes it; None for the only one.
+
+        Raises:
+            KinspectError: there is not one such kernel.
+        """
+        variants, errors = variants_of(self.target, self.request, build.compiler)
+        if like is not None:
+            name = label_of(like)
+            variants = [v for v in variants if label_of(v) == name and v.arch == like.arch][:1]
+        if not variants:
+            reason = errors[0].message if errors else "no kernel in it"
+            raise KinspectError(f"{build.label}: {reason}", "see `kinspect analyze`")
+        if len(variants) > 1:
+            names = ", ".join(label_of(v) for v in variants[:8])
+            raise KinspectError(
+                f"{self.request.targets[0]}: it has {len(variants)} kernels",
+                f"choose one with --kernel: {names}",
+            )
+        return variants[0]
+
+    def compiled(self, build: Build, variant: Variant) -> Compiled:
+        """Compiles it from any stage on; the fastest of some runs if the time is the metric."""
+        times: tuple[PassTime, ...] = ()
+        if self.timed:
+            result, times = fastest(build.compiler, variant)
+        else:
+            result = build.compiler.compile(variant)
+            if result.from_store and (result.llvm is None or result.switches is None):
+                # Stored by a version that did not record them.
+                result = build.compiler.compile(variant, anew=True)
+        if result.error is not None:
+            return Compiled(result, None, result.error.message)
+        assembly = result.artifacts["amdgcn"].path.read_text("utf-8", "replace")
+        context = Context(
+            str(self.target.path),
+            arch=variant.arch,
+            metadata=result.metadata,
+            variant=variant,
+            artifacts=result.artifacts,
+        )
+        reports = list(analyze_text(assembly, context))
+        if len(reports) != 1:
+            return Compiled(result, None, f"{len(reports)} kernels in its assembly")
+        return Compiled(result, reports[0], None, times=times)
+
+
+def side_of(label: str, compiled: Compiled) -> Side:
+    """Returns a compile as a side of a comparison."""
+    result = compiled.result
+    ends = tuple((s.stage, s.dump_bytes) for s in result.stages if s.dump_bytes is not None)
+    return Side(label, result.artifacts, ends, compiled.report)
+
+
+def pass_dump(compiled: Compiled) -> PassDump | None:
+    """Returns the dump of its MLIR passes; None without one."""
+    side = side_of("", compiled)
+    artifact = side.artifacts.get("passes")
+    return None if artifact is None else read_passes(artifact.path, side.stage_ends, changes=False)
+
+
+def figures_of(compiled: Compiled) -> Mapping[str, float]:
+    """Returns its metrics that are numbers, by name."""
+    if compiled.report is None:
+        return {}
+    return {
+        name: metric.value
+        for name, metric in compiled.report.metrics.items()
+        if isinstance(metric.value, int | float) and not isinstance(metric.value, bool)
+    }

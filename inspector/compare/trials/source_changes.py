@@ -1,0 +1,103 @@
+"""Changes of a kernel's source that can be made mechanically: they are made on its TTIR.
+
+The user's file is neither read nor run again. What such a change reads like in Python is in
+`Change.name` and `Change.value`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from ...model import Change
+
+RANGE_STAGES, EXPONENTIAL = "tl.range's num_stages", "tl.exp"
+"""Names of changes: the stages that a loop states itself, and exponentials to the base of e."""
+EXP2 = "tl.exp2"
+_LOG2_E: Mapping[str, str] = {"f32": "1.44269502", "f64": "1.4426950408889634"}
+"""Element type -> log2(e) in its precision."""
+
+_LOOP = re.compile(r"^(?P<indent>\s*)(?:%\S+ = )?scf\.for\b")
+_LOOP_END = re.compile(r"^(?P<indent>\s*)\}(?: \{(?P<attributes>[^}]*)\})?(?: loc\(.*\))?$")
+_STAGES = re.compile(r"\btt\.num_stages = (?P<stages>\d+) : i32")
+_EXP = re.compile(
+    r"^(?P<indent>\s*)(?P<result>%\S+) = math\.exp (?P<operand>%\S+)(?P<flags> fastmath<\w+>)?"
+    r" : (?P<type>(?:tensor<(?:\d+x)+)?(?P<element>f32|f64)\b.*?)(?P<loc> loc\(.*\))?$"
+)
+
+
+class LoopStages(Struct, frozen=True):
+    """The stages of pipelining that a kernel's innermost loops state.
+
+    Args:
+        stated: those of the loops that state any, in the order of the TTIR.
+        silent: how many loops leave them to the launch option.
+    """
+
+    stated: tuple[int, ...]
+    silent: int
+
+    @property
+    def override_the_option(self) -> bool:
+        """Whether no loop is left that the launch option num_stages could change."""
+        return bool(self.stated) and not self.silent
+
+
+def loop_stages(ttir: str) -> LoopStages:
+    """Reads what `tl.range` says of the stages of innermost loops."""
+    stated: list[int] = []
+    silent = 0
+    around: list[str] = []  # indentation of the loops that are open
+    is_innermost = False
+    for line in ttir.splitlines():
+        if (begin := _LOOP.match(line)) is not None:
+            around.append(begin["indent"])
+            is_innermost = True
+        elif around and (end := _LOOP_END.match(line)) and end["indent"] == around[-1]:
+            around.pop()
+            stages = _STAGES.search(end["attributes"] or "")
+            if stages is not None:
+                stated.append(int(stages["stages"]))
+            elif is_innermost:
+                silent += 1
+            is_innermost = False
+    return LoopStages(tuple(stated), silent)
+
+
+def has_exponentials(ttir: str) -> bool:
+    """Whether there are exponentials to the base of e."""
+    return any(map(_EXP.match, ttir.splitlines()))
+
+
+def with_source_changes(ttir: str, changes: Iterable[Change]) -> str:
+    """The TTIR as the front end would make it of the changed source, but for locations.
+
+    Args:
+        ttir: of the kernel.
+        changes: those of other kinds are passed over.
+    """
+    for change in changes:
+        if change.kind == "source" and change.name == RANGE_STAGES:
+            ttir = _STAGES.sub(f"tt.num_stages = {change.value} : i32", ttir)
+        elif change.kind == "source" and change.name == EXPONENTIAL:
+            lines = enumerate(ttir.splitlines(keepends=True))
+            ttir = "".join(_in_base_two(number, line) for number, line in lines)
+    return ttir
+
+
+def _in_base_two(number: int, line: str) -> str:
+    """A line; in place of an exponential to the base of e three lines by way of the base of 2."""
+    match = _EXP.match(line.rstrip("\n"))
+    if match is None:
+        return line
+    indent, flags, of_type, loc = (match[part] or "" for part in ("indent", "flags", "type", "loc"))
+    log2_e = _LOG2_E[match["element"]]
+    constant = f"dense<{log2_e}>" if of_type.startswith("tensor") else log2_e
+    factor, scaled = f"%log2_e_of_line_{number}", f"%scaled_of_line_{number}"
+    return (
+        f"{indent}{factor} = arith.constant {constant} : {of_type}{loc}\n"
+        f"{indent}{scaled} = arith.mulf {match['operand']}, {factor}{flags} : {of_type}{loc}\n"
+        f"{indent}{match['result']} = math.exp2 {scaled}{flags} : {of_type}{loc}\n"
+    )

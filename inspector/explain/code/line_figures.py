@@ -1,0 +1,332 @@
+"""Figures of lines of code: what the columns beside a kernel's texts hold, and where it is most.
+
+Everything stems from fields of the report. What instructions have is summed up for the lines of
+the source and of the TTGIR that they stem from; of live registers and widths the worst is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from ...model import KernelReport, LaneUse
+
+if TYPE_CHECKING:
+    from .links import Links
+
+ByKind = Mapping[str, Mapping[int, float]]
+"""Kind of text -> line, from 0 -> figure."""
+
+
+class LineColumn(Struct, frozen=True):
+    """A column that can stand beside code.
+
+    Attributes:
+        name: in saved settings.
+        title: at its head, at most five characters.
+        about: one line for the menu, with the unit.
+        sentence: a format of a line's figure, `weight`, and of what stands in the column, `text`.
+        present: whether a kernel has such figures to show.
+        is_cost: whether lines with most of it are hot unless the user chooses another column.
+    """
+
+    name: str
+    title: str
+    about: str
+    sentence: str
+    present: Callable[[KernelReport], bool]
+    is_cost: bool = True
+
+
+class LineFigures(Struct, frozen=True):
+    """One column's figures.
+
+    Attributes:
+        column: which.
+        weights: the figures; the greater, the hotter.
+        texts: what stands in the column where that is not the figure.
+    """
+
+    column: LineColumn
+    weights: ByKind
+    texts: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+
+    def text(self, kind: str, line: int) -> str:
+        """What stands in the column; "" for nothing."""
+        text = self.texts.get(kind, {}).get(line)
+        if text is not None:
+            return text
+        weight = self.weights.get(kind, {}).get(line)
+        return amount(weight) if weight is not None else ""
+
+    def sentence(self, kind: str, line: int) -> str:
+        """A line's figure in words."""
+        weight = self.weights.get(kind, {}).get(line, 0)
+        return self.column.sentence.format(weight=weight, text=self.text(kind, line))
+
+    def hottest(self, kind: str, depth: Callable[[int], int]) -> tuple[int, ...]:
+        """The lines with a figure, most of it first; of equal ones those in deeper loops."""
+        by_line = self.weights.get(kind, {})
+        return tuple(
+            sorted(
+                (line for line, weight in by_line.items() if weight),
+                key=lambda line: (-by_line[line], -depth(line), line),
+            )
+        )
+
+
+def _has_lanes(report: KernelReport) -> bool:
+    return report.emulated is not None and any(
+        line.active_lanes is not None and line.active_lanes < 1 for line in report.emulated.lines
+    )
+
+
+def _has_bound(report: KernelReport) -> bool:
+    units = [loop.metrics.get("bound.unit") for loop in report.loops]
+    return any(unit is not None and unit.value not in (None, "latency") for unit in units)
+
+
+def _excess(use: LaneUse) -> float | None:
+    """Cache lines beyond the least; None where either is unknown."""
+    if use.lines is None or use.lines_ideal is None:
+        return None
+    return use.lines - use.lines_ideal
+
+
+COLUMNS: Mapping[str, LineColumn] = MappingProxyType(
+    {
+        column.name: column
+        for column in (
+            LineColumn(
+                "stall",
+                "stall",
+                "share of what the kernel stalled, measured, %",
+                "{weight:.1f} % of what was measured",
+                lambda report: bool(report.measured_lines),
+            ),
+            LineColumn(
+                "exec",
+                "exec",
+                "executions of a wave in the ISA, else share of all, %, emulated",
+                "{weight:.1f} % of the executed instructions",
+                lambda report: report.emulated is not None,
+            ),
+            LineColumn(
+                "spill",
+                "spill",
+                "accesses of spilled registers; in the ISA ↓ ↑ and their slot",
+                "{weight:.0f} × a spilled register stored or reloaded",
+                lambda report: bool(report.spills),
+            ),
+            LineColumn(
+                "live",
+                "vgpr",
+                "live VGPRs, in the ISA with their curve and the budgets",
+                "{text} live VGPRs",
+                lambda report: report.live_peak is not None and bool(report.live_peak.counts),
+                is_cost=False,
+            ),
+            LineColumn(
+                "conflicts",
+                "confl",
+                "cycles that LDS bank conflicts add, one wave's access",
+                "{text} cycles of LDS bank conflicts",
+                lambda report: any(_conflicts(report)),
+            ),
+            LineColumn(
+                "lines",
+                "+line",
+                "cache lines beyond the least for the bytes, one wave's access",
+                "{text} cache lines beyond the least",
+                lambda report: any(_lines(report)),
+            ),
+            LineColumn(
+                "bits",
+                "bits",
+                "bits a lane of accesses that could be wider",
+                "{text} bits a lane, {weight:.0f} times as many would do",
+                lambda report: any(_narrow(report)),
+            ),
+            LineColumn(
+                "lanes",
+                "lanes",
+                "lanes active in an access, emulated, %",
+                "{text} % of the lanes active",
+                _has_lanes,
+            ),
+            LineColumn(
+                "bound",
+                "bound",
+                "cycles of the unit that bounds the hot loop, one wave's",
+                "{text} cycles of the unit that bounds the loop",
+                _has_bound,
+            ),
+        )
+    }
+)
+"""All columns, in the order in which they stand unless the user chose another."""
+DEFAULT = tuple(name for name in COLUMNS if name != "bound")
+
+
+def chosen(names: Sequence[str], report: KernelReport) -> tuple[LineColumn, ...]:
+    """The columns of these names, or the default ones, that the kernel has figures for."""
+    known = [COLUMNS[name] for name in names if name in COLUMNS] or [COLUMNS[n] for n in DEFAULT]
+    return tuple(column for column in known if column.present(report))
+
+
+def amount(figure: float) -> str:
+    """A figure in at most five characters; the decimals that fit."""
+    if figure >= 99_999.5:
+        return f"{figure / 1e6:.0f}M" if figure >= 999_500 else f"{figure / 1000:.0f}k"
+    if figure == int(figure) or figure >= 100:
+        return f"{figure:.0f}"
+    return f"{figure:.1f}" if figure >= 1 else f"{figure:.2g}"
+
+
+def line_figures(
+    report: KernelReport,
+    links: Links,
+    *,
+    shares: ByKind,
+    executed: Mapping[int, str],
+    cycles: Mapping[int, float],
+) -> dict[str, LineFigures]:
+    """The figures of all columns that a kernel has some for, by name.
+
+    Args:
+        report: the kernel.
+        links: between its texts.
+        shares: measured or emulated shares, %, by text.
+        executed: line of the assembly, from 0 -> executions of a wave, as a text.
+        cycles: line of the assembly, from 1 -> cycles of the unit that bounds its loop.
+    """
+    of_texts = _OfTexts(links)
+    figures: dict[str, LineFigures] = {}
+
+    def add(name: str, weights: ByKind, texts: Mapping[str, Mapping[int, str]]) -> None:
+        if COLUMNS[name].present(report):
+            figures[name] = LineFigures(COLUMNS[name], weights, texts)
+
+    add("stall", shares, {})
+    if not report.measured_lines:
+        add("exec", shares, {"amdgcn": executed})
+    slots = {
+        line: f"{sign}{'' if slot.offset is None else slot.offset}"
+        for slot in report.spills
+        for lines, sign in ((slot.reloads, "↑"), (slot.stores, "↓"))
+        for line in lines
+    }
+    add("spill", of_texts.sums(dict.fromkeys(slots, 1)), {"amdgcn": _from_zero(slots)})
+    add("conflicts", of_texts.sums(dict(_conflicts(report))), {})
+    add("lines", of_texts.sums(dict(_lines(report))), {})
+    narrow = dict(_narrow(report))
+    bits = {line: f"{least}" for line, (_, least) in narrow.items()}
+    add(
+        "bits",
+        of_texts.worst({line: ratio for line, (ratio, _) in narrow.items()}),
+        of_texts.least_texts(bits),
+    )
+    if report.emulated is not None:
+        active = {
+            line.line: 100 * line.active_lanes
+            for line in report.emulated.lines
+            if line.active_lanes is not None
+        }
+        off = {line: 100 - percent for line, percent in active.items()}
+        shown = {line: f"{percent:.0f}" for line, percent in active.items()}
+        add("lanes", of_texts.worst(off), of_texts.least_texts(shown))
+    if report.live_peak is not None:
+        live = {line: vgprs for line, vgprs, _ in report.live_peak.counts}
+        add("live", of_texts.worst(live), {})
+    add("bound", of_texts.sums(cycles), {})
+    return figures
+
+
+def _conflicts(report: KernelReport) -> Iterator[tuple[int, float]]:
+    """Yields lines with LDS bank conflicts and the cycles these add, the emulator's last."""
+    for op in report.memory_ops:
+        if op.use is not None and op.use.conflicts:
+            yield op.line, op.use.conflicts
+    if report.emulated is not None:
+        for line in report.emulated.lines:
+            if line.conflict_cycles:
+                yield line.line, line.conflict_cycles
+
+
+def _lines(report: KernelReport) -> Iterator[tuple[int, float]]:
+    """Yields lines whose accesses touch more cache lines than the least, and how many more."""
+    for op in report.memory_ops:
+        if op.use is not None and (excess := _excess(op.use)):
+            yield op.line, excess
+    if report.emulated is not None:
+        for line in report.emulated.lines:
+            if line.cache_lines is None or line.least_cache_lines is None:
+                continue
+            if line.cache_lines > line.least_cache_lines:
+                yield line.line, line.cache_lines - line.least_cache_lines
+
+
+def _narrow(report: KernelReport) -> Iterator[tuple[int, tuple[float, int]]]:
+    """Yields lines of accesses that could be wider: how many times, and their bits a lane."""
+    bits = {op.line: op.bits for op in report.memory_ops}
+    for access in report.accesses:
+        for line in access.lines:
+            own = bits.get(line)
+            if own and access.widest is not None and own < access.widest:
+                yield line, (access.widest / own, own)
+
+
+def _from_zero(texts: Mapping[int, str]) -> dict[int, str]:
+    return {line - 1: text for line, text in texts.items()}
+
+
+class _OfTexts:
+    """Carries figures of the assembly's lines over to the lines that they stem from.
+
+    Args:
+        links: between the texts.
+    """
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+
+    def _targets(self, line: int) -> Iterator[tuple[str, int]]:
+        """The lines of all texts that a line of the assembly counts for."""
+        yield "amdgcn", line
+        for source_line in self._links.related("amdgcn", line, "source")[:1]:
+            yield "source", source_line
+        for ttgir_line in self._links.related("amdgcn", line, "ttgir"):
+            yield "ttgir", ttgir_line
+
+    def _carried(self, lines: Iterable[int]) -> Iterator[tuple[int, str, int]]:
+        """Yields the line of the assembly, from 1, and the kind and line of each text."""
+        for line in lines:
+            for kind, target in self._targets(line - 1):
+                yield line, kind, target
+
+    def sums(self, figures: Mapping[int, float]) -> ByKind:
+        """The sums of the figures of all instructions that stem from a line."""
+        by_kind: dict[str, dict[int, float]] = {}
+        for line, kind, target in self._carried(figures):
+            by_line = by_kind.setdefault(kind, {})
+            by_line[target] = by_line.get(target, 0) + figures[line]
+        return by_kind
+
+    def worst(self, figures: Mapping[int, float]) -> ByKind:
+        """The largest of the figures of all instructions that stem from a line."""
+        by_kind: dict[str, dict[int, float]] = {}
+        for line, kind, target in self._carried(figures):
+            by_line = by_kind.setdefault(kind, {})
+            by_line[target] = max(by_line.get(target, figures[line]), figures[line])
+        return by_kind
+
+    def least_texts(self, texts: Mapping[int, str]) -> Mapping[str, Mapping[int, str]]:
+        """The least of the numbers, as texts, of all instructions that stem from a line."""
+        by_kind: dict[str, dict[int, str]] = {}
+        for line, kind, target in self._carried(texts):
+            by_line = by_kind.setdefault(kind, {})
+            by_line[target] = min(by_line.get(target, texts[line]), texts[line], key=int)
+        return by_kind

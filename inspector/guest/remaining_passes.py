@@ -1,0 +1,93 @@
+"""Runs the rest of the passes on TTGIR over a module that another Triton's passes have changed."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import types
+from collections.abc import Callable
+from typing import Any
+
+HEADER = "// kinspect: "
+"""Begins the first line of an input of TTGIR that has not seen all passes; a JSON object follows:
+`skipped`, how many of this Triton's passes on TTGIR are not run, and `passes`, how many there are
+by the dump of a whole compile."""
+TTGIR, LLIR = "ttgir", "llir"
+
+
+class RemainingPasses:
+    """Leaves out the first passes of the stage that makes TTGIR.
+
+    Args:
+        skipped: how many.
+        passes: how many the stage has. Another number means that some function adds several.
+    """
+
+    def __init__(self, skipped: int, passes: int) -> None:
+        self._skipped = skipped
+        self._passes = passes
+        self._added: int | None = None
+
+    @classmethod
+    def of(cls, path: str) -> RemainingPasses | None:
+        """What the first line of an input asks for; None if it asks for nothing."""
+        with open(path, encoding="utf-8") as stream:
+            line = stream.readline()
+        if not line.startswith(HEADER):
+            return None
+        given = json.loads(line[len(HEADER) :])
+        return cls(given["skipped"], given["passes"])
+
+    def install(self, backend_class: Any, path: str) -> None:
+        """Makes the stage behind TTGIR run the rest of the passes first.
+
+        Args:
+            backend_class: the AMD backend.
+            path: the file that gets the TTGIR as it is after them.
+        """
+        libtriton: Any = importlib.import_module("triton._C.libtriton")
+        for module in (libtriton.passes, libtriton.amd.passes):
+            self._wrap(module)
+        add_stages = backend_class.add_stages
+
+        @functools.wraps(add_stages)
+        def add_changed_stages(backend: Any, stages: dict[str, Any], *args: Any, **kw: Any) -> None:
+            add_stages(backend, stages, *args, **kw)
+            make_ttgir, make_llir = stages[TTGIR], stages[LLIR]
+
+            def run(source: Any, metadata: Any) -> Any:
+                ttgir = self._rest(make_ttgir, source, metadata)
+                with open(path, "w", encoding="utf-8") as stream:
+                    stream.write(str(ttgir))
+                return make_llir(ttgir, metadata)
+
+            stages[LLIR] = run
+
+        backend_class.add_stages = add_changed_stages
+
+    def _rest(self, make_ttgir: Callable[[Any, Any], Any], source: Any, metadata: Any) -> Any:
+        self._added = 0
+        result = make_ttgir(source, metadata)
+        added, self._added = self._added, None
+        if added != self._passes:
+            raise RuntimeError(f"{added} functions add the {self._passes} passes on TTGIR")
+        return result
+
+    def _wrap(self, module: types.ModuleType) -> None:
+        for name in dir(module):
+            member = getattr(module, name)
+            if isinstance(member, types.ModuleType):
+                self._wrap(member)
+            elif name.startswith("add_"):
+                setattr(module, name, self._counted(member))
+
+    def _counted(self, add: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            if self._added is not None:
+                self._added += 1
+                if self._added <= self._skipped:
+                    return None
+            return add(*args)
+
+        return run

@@ -1,0 +1,112 @@
+"""What operations without an instruction of their own take of a kernel's vector instructions.
+
+Found in the machine code, and so for every language: integer divisions and remainders, exponentials
+and logarithms with care for their whole range, powers. Each metric is of one region: the hot loop
+of which the operations take the largest share or, in kernels without hot loops, the whole kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from fractions import Fraction
+from typing import Final
+
+from ..isa.mnemonics import access_bits
+from ..model import Function, Instruction, Metric, MetricSpec, Scalar
+from .block_values import Expansions
+from .elementary_functions import exponentials_and_logarithms, powers
+from .integer_divisions import integer_divisions
+from .mix import VALU_CLASSES, rates
+from .subject import Subject, own_instructions, source_line
+
+_DIVISION, _EXP_LOG, _POWER = "integer_division", "exp_log", "power"
+_SHARED = (
+    "`instructions` that they take of the `valu` of the hot loop with the largest share of them "
+    "(in kernels without hot loops: of all), `saved` at least by the shorter form, `valu_cycles` "
+    "of one wave there at least, `bytes` per lane that global accesses move there, `at` the line "
+    "of the first, `in_loop` whether it is a loop"
+)
+
+SPECS: Final = (
+    MetricSpec(
+        _DIVISION,
+        "mapping",
+        "derived",
+        "kernel",
+        "Vector divisions and remainders of integers by a divisor unknown to the compiler: how "
+        f"many (`count`), {_SHARED}; `wide`: divisions of 64 bits, whose branch for operands of 32 "
+        "bits is in `count`",
+    ),
+    MetricSpec(
+        _EXP_LOG,
+        "mapping",
+        "derived",
+        "kernel",
+        "Exponentials (`exponentials`) and natural logarithms (`logarithms`) of float32 that are "
+        f"computed with care for rounding, overflow or denormal numbers: {_SHARED}; the v_exp and "
+        "v_log instructions are not counted",
+    ),
+    MetricSpec(
+        _POWER,
+        "mapping",
+        "derived",
+        "kernel",
+        "Powers x**y that are computed by pow's full sequence (`count`), some of them in float64 "
+        f"(`double`): {_SHARED}",
+    ),
+)
+
+_MEMORY: Final = ("global_load", "global_store", "atomic")
+_FIND: Final[dict[str, Callable[[Function, Sequence[int]], Expansions]]] = {
+    _DIVISION: integer_divisions,
+    _EXP_LOG: exponentials_and_logarithms,
+    _POWER: powers,
+}
+
+
+def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
+    """The metrics of `SPECS`.
+
+    Args:
+        subject: the kernel.
+        hot: ids of its hot loops.
+    """
+    function = subject.function
+    if not function.instructions:
+        for name in _FIND:
+            yield Metric(name, None, "mapping", "derived", "no code was read")
+        return
+    code_of = own_instructions(function)
+    regions: list[Sequence[Instruction]]
+    regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
+    in_loop = bool(regions)
+    regions = regions or [function.instructions]
+    for name, find in _FIND.items():
+        candidates = [_region(subject, region, find) for region in regions]
+        value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))[2]
+        yield Metric(name, {**value, "in_loop": in_loop}, "mapping", "derived")
+
+
+def _region(
+    subject: Subject,
+    region: Sequence[Instruction],
+    find: Callable[[Function, Sequence[int]], Expansions],
+) -> tuple[int, int, dict[str, Scalar]]:
+    """Instructions saved in a region, its vector instructions, and the metric's value."""
+    expansions = find(subject.function, [inst.index for inst in region])
+    vector = [inst for inst in region if inst.cls in VALU_CLASSES]
+    slow = sum("transcendental" in inst.op.traits for inst in vector)
+    slot, slower = rates(subject)
+    known = slot is not None and (slower is not None or not slow)
+    bits = sum(access_bits(inst.op, inst.operands) or 0 for inst in region if inst.cls in _MEMORY)
+    first = min(expansions.results, key=lambda inst: inst.index, default=None)
+    value: dict[str, Scalar] = {
+        **expansions.counts,
+        "instructions": len(expansions.steps),
+        "saved": expansions.saved,
+        "valu": len(vector),
+        "valu_cycles": (len(vector) - slow) * (slot or 0) + slow * (slower or 0) if known else None,
+        "bytes": bits // 8,
+        "at": source_line(first.loc) if first is not None else None,
+    }
+    return expansions.saved, len(vector), value

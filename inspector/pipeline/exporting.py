@@ -1,0 +1,104 @@
+"""Kernels with all that their compile needs, for a reproducer: captured, or of saved files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from .. import machines
+from ..capture.resolving import resolve_all
+from ..compile.pool import Compiler
+from ..compile.reproducer import Reproducer
+from ..errors import KinspectError
+from ..lint.rule import NO_RULES
+from ..model import ErrorRecord, KernelReport
+from .analysis_options import AnalysisOptions
+from .capturing import COMPILED, check_names, variants_of
+from .collecting import collect
+from .inputs import read_text
+from .jobs import Request, settings_of
+from .naming import label_of
+
+_MOST_NAMED = 8
+_STAGES = ("ttir", "ttgir")
+
+
+def reproducer_of(request: Request) -> Reproducer:
+    """The only kernel that a request names, compiled if it can be.
+
+    Raises:
+        KinspectError: there is none, or more than one; or nothing can be compiled at all.
+    """
+    for arch in request.archs:
+        machines.load(arch)
+    errors: list[ErrorRecord] = []
+    targets = resolve_all(request.targets, request.archs)
+    if all(target.kind not in COMPILED for target in targets):
+        return _only([*_saved(request, errors)], request, errors)
+    with Compiler(settings_of(request)) as compiler:
+        version = compiler.toolchain().triton_version
+        variants = []
+        for target in targets:
+            of_target, failures = variants_of(target, request, compiler)
+            variants += of_target
+            errors += failures
+        check_names(variants, request, compiler)
+        captured = [Reproducer(v, label_of(v), version, None) for v in variants]
+        chosen = _only(captured, request, errors)
+        result = compiler.compile(chosen.variant)
+    if result.error is not None:
+        return replace(chosen, failure=result.error.message)
+    return replace(chosen, assembly=_assembly(result.artifacts["amdgcn"].path))
+
+
+def _saved(request: Request, errors: list[ErrorRecord]) -> Iterator[Reproducer]:
+    """The kernels of saved reports and of Triton's caches whose IR is at hand."""
+    nothing_more = AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False)
+    report = collect(replace(request, analysis=nothing_more))
+    errors += report.errors
+    for kernel in report.kernels:
+        variant, stage = kernel.variant, _stage(kernel)
+        if variant is None or stage is None:
+            continue
+        amdgcn = kernel.artifacts.get("amdgcn")
+        yield Reproducer(
+            variant=replace(variant, ttir=read_text(kernel.artifacts[stage].path), stage=stage),
+            label=label_of(variant),
+            triton=variant.triton_version,
+            assembly=_assembly(amdgcn.path) if amdgcn is not None else None,
+        )
+
+
+def _stage(kernel: KernelReport) -> str | None:
+    """The earliest stage of which the text is there."""
+    return next((stage for stage in _STAGES if stage in kernel.artifacts), None)
+
+
+def _assembly(path: Path) -> str:
+    return path.read_text("utf-8", "replace")
+
+
+def _only(kernels: list[Reproducer], request: Request, errors: list[ErrorRecord]) -> Reproducer:
+    """The one there is.
+
+    Raises:
+        KinspectError: there is none, or more than one.
+    """
+    name = " ".join(request.targets)
+    if len(kernels) == 1:
+        return kernels[0]
+    if kernels:
+        labels = [f"{kernel.label} on {kernel.variant.arch}" for kernel in kernels]
+        listed = ", ".join(labels[:_MOST_NAMED]) + (", …" if len(labels) > _MOST_NAMED else "")
+        raise KinspectError(
+            f"{name}: it has {len(kernels)} kernels",
+            f"choose one with --kernel and --arch: {listed}",
+        )
+    if errors:
+        raise KinspectError(f"{name}: {errors[0].message}", errors[0].hint)
+    raise KinspectError(
+        f"{name}: there is no kernel in it that Triton can compile again",
+        "name a script, a .ttir file, a trace, or a report saved with --save",
+    )

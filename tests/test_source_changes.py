@@ -1,0 +1,108 @@
+"""Changes of the source that `kinspect try` makes on TTIR give what the changed source gives."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import kinspect
+import pytest
+from kinspect.inspector.compare.trials.source_changes import (
+    EXP2,
+    EXPONENTIAL,
+    RANGE_STAGES,
+    has_exponentials,
+    loop_stages,
+    with_source_changes,
+)
+from kinspect.inspector.model import Change
+
+triton = pytest.importorskip("triton")
+
+FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
+IN_BASE_TWO = Change("source", EXPONENTIAL, EXP2, EXPONENTIAL)
+
+
+def case(file: str, name: str) -> kinspect.Kernel:
+    analysis = kinspect.compile(FIXTURES / file, arch="gfx942", kernel=f"*[{name}]")
+    return analysis.kernel
+
+
+def ttir_of(kernel: kinspect.Kernel) -> str:
+    ttir = kernel.code("ttir")
+    assert ttir is not None
+    return ttir
+
+
+def instructions(amdgcn: str) -> list[str]:
+    """The kernel's instructions, without labels, comments and directives."""
+    body = amdgcn.split("s_endpgm", 1)[0]
+    lines = (line.split(";")[0].strip() for line in body.splitlines())
+    return [line for line in lines if re.match(r"(?!amdgcn|amdhsa)[a-z]\w+(\s|$)", line)]
+
+
+def compiled(ttir: str, like: kinspect.Kernel, folder: Path) -> str:
+    """AMDGCN of TTIR by Triton itself, with the options of a kernel."""
+    metadata = json.loads(like.code("metadata") or "")
+    (folder / "changed.ttir").write_text(ttir)
+    target = triton.backends.compiler.GPUTarget("hip", "gfx942", 64)
+    options = {name: metadata[name] for name in ("num_warps", "num_stages", "waves_per_eu")}
+    made = triton.compile(str(folder / "changed.ttir"), target=target, options=options)
+    return str(made.asm["amdgcn"])
+
+
+def test_exponentials_in_base_two_are_those_of_the_source(tmp_path: Path) -> None:
+    """The fixture holds the same sum written with tl.exp2."""
+    powers = case("exponentials.py", "sum_of_powers")
+    before = case("exponentials.py", "sum_of_exponentials")
+    changed = with_source_changes(ttir_of(before), [IN_BASE_TWO])
+    assert has_exponentials(ttir_of(before))
+    assert not has_exponentials(changed)
+    assert instructions(compiled(changed, before, tmp_path)) == instructions(powers.code() or "")
+
+
+def test_scalars_flags_and_layouts_stay_as_they_are() -> None:
+    ttir = """
+    %1 = math.exp %0 fastmath<fast> : f64 loc(#loc18)
+    %2 = math.exp %y : tensor<128x1xf32, #blocked> loc(#loc2)
+    %3 = math.exp2 %2 : tensor<128x1xf32, #blocked> loc(#loc2)
+"""
+    assert (
+        with_source_changes(ttir, [IN_BASE_TWO])
+        == """
+    %log2_e_of_line_1 = arith.constant 1.4426950408889634 : f64 loc(#loc18)
+    %scaled_of_line_1 = arith.mulf %0, %log2_e_of_line_1 fastmath<fast> : f64 loc(#loc18)
+    %1 = math.exp2 %scaled_of_line_1 fastmath<fast> : f64 loc(#loc18)
+    %log2_e_of_line_2 = arith.constant dense<1.44269502> : tensor<128x1xf32, #blocked> loc(#loc2)
+    %scaled_of_line_2 = arith.mulf %y, %log2_e_of_line_2 : tensor<128x1xf32, #blocked> loc(#loc2)
+    %2 = math.exp2 %scaled_of_line_2 : tensor<128x1xf32, #blocked> loc(#loc2)
+    %3 = math.exp2 %2 : tensor<128x1xf32, #blocked> loc(#loc2)
+"""
+    )
+
+
+def test_stages_of_a_range_are_those_of_the_source(tmp_path: Path) -> None:
+    """The fixture holds the same loop with one stage and with three."""
+    one, three = case("latency.py", "scan"), case("latency.py", "scan_staged")
+    assert loop_stages(ttir_of(one)).stated == (1,)
+    assert loop_stages(ttir_of(one)).override_the_option
+    changed = with_source_changes(ttir_of(one), [Change("source", RANGE_STAGES, 3, 1)])
+    assert instructions(compiled(changed, one, tmp_path)) == instructions(three.code() or "")
+    assert instructions(one.code() or "") != instructions(three.code() or "")
+
+
+def test_loops_that_say_nothing_of_stages_are_left_to_the_option() -> None:
+    loops = loop_stages("""
+    %a = scf.for %i = %c0 to %n step %c1 iter_args(%x = %y) -> (f32)  : i32 {
+      scf.for %j = %c0 to %n step %c1  : i32 {
+        scf.if %p {
+        } loc(#loc1)
+      } {tt.num_stages = 3 : i32, tt.warp_specialize} loc(#loc2)
+    } loc(#loc3)
+    scf.for %j = %c0 to %n step %c1  : i32 {
+    }
+""")
+    assert loops.stated == (3,)
+    assert loops.silent == 1, "an outer loop is not pipelined"
+    assert not loops.override_the_option

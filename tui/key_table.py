@@ -1,0 +1,104 @@
+"""The application's one key table: a letter means the same on every page.
+
+Pages and widgets take their bindings from here by the verb, so that no two can disagree; a verb's
+name is the binding's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from textual.binding import Binding
+
+KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        # Moving
+        "down": "down,j",
+        "up": "up,k",
+        "left": "left,h",
+        "right": "right,l",
+        "page_down": "pagedown,ctrl+d",
+        "page_up": "pageup,ctrl+u",
+        "first": "home,g",
+        "last": "end,G",
+        "shift_down": "shift+down,J",
+        "shift_up": "shift+up,K",
+        "beside_down": "greater_than_sign",
+        "beside_up": "less_than_sign",
+        "next": "n",
+        "previous": "N",
+        "next_part": "right_square_bracket",
+        "previous_part": "left_square_bracket",
+        "hottest": "t",
+        "follow": "w",
+        "line": "colon",
+        "jump_back": "ctrl+o,backspace",
+        "search": "slash",
+        # What is shown
+        "open": "enter",
+        "code": "o",
+        "another": "a",
+        "columns": "C",
+        "view": "v",
+        "only": "f",
+        "group": "b",
+        "sort": "s",
+        "reverse": "S",
+        "fold": "space,z",
+        "fold_all": "Z",
+        "uses": "u",
+        "mark": "m",
+        # What is done
+        "compare": "c",
+        "swap": "x",
+        "first_of_two": "A",
+        "second_of_two": "B",
+        "recompile": "r",
+        "try": "T",
+        "type": "i",
+        "more": "plus,equals_sign",
+        "less": "minus",
+        "reset": "R",
+        "copy": "y",
+        "edit": "e",
+        "export": "ctrl+e",
+        # Everywhere
+        "help": "question_mark,f1",
+        "theme": "f2",
+        "close": "q",
+        "back": "escape",
+        "quit": "ctrl+q,ctrl+c",
+    }
+)
+"""Verb -> its keys, as Textual names them."""
+
+
+def bind(
+    verb: str,
+    action: str,
+    description: str = "",
+    *,
+    show: bool = True,
+    priority: bool = False,
+    sign: str | None = None,
+) -> Binding:
+    """The binding of a verb's keys.
+
+    Args:
+        verb: of `KEYS`.
+        action: what it does here.
+        description: for the line of keys, palette and help.
+        show: whether it stands in the line of keys.
+        priority: whether it goes before what has the focus.
+        sign: what the line of keys shows for it, where that is not its key.
+    """
+    return Binding(
+        KEYS[verb],
+        action,
+        description,
+        show=show,
+        priority=priority,
+        key_display=sign,
+        id=verb,
+    )
