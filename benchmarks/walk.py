@@ -27,7 +27,7 @@ STEPS = (
     ("down", "to its worst specialisation", None),
     ("enter", "its code", None),
     ("n", "the first line that hurts: a spill, with its line of Python and TTGIR", "2-spill"),
-    ("question_mark", "what it means and what to change", None),
+    ("enter", "what it means and what to change", None),
     ("escape", "", None),
     ("5", "what limits occupancy, and what would give the next step", "3-occupancy"),
 )

@@ -316,6 +316,18 @@ async def test_n_goes_by_findings_until_something_is_searched_for(page_of: Open)
         assert "line with findings" in status(page)
 
 
+async def test_other_columns_leave_the_marks_of_a_search(page_of: Open) -> None:
+    async with page_of() as (pilot, page):
+        await pilot.press("slash", *"s_waitcnt", "enter")
+        code = assembly(page).code
+        marked = code.render_line(code.cursor).text
+        await pilot.press("s", "C", "down", "enter", "f")
+        await pilot.pause()
+        assert code._matches(code.cursor), marked
+        await pilot.press("n")
+        assert "“s_waitcnt”" in status(page)
+
+
 async def test_what_is_nowhere_as_it_stands_is_a_regular_expression(page_of: Open) -> None:
     async with page_of() as (pilot, page):
         code = assembly(page).code

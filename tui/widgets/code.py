@@ -121,9 +121,9 @@ class CodeView(CodeRows, can_focus=True):
             self._longest = text.width()
             self._anchor = None
             self._linked = frozenset()
+            self._matches = no_hits
         self._text = text
         self._rows = VisibleRows(len(text.lines), text.folds, still_folded.union(folded))
-        self._matches = no_hits
         self._strips.clear()
         self._lay_out()
         self.move_to(self._cursor if cursor is None else cursor, quiet=True)
