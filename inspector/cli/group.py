@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "kernels": ("kernels", "kernels", "List the bundled kernels, or show one."),
     "layout": ("layout", "layout", "Draw layouts: lanes and waves of tensors, banks of buffers."),
     "lint": ("lint", "lint", "Ask rules of kernels, with an exit status for CI."),
+    "mcp": ("mcp", "mcp", "Serve coding agents: the Model Context Protocol over stdio."),
     "metrics": ("metrics", "metrics", "List the metrics with unit, origin and meaning."),
     "occupancy": ("occupancy", "occupancy", "Occupancy from typed figures, with the step table."),
     "passes": ("passes", "passes", "What each compiler pass did to a kernel."),

@@ -1,0 +1,370 @@
+"""`kinspect mcp`: the Python interface as tools of a Model Context Protocol server, over stdio.
+
+For coding agents that do not run a shell. Results are the texts of the agent format; what they
+name by an id, `show` opens. Nothing is written but kinspect's own store of compiles: scripts run
+in processes of their own, as for `analyze`, and only files below the server's folder are taken.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import KinspectError
+from ..explain import ids
+from ..formats import agent, item_text, lint_agent
+from ..limits import TRY_SECONDS
+from ..model import KernelReport, Report
+from ..version import VERSION
+from .analysing import analyze
+from .comparing import diff, sweep
+from .executing import emulate, occupancy
+from .linting import lint
+from .trying import try_
+
+MOST_REPORTS = 32
+"""Reports that are kept for `show`."""
+MOST_LINES = 400
+"""Lines of code in one answer."""
+_INSTRUCTIONS = (
+    "kinspect says what the compiler made of Triton and HIP kernels on AMD GPUs, without a GPU."
+    " Begin with `analyze` of the file that launches or defines the kernel; the worst finding comes"
+    " first. `try_cures` compiles its cures; `show` opens any id that a tool printed."
+)
+_STAGES = ("amdgcn", "ttgir", "ttir", "llir")
+Tool = TypeVar("Tool", bound=Callable[..., str])
+Axes = Mapping[str, Sequence[int | float | bool | str]]
+
+
+class Tools:
+    """The tools of a server; each returns text, and raises KinspectError with what is wrong.
+
+    Only files below the working folder are taken. Paths are relative to it, so that ids are those
+    of the command line there.
+    """
+
+    def __init__(self) -> None:
+        self._root = Path.cwd()
+        self._reports: list[Report] = []
+        self._lock = threading.Lock()
+
+    def analyze(
+        self,
+        target: str,
+        kernel: str | None = None,
+        arch: str | None = None,
+        signature: str | None = None,
+        argv: list[str] | None = None,
+    ) -> str:
+        """Report what the compiler makes of kernels: registers, LDS, occupancy, loops, findings.
+
+        Args:
+            target: a .py file (a script that launches kernels, or one that defines them), an .s,
+                .amdgcn, .hsaco, .ttir or .ttgir file, or a folder.
+            kernel: only kernels of this name; with shell wildcards.
+            arch: the GPU, such as gfx942; default: what the file says, else gfx942.
+            signature: types of the kernel's arguments where the file launches nothing, such as
+                "*fp16:16, *fp16:16, i32, 128": pointers with their alignment, constexprs by value.
+            argv: arguments of the script.
+        """
+        found = analyze(
+            self._path(target), arch=arch, kernel=kernel, signature=signature, argv=argv or ()
+        )
+        self._keep(found.report)
+        return _text(lambda stream: agent.write(found.report, stream))
+
+    def lint(
+        self,
+        target: str,
+        kernel: str | None = None,
+        arch: str | None = None,
+        select: list[str] | None = None,
+    ) -> str:
+        """Ask rules of kernels: only what is wrong, worst first.
+
+        Args:
+            target: as for analyze.
+            kernel: as for analyze.
+            arch: as for analyze.
+            select: ids, names or tags of the only rules to ask; default: all stable ones.
+        """
+        path = self._path(target)
+        judged = lint(path, arch=arch, kernel=kernel, select=select or ())
+        return _text(lambda stream: lint_agent.write(judged.report, stream))
+
+    def show(self, id: str) -> str:
+        """Open an id that `analyze` printed: of a finding, kernel, loop (x.L0) or access (x.M41).
+
+        Args:
+            id: as printed.
+        """
+        item = ids.parsed(id)
+        if item is None:
+            raise KinspectError(f"{id!r} is no id", "name one that analyze printed: f557ab")
+        for kernel in self._kernels():
+            text = _item(item, kernel)
+            if text is not None:
+                return text
+        raise KinspectError(
+            f"{id}: none of the last reports has it", "analyze the kernel again for present ids"
+        )
+
+    def code(self, id: str, stage: str = "amdgcn", first: int = 1, last: int | None = None) -> str:
+        """Print lines of a kernel's code, with their numbers.
+
+        Args:
+            id: of a kernel that `analyze` printed.
+            stage: amdgcn, ttgir, ttir or llir.
+            first: the first line, from 1.
+            last: the last line; at most 400 lines are printed.
+        """
+        item = ids.parsed(id)
+        if stage not in _STAGES:
+            raise KinspectError(f"no stage {stage!r}", f"name one of {', '.join(_STAGES)}")
+        for kernel in self._kernels():
+            if item is not None and ids.kernel_key(kernel.id).startswith(item.key):
+                return _code(kernel, stage, first, last)
+        raise KinspectError(
+            f"{id}: no kernel of the last reports", "analyze it again for its present id"
+        )
+
+    def try_cures(
+        self,
+        target: str,
+        kernel: str | None = None,
+        arch: str | None = None,
+        rules: list[str] | None = None,
+        budget_seconds: float = TRY_SECONDS,
+    ) -> str:
+        """Compile the cures of each finding (options, tiles, knobs) and say what came of each.
+
+        Args:
+            target: a .py file or .ttir, as for analyze.
+            kernel: as for analyze.
+            arch: as for analyze.
+            rules: only findings of these rules, such as KI001.
+            budget_seconds: that all trials may take; what is done by then is told.
+        """
+        return str(
+            try_(
+                self._path(target),
+                arch=arch,
+                kernel=kernel,
+                rules=rules or (),
+                budget=budget_seconds,
+            )
+        )
+
+    def compare(
+        self, before: str, after: str, kernel: str | None = None, arch: str | None = None
+    ) -> str:
+        """Compare two versions of kernels: which figures are better, worse or changed.
+
+        Args:
+            before: a file as for analyze.
+            after: another.
+            kernel: as for analyze.
+            arch: as for analyze.
+        """
+        return str(diff(self._path(before), self._path(after), kernel=kernel, arch=arch))
+
+    def sweep(
+        self, target: str, axes: Axes, kernel: str | None = None, arch: str | None = None
+    ) -> str:
+        """Compile a kernel in many configurations and compare the code; nothing is timed.
+
+        Args:
+            target: as for analyze.
+            axes: values of options and constexprs: {"num_warps": [4, 8], "BLOCK_M": [64, 128]}.
+            kernel: as for analyze.
+            arch: as for analyze.
+        """
+        return str(sweep(self._path(target), axes=axes, kernel=kernel, arch=arch))
+
+    def emulate(
+        self,
+        script: str,
+        argv: list[str] | None = None,
+        arch: str = "gfx942",
+        sample: int | None = None,
+    ) -> str:
+        """Run a script on an emulated GPU, on the CPU: results, races, faults, bad addresses.
+
+        Args:
+            script: a .py file that launches kernels, or FILE::TEST.
+            argv: its arguments.
+            arch: the emulated GPU.
+            sample: workgroups of each launch that are executed, for counts without results;
+                default: all, which takes long for large launches.
+        """
+        from ..formats import emulation
+
+        result = emulate(self._path(script), argv or (), arch=arch, sample=sample)
+        return _text(lambda stream: emulation.write_text(result, stream))
+
+    def occupancy(
+        self,
+        arch: str,
+        vgprs: int,
+        agprs: int = 0,
+        lds_bytes: int = 0,
+        waves_per_workgroup: int = 4,
+    ) -> str:
+        """Say how many waves are resident for given registers and LDS, and what limits them.
+
+        Args:
+            arch: gfx name.
+            vgprs: of a wave.
+            agprs: of a wave.
+            lds_bytes: of a workgroup.
+            waves_per_workgroup: num_warps in Triton.
+        """
+        told = occupancy(
+            arch,
+            vgprs=vgprs,
+            agprs=agprs,
+            lds_bytes=lds_bytes,
+            waves_per_workgroup=waves_per_workgroup,
+        )
+        return f"{told.waves_per_eu} waves/EU, limited by {told.limiter}"
+
+    def _path(self, target: str) -> str:
+        """A target, relative to the server's folder.
+
+        Raises:
+            KinspectError: it is not below the server's folder.
+        """
+        name, colons, rest = target.partition("::")
+        path = (self._root / name).resolve()
+        if not path.is_relative_to(self._root):
+            raise KinspectError(
+                f"{name} is not below {self._root}", "start the server with --root FOLDER"
+            )
+        return f"{path.relative_to(self._root)}{colons}{rest}"
+
+    def _keep(self, report: Report) -> None:
+        with self._lock:
+            self._reports = [report, *self._reports[: MOST_REPORTS - 1]]
+
+    def _kernels(self) -> list[KernelReport]:
+        """The kernels of the last reports, the newest first."""
+        with self._lock:
+            return [kernel for report in self._reports for kernel in report.kernels]
+
+
+def serve(root: Path) -> None:
+    """Serves the tools over stdin and stdout until the client closes them.
+
+    Args:
+        root: the folder whose files may be analysed.
+
+    Raises:
+        KinspectError: the SDK of the protocol is not installed.
+    """
+    try:
+        from mcp.server.mcpserver import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+    except ImportError:
+        raise KinspectError(
+            "the Model Context Protocol's SDK is not installed", "pip install 'kinspect[mcp]'"
+        ) from None
+    from mcp.types import ToolAnnotations
+
+    try:
+        os.chdir(root)
+    except OSError as error:
+        raise KinspectError(
+            f"{root}: {error.strerror}", "name the folder of your kernels"
+        ) from None
+    tools = Tools()
+    server = MCPServer("kinspect", instructions=_INSTRUCTIONS, version=VERSION, log_level="ERROR")
+    turn = threading.Lock()  # a compile takes all cores
+
+    def told(tool: Tool) -> Tool:
+        """A tool whose errors are answers to the client."""
+
+        @wraps(tool)
+        def call(*args: Any, **named: Any) -> str:
+            try:
+                with turn:
+                    return tool(*args, **named)
+            except KinspectError as error:
+                raise ToolError(str(error)) from None
+
+        return call  # type: ignore[return-value]
+
+    hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+    for tool in (
+        *(tools.analyze, tools.lint, tools.show, tools.code, tools.try_cures),
+        *(tools.compare, tools.sweep, tools.emulate, tools.occupancy),
+    ):
+        server.add_tool(told(tool), annotations=hints, structured_output=False)
+    _take_over_streams()
+    server.run("stdio")
+
+
+def _take_over_streams() -> None:
+    """Leaves the protocol's streams to this process alone.
+
+    What scripts and compilers print goes to stderr, and they read nothing.
+    """
+    own_input, own_output = os.dup(0), os.dup(1)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    sys.stdin = io.TextIOWrapper(os.fdopen(own_input, "rb"), encoding="utf-8")
+    sys.stdout = io.TextIOWrapper(os.fdopen(own_output, "wb"), encoding="utf-8")
+
+
+def _text(write: Callable[[io.StringIO], None]) -> str:
+    stream = io.StringIO()
+    write(stream)
+    return stream.getvalue()
+
+
+def _item(item: ids.ItemId, kernel: KernelReport) -> str | None:
+    """What an id names in a kernel; None where it names nothing there."""
+    is_kernel = ids.kernel_key(kernel.id).startswith(item.key)
+    if is_kernel and item.loop is not None:
+        loop = next((loop for loop in kernel.loops if loop.id == item.loop), None)
+        if loop is not None:
+            return _text(lambda stream: item_text.write_loop(loop, kernel, stream))
+    elif is_kernel and item.line is not None:
+        op = next((op for op in kernel.memory_ops if op.line == item.line), None)
+        if op is not None:
+            return _text(lambda stream: item_text.write_access(op, kernel, stream))
+    elif is_kernel:
+        return _text(lambda stream: agent.write(Report("", {}, (kernel,), ()), stream))
+    findings = [f for f in kernel.findings if f.fingerprint.startswith(item.key)]
+    if not findings or item.loop is not None or item.line is not None:
+        return None
+    from ..pipeline.analysis import recommended_pack
+
+    rule = next(
+        (rule.text for rule in recommended_pack().rules if rule.text.id == findings[0].rule), None
+    )
+    return _text(lambda stream: item_text.write_findings(findings, rule, kernel, stream))
+
+
+def _code(kernel: KernelReport, stage: str, first: int, last: int | None) -> str:
+    """Numbered lines of one of a kernel's texts.
+
+    Raises:
+        KinspectError: there is no such text, or no such line.
+    """
+    artifact = kernel.artifacts.get(stage)
+    if artifact is None:
+        raise KinspectError(f"{kernel.name} has no {stage}", "see the stages of its file's kind")
+    lines = artifact.path.read_text(errors="backslashreplace").splitlines()
+    if not 1 <= first <= len(lines):
+        raise KinspectError(f"there is no line {first}", f"{stage} has {len(lines)} lines")
+    end = min(last or len(lines), len(lines), first + MOST_LINES - 1)
+    numbered = [f"{number} {lines[number - 1]}" for number in range(first, end + 1)]
+    rest = len(lines) - end
+    return "\n".join([*numbered, *([f"... {rest} more lines"] if rest else [])])

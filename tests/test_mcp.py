@@ -1,0 +1,147 @@
+"""`kinspect mcp` with the protocol's own client: what a coding agent gets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+mcp = pytest.importorskip("mcp")
+from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
+
+pytestmark = pytest.mark.xdist_group("mcp")
+
+SCRIPT = """
+    import os, sys
+    import torch, triton, triton.language as tl
+
+    @triton.jit
+    def total(x, y, blocks, BLOCK: tl.constexpr):
+        part = tl.zeros((BLOCK,), tl.float32)
+        for block in range(blocks):
+            part += tl.exp(tl.load(x + block * BLOCK + tl.arange(0, BLOCK)))
+        tl.store(y + tl.arange(0, BLOCK), part)
+
+    print('{"jsonrpc": "2.0", "id": 1, "result": {}}', flush=True)
+    os.write(1, b"not the protocol\\n")
+    assert not sys.stdin.read(), "the client's words are not for scripts"
+    x = torch.zeros(65536, device="cuda")
+    total[(1,)](x, x, 16, BLOCK=4096)
+"""
+Call = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "total.py").write_text(textwrap.dedent(SCRIPT))
+    return tmp_path / "kernels"
+
+
+def with_server(folder: Path, use: Callable[[Any, Call], Awaitable[None]]) -> None:
+    """Starts a server and hands over a session, and a function that returns a tool's text."""
+
+    async def run() -> None:
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "kinspect.inspector.cli", "mcp", "--root", str(folder)],
+            env=dict(os.environ),
+        )
+        async with (
+            stdio_client(server) as (reading, writing),
+            mcp.ClientSession(reading, writing) as session,
+        ):
+            await session.initialize()
+
+            async def call(name: str, **arguments: Any) -> str:
+                result = await session.call_tool(name, arguments)
+                (content,) = result.content
+                return f"error: {content.text}" if result.is_error else str(content.text)
+
+            await use(session, call)
+
+    asyncio.run(asyncio.wait_for(run(), 120))
+
+
+def test_from_a_report_to_a_cure(folder: Path) -> None:
+    async def use(session: Any, call: Call) -> None:
+        report = await call("analyze", target="total.py", arch="gfx942")
+        kernel = re.search(r"^kernel (\w+) total gfx942 total\.py:6", report, re.MULTILINE)
+        finding = re.search(r"^finding (\w+) KI063 warning total\.py:8 ", report, re.MULTILINE)
+        assert kernel is not None, report
+        assert finding is not None, report
+        full = await call("show", id=finding[1])
+        assert "exponentials-to-base-e-in-hot-loop" in full
+        assert "why: The hardware's exponential" in full
+        loop = await call("show", id=f"{kernel[1]}.L0")
+        assert "count.valu = " in loop
+        code = await call("code", id=kernel[1], stage="ttir")
+        assert "math.exp" in code
+        assert (await call("code", id=kernel[1], first=2, last=2)).startswith("2 ")
+        cures = await call("try_cures", target="total.py", arch="gfx942", rules=["KI063"])
+        assert "tried: tl.exp2 for tl.exp: gone" in cures
+        only = await call("lint", target="total.py", arch="gfx942", select=["KI063"])
+        assert f"finding {finding[1]} KI063" in only, "ids are the same"
+
+    with_server(folder, use)
+
+
+def test_what_scripts_print_and_read_is_not_the_protocols(folder: Path) -> None:
+    async def use(session: Any, call: Call) -> None:
+        told = await call("emulate", script="total.py", sample=1)
+        assert "total" in told
+        assert "not the protocol" not in told
+        names = {tool.name for tool in (await session.list_tools()).tools}
+        assert {"analyze", "lint", "show", "code", "try_cures", "emulate", "sweep"} <= names
+
+    with_server(folder, use)
+
+
+def test_mistakes_are_answers_of_one_line(folder: Path) -> None:
+    (folder.parent / "secret.s").write_text("s_endpgm\n")
+    (folder / "link.s").symlink_to("../secret.s")
+
+    async def use(session: Any, call: Call) -> None:
+        for arguments, message in (
+            ({"target": "absent.py"}, "no such file"),
+            ({"target": "../secret.s"}, "is not below"),
+            ({"target": "link.s"}, "is not below"),
+            ({"target": "total.py", "arch": "gfx999"}, "unknown target"),
+        ):
+            answer = await call("analyze", **arguments)
+            assert answer.startswith("error: "), answer
+            assert message in answer
+            assert "\n" not in answer
+        assert "no id" in await call("show", id="the first one")
+        assert "none of the last reports" in await call("show", id="abcdef")
+        assert "no stage" in await call("code", id="abcdef", stage="elf")
+        assert await call("occupancy", arch="gfx942", vgprs=140, lds_bytes=32768) == (
+            "2 waves/EU, limited by lds"
+        )
+
+    with_server(folder, use)
+
+
+def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['mcp'] = None\n"
+        "from kinspect.inspector.cli.main import console_script\n"
+        "sys.argv = ['kinspect', 'mcp']; console_script()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "kinspect: error: the Model Context Protocol's SDK is not installed;"
+        " pip install 'kinspect[mcp]'\n"
+    )
