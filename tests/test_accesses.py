@@ -451,6 +451,7 @@ def test_of_a_mask_nothing_may_be_known() -> None:
     ("arch", "name", "advice", "rules"),
     [
         ("gfx942", "product", {"bits": 16, "whole": None, "kpack": None}, set()),
+        ("gfx942", "product_of_words", {"bits": None, "whole": None, "kpack": 2}, set()),
         ("gfx950", "product_of_words", {"bits": None, "whole": 32, "kpack": None}, {"KI043"}),
         ("gfx1100", "product_of_words", {"bits": None, "whole": None, "kpack": None}, {"KI019"}),
     ],

@@ -94,7 +94,7 @@ def kernel_report(
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
     loops = with_narrow_reads(subject, loops, accesses, metrics)
-    tiles = _operand_tiles(subject, accesses)
+    tiles = _operand_tiles(subject, accesses, memory)
     metrics = dict(lane_metrics.with_layouts(subject, metrics, accesses, memory, tiles))
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
     metrics.update((metric.name, metric) for metric in tile_sharing.compute(subject, metrics))
@@ -146,9 +146,12 @@ def _accesses(subject: Subject, memory: tuple[MemoryOp, ...]) -> tuple[Access, .
     return checked(subject, accesses(subject, memory))
 
 
-def _operand_tiles(subject: Subject, accesses: tuple[Access, ...]) -> Mapping[int, OperandTile]:
+def _operand_tiles(
+    subject: Subject, accesses: tuple[Access, ...], memory: tuple[MemoryOp, ...]
+) -> Mapping[int, OperandTile]:
     """The operands of dots whose conflicts a remedy reaches, by the TTGIR's lines."""
-    if subject.ttgir is None or not accesses:
+    conflicting = any(op.use is not None and op.use.conflicts for op in memory)
+    if subject.ttgir is None or not accesses or not conflicting:
         return {}
     from .conflict_remedies import operand_tiles
 

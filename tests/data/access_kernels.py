@@ -239,7 +239,7 @@ KINSPECT_CASES = [
         "signature": {"a": "*fp32:16", "b": "*fp32:16", "c": "*fp32:16", "K": "i32:16"},
         "constexprs": {"M": 64, "N": 64, "BLOCK_K": 64},
         "options": {"num_warps": 4},
-        "archs": ["gfx950", "gfx1100"],
+        "archs": ["gfx942", "gfx950", "gfx1100"],
     },
     {
         "name": "scores",
