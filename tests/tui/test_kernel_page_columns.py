@@ -13,6 +13,7 @@ from kinspect.inspector.model import KernelReport, LaneUse, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.screens.columns_menu import ColumnsMenu
+from kinspect.tui.screens.kernel.card import facts_of
 from kinspect.tui.screens.kernel.page import NOTHING_HOT, KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
 from kinspect.tui.state import State
@@ -250,8 +251,8 @@ async def test_the_source_has_the_sums_and_all_places_of_a_finding(
         reading = page.texts.reading
         assert reading is not None
         assert reading.marks.places(finding) == (len(spills), 2)
-        card = text_of(page.kinspect)
-        assert f"({len(spills)} places, 2 lines)" in " ".join(card.split()) or "places" in card
+        block = facts_of(report, reading, "source", 3)
+        assert block.facts[0].text.endswith(f"({len(spills)} places, 2 lines)")
 
 
 # --------------------------------------------------------------------------- w
@@ -295,6 +296,33 @@ async def test_w_goes_from_a_value_to_those_that_read_it(page_of: Open) -> None:
         await pilot.press("w")
         assert code.cursor != stored
         assert "writes" in status(page) or "wait" in status(page)
+
+
+async def test_registers_of_a_value_are_followed_one_by_one(
+    page_of: Open, kernel: KernelReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """v[6:7] is overwritten by halves before the loop reads it again; in a thread, too."""
+    path = tmp_path / "halves.s"
+    text = SMALL.read_text("utf-8")
+    halves = "\tglobal_load_dword v6, v0, s[4:5]\n\tglobal_load_dword v7, v0, s[4:5]\n"
+    text = text.replace("\tglobal_load_dwordx4 v[2:5], v0, s[4:5]\n", halves)
+    text = text.replace("ds_write_b128 v0, v[2:5]", "ds_write_b64 v0, v[6:7]")
+    path.write_text(text, "utf-8")
+    (report,) = collect(Request((str(path),))).kernels
+    for most in (2_000, 1):
+        monkeypatch.setattr("kinspect.tui.screens.kernel.page.VALUES_AT_ONCE", most)
+        async with page_of(of=report) as (pilot, page):
+            code = assembly(page).code
+            lines = code.shown.lines
+            read = next(n for n, line in enumerate(lines) if "ds_read_b64" in line)
+            code.move_to(read)
+            await pilot.press("w")
+            for _ in range(300):
+                if code.cursor != read:
+                    break
+                await pilot.pause(0.01)
+            stops = [lines[n].split()[0] for n in page._trail.stops]
+            assert stops == ["ds_read_b64", "s_waitcnt", "v_mfma_f32_32x32x8_f16"]
 
 
 async def test_w_says_where_there_is_nothing(page_of: Open) -> None:

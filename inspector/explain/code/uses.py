@@ -20,6 +20,7 @@ from ...model import Function, Instruction
 _REGISTER = re.compile(
     r"(?<![\w.])(?:(?:acc|ttmp|[vas])(?:\d+\b|\[\d+(?::\d+)?\])|(?:vcc|exec)(?:_lo|_hi)?\b|scc\b|m0\b)"
 )
+_RANGE = re.compile(r"(acc|ttmp|[vas])\[(\d+):(\d+)\]")
 _EXEC = (16386, 16387)
 _SCC, _M0 = 16388, 16389
 """Numbers beyond those of `isa.waitflow.registers`, whose last are VCC's two halves."""
@@ -124,6 +125,15 @@ def numbers_of(text: str) -> tuple[int, ...]:
     if "exec" in text or "scc" in text or "m0" in text:
         numbers += tuple(n for name in _SPECIAL.findall(text) for n in _NUMBERS[name])
     return numbers
+
+
+def single_registers(name: str) -> list[str]:
+    """The registers of a range, `v[2:3]` as `v2` and `v3`; any other name as it is."""
+    ranged = _RANGE.fullmatch(name)
+    if ranged is None:
+        return [name]
+    first, last = int(ranged[2]), int(ranged[3])
+    return [f"{ranged[1]}{number}" for number in range(first, last + 1)]
 
 
 def uses(function: Function, line: int, register: str | None = None) -> Uses:

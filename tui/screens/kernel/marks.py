@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 ANALYSING = "the kernel is still being analysed"
 _MOST_JUMPS = 100
 AT_ONCE = 10_000
-"""Instructions up to which uses are looked for at once, not in a thread."""
+"""Instructions up to which uses of a register are looked for at once, not in a thread."""
+VALUES_AT_ONCE = 2_000
+"""The same for uses of a value, which may lie in many registers."""
 
 
 class PaneMarks:
@@ -215,17 +217,22 @@ class PaneMarks:
 def value_partners(function: Function, line: int) -> list[tuple[int, str]]:
     """The lines that read the value that a line makes, or else make what it reads, with that.
 
+    Registers of a range are followed one by one: they may be overwritten one by one.
+
     Args:
         function: the code.
         line: from 0.
     """
-    from ....inspector.explain.code.uses import uses
+    from ....inspector.explain.code.uses import single_registers, uses
 
     value = uses(function, line)
     makes = line in value.writes
-    partners = value.reads if makes else value.writes
     relation = f"reads {value.register}" if makes else f"writes {value.register}"
-    return [(other, relation) for other in partners if other in value.of_value]
+    partners: set[int] = set()
+    for name in single_registers(value.register):
+        own = uses(function, line, name)
+        partners |= own.of_value.intersection(own.reads if makes else own.writes)
+    return [(other, relation) for other in sorted(partners)]
 
 
 def _registers(register_uses: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:

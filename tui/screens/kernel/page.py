@@ -21,7 +21,7 @@ from ...widgets.find import Trail, place, step
 from ..text_dialogues import ExplainScreen
 from .linked_texts import KernelToShow, LinkedTexts
 from .load import in_background
-from .marks import ANALYSING, AT_ONCE, PaneMarks, value_partners
+from .marks import ANALYSING, AT_ONCE, VALUES_AT_ONCE, PaneMarks, value_partners
 from .pane import Pane
 from .panes import Panes
 from .prompt import Prompt
@@ -296,17 +296,16 @@ class KernelPage(Page):
             return
         partners = list(reading.marks.partners(line))
         function = reading.function
-        if function is None or not reading.marks.cls(line):
+        size = len(function.instructions) if function is not None else 0
+        if function is None or not reading.marks.cls(line) or (partners and size >= AT_ONCE):
             self._follow_to(pane, line, partners)
-        elif len(function.instructions) < AT_ONCE:
+        elif size < VALUES_AT_ONCE:
             self._follow_to(pane, line, [*partners, *value_partners(function, line)])
-        elif partners:
-            self._follow_to(pane, line, partners)
         else:
             self.panes.show_message("looking for the uses of its value …")
             in_background(
                 self.app,
-                lambda: value_partners(function, line),
+                lambda: [*partners, *value_partners(function, line)],
                 lambda result: self._follow_found(pane, line, result),
             )
 
