@@ -9,10 +9,11 @@ to the instruction alone (`llvm.amdgcn.exp2`; third_party/amd, ElementwiseOpToLL
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ..model import Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Function, Metric, MetricSpec, Scalar, TtgirOp
+from .block_values import Operation, block_ranges, operations
 from .loop_shape import position_of
 from .mix import VALU_CLASSES, rates
 from .subject import Place, Subject, Tally, op_line
@@ -41,19 +42,24 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
         yield Metric(_EXPONENTIALS, None, "mapping", "derived", "needs the kernel's TTGIR")
         return
     slot, _ = rates(subject)
-    operations: dict[Place, TtgirOp] = {}
+    of_source: dict[Place, TtgirOp] = {}
     for op in subject.ttgir.ops:
         if op.name == _OPERATION and op.loc is not None:
-            operations.setdefault(position_of(op.loc), op)
+            of_source.setdefault(position_of(op.loc), op)
     count = 0
     beside: Counter[Place] = Counter()
     code = subject.function.instructions
-    for index in region.indices if operations else ():
+    there = {
+        index: place
+        for index in (region.indices if of_source else ())
+        if (loc := code[index].loc) is not None
+        and code[index].cls in VALU_CLASSES
+        and (place := position_of(loc)) in of_source
+    }
+    later = _users_of_results(subject.function, region.indices, there)
+    for index, place in there.items():
         inst = code[index]
-        if inst.loc is None or inst.cls not in VALU_CLASSES:
-            continue
-        place = position_of(inst.loc)
-        if place not in operations:
+        if index in later:
             continue
         if inst.op.name.startswith(_INSTRUCTIONS):
             count += 1
@@ -65,6 +71,34 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
         "count": count,
         "instructions": total,
         "cycles": total * slot if slot is not None else None,
-        "at": op_line(operations[largest]) if largest is not None else None,
+        "at": op_line(of_source[largest]) if largest is not None else None,
     }
     yield Metric(_EXPONENTIALS, value, "mapping", "derived")
+
+
+def _users_of_results(
+    function: Function, indices: Sequence[int], there: Mapping[int, Place]
+) -> set[int]:
+    """What is computed from an exponential at its own position: exp(x) / y has that of exp(x)."""
+    users: set[int] = set()
+    for code in block_ranges(function, indices):
+        for operation in operations(code) if any(inst.index in there for inst in code) else ():
+            place = there.get(operation.index)
+            if place is None or not operation.name.startswith(_INSTRUCTIONS):
+                continue
+            scaled = next(filter(_is_scaling, operation.users), operation)
+            found = list(scaled.users)
+            while found:
+                user = found.pop()
+                if there.get(user.index) == place and user.index not in users:
+                    users.add(user.index)
+                    found += user.users
+    return users
+
+
+def _is_scaling(operation: Operation) -> bool:
+    """Whether an operation on an exponential scales it by a selected power of two."""
+    return operation.name.startswith("v_ldexp") or (
+        operation.name.startswith("v_mul_f32")
+        and any(m is not None and m.name.startswith("v_cndmask") for m in operation.makers)
+    )
