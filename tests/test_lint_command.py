@@ -246,6 +246,22 @@ def test_one_id_for_two_rules_is_refused(lint: Lint, tmp_path: Path) -> None:
     refused(done, "OUR1 is one rule in ours.yaml:4 and another in other.yaml:4")
 
 
+@pytest.mark.parametrize("packs", [("base.yaml", "stricter.yaml"), ("stricter.yaml", "base.yaml")])
+def test_a_rule_that_one_of_the_packs_overrides_is_one_rule(
+    lint: Lint, tmp_path: Path, packs: tuple[str, str]
+) -> None:
+    """As of `--rules recommended --rules strict`, which extends it."""
+    ours = (tmp_path / "ours.yaml").read_text()
+    (tmp_path / "base.yaml").write_text(ours)
+    (tmp_path / "stricter.yaml").write_text(
+        "pack: stricter\nextends: base.yaml\noverride:\n  OUR1: {severity: error}\n"
+    )
+    options = [word for pack in packs for word in ("--rules", pack)]
+    done = lint("small.s", *options, "--select", "OUR1", "--format", "json")
+    findings = [f for k in json.loads(done.out)["kernels"] for f in k["findings"]]
+    assert {(f["rule"], f["severity"]) for f in findings} == {("OUR1", "error")}
+
+
 @pytest.mark.parametrize("bad", ["none.s", "none.json"])
 def test_a_target_that_is_not_there(lint: Lint, bad: str) -> None:
     done = lint("small.s", bad, "--fail-on", "never")

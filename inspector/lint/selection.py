@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from ..errors import FaultsError
 from .catalogue import nearest
+from .ranking import SEVERITIES
 from .rule import Pack, Rule
 
 PREVIEW = "preview"
@@ -21,6 +22,8 @@ error alone."""
 def union(packs: Sequence[Pack]) -> Pack:
     """Joins the rules of several packs in one pack; a rule that is in two of them is applied once.
 
+    Where packs override it in different ways, the graver severity counts, whatever their order.
+
     Raises:
         KinspectError: two packs understand different things by one id.
     """
@@ -31,7 +34,10 @@ def union(packs: Sequence[Pack]) -> Pack:
     for pack in packs:
         for rule in pack.rules:
             first = rules.setdefault(rule.text.id, rule)
-            if first.text != rule.text:
+            if (first.file, first.line) == (rule.file, rule.line):
+                grades = [SEVERITIES.index(one.text.severity) for one in (first, rule)]
+                rules[rule.text.id] = rule if grades[1] < grades[0] else first
+            elif first.text != rule.text:
                 faults.append(
                     f"{rule.text.id} is one rule in {first.file}:{first.line} and another in"
                     f" {rule.file}:{rule.line} (as {pack.name} has it)"
