@@ -16,6 +16,7 @@ from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.arguments import arguments_of
 from kinspect.inspector.metrics.lanes import FROM_MEMORY, lane_uses
 from kinspect.inspector.model import LaneUse
+from msgspec.structs import replace
 from test_emulator_whole_kernels import CASES, Compiled
 
 TARGETS = (
@@ -187,6 +188,53 @@ global_load_dwordx4 v[4:7], v1, s[4:5]
         (use,) = lane_uses(function, load("gfx942"), (64, 1, 1), known).values()
         assert (use.lines, use.lines_ideal, use.bytes) == (lines, 8, 1024), pitch
         assert use.origin == "derived"
+
+
+CHECKED = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+s_load_dword s6, s[0:1], 0x8
+v_lshlrev_b32_e32 v1, 9, v0
+v_lshlrev_b32_e32 v2, 2, v0
+s_waitcnt lgkmcnt(0)
+{check}
+s_and_saveexec_b64 s[8:9], vcc
+s_cbranch_execz .LBB0_2
+ds_read_b32 v3, v1
+s_waitcnt lgkmcnt(0)
+global_store_dword v2, v3, s[4:5]
+.LBB0_2:
+s_or_b64 exec, exec, s[8:9]
+"""
+
+
+def test_a_check_of_bounds_is_taken_to_let_all_lanes_through() -> None:
+    """The figures are those without the check, said to be estimated."""
+    without = CHECKED.format(check="s_mov_b64 vcc, -1")
+    checked = CHECKED.format(check="v_cmp_gt_i32_e32 vcc, s6, v1")
+
+    def uses(code: str) -> list[LaneUse]:
+        function = parse_text(KERNEL.format(arch="gfx942", code=code), "k.s").kernels[0]
+        size = Arguments(pointers=frozenset({0}))  # the third dword is not of a pointer
+        return list(lane_uses(function, load("gfx942"), (256, 1, 1), size).values())
+
+    plain, guarded = uses(without), uses(checked)
+    assert [use.conflicts for use in plain] == [62, None]
+    assert [use.lines for use in plain] == [None, 2]
+    assert [use.whole_waves for use in plain] == [False, False]
+    for use, other in zip(plain, guarded, strict=True):
+        assert other.whole_waves
+        assert other.origin == "estimated"
+        assert replace(other, origin=use.origin, whole_waves=False) == use
+
+
+@pytest.mark.parametrize("check", ["v_cmp_eq_u32_e32 vcc, s6, v1", "v_cmp_lg_u32_e32 vcc, s6, v1"])
+def test_one_lane_by_number_is_not_taken_to_be_all(check: str) -> None:
+    function = parse_text(
+        KERNEL.format(arch="gfx942", code=CHECKED.format(check=check)), "k.s"
+    ).kernels[0]
+    size = Arguments(pointers=frozenset({0}))
+    for use in lane_uses(function, load("gfx942"), (256, 1, 1), size).values():
+        assert not use.whole_waves
 
 
 SPILLED = """v_lshlrev_b32_e32 v1, 4, v0

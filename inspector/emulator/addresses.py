@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -25,7 +26,7 @@ from msgspec import Struct
 from ..model import Function, Instruction, Machine
 from .effects import effects_of, effects_of_halves
 from .masked_writes import masked_sites
-from .operands import EXEC
+from .operands import EXEC, SCALAR_ROWS
 from .program import decoded_instructions
 from .register_sets import VECTOR_REGISTERS, rows_of, scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
@@ -91,6 +92,8 @@ def places_of(
     threads: tuple[int, int, int],
     arguments: Arguments | None = None,
     spills: SpillDwords | None = None,
+    *,
+    whole_waves: bool = False,
 ) -> Located | None:
     """Where the accesses of a kernel lie.
 
@@ -100,6 +103,8 @@ def places_of(
         threads: work-items of its workgroup in x, y, z.
         arguments: what is known of its arguments.
         spills: its spills and reloads, which are followed; None: what is reloaded is unknown.
+        whole_waves: whether a comparison by order with something unknown holds for all lanes, as
+            checks of bounds do but in the last workgroup.
 
     Returns:
         None where the kernel does not say how waves begin, or is too large.
@@ -109,7 +114,8 @@ def places_of(
     target = target_of(function, gpu.arch)
     if len(function.instructions) * waves_of(threads, target) * target.lanes > MOST_WORK:
         return None
-    sweep = _Sweep(function, target, threads, arguments or Arguments(), spills or {})
+    known = arguments or Arguments()
+    sweep = _Sweep(function, target, threads, known, spills or {}, whole_waves=whole_waves)
     return Located(sweep.run(), sweep.uncovered) if sweep.is_affordable else None
 
 
@@ -140,10 +146,13 @@ class _Sweep:
         threads: tuple[int, int, int],
         arguments: Arguments,
         spills: SpillDwords,
+        *,
+        whole_waves: bool,
     ) -> None:
         """Chooses the instructions to carry out and sets up the waves, unless they are too many."""
         self._function = function
         self._target = target
+        self._whole_waves = whole_waves
         self._decoded = decoded_instructions(function, target)
         effects = effects_of(function.instructions, self._decoded, target)
         followed = follow_spills(function, self._decoded, effects, spills)
@@ -317,6 +326,13 @@ class _Sweep:
             except NotCoveredError as error:
                 rests = is_uncovered = True
                 self.uncovered[site] = str(error)
+            if (
+                self._whole_waves
+                and _COMPARES_ORDER.match(instruction.op.name)
+                and self._hold_for_all(effect.writes, everything=rests)
+            ):
+                scattered &= ~effect.writes
+                rests = False
             if instruction.cls in ACCESSES:
                 address = address_bits(instruction, self._decoded[site])
                 self._take_down(site, bool(address & scattered))
@@ -327,6 +343,22 @@ class _Sweep:
                     waves.exec_changed()
                 scattered &= ~_EXEC_BITS
         return scattered
+
+    def _hold_for_all(self, writes: int, *, everything: bool) -> bool:
+        """Sets the mask that a comparison wrote, if it depends on what is unknown.
+
+        Args:
+            writes: the registers that it writes.
+            everything: whether it depends on that in any case.
+        """
+        waves = self._waves
+        rows = [row for row in range(SCALAR_ROWS) if writes & scalar_bits(row, 1)]
+        masks = waves.scalar[rows].reshape(len(rows), DRAWS, self._count)
+        if not everything and (masks == masks[:, :1]).all():
+            return False
+        waves.scalar[rows] = ALL
+        waves.exec_changed()
+        return True
 
     def _scattered_behind(self, site: int, scattered: int, *, everything: bool) -> int:
         """The registers scattered behind an instruction: results of what rests on such ones.
@@ -371,5 +403,6 @@ def _brings_values(instruction: Instruction) -> bool:
 
 
 _BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
+_COMPARES_ORDER: Final = re.compile(r"v_cmpx?_n?(lt|gt|le|ge)_")
 _UNIFORM: Final = ("v_readfirstlane", "v_readlane")
 """Instructions whose result is the same for all lanes, whatever they read."""

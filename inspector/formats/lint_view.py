@@ -31,6 +31,10 @@ _CONFIDENCE = ("certain", "likely", "possible")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _WIDTH = re.compile(r"\b((?:global|buffer|flat|scratch|ds)_[a-z]+)_\w+")
 """A memory instruction and what follows its operation: type and width."""
+_ASSUMED: Mapping[str, str] = MappingProxyType(
+    {"cache.waste.assumed": " ({})", "lds.conflicts.assumed": " {}"}
+)
+"""A metric on what figures rest on -> how messages say it."""
 _FIELD = re.compile(r"\{[^{}]*\}")
 
 
@@ -132,9 +136,10 @@ class _Key(Struct, frozen=True):
 def _words_of(finding: Finding) -> str:
     """A message without its numbers, the widths of instructions, and what figures rest on."""
     message = finding.message
-    assumed = finding.evidence.get("cache.waste.assumed")
-    if isinstance(assumed, str):
-        message = message.replace(f" ({assumed})", "")
+    for name, form in _ASSUMED.items():
+        assumed = finding.evidence.get(name)
+        if isinstance(assumed, str):
+            message = message.replace(form.format(assumed), "")
     return _NUMBER.sub("#", _WIDTH.sub(r"\1", message))
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
 _LARGE = "for large sizes and strides: those that the launch passes are not known"
+_WHOLE = "where all lanes take part, on which sizes decide that the launch passes"
 _ALONE = (
     "unless the stride between neighbouring work-items, which the launch passes, is small or 1,"
     " or a workgroup has only a few work-items"
@@ -53,7 +54,8 @@ SPECS = (
         "(the one over the other), `instruction`, `at` which line (`isa`: of the assembly), "
         "`layout` of its tile, `writes`; `accesses` with conflicts, of `of`, of which `unknown`; "
         "`known` cycles of conflicts of the others, of the `known_cycles` that they take; "
-        "`origin` of the phases. What was tried on all accesses of the same bytes, which take "
+        "`origin` of the phases; what is `assumed` of the lanes. What was tried on all accesses of "
+        "the same bytes, which take "
         "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
         "leave `padded` cycles; pieces of `swizzle` bytes, their numbers XORed with that of the "
         "row of `swizzle_row` bytes, `swizzled`; `bank_row` bytes of all banks; left out where "
@@ -294,6 +296,7 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
         "swizzle": remedy.swizzle if remedy is not None else None,
         "swizzled": _rounded(remedy.swizzled) if remedy is not None else None,
         "bank_row": BANK_ROW if conflicting else None,
+        "assumed": _WHOLE if conflicting and worst.whole_waves else None,
         **NO_ADVICE,
         "origin": worst.origin,
     }
@@ -346,6 +349,8 @@ def _assumed(use: LaneUse) -> str | None:
     """The condition under which the lines of an access are right; None where it has none."""
     if use.origin != "estimated":
         return None
+    if use.whole_waves:
+        return _WHOLE
     return _ALONE if _is_by_stride(use) else _LARGE
 
 

@@ -7,7 +7,7 @@ to the code, others stay unknown, with the reason.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
@@ -30,6 +30,9 @@ NOT_REACHED = "no way to it was taken with what is known"
 TOO_LARGE = "the kernel is too large for working out where its lanes lie"
 SHAPE = "it depends on the workgroup's shape, which is not known; pass --workgroup X,Y,Z"
 WAVES = "its waves differ, and their number is not known; pass --waves or --workgroup"
+
+_BY_MASKS: Final = frozenset((ON_ARGUMENTS, FROM_MEMORY, NOT_REACHED))
+"""Reasons that may lie in which lanes take part, as far as sizes decide on that."""
 
 LDS_ACCESSES: Final = frozenset(("lds_read", "lds_write", "lds_atomic"))
 GLOBAL_ACCESSES: Final = frozenset(("global_load", "global_store"))
@@ -55,12 +58,29 @@ def lane_uses(
     Returns:
         The uses; nothing where the kernel does not state the start of its waves.
     """
-    from ..emulator.addresses import places_of
-
     if function.resources.wave_start is None:
         return {}
-    located = places_of(function, machine, threads, arguments, spilled_dwords(function))
-    return uses_at(function, located, machine, largest=largest)
+    return _located_uses(function, machine, threads, arguments, largest=largest)[0]
+
+
+def _located_uses(
+    function: Function,
+    machine: Machine,
+    threads: tuple[int, int, int],
+    arguments: Arguments | None,
+    *,
+    largest: bool,
+) -> tuple[dict[int, LaneUse], Located | None]:
+    """The uses of accesses, and where the lanes of those lie whose mask is known."""
+    from ..emulator.addresses import places_of
+
+    spills = spilled_dwords(function)
+    located = places_of(function, machine, threads, arguments, spills)
+    uses = uses_at(function, located, machine, largest=largest)
+    if any(use.unknown in _BY_MASKS for use in uses.values()):
+        whole = places_of(function, machine, threads, arguments, spills, whole_waves=True)
+        uses = _completed(uses, uses_at(function, whole, machine, largest=largest))
+    return uses, located
 
 
 def by_site(located: Located | None) -> dict[int, list[Places]]:
@@ -303,17 +323,28 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
         if resources.wave_start.work_item_dims and not is_in_a_row(subject):
             return dict.fromkeys(sites, LaneUse(unknown=SHAPE)), {}
         shape = waves * (demand.wave_size or machine.wave_sizes[0]), 1, 1
-    from ..emulator.addresses import places_of
 
     try:
         arguments = known_arguments(subject, shape)
-        spills = spilled_dwords(subject.function)
-        located = places_of(subject.function, machine, shape, arguments, spills)
         largest = demand.waves_from == "largest"
-        return uses_at(subject.function, located, machine, largest=largest), by_site(located)
+        function = subject.function
+        uses, located = _located_uses(function, machine, shape, arguments, largest=largest)
+        return uses, by_site(located)
     except Exception as error:
         # A bug in the emulator must not cost the report.
         return dict.fromkeys(sites, LaneUse(unknown=unforeseen(error).message)), {}
+
+
+def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[int, LaneUse]:
+    """Uses, in place of unknown ones those of waves whose lanes all take part."""
+    completed = dict(uses)
+    for site, use in uses.items():
+        other = whole[site]
+        if use.unknown in _BY_MASKS and not other.unknown:
+            completed[site] = replace(other, origin="estimated", whole_waves=True)
+        elif use.conflicts and use.remedy is None and other.conflicts == use.conflicts:
+            completed[site] = replace(use, remedy=other.remedy)
+    return completed
 
 
 def is_in_a_row(subject: Subject) -> bool:

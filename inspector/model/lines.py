@@ -57,6 +57,8 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
         origin: `estimated` where the LDS's phases were not measured on the target, or where lines
             depend on sizes that are not known (of some large ones those that suit best); else
             `derived`. None where the figures are.
+        whole_waves: whether all lanes were taken to pass comparisons with sizes that are not known,
+            as checks of bounds: then the figures are the most that it comes to, and `estimated`.
         unknown: why the figures are None; empty where they are known.
     """
 
@@ -71,6 +73,7 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     addresses: float | None = None
     remedy: LdsRemedy | None = None
     origin: Literal["derived", "estimated"] | None = None
+    whole_waves: bool = False
     unknown: str = ""
 
 

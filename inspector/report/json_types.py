@@ -187,6 +187,7 @@ class JsonLaneUse(TypedDict, total=False):
     addresses: float
     remedy: JsonLdsRemedy
     origin: Literal["derived", "estimated"]
+    whole_waves: bool
     unknown: str
 
 
