@@ -25,9 +25,10 @@ SPECS = (
         "derived",
         "kernel",
         "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` them: "
-        "`ordered`, though nothing uses their result and they are no signal, the first `at` which "
-        "line; `unchanging`: in a loop that does not change their address, so that they could "
-        "follow it, the first `unchanging_at` which line; neither in kernels that exchange values",
+        "`ordered` by Triton's default (acq_rel), though nothing uses their result and they are no "
+        "signal, the first `at` which line; `unchanging`: in a loop that does not change their "
+        "address, so that they could follow it, the first `unchanging_at` which line; neither "
+        "in kernels that exchange values",
     ),
     MetricSpec(
         SHARED,
@@ -44,6 +45,7 @@ _RMW: Final = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw"))
 _EXCHANGES: Final = frozenset(("tt.atomic_cas", "amdg.buffer_atomic_cas"))
 _SUMS: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))
 _OF_LOOPS: Final = frozenset(("scf.for", "scf.while"))
+_DEFAULT_ORDER: Final = "acq_rel"
 _MOST_STEPS: Final = 10_000
 _PURE: Final = frozenset(
     ("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.addptr", "tt.make_range",
@@ -103,9 +105,10 @@ def _has_lock(module: TtgirModule) -> bool:
 
 
 def _ordered_sums(module: TtgirModule, atomics: Sequence[TtgirOp]) -> Iterator[TtgirOp]:
-    """Ordered atomics without a use of their result, that are no signal to other workgroups.
+    """Atomics of Triton's default order whose result is unused, no signals to other workgroups.
 
-    A whole number at one address may be one: a semaphore, or a count of who has finished.
+    Who has chosen another order needs it. A whole number at one address may be a signal: a
+    semaphore, or a count of who has finished.
     """
     used = {operand for op in module.ops for operand in op.operands}
     for op in atomics:
@@ -113,7 +116,7 @@ def _ordered_sums(module: TtgirModule, atomics: Sequence[TtgirOp]) -> Iterator[T
         if result_type is None or not used.isdisjoint(op.results):
             continue
         is_number = not result_type.shape and not result_type.text.startswith(("f", "bf"))
-        if op.attributes.get("sem") != "relaxed" and not is_number:
+        if op.attributes.get("sem", _DEFAULT_ORDER) == _DEFAULT_ORDER and not is_number:
             yield op
 
 

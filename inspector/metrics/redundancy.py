@@ -12,11 +12,14 @@ from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ..errors import KinspectError
 from ..isa.operations import operations
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
 from .capacity import capacity
 from .loop_shape import position_of
+from .occupancy import occupancy
 from .subject import MATRIX_CLASSES, Place, SourceWork, Subject, source_line
 
 if TYPE_CHECKING:
@@ -44,8 +47,8 @@ SPECS = (
         "`needed`; `instruction`: what one matrix instruction spans there; `fit_waves`: the most "
         "waves that would have work of their own; `try_waves`: the same, or as many more as it "
         "takes for the tiles that loops load to fit into a lane's registers; then `spilling_waves` "
-        "is `fit_waves`, and `registers` about what a lane would need with it; `dots` that are "
-        "repeated, of `of`",
+        "is `fit_waves`, and `registers` about what a lane would need with it; none where the "
+        "kernel spills already, or SIMDs would stand empty; `dots` that are repeated, of `of`",
     ),
     MetricSpec(
         VECTOR,
@@ -258,6 +261,7 @@ def _most_repeated(
     try_waves = fit_waves
     while try_waves * 2 < worst.waves and not needed_registers.suffice(try_waves):
         try_waves *= 2
+    worth_it = _leaves_room(subject, try_waves)
     values: tuple[Scalar, ...] = (
         worst.redundancy,
         source_line(op.loc),
@@ -268,7 +272,7 @@ def _most_repeated(
         cover.per_wave,
         cover.instruction,
         fit_waves,
-        try_waves,
+        try_waves if worth_it else None,
         fit_waves if try_waves != fit_waves else None,
         needed_registers.of(fit_waves) if try_waves != fit_waves else None,
     )
@@ -277,6 +281,24 @@ def _most_repeated(
         "of": len(works),
         **dict(zip(_REPEATED_FIELDS, values, strict=True)),
     }
+
+
+def _leaves_room(subject: Subject, waves: int) -> bool:
+    """Whether fewer waves spill no more than now, and keep all SIMDs of a CU busy.
+
+    A wave that takes over from another holds more, and that of one that spills spills more.
+    """
+    if subject.function.resources.vgpr_spill_count:
+        return False
+    if subject.machine is None or subject.demand is None:
+        return True
+    try:
+        by_lds = occupancy(
+            subject.machine, replace(subject.demand, waves_per_workgroup=waves)
+        ).by_lds
+    except KinspectError:
+        return True
+    return by_lds is None or by_lds >= 1
 
 
 class _Registers(Struct, frozen=True):
