@@ -28,7 +28,7 @@ def contexts() -> list[tuple[str, Context]]:
     pytest.importorskip("triton")
     inputs = [((FIXTURES / name).read_text(), Context(name)) for name in ASSEMBLY]
     for name in TRITON:
-        for kernel in kinspect.compile(FIXTURES / name, arch="gfx942"):
+        for kernel in list(kinspect.compile(FIXTURES / name, arch="gfx942"))[::4]:
             metadata = kernel.code("metadata")
             assert metadata is not None
             context = Context(
