@@ -1,8 +1,9 @@
 """`kinspect mcp`: the Python interface as tools of a Model Context Protocol server, over stdio.
 
 For coding agents that do not run a shell. Results are the texts of the agent format; what they
-name by an id, `show` opens. Nothing is written but kinspect's own store of compiles: scripts run
-in processes of their own, as for `analyze`, and only files below the server's folder are taken.
+name by an id, `show` opens. The server itself writes nothing but kinspect's own store of compiles.
+Scripts run in processes of their own, as for `kinspect analyze` and `emulate`, and may do there
+what scripts do; only those below the server's folder are taken.
 """
 
 from __future__ import annotations
@@ -299,11 +300,15 @@ def serve(root: Path) -> None:
 
         return call  # type: ignore[return-value]
 
-    hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
-    for tool in (
-        *(tools.analyze, tools.lint, tools.show, tools.code, tools.try_cures),
-        *(tools.compare, tools.sweep, tools.emulate, tools.occupancy),
-    ):
+    # What the other tools do a script of the user's decides, which they run.
+    reading: tuple[Callable[..., str], ...] = (tools.show, tools.code, tools.occupancy)
+    running: tuple[Callable[..., str], ...] = (
+        *(tools.analyze, tools.lint, tools.try_cures),
+        *(tools.compare, tools.sweep, tools.emulate),
+    )
+    reads_only = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    for tool in (*running, *reading):
+        hints = reads_only if tool in reading else None
         server.add_tool(told(tool), annotations=hints, structured_output=False)
     _take_over_streams()
     server.run("stdio")

@@ -19,8 +19,9 @@ def mcp(root: Path) -> None:
     """Serve coding agents over stdin and stdout (Model Context Protocol).
 
     The tools are those of the Python interface: analyze, lint, show, code, try_cures, compare,
-    sweep, emulate, occupancy. Nothing is written but kinspect's store of compiles; scripts run in
-    processes of their own. It needs `pip install 'kinspect[mcp]'`.
+    sweep, emulate, occupancy. The server writes nothing but kinspect's store of compiles; scripts
+    run in processes of their own, and do there what they do. It needs
+    `pip install 'kinspect[mcp]'`.
 
     An agent starts it by itself; in its settings, for example:
 
