@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, Scalar
+from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, Scalar, SourceLoc
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .options import option
 from .subject import Subject, Tally, source_line
@@ -97,7 +97,9 @@ SPECS = (
         "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
         "(atomics are left out); `origin`: "
         "`estimated` where it depends on sizes that are not known, and what is `assumed` of them; "
-        "`by_stride`: whether each lane has a line for itself by a stride that is an argument",
+        "`by_stride`: whether each lane has a line for itself by a stride that is an argument; "
+        "`by_products`: lines too many of stores of products in the layout of the matrix "
+        "instructions, whose rows fill lines: another access is named where there is one",
     ),
     MetricSpec(
         "cache.uniform_loads",
@@ -167,6 +169,11 @@ def with_layouts(
             from .conflict_remedies import advice
 
             laid_out.update(advice(subject, tiles, accesses, memory, metrics))
+        if name == "cache.waste" and products:
+            laid_out = _without_products(subject, value, access_at, memory)
+            worst = laid_out["isa"]
+            access = access_at.get(worst) if isinstance(worst, int) else None
+            laid_out["layout"] = access.layout if access is not None else None
         changed[name] = replace(metrics[name], value=laid_out)
     return changed
 
@@ -328,21 +335,92 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "accesses": wasting,
         "of": len(accesses),
         "unknown": len(accesses) - len(known_uses),
-        "lines": _rounded(worst.lines) if wasting else None,
-        "ideal": _rounded(worst.lines_ideal) if wasting else None,
-        "bytes": _ratio(worst.bytes, worst.lines) if wasting else None,
         "line": line,
-        "percent": worst.waste if wasting else None,
-        "instruction": inst.mnemonic if wasting else None,
-        "at": source_line(inst.loc) if wasting else None,
-        "isa": inst.line if wasting else None,
+        **_wasteful(inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None),
         "layout": None,
-        "writes": inst.cls == "global_store" if wasting else None,
         "origin": worst.origin,
-        "assumed": _assumed(worst) if wasting else None,
-        "by_stride": bool(wasting) and _is_by_stride(worst),
+        "by_products": 0,
     }
     yield Metric("cache.waste", value, "mapping", origin)
+
+
+def _wasteful(
+    mnemonic: str, loc: SourceLoc | None, line: int, cls: str, use: LaneUse | None
+) -> dict[str, Scalar]:
+    """What `cache.waste` says of an access; of none where its use is None."""
+    if use is None:
+        names = ("lines", "ideal", "bytes", "percent", "instruction", "at", "isa", "writes")
+        return {**dict.fromkeys((*names, "assumed")), "by_stride": False}
+    return {
+        "lines": _rounded(use.lines),
+        "ideal": _rounded(use.lines_ideal),
+        "bytes": _ratio(use.bytes, use.lines),
+        "percent": use.waste,
+        "instruction": mnemonic,
+        "at": source_line(loc),
+        "isa": line,
+        "writes": cls == "global_store",
+        "assumed": _assumed(use),
+        "by_stride": _is_by_stride(use),
+    }
+
+
+def _without_products(
+    subject: Subject,
+    value: Mapping[str, Scalar],
+    access_at: Mapping[int, Access],
+    memory: Sequence[MemoryOp],
+) -> dict[str, Scalar]:
+    """`cache.waste` that names no store of a product if another access wastes lines as well.
+
+    A matrix instruction hands each lane a few neighbours of a row. Where the rows fill lines, no
+    shape of the tile changes how many lines its store touches.
+    """
+    line = value["line"]
+    kinds = _result_layouts(subject)
+    too_many = [
+        ((op.use.lines or 0) - (op.use.lines_ideal or 0), op)
+        for op in memory
+        if op.use is not None and op.use.lines is not None
+    ]
+    products = {
+        op.line
+        for _, op in too_many
+        if (access := access_at.get(op.line)) is not None
+        and access.cls == "global_store"
+        and kinds.get(access.line) in _PRODUCT_LAYOUTS
+        and isinstance(line, int)
+        and _run_bytes(access) >= line
+    }
+    changed: dict[str, Scalar] = dict(value)
+    changed["by_products"] = _rounded(sum(more for more, op in too_many if op.line in products))
+    others = [(more, op) for more, op in too_many if op.line not in products and more > 0]
+    if value["isa"] in products and others:
+        worst = max(others, key=lambda item: item[0])[1]
+        changed |= _wasteful(worst.mnemonic, worst.source, worst.line, worst.cls, worst.use)
+    return changed
+
+
+def _result_layouts(subject: Subject) -> dict[int, str]:
+    """Line of a store in the TTGIR -> the kind of the layout of what it stores."""
+    kinds = {}
+    for op in subject.ttgir.ops if subject.ttgir is not None else ():
+        layouts = [kind.layout for kind in op.operand_types if kind.layout is not None]
+        if layouts and not op.results:
+            kinds[op.line] = layouts[0].kind
+    return kinds
+
+
+def _run_bytes(access: Access) -> int:
+    """Bytes of a tile's neighbours that are known to be neighbours in memory."""
+    # Only Triton kernels need it.
+    from ..ttgir.lowered import element_bits
+
+    bits = element_bits(access.dtype)
+    return (access.contiguity or 0) * bits // 8 if bits is not None else 0
+
+
+_PRODUCT_LAYOUTS: Final = frozenset(("amd_mfma", "amd_wmma"))
 
 
 def _assumed(use: LaneUse) -> str | None:
