@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from ..isa.mnemonics import access_bits
 from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, Scalar, SourceLoc
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
+from .loop_shape import position_of
 from .options import option
-from .subject import Subject, Tally, source_line
+from .subject import Place, Subject, Tally, source_line
 
 if TYPE_CHECKING:
     from ..emulator.waves import Array
@@ -108,7 +110,9 @@ SPECS = (
         "both",
         "Loads of global memory whose lanes all read the same address, where a scalar load would "
         "do: `loads` of `of`, of which `unknown`; `unwritten` of tensors that the kernel does not "
-        "write; the first's `instruction` and `at` which line, of these where there is one",
+        "write; the first's `instruction` and `at` which line, of these where there is one; "
+        "`scalars` of the unwritten that are scalars in the TTGIR too, of 32 bits or more, through "
+        "the arguments `pointers`",
     ),
 )
 
@@ -206,16 +210,56 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
         [inst for inst, use in known_uses if use.addresses == 1 and (use.lanes or 0) > 1],
     )
     unwritten = _unwritten(subject, uniform)
-    first = next(iter(unwritten or uniform), None)
+    scalars, pointers = _scalar_loads(subject, unwritten or ())
+    first = next(iter(scalars or unwritten or uniform), None)
     value: dict[str, Scalar] = {
         "loads": len(uniform),
         "of": len(loads),
         "unknown": len(loads) - len(known_uses),
         "unwritten": None if unwritten is None else len(unwritten),
+        "scalars": None if unwritten is None or subject.ttgir is None else len(scalars),
+        "pointers": " and ".join(pointers) or None,
         "instruction": first.mnemonic if first is not None else None,
         "at": source_line(first.loc) if first is not None else None,
     }
     return Metric("cache.uniform_loads", value, "mapping", "derived")
+
+
+def _scalar_loads(
+    subject: Subject, loads: Sequence[Instruction]
+) -> tuple[list[Instruction], list[str]]:
+    """Those of some loads that the TTGIR has as scalars, and the arguments that point to them.
+
+    There are scalar loads of less than 32 bits on gfx12 alone.
+    """
+    if subject.ttgir is None or not loads:
+        return [], []
+    # Only Triton kernels need it.
+    from ..ttgir.queries import POINTER_LOADS
+
+    makers = {name: op for op in subject.ttgir.ops for name in op.results}
+    sources: dict[Place, str | None] = {}
+    for op in subject.ttgir.ops:
+        if op.name not in POINTER_LOADS or op.loc is None or op.result_types[0].kind == "tensor":
+            continue
+        pointer = op.operands[0]
+        while (maker := makers.get(pointer)) is not None and maker.name == "tt.addptr":
+            pointer = maker.operands[0]
+        name = pointer.lstrip("%")
+        known = maker is None and name in subject.facts.signature
+        sources[position_of(op.loc)] = name if known else None
+    scalars = [
+        load
+        for load in loads
+        if load.loc is not None
+        and position_of(load.loc) in sources
+        and (access_bits(load.op, load.operands) or 0) >= _SCALAR_BITS
+    ]
+    pointers = (sources[position_of(load.loc)] for load in scalars if load.loc is not None)
+    return scalars, list(dict.fromkeys(name for name in pointers if name is not None))
+
+
+_SCALAR_BITS: Final = 32
 
 
 def _same_for_any_size(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:
