@@ -167,7 +167,8 @@ def _uses_in_dots(
 ) -> Iterator[tuple[int, bool, int | None]]:
     """Yields the tile's dimension that is K for each dot reached without LDS.
 
-    With it come whether `tt.trans` turns the tile on the way, and the bits of the operand's elements.
+    With it come whether `tt.trans` turns the tile on the way, and the bits of an element of the
+    operand.
     """
     ahead = [(flow.results[lds_read.index][0], False)]
     visited: set[tuple[int, bool]] = set()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ..isa.mnemonics import access_bits
 from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, Scalar, SourceLoc
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .loop_shape import position_of
@@ -235,31 +234,39 @@ def _scalar_loads(
     if subject.ttgir is None or not loads:
         return [], []
     # Only Triton kernels need it.
+    from ..ttgir.axes.graph import functions
+    from ..ttgir.lowered import element_bits
+    from ..ttgir.opforms import FUNCTIONS
     from ..ttgir.queries import POINTER_LOADS
 
+    arguments = {
+        name
+        for graph in functions(subject.ttgir)
+        for name, carried in graph.carried.items()
+        if carried.owner.name in FUNCTIONS
+    }
     makers = {name: op for op in subject.ttgir.ops for name in op.results}
     sources: dict[Place, str | None] = {}
     for op in subject.ttgir.ops:
-        if op.name not in POINTER_LOADS or op.loc is None or op.result_types[0].kind == "tensor":
+        kind = op.result_types[0] if op.result_types else None
+        if op.name not in POINTER_LOADS or op.loc is None or kind is None or kind.kind == "tensor":
+            continue
+        bits = element_bits(kind.element)
+        if (bits is not None and bits < _SCALAR_BITS) or _CONSTANT in op.operand_types[0].text:
             continue
         pointer = op.operands[0]
         while (maker := makers.get(pointer)) is not None and maker.name == "tt.addptr":
             pointer = maker.operands[0]
-        name = pointer.lstrip("%")
-        known = maker is None and name in subject.facts.signature
-        sources[position_of(op.loc)] = name if known else None
-    scalars = [
-        load
-        for load in loads
-        if load.loc is not None
-        and position_of(load.loc) in sources
-        and (access_bits(load.op, load.operands) or 0) >= _SCALAR_BITS
-    ]
+        name = pointer.lstrip("%") if pointer in arguments else None
+        sources[position_of(op.loc)] = name
+    scalars = [load for load in loads if load.loc is not None and position_of(load.loc) in sources]
     pointers = (sources[position_of(load.loc)] for load in scalars if load.loc is not None)
     return scalars, list(dict.fromkeys(name for name in pointers if name is not None))
 
 
 _SCALAR_BITS: Final = 32
+_CONSTANT: Final = '"constant"'
+"""In the type of a pointer that is annotated as tl.const, which LLVM knows not to be written."""
 
 
 def _same_for_any_size(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:

@@ -47,8 +47,8 @@ SPECS = (
         "iterations",
         "derived",
         "kernel",
-        "Iterations of the kernel's longest loop in the workgroup that makes most; those of a nested "
-        "loop are all of them",
+        "Iterations of the kernel's longest loop in the workgroup that makes most; those of a "
+        "nested loop are all of them",
     ),
     MetricSpec(
         LOOP_BYTES,
@@ -62,8 +62,8 @@ SPECS = (
         "bool",
         "derived",
         "kernel",
-        "Whether each workgroup starts the longest loop at its own number and goes on by the number "
-        "of workgroups, so that more of them share the iterations out",
+        "Whether each workgroup starts the longest loop at its own number and goes on by the "
+        "number of workgroups, so that more of them share the iterations out",
     ),
     MetricSpec(
         LEAST,

@@ -20,6 +20,7 @@ from itertools import pairwise
 from ..model import (
     Function,
     Instruction,
+    Loop,
     LoopReport,
     Metric,
     MetricSpec,

@@ -29,8 +29,8 @@ SPECS = (
         "kernel",
         "Loads in loops of tiles whose elements along a dimension have the same address: how many "
         "`loads`; of the one with most copies its `elements`, the `distinct` addresses, the tile's "
-        "`shape`, the dimension (`along`), `name` of the value, `at` which line, and `staged`: bytes "
-        "that its tile takes in LDS, None where it does not pass through it",
+        "`shape`, the dimension (`along`), `name` of the value, `at` which line, and `staged`: "
+        "bytes that its tile takes in LDS, None where it does not pass through it",
     ),
     MetricSpec(
         _AGAIN,
@@ -38,9 +38,9 @@ SPECS = (
         "derived",
         "kernel",
         "Loops in loops whose loads have the addresses that they had in the outer loop's pass "
-        "before: how many such `loads` of the `of` in the inner loop, their `bytes` of an iteration, "
-        "the first's `name` and `at` which line, the line `outer` of the outer loop, and its `passes` "
-        "where they are a constant",
+        "before: how many such `loads` of the `of` in the inner loop, their `bytes` of an "
+        "iteration, the first's `name` and `at` which line, the line `outer` of the outer loop, and "
+        "its `passes` where they are a constant",
     ),
 )
 
