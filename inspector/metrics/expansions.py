@@ -75,14 +75,14 @@ _BY_EXP: Final = (
 )
 _FLUSH: Final = (
     "a launch with allow_flush_denorm=True (an option of AMD's backend, given like num_warps), "
-    "which leaves tl.exp a product and tl.log six instructions; tl.log2(x) * 0.69314718 then leaves "
-    "one"
+    "which leaves tl.exp a product and tl.log six instructions; tl.log2(x) * 0.69314718 then "
+    "leaves one"
 )
 _OF_HIP: Final = (
     "__expf(x) in place of expf(x), two instructions; __log2f(x) * 0.69314718f in place of logf(x) "
     "(__logf is logf in today's clang); tanhf(x) is 1 - 2 / (1 + __expf(2 * x)), less exact near "
-    "0; -fapprox-func -fgpu-flush-denormals-to-zero does it for a whole file (tried: 657 instructions "
-    "of a kernel became 343, with __expf 139)"
+    "0; -fapprox-func -fgpu-flush-denormals-to-zero does it for a whole file (tried: 657 "
+    "instructions of a kernel became 343, with __expf 139)"
 )
 
 _MEMORY: Final = ("global_load", "global_store", "atomic")

@@ -39,8 +39,8 @@ SPECS = (
         "kernel",
         "Loops in loops whose loads have the addresses that they had in the outer loop's pass "
         "before: how many such `loads` of the `of` in the inner loop, their `bytes` of an "
-        "iteration, the first's `name` and `at` which line, the line `outer` of the outer loop, and "
-        "its `passes` where they are a constant",
+        "iteration, the first's `name` and `at` which line, the line `outer` of the outer loop, "
+        "and its `passes` where they are a constant",
     ),
 )
 

@@ -414,8 +414,8 @@ def _smaller_tile(subject: Subject, module: TtgirModule, sizes: Sequence[str]) -
 
 _SHARE: Final = 64
 """Registers of the largest tensor that a lane can hold beside others like it: a quarter of 256.
-(token_att_fwd2_int8v of ModelTC/lightllm on gfx1100, 512 at BLOCK_N=512: 335 scratch accesses in the
-loop, 179, 31 and none with a half, a quarter and an eighth.)"""
+(_fwd_kernel_token_att2_int8v of ModelTC/lightllm on gfx1100, 512 at BLOCK_N=512: 335 scratch
+accesses in the loop; 179, 31 and none with a half, a quarter and an eighth.)"""
 _PARTS: Final = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 _SMALLEST_PART: Final = max(_PARTS)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp
@@ -174,7 +173,7 @@ class _Scalars:
         return times * trips
 
     def is_by_program(self, op: TtgirOp) -> bool:
-        """Whether a loop starts at the workgroup's number along an axis, with their number as step."""
+        """Whether a loop goes from the workgroup's number along an axis by their number there."""
         if len(op.operands) < 3:
             return False
         start, _, step = (self.values.get(name) for name in op.operands[:3])
