@@ -30,6 +30,7 @@ NAMES = (
 
 STABLE_SINCE = frozenset(
     {
+        "KI008",
         "KI009",
         "KI036",
         "KI052",
