@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("numpy")
-from kinspect.inspector.ttgir.executions import loop_runs  # noqa: E402
-from kinspect.inspector.ttgir.parser import parse_ttgir  # noqa: E402
+from kinspect.inspector.ttgir.executions import loop_runs
+from kinspect.inspector.ttgir.parser import parse_ttgir
 
 _TEXT = """\
 module {{
