@@ -46,7 +46,7 @@ from .target_options import point_option
 @click.option(
     "--of",
     "thing",
-    metavar="LINE|%VALUE|OP",
+    metavar="LINE|%VALUE|OP|OP@LINE",
     help="Which passes made, changed or removed it: a source line, a value, an operation.",
 )
 @click.option(

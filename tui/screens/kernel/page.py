@@ -67,8 +67,10 @@ class KernelPage(Page):
         "for, from an instruction to those that read its value; again to the next, and back. u "
         "marks where a register of the line is written and read, again for the next register. n "
         "and N step through matches of a search and marked registers, without any through the "
-        "findings. Enter explains the line, T tries the cures of its findings (away from one, of "
-        "all), r compiles the kernel with other options.\n"
+        "findings. p shows which of the compiler's passes made, changed or removed the TTGIR's "
+        "operation, or those of the line of the source, and how. Enter explains the line, T tries "
+        "the cures of its findings (away from one, of all), r compiles the kernel with other "
+        "options.\n"
         "⋯ stands where debug directives, metadata or the prologue are folded away; space opens."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -82,6 +84,7 @@ class KernelPage(Page):
         bind("sort", "heat", "Heat by the next column", show=False),
         bind("follow", "follow", "Follow"),
         bind("uses", "uses", "Register"),
+        bind("passes", "passes", "Passes"),
         bind("search", "search", "Search"),
         bind("try", "try", "Try cures"),
         bind("open", "explain", "Explain", show=False),
@@ -359,6 +362,18 @@ class KernelPage(Page):
         if line in self._trail.stops:
             return self._trail.stops
         return tuple(partner for partner, _ in self.texts.reading.marks.partners(line))
+
+    def action_passes(self) -> None:
+        """Shows what the passes did to the line of the source, or to the operation of the TTGIR."""
+        from ....inspector.explain.code.reading import followed_thing
+
+        entry, reading, pane = self._entry, self.texts.reading, self.panes.current
+        if entry is None or reading is None:
+            self.panes.show_message(ANALYSING)
+        elif thing := followed_thing(reading, pane.kind, pane.code.cursor):
+            self.kinspect.open_passes(entry.key, thing)
+        else:
+            self.panes.show_message("the line stems from no line of the source")
 
     def action_jump_back(self) -> None:
         """Goes back to where the last jump began."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -16,6 +16,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
+from ....inspector.compare.passhistory import History
 from ....inspector.compile.passes import PassDump
 from ....inspector.errors import KinspectError
 from ....inspector.explain.view import configuration
@@ -28,11 +29,18 @@ from ...widgets.find_line import FindLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ..kernel_chooser import KernelChooser, worst_kernel
-from .diff_view import DiffView, TextCache, diff_text, plain
+from .diff_view import (
+    DiffView,
+    TextCache,
+    diff_text,
+    hunks_without,
+    lines_of_event,
+    plain,
+)
 from .pass_line import PassLine
 from .pass_list import PassList, list_text
-from .reading import CHILD_BYTES, Span, SpanResult, results_from_child
-from .timeline import NO_RESULT, Timeline, diff_title, why_no_dump
+from .reading import CHILD_BYTES, HistoryResult, Span, SpanResult, results_from_child
+from .timeline import NO_RESULT, Listed, Timeline, diff_title, thing_title, why_no_dump
 
 # Least columns for list and diff side by side; least rows for the taller line of sizes.
 _WIDE_COLUMNS, _TALL_ROWS = 110, 32
@@ -49,6 +57,14 @@ class DumpRead(Message):
         self.path, self.dump = path, dump
 
 
+class HistoryRead(Message):
+    """What the passes did to the line or operation that is followed, or why that is not known."""
+
+    def __init__(self, path: Path, result: History | KinspectError) -> None:
+        super().__init__()
+        self.path, self.result = path, result
+
+
 class SpanRead(Message):
     """The text of a span of a dump's states has been computed."""
 
@@ -62,6 +78,8 @@ class PassesPage(Page):
 
     Args:
         key: the kernel; None: the one last looked at, or else the worst that has a dump.
+        thing: a line of the source (`42`) or an operation of a line (`tt.load@42`): the passes that
+            made, changed or removed it are listed, and the diff shows where; "" for all passes.
     """
 
     NAME = "passes"
@@ -71,7 +89,10 @@ class PassesPage(Page):
         "module's size before each pass, on a logarithmic scale. Enter or → goes to the diff that "
         "the pass made; m marks a pass, so that the diff spans from there to the cursor; "
         "v shows the whole module; a chooses another kernel. / filters the passes, in the diff it "
-        "searches, and n and N go from match to match, else from change to change."
+        "searches, and n and N go from match to match, else from change to change.\n"
+        "From a line of a kernel's code, p lists the passes that made, changed or removed the "
+        "line's operations (▸), and opens the diff where they did (▸ at its edge); f lists those "
+        "that changed anything, again all."
     )
     DEFAULT_CSS = """
     PassesPage > #about { height: 1; padding: 0 1; color: $foreground 70%; text-wrap: nowrap;
@@ -90,7 +111,7 @@ class PassesPage(Page):
     PassesPage.-none #body, PassesPage.-none PassLine { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("only", "only_changed", "Changed"),
+        bind("only", "only", "Changed"),
         bind("previous_part", "changed(-1)", "Change before", show=False),
         bind("next_part", "changed(1)", "Change"),
         bind("mark", "mark", "Mark"),
@@ -103,15 +124,16 @@ class PassesPage(Page):
         bind("code", "open", "Its code", show=False),
     ]
 
-    def __init__(self, key: str | None = None) -> None:
+    def __init__(self, key: str | None = None, thing: str = "") -> None:
         super().__init__()
         self._key = key
+        self._thing = thing
         self._path: Path | None = None
         self._timeline: Timeline | None = None
         self._index = 0  # the pass under the cursor
         self._mark: int | None = None  # the marked pass, the diff's other end
         self._shown: list[int] = []  # the passes that the filter leaves
-        self._only_changed = False
+        self._listed: Listed = "all"
         self._show_module = False  # the module before the pass, in place of the diff
         self._texts = TextCache()
         self._drawn: object = None  # identifies what the right pane shows
@@ -181,6 +203,7 @@ class PassesPage(Page):
 
     def _open(self, path: Path) -> None:
         self._path, self._timeline, self._mark, self._index = path, None, None, 0
+        self._listed = "changed" if self._listed == "changed" else "all"
         self._texts.clear()
         self._drawn = None
         self.set_class(False, "-none")
@@ -212,11 +235,14 @@ class PassesPage(Page):
     def _read(self, path: Path, span: Span | None = None) -> None:
         """Reads the dump and computes each pass's diff, or only the diff of `span`."""
         worker = get_current_worker()
-        for result in results_from_child(path, span, lambda: worker.is_cancelled):
+        thing = "" if span else self._thing
+        for result in results_from_child(path, span, lambda: worker.is_cancelled, thing):
             if worker.is_cancelled:
                 return
             if isinstance(result, PassDump):
                 self.post_message(DumpRead(path, result))
+            elif isinstance(result, HistoryResult):
+                self.post_message(HistoryRead(path, result.result))
             else:
                 self.post_message(SpanRead(path, result))
 
@@ -224,11 +250,24 @@ class PassesPage(Page):
         """Shows the passes."""
         if event.path != self._path:
             return
-        is_new = self._timeline is None
-        self._timeline = Timeline(event.dump)
-        if is_new:
+        history = None
+        if self._timeline is None:
             self._index = 0
-        self._update_summary()
+        else:
+            history = self._timeline.history
+        self._timeline = Timeline(event.dump, history=history)
+        self._update_list()
+
+    def on_history_read(self, event: HistoryRead) -> None:
+        """Lists the passes that changed what is followed, with the cursor on the first."""
+        if event.path != self._path or self._timeline is None:
+            return
+        if isinstance(event.result, KinspectError) or not event.result.events:
+            about = f"no pass over TTIR or TTGIR changed {thing_title(self._thing)}: all are listed"
+            self.notify(about, timeout=6)
+            return
+        self._timeline.history = event.result
+        self._listed, self._index = "history", event.result.events[0].index
         self._update_list()
 
     def on_span_read(self, event: SpanRead) -> None:
@@ -260,7 +299,10 @@ class PassesPage(Page):
             return
         about = self._timeline.summary()
         needle = self.query_one("#filter", FilterLine).value
-        limits = ["only changed"] * self._only_changed + [f"/{needle}"] * bool(needle)
+        limits = [f"/{needle}"] * bool(needle)
+        if self._listed != "all":
+            only = "changed" if self._listed == "changed" else f"of {thing_title(self._thing)}"
+            limits.insert(0, f"only {only}")
         if limits:
             about = f"{len(self._shown)} shown ({', '.join(limits)}) · {about}"
         self.query_one("#about", Static).update(about, layout=False)
@@ -270,9 +312,8 @@ class PassesPage(Page):
         if self._timeline is None:
             return
         view = self.query_one(PassList)
-        self._shown = self._timeline.shown(
-            self._only_changed, self.query_one("#filter", FilterLine).value
-        )
+        needle = self.query_one("#filter", FilterLine).value
+        self._shown = self._timeline.shown(self._listed, needle)
         if not self._shown:
             view.show(plain("no pass has these words"), 0)
         else:
@@ -311,7 +352,10 @@ class PassesPage(Page):
                 self._draw_text(title, span, lambda: plain(*text.splitlines()))
             else:
                 numbers = self.query_one(DiffView).size.width >= _NUMBERED_COLUMNS
-                self._draw_text(title, (span, numbers), lambda: diff_text(text, numbers))
+                event = timeline.events.get(index) if self._mark is None else None
+                marked = lines_of_event(text, event) if event is not None else []
+                draw = partial(diff_text, text, numbers, marked)
+                self._draw_text(title, (span, numbers, event is not None), draw, marked)
         elif (
             not self._show_module and self._mark is None and timeline.passes[index].changed is False
         ):
@@ -336,8 +380,20 @@ class PassesPage(Page):
             work = partial(self._read, self._timeline.dump.path, span)
             self.run_worker(work, thread=True, exclusive=True, group="diff")
 
-    def _draw_text(self, title: str, content_key: object, text: Callable[[], Text]) -> bool:
+    def _draw_text(
+        self,
+        title: str,
+        content_key: object,
+        text: Callable[[], Text],
+        marked: Sequence[int] = (),
+    ) -> bool:
         """Shows a text unless it is already shown, so that its cursor stays.
+
+        Args:
+            title: above it.
+            content_key: identifies the text.
+            text: makes the text.
+            marked: the lines to show: the cursor goes to the first, hunks without any are folded.
 
         Returns:
             Whether the text is new.
@@ -346,7 +402,9 @@ class PassesPage(Page):
         if self._drawn == content_key:
             return False
         self._drawn = content_key
-        self.query_one(DiffView).show(text(), 0)
+        shown = text()
+        folded = hunks_without(shown, marked)
+        self.query_one(DiffView).show(shown, marked[0] if marked else 0, folded=folded)
         self.query_one(FindLine).mark()
         return True
 
@@ -368,7 +426,7 @@ class PassesPage(Page):
         self._index = index
         if index not in self._shown:  # a filter hides it
             self.query_one("#filter", FilterLine).value = ""
-            self._only_changed = False
+            self._listed = "all"
         self._update_list()
 
     def action_changed(self, direction: int) -> None:
@@ -381,9 +439,13 @@ class PassesPage(Page):
         if index is not None:
             self.query_one(PassList).move_to(self._shown.index(index))
 
-    def action_only_changed(self) -> None:
-        """Lists only passes that changed something, or all."""
-        self._only_changed = not self._only_changed
+    def action_only(self) -> None:
+        """Lists only passes that changed something, all, or those that changed what is followed."""
+        if self._listed == "all":
+            has_history = self._timeline is not None and self._timeline.history is not None
+            self._listed = "history" if has_history else "changed"
+        else:
+            self._listed = "changed" if self._listed == "history" else "all"
         self._update_list()
 
     def action_mark(self) -> None:
