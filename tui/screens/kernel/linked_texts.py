@@ -344,12 +344,12 @@ class LinkedTexts:
             one for one in figures if one is not None and any(one.weights.get(kind, {}).values())
         ]
 
-    def next_heat(self, kind: str) -> LineFigures | None:
-        """Makes the next column the one by which lines are hot; None without any."""
+    def next_heat(self, kind: str, by: int) -> LineFigures | None:
+        """Makes the next (1) or previous (-1) column the hot one; None without any."""
         with_figures, heat = self._with_figures(kind), self.heat(kind)
         if heat is None:
             return None
-        heat = with_figures[(with_figures.index(heat) + 1) % len(with_figures)]
+        heat = with_figures[(with_figures.index(heat) + by) % len(with_figures)]
         self._heat_by = heat.column.name
         self.show_again()
         return heat

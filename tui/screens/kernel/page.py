@@ -58,8 +58,10 @@ class KernelPage(Page):
         "Columns of figures stand beside all three texts where the kernel has some; C chooses "
         "which, and their order. In the source and the TTGIR they are sums over the instructions "
         "that stem from the line. One column, ▾, is the heat: t walks its lines, the hottest "
-        "first, s takes the next column, and the strip beside the scrollbar shows where the heat "
-        "is (█ from half of the hottest line on, ▌ from a tenth); a click there goes to it. Under "
+        "first, s and S take the next column and the one before, and the strip beside the "
+        "scrollbar shows where the heat is (█ from half of the hottest line on, ▌ from a tenth); a "
+        "click there goes to it. Under slack stands by how many instructions each wait comes after "
+        "the youngest operation that it waits for: few hide little of its latency. Under "
         "vgpr stand the live VGPRs after each line, and a curve of the registers that these need, "
         "up to what is allocated; ┊ are the most for each occupancy. Lines in colour keep it from "
         "the next one.\n"
@@ -81,7 +83,8 @@ class KernelPage(Page):
         bind("next_part", "loop(1)", "Loop"),
         bind("previous_part", "loop(-1)", "Loop before", show=False),
         bind("hottest", "hottest", "Hottest"),
-        bind("sort", "heat", "Heat by the next column", show=False),
+        bind("sort", "heat(1)", "Heat by the next column", show=False),
+        bind("reverse", "heat(-1)", "Heat by the column before", show=False),
         bind("follow", "follow", "Follow"),
         bind("uses", "uses", "Register"),
         bind("passes", "passes", "Passes"),
@@ -273,9 +276,9 @@ class KernelPage(Page):
         message = f"{rank + 1} of {len(lines)}: {heat.sentence(pane.kind, lines[rank])}"
         self.marks.jump(pane, lines[rank], message)
 
-    def action_heat(self) -> None:
-        """Lets the next column say which lines are hot."""
-        heat = self.texts.next_heat(self.panes.current.kind)
+    def action_heat(self, by: int) -> None:
+        """Lets the next (1) or previous (-1) column say which lines are hot."""
+        heat = self.texts.next_heat(self.panes.current.kind, by)
         if heat is None:
             self.panes.show_message(ANALYSING if self.texts.reading is None else NOTHING_HOT)
         else:
