@@ -144,7 +144,11 @@ async def test_s_takes_the_next_column_for_the_heat(page_of: Open, kernel: Kerne
         await pilot.press("s")
         assert "▾+line" in heading(page)
         await pilot.press("s")
+        assert "▾slack" in heading(page)
+        await pilot.press("s")
         assert "▾spill" in heading(page)  # round the end
+        await pilot.press("S")
+        assert "▾slack" in heading(page)
 
 
 async def test_the_strip_shows_where_it_is_hot_and_a_click_goes_there(
