@@ -100,13 +100,13 @@ class Status(Widget):
             share = min(1.0, progress.done / progress.expected)
             for cells, name in bar(share, min(_MAX_BAR_CELLS, max(4, width // 8))):
                 line.append(cells, self._style(name))
-            line.append(f" captured {progress.expected} · compiled {progress.compiled}")
+            line.append(f" captured {progress.expected:,} · compiled {progress.compiled:,}")
         elif progress.compiled:
-            line.append(f"{status.stage} … · compiled {progress.compiled}")
+            line.append(f"{status.stage} … · compiled {progress.compiled:,}")
         else:
             line.append(f"{status.stage} …")
         reported = max(0, progress.done - status.failures)
-        line.append(f"{' · ' if line else ''}{reported} done")
+        line.append(f"{' · ' if line else ''}{reported:,} done")
         self._add_failed(line, status)
         return line
 
@@ -114,7 +114,7 @@ class Status(Widget):
         """The left half after a run: the numbers of kernels, configurations and failures."""
         line = Text(no_wrap=True)
         if status.filter_text:
-            line.append(f"{status.shown} of {status.total}")
+            line.append(f"{status.shown:,} of {status.total:,}")
         else:
             line.append(plural(status.kernels, "kernel"))
             if status.total - status.failures > status.kernels:
@@ -129,7 +129,7 @@ class Status(Widget):
     def _add_failed(self, line: Text, status: RunStatus) -> None:
         if status.failures:
             line.append(" · ")
-            line.append(f"{status.failures} failed", self._style("bad"))
+            line.append(f"{status.failures:,} failed", self._style("bad"))
 
     def _right(self, status: RunStatus) -> Text:
         line = Text(no_wrap=True)
