@@ -22,7 +22,8 @@ from kinspect.tui.screens.passes.pass_line import PassLine
 from kinspect.tui.screens.passes.pass_list import PassList, list_text
 from kinspect.tui.screens.passes.reading import PassText, line_change
 from kinspect.tui.screens.passes.timeline import Timeline, levels
-from kinspect.tui.widgets.filtered_list import FilterLine, RowList
+from kinspect.tui.widgets.filter_line import FilterLine
+from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import EACH_SIZE, snapshot, text_of

@@ -17,7 +17,8 @@ from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...session import SessionKernel
 from ...widgets.code import Text, cut
-from ...widgets.filtered_list import FilterLine, RowList, word_filter
+from ...widgets.filter_line import FilterLine
+from ...widgets.filtered_list import RowList, word_filter
 from .figures import differing
 
 _FIGURES = (
@@ -62,7 +63,7 @@ class Chooser(Vertical):
     def compose(self) -> ComposeResult:
         """Stacks the prompt, the filter, the titles and the list."""
         yield Static(id="prompt", markup=False)
-        yield FilterLine("words: kernel, case, target, file", id="choose-filter")
+        yield FilterLine("words: kernel, case, target, file", "#choices", id="choose-filter")
         yield Static(id="titles", markup=False)
         yield RowList(id="choices")
 
@@ -165,11 +166,6 @@ class Chooser(Vertical):
         event.stop()
         self._filter_text = event.value.strip()
         self.show(self._entries)
-
-    def on_filter_line_left(self, event: FilterLine.Left) -> None:
-        """Returns to the list."""
-        event.stop()
-        self.query_one(RowList).focus()
 
 
 def _searched(entry: SessionKernel) -> str:

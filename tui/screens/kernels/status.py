@@ -1,4 +1,4 @@
-"""The status line above the kernels' table, and the filter's input line below it."""
+"""The status line above the kernels' table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import ClassVar
 from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.widget import Widget
-from textual.widgets import Input
 
 from ....inspector.explain.view import plural
 from ...session import RunProgress
@@ -144,27 +142,3 @@ class Status(Widget):
 
     def _style(self, name: str) -> Style:
         return part_style(self, f"status--{name}")
-
-
-class KernelsFilter(Input):
-    """The filter's input line."""
-
-    DEFAULT_CSS = """
-    KernelsFilter { height: 1; border: none; padding: 0 1; background: $panel; }
-    KernelsFilter:focus { border: none; background: $panel; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,tab", "leave", "Back to the table", show=False),
-    ]
-
-    def __init__(self, *, id: str, classes: str) -> None:  # Textual's id of the widget
-        super().__init__(
-            placeholder="words, sev:error, vgpr>128, occ<=2, arch:gfx95, is:failed, -word",
-            id=id,
-            classes=classes,
-            compact=True,
-        )
-
-    def action_leave(self) -> None:
-        """Returns to the table, which stays filtered."""
-        self.post_message(self.Submitted(self, self.value))

@@ -24,7 +24,7 @@ from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
 from ...widgets.code import CodeView, Text
-from ...widgets.filtered_list import FilterLine
+from ...widgets.filter_line import FilterLine
 from ...widgets.find_line import FindLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
@@ -148,7 +148,7 @@ class PassesPage(Page):
         with Container(id="body"):
             with Vertical(id="left"):
                 yield PassList()
-                yield FilterLine("a part of the pass's name", id="filter")
+                yield FilterLine("a part of the pass's name", "PassList", id="filter")
             with Vertical(id="right"):
                 yield Static(id="title", markup=False)
                 yield DiffView()
@@ -471,27 +471,15 @@ class PassesPage(Page):
 
     def action_match(self, direction: int) -> None:
         """Goes to the next match in the diff, without a search to the next change."""
-        find = self.query_one(FindLine)
-        if find.value:
-            find.step(direction)
-        else:
-            self.action_changed(direction)
+        self.query_one(FindLine).step_or(direction, self.action_changed)
 
     def action_escape(self) -> None:
         """Drops the search, else leaves the page."""
-        find = self.query_one(FindLine)
-        if find.value:
-            find.action_drop()
-        else:
-            self.kinspect.action_back()
+        self.query_one(FindLine).drop_or(self.kinspect.action_back)
 
     def on_input_changed(self) -> None:
         """Filters while the user types."""
         self._update_list()
-
-    def on_filter_line_left(self) -> None:
-        """Gives the focus back to the list."""
-        self.query_one(PassList).focus()
 
     def on_diff_view_left(self) -> None:
         """Gives the focus back to the list."""
