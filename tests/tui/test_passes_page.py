@@ -14,7 +14,7 @@ from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.kernel_chooser import KernelChooser
+from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.screens.passes import reading
 from kinspect.tui.screens.passes.diff_view import DiffView, diff_text
 from kinspect.tui.screens.passes.page import PassesPage
@@ -274,7 +274,7 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
         await read(pilot, dump)
         assert page(pilot).crumb().startswith("small")
         await pilot.press("a")
-        assert isinstance(pilot.app.screen, KernelChooser)
+        assert isinstance(pilot.app.screen, ListChooser)
         assert "● small" in text_of(pilot.app)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, PassesPage)

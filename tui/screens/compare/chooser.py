@@ -40,7 +40,7 @@ class Chooser(Vertical):
     Chooser #titles { height: 1; color: $foreground 60%; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("search", "filter", "Filter"),
+        bind("search", "screen.filter", "Filter"),
         bind("first_of_two", "take('left')", "As A"),
         bind("second_of_two", "take('right')", "As B"),
     ]
@@ -63,7 +63,7 @@ class Chooser(Vertical):
     def compose(self) -> ComposeResult:
         """Stacks the prompt, the filter, the titles and the list."""
         yield Static(id="prompt", markup=False)
-        yield FilterLine("words: kernel, case, target, file", "#choices", id="choose-filter")
+        yield FilterLine("words: kernel, case, target, file", "#choices", id="filter")
         yield Static(id="titles", markup=False)
         yield RowList(id="choices")
 
@@ -156,10 +156,6 @@ class Chooser(Vertical):
         left, right = self._sides["left"], self._sides["right"]
         if left is not None and right is not None:
             self.post_message(self.Chosen(left, right))
-
-    def action_filter(self) -> None:
-        """Opens the filter's input line."""
-        self.query_one(FilterLine).ask()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the list while the user types."""

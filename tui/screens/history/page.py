@@ -25,7 +25,7 @@ from ...widgets.filtered_list import RowList, word_filter
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from . import queries
-from .dialogues import MetricScreen, RunScreen, text_table
+from .dialogues import RunScreen, metric_chooser, text_table
 from .run_plot import RunPlot, drawn, legend
 
 _MOST_SERIES = 4
@@ -323,7 +323,9 @@ class HistoryPage(Page):
             return
         chart = self._kernel_history.chart
         chosen = chart.metric if chart is not None else ""
-        self.app.push_screen(MetricScreen(self._kernel_history.metrics, chosen), self._take_metric)
+        self.app.push_screen(
+            metric_chooser(self._kernel_history.metrics, chosen), self._take_metric
+        )
 
     def _take_metric(self, name: str | None) -> None:
         if name is not None:

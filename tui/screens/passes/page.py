@@ -28,7 +28,7 @@ from ...widgets.filter_line import FilterLine
 from ...widgets.find_line import FindLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from ..kernel_chooser import KernelChooser, worst_kernel
+from ..kernel_chooser import kernel_chooser, worst_kernel
 from .diff_view import (
     DiffView,
     TextCache,
@@ -217,7 +217,7 @@ class PassesPage(Page):
     def action_choose(self) -> None:
         """Lets another kernel be chosen."""
         kernels = [entry.report for entry in self.session.ordered()]
-        chooser = KernelChooser(
+        chooser = kernel_chooser(
             kernels, self._key, lambda k: "●" if "passes" in k.artifacts else ""
         )
         self.app.push_screen(chooser, self._show_kernel)
