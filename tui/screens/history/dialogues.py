@@ -30,10 +30,7 @@ def metric_chooser(metrics: Sequence[HistoryMetric], chosen: str) -> ListChooser
     units = max((len(metric.unit) for metric in metrics), default=0)
     spans = ((0, names, "name"), (names + 2, names + 2 + units, "literal"))
     choices = [
-        Choice(
-            metric.name, f"{metric.name:<{names}}  {metric.unit:<{units}}  {metric.about}", spans
-        )
-        for metric in metrics
+        Choice(m.name, f"{m.name:<{names}}  {m.unit:<{units}}  {m.about}", spans) for m in metrics
     ]
     return ListChooser("metric over the runs", choices, chosen)
 
