@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -12,7 +11,6 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.events import Resize
 from textual.message import Message
-from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
@@ -23,30 +21,21 @@ from ....inspector.explain.view import configuration
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
-from ...widgets.code import CodeView, Text
+from ...widgets.code import CodeView
 from ...widgets.filter_line import FilterLine
 from ...widgets.find_line import FindLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ..kernel_chooser import kernel_chooser, worst_kernel
-from .diff_view import (
-    DiffView,
-    TextCache,
-    diff_text,
-    hunks_without,
-    lines_of_event,
-    plain,
-)
+from .diff_pane import DiffPane
+from .diff_view import DiffView, plain
 from .pass_line import PassLine
 from .pass_list import PassList, list_text
-from .reading import CHILD_BYTES, HistoryResult, Span, SpanResult, results_from_child
-from .timeline import NO_RESULT, Listed, Timeline, diff_title, thing_title, why_no_dump
+from .reading import HistoryResult, Span, SpanResult, results_from_child
+from .timeline import Listed, Timeline, thing_title, why_no_dump
 
 # Least columns for list and diff side by side; least rows for the taller line of sizes.
 _WIDE_COLUMNS, _TALL_ROWS = 110, 32
-_NUMBERED_COLUMNS = 72  # a diff at least this wide has line numbers
-_PAUSE_S = 0.06  # seconds that the cursor must rest before a diff is computed
-_LONG_PAUSE_S = 0.3  # the same for big dumps, whose diffs are computed in a process of their own
 
 
 class DumpRead(Message):
@@ -135,9 +124,6 @@ class PassesPage(Page):
         self._shown: list[int] = []  # the passes that the filter leaves
         self._listed: Listed = "all"
         self._show_module = False  # the module before the pass, in place of the diff
-        self._texts = TextCache()
-        self._drawn: object = None  # identifies what the right pane shows
-        self._pause_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Puts the timeline above the list and the diff."""
@@ -149,10 +135,7 @@ class PassesPage(Page):
             with Vertical(id="left"):
                 yield PassList()
                 yield FilterLine("a part of the pass's name", "PassList", id="filter")
-            with Vertical(id="right"):
-                yield Static(id="title", markup=False)
-                yield DiffView()
-                yield FindLine(lambda: (self.query_one(DiffView),), id="find")
+            yield DiffPane(self._compute, id="right")
         yield Keys()
 
     def crumb(self) -> str:
@@ -204,14 +187,11 @@ class PassesPage(Page):
     def _open(self, path: Path) -> None:
         self._path, self._timeline, self._mark, self._index = path, None, None, 0
         self._listed = "changed" if self._listed == "changed" else "all"
-        self._texts.clear()
-        self._drawn = None
         self.set_class(False, "-none")
         self.query_one("#about", Static).update("reading the pass dump …", layout=False)
         self.query_one(PassLine).show(None, 0, None)
         self.query_one(PassList).show(plain(), 0)
-        self.query_one("#title", Static).update("", layout=False)
-        self.query_one(DiffView).show(plain(), 0)
+        self.query_one(DiffPane).clear()
         self.run_worker(partial(self._read, path), thread=True, exclusive=True, group="read")
 
     def action_choose(self) -> None:
@@ -279,20 +259,13 @@ class PassesPage(Page):
                 self._show_sentences(event.result.message, event.result.hint)
                 self._path = event.path  # else every change of the session would read it again
             return
-        if isinstance(event.result, KinspectError):
-            if event.span == self._span():
-                error = event.result
-                self._draw_text("", ("error", event.span), lambda: plain(error.message, error.hint))
-            return
-        text = event.result.text
-        self._texts.add(event.span, text)
+        self.query_one(DiffPane).take(event.span, event.result)
         first, last = event.span
-        is_one_pass = last == first + 1 and self._timeline.passes[first].changed
-        if is_one_pass and event.result.change is not None:
+        if isinstance(event.result, KinspectError) or event.result.change is None:
+            return
+        if last == first + 1 and self._timeline.passes[first].changed:
             self._timeline.changes[first] = event.result.change
             self._update_list()
-        elif event.span == self._span():
-            self._show_text()
 
     def _update_summary(self) -> None:
         if self._timeline is None:
@@ -330,83 +303,14 @@ class PassesPage(Page):
         if self._timeline is None:
             return
         self.query_one(PassLine).show(self._timeline, self._index, self._mark)
-        self._show_text()
+        pane = self.query_one(DiffPane)
+        pane.show(self._timeline, self._index, self._mark, module=self._show_module)
 
-    def _span(self) -> Span | None:
-        assert self._timeline is not None
-        if self._show_module:
-            return self._index, self._index
-        return self._timeline.span(self._index, self._mark)
-
-    def _show_text(self) -> None:
-        """Shows the diff or the module; computes it first if it is not cached."""
-        timeline, index = self._timeline, self._index
-        assert timeline is not None
-        title = diff_title(timeline, index, self._mark, module=self._show_module)
-        span = self._span()
-        if span is None:
-            self._draw_text(title, "last", lambda: plain(*NO_RESULT))
-        elif span in self._texts:
-            text = self._texts[span]
-            if self._show_module:
-                self._draw_text(title, span, lambda: plain(*text.splitlines()))
-            else:
-                numbers = self.query_one(DiffView).size.width >= _NUMBERED_COLUMNS
-                event = timeline.events.get(index) if self._mark is None else None
-                marked = lines_of_event(text, event) if event is not None else []
-                draw = partial(diff_text, text, numbers, marked)
-                self._draw_text(title, (span, numbers, event is not None), draw, marked)
-        elif (
-            not self._show_module and self._mark is None and timeline.passes[index].changed is False
-        ):
-            self._draw_text(title, "same", lambda: diff_text("", False))
-        elif self._draw_text(title, ("wait", span), lambda: plain("working it out …")):
-            self._compute_after_pause(timeline)
-
-    def _compute_after_pause(self, timeline: Timeline) -> None:
-        """Computes the text once the cursor rests: no diff of a pass that it only goes by."""
-        if self._pause_timer is not None:
-            self._pause_timer.stop()
-        is_large = sum(compiler_pass.size for compiler_pass in timeline.passes) >= CHILD_BYTES
-        pause = _LONG_PAUSE_S if is_large else _PAUSE_S
-        self._pause_timer = self.set_timer(pause, self._compute_text)
-
-    def _compute_text(self) -> None:
-        """Computes the text of the pass under the cursor, which may have moved meanwhile."""
-        if self._timeline is None:
-            return
-        span = self._span()
-        if span is not None and span not in self._texts:
-            work = partial(self._read, self._timeline.dump.path, span)
+    def _compute(self, span: Span) -> None:
+        """Computes the text of a span in a thread."""
+        if self._path is not None:
+            work = partial(self._read, self._path, span)
             self.run_worker(work, thread=True, exclusive=True, group="diff")
-
-    def _draw_text(
-        self,
-        title: str,
-        content_key: object,
-        text: Callable[[], Text],
-        marked: Sequence[int] = (),
-    ) -> bool:
-        """Shows a text unless it is already shown, so that its cursor stays.
-
-        Args:
-            title: above it.
-            content_key: identifies the text.
-            text: makes the text.
-            marked: the lines to show: the cursor goes to the first, hunks without any are folded.
-
-        Returns:
-            Whether the text is new.
-        """
-        self.query_one("#title", Static).update(title, layout=False)
-        if self._drawn == content_key:
-            return False
-        self._drawn = content_key
-        shown = text()
-        folded = hunks_without(shown, marked)
-        self.query_one(DiffView).show(shown, marked[0] if marked else 0, folded=folded)
-        self.query_one(FindLine).mark()
-        return True
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
         """Follows the list's cursor."""
@@ -457,8 +361,7 @@ class PassesPage(Page):
     def action_module(self) -> None:
         """Shows the module before the pass, or the diff."""
         self._show_module = not self._show_module
-        if self._timeline is not None:
-            self._show_text()
+        self._follow_cursor()
 
     def action_search(self) -> None:
         """Searches the diff if that has the focus, else filters the passes."""
