@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ....inspector.explain import loop_view, view
-from ....inspector.explain.code.line_figures import LineColumn, LineFigures, chosen
+from ....inspector.explain.code.line_figures import LineFigures
 from ....inspector.metrics.pressure import register_pressure
 from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .card import card_of, facts_of, line_list, loop_at
-from .columns import GutterColumn, drawn
+from .columns import GutterColumn
+from .heat import LineHeat
 from .load import LoadedTexts, in_background, is_large, load, prepared, with_all_folds
 from .pane import Pane
 from .pane_text import marked, plain
@@ -97,10 +98,7 @@ class LinkedTexts:
         self.reading: KernelReading | None = None
         self.costs: Costs | None = None  # measured or counted costs of its lines
         self.pressure: RegisterPressure | None = None  # of its registers
-        self.figures: dict[str, LineFigures] = {}  # of its lines, by the name of the column
-        self._heat_by = ""  # the column by which lines are hot; "" for the first
-        # (column, kind of text) -> its lines with heat, the hottest first, and the place of each
-        self._hottest: dict[tuple[str, str], tuple[tuple[int, ...], dict[int, int]]] = {}
+        self.heat = LineHeat(lambda: page.kinspect.state.code_columns)
         self._load_number = 0  # of the latest load; results of earlier ones are dropped
         self._cards: dict[str | None, Card] = {}
         self._isa_line = 0
@@ -183,8 +181,7 @@ class LinkedTexts:
         is_reload = self.loaded is not None
         self.loaded = loaded
         self.reading = self.costs = None
-        self.figures = {}
-        self._hottest.clear()
+        self.heat.take(self.report, {})
         self._cards.clear()
         for pane in self._panes.slots:
             self.show_in(pane, pane.kind, keep=is_reload)
@@ -253,7 +250,8 @@ class LinkedTexts:
         """Stores what was read; returns the kinds of texts it added, such as a disassembly."""
         former_lines = self.loaded.lines if self.loaded is not None else {}
         self.reading, self.loaded, self._note = reading, loaded, ""
-        self.costs, self.figures = of_lines.costs, dict(of_lines.figures)
+        self.costs = of_lines.costs
+        self.heat.take(self.report, of_lines.figures)
         if reading.notes:
             self._panes.show_message("; ".join(reading.notes), bad=True)
         return set(loaded.lines) - set(former_lines)
@@ -296,83 +294,23 @@ class LinkedTexts:
         file = Path(loaded.texts.files[kind]).name
         folded = None if keep else loaded.folded[kind]
         pane.show(kind, text, heading=heading, file=file, folded=folded)
-        heat = self.heat(kind)
+        heat = self.heat.of(kind)
         pane.code.show_heat(heat.weights.get(kind, {}) if heat is not None else {})
 
-    def chosen_columns(self) -> tuple[LineColumn, ...]:
-        """The columns that the user chose, or the default ones, that the kernel has figures for."""
-        names = self._page.kinspect.state.code_columns
-        return chosen(names, self.report) if self.report is not None else ()
-
     def _columns(self, kind: str, report: KernelReport) -> list[GutterColumn]:
-        """The chosen columns, as they are drawn, as far as they leave enough room for code.
-
-        The one by which lines are hot comes before others where there is little room.
-        """
+        """The columns that leave enough room for code, as they are drawn."""
         texts = self.loaded.lines.keys() & _WITH_FIGURES if self.loaded is not None else ()
         if kind not in texts:
             return []
-        width, heat = self._panes.least_width(len(texts)), self.heat(kind)
+        width = self._panes.least_width(len(texts))
         room = max(_TWO_COLUMNS, width - _CODE) if kind == "amdgcn" else width // 8
-        columns: dict[str, GutterColumn] = {}
-        wanted = [
-            column
-            for column in self.chosen_columns()
-            if (figures := self.figures.get(column.name)) is None or figures.weights.get(kind)
-        ]
-        for column in sorted(wanted, key=lambda one: heat is None or heat.column is not one):
-            is_heat = heat is not None and heat.column is column
-            figures = self.figures.get(column.name)
-            candidate = drawn(column, kind, report, figures, self.pressure, is_heat=is_heat)
-            room -= candidate.width
-            if room < 0:
-                break
-            columns[column.name] = candidate
-        return [columns[column.name] for column in wanted if column.name in columns]
+        return self.heat.columns(kind, report, room, self.pressure)
 
-    def heat(self, kind: str) -> LineFigures | None:
-        """The figures by which a text's lines are hot: of the column chosen, else of a cost."""
-        with_figures = self._with_figures(kind)
-        chosen_heat = [one for one in with_figures if one.column.name == self._heat_by]
-        costs = [one for one in with_figures if one.column.is_cost]
-        return next(iter((*chosen_heat, *costs, *with_figures)), None)
-
-    def _with_figures(self, kind: str) -> list[LineFigures]:
-        """The figures of the chosen columns that have some in a text."""
-        figures = (self.figures.get(column.name) for column in self.chosen_columns())
-        return [
-            one for one in figures if one is not None and any(one.weights.get(kind, {}).values())
-        ]
-
-    def next_heat(self, kind: str, by: int) -> LineFigures | None:
-        """Makes the next (1) or previous (-1) column the hot one; None without any."""
-        with_figures, heat = self._with_figures(kind), self.heat(kind)
-        if heat is None:
-            return None
-        heat = with_figures[(with_figures.index(heat) + by) % len(with_figures)]
-        self._heat_by = heat.column.name
-        self.show_again()
-        return heat
-
-    def hottest(self, kind: str) -> tuple[int, ...]:
-        """A text's lines with heat, the hottest first."""
-        heat = self.heat(kind)
-        if heat is None:
-            return ()
-        known = self._hottest.get((heat.column.name, kind))
-        if known is None:
-            depth = (lambda line: 0) if self.reading is None else self.reading.marks.depth
-            lines = heat.hottest(kind, depth if kind == "amdgcn" else lambda line: 0)
-            known = lines, {line: rank for rank, line in enumerate(lines)}
-            self._hottest[heat.column.name, kind] = known
-        return known[0]
-
-    def heat_rank(self, kind: str, line: int) -> int:
-        """A line's place among those of `hottest`; -1 for others."""
-        heat = self.heat(kind)
-        if heat is None or not self.hottest(kind):
-            return -1
-        return self._hottest[heat.column.name, kind][1].get(line, -1)
+    def ranks(self, kind: str) -> Mapping[int, int]:
+        """A text's lines with heat, the hottest first, and the place of each, from 0."""
+        if self.reading is not None and kind == "amdgcn":
+            return self.heat.ranks(kind, self.reading.marks.depth)
+        return self.heat.ranks(kind, lambda line: 0)
 
     def show_again(self) -> None:
         """Shows all texts with the columns that are chosen now."""

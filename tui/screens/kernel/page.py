@@ -266,22 +266,23 @@ class KernelPage(Page):
 
     def action_hottest(self) -> None:
         """Jumps to the hottest line by the first column beside it, from there to the next one."""
-        pane, heat = self.panes.current, self.texts.heat(self.panes.current.kind)
+        pane, heat = self.panes.current, self.texts.heat.of(self.panes.current.kind)
         if heat is None:
             self.panes.show_message(ANALYSING if self.texts.reading is None else NOTHING_HOT)
             return
-        lines = self.texts.hottest(pane.kind)
-        cursor = pane.code.cursor
-        rank = (self.texts.heat_rank(pane.kind, cursor) + 1) % len(lines)
-        message = f"{rank + 1} of {len(lines)}: {heat.sentence(pane.kind, lines[rank])}"
-        self.marks.jump(pane, lines[rank], message)
+        ranks = self.texts.ranks(pane.kind)
+        rank = (ranks.get(pane.code.cursor, -1) + 1) % len(ranks)
+        line = next(line for line, place in ranks.items() if place == rank)
+        message = f"{rank + 1} of {len(ranks)}: {heat.sentence(pane.kind, line)}"
+        self.marks.jump(pane, line, message)
 
     def action_heat(self, by: int) -> None:
         """Lets the next (1) or previous (-1) column say which lines are hot."""
-        heat = self.texts.next_heat(self.panes.current.kind, by)
+        heat = self.texts.heat.next(self.panes.current.kind, by)
         if heat is None:
             self.panes.show_message(ANALYSING if self.texts.reading is None else NOTHING_HOT)
         else:
+            self.texts.show_again()
             self.panes.show_message(f"t walks by {heat.column.title}: {heat.column.about}")
 
     def action_follow(self) -> None:
