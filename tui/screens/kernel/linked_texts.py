@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ....inspector.explain import loop_view, view
-from ....inspector.explain.code.line_figures import LineFigures
 from ....inspector.metrics.pressure import register_pressure
 from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
@@ -19,13 +17,12 @@ from ...widgets.scorecard import Card, CardBlock, CardFact
 from .card import card_of, facts_of, line_list, loop_at
 from .columns import GutterColumn
 from .heat import LineHeat
-from .load import LoadedTexts, in_background, is_large, load, prepared, with_all_folds
+from .load import LineCosts, LoadedTexts, in_background, is_large, load, read, with_all_folds
 from .pane import Pane
 from .pane_text import marked, plain
 from .panes import Panes
 
 if TYPE_CHECKING:
-    from ....inspector.explain.code.links import Links
     from ....inspector.explain.code.reading import KernelReading
     from .costs import Costs
 
@@ -51,18 +48,6 @@ class KernelToShow(Struct, frozen=True):
     path: Path | None = None
     text: str = "amdgcn"
     line: int | None = None
-
-
-class LineCosts(Struct, frozen=True):
-    """What is known of lines' costs.
-
-    Attributes:
-        costs: measured or emulated; None where neither was done.
-        figures: what columns can show, by their names.
-    """
-
-    costs: Costs | None
-    figures: Mapping[str, LineFigures]
 
 
 class LinkedTexts:
@@ -221,7 +206,7 @@ class LinkedTexts:
         if report is not None and load_number == self._load_number:
             in_background(
                 self._page.app,
-                lambda: _read(report, loaded),
+                lambda: read(report, loaded),
                 lambda result: self._take_reading(load_number, result),
             )
 
@@ -377,59 +362,3 @@ class LinkedTexts:
         if key not in self._cards:
             self._cards[key] = card_of(report, loop)
         return self._cards[key]
-
-
-def _read(
-    report: KernelReport, loaded: LoadedTexts
-) -> tuple[KernelReading, LoadedTexts, LineCosts]:
-    """Reads what the analysis knows of the texts.
-
-    Returns:
-        The reading; the texts, to which it may have added a disassembly; figures of lines.
-    """
-    # Imported late: the parsers are not needed for the first paint.
-    from ....inspector.explain.code.reading import reading_of
-
-    # A large kernel is a million objects without cycles. Without this, the garbage collector would
-    # scan them again and again, and block the keys for 0.2 s each time.
-    gc.disable()
-    try:
-        reading = reading_of(report, loaded.texts)
-        added = prepared(reading.texts, reading.function, loaded)
-        of_lines = _line_costs(report, reading)
-    finally:
-        gc.freeze()
-        gc.enable()
-    return reading, added, of_lines
-
-
-def _line_costs(report: KernelReport, reading: KernelReading) -> LineCosts:
-    from ....inspector import machines
-    from ....inspector.explain.code.line_figures import line_figures
-    from ....inspector.metrics.line_bounds import line_cycles
-
-    costs = _costs_of(report, reading.links)
-    cycles: dict[int, float] = {}
-    if reading.function is not None and report.arch in machines.names():
-        cycles = line_cycles(report, reading.function, machines.load(report.arch))
-    figures = line_figures(
-        report,
-        reading.links,
-        shares=costs.shares if costs is not None else {},
-        executed=costs.executed if costs is not None else {},
-        cycles=cycles,
-    )
-    return LineCosts(costs, figures)
-
-
-def _costs_of(report: KernelReport, links: Links) -> Costs | None:
-    """Returns the costs of lines, measured ones rather than emulated; None without any."""
-    if report.measured_lines:
-        from .measured import MeasuredCosts
-
-        return MeasuredCosts(report, links)
-    if report.emulated is not None:
-        from .emulated import EmulatedCosts
-
-        return EmulatedCosts(report.emulated, links)
-    return None
