@@ -34,13 +34,14 @@ from .slices import ACCESSES, address_bits, address_slice
 from .spilled_registers import SpillDwords, follow_spills
 from .start import KERNARG_ADDRESS, GridShape, initial_waves, target_of, waves_of
 from .steps import step_anywhere
+from .sweep_order import sweep_order
 from .taken_edges import TakenEdges
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 from .waves import ALL, U32, Array, Waves
 
-SWEEPS: Final = 3
-"""Passes over the flow graph: a loop's changes have come round by the second, those of nested loops
-by the third."""
+ROUNDS: Final = 3
+"""How often blocks of loops are carried out: a loop's changes have come round by the second time,
+those of nested loops by the third."""
 MOST_WORK: Final = 16_000_000
 """Instructions times lanes of a workgroup; larger kernels are not looked at."""
 MOST_HELD: Final = 100_000_000
@@ -134,7 +135,7 @@ class _State(Struct):
 
 
 class _Sweep:
-    """Several passes over the flow graph, each block after the blocks that lead to it.
+    """A pass over the flow graph, each block after the blocks that lead to it, loops in rounds.
 
     Spill slots are followed as registers behind those of the kernel.
     """
@@ -161,6 +162,7 @@ class _Sweep:
         self._masked = masked_sites(function, self._effects)
         self._halves = effects_of_halves(function.instructions, self._decoded, target)
         self._edges = TakenEdges(function, self._decoded)
+        self._order = sweep_order(function, ROUNDS)
         chosen, self._live = address_slice(function, self._decoded, self._effects)
         vector = self._vector_registers(chosen)
         self._rows = rows_of(vector)
@@ -194,11 +196,16 @@ class _Sweep:
 
     def _registers_held(self) -> int:
         """How many vector registers are kept at the ends of blocks."""
-        return sum(
-            self._live_behind[block.index].bit_count()
-            for block in self._function.blocks
-            if not self._edges.falls_through(block)
-        )
+        kept = {b.index for position, b in enumerate(self._order) if self._is_kept(position)}
+        return sum(self._live_behind[number].bit_count() for number in kept)
+
+    def _is_kept(self, position: int) -> bool:
+        """Whether the registers at the end of a block are needed later than by the next one."""
+        block = self._order[position]
+        if not self._edges.falls_through(block):
+            return True
+        following = self._order[position + 1 : position + 2]
+        return bool(block.successors) and [b.index for b in following] != [block.index + 1]
 
     def _begin(self, function: Function, threads: tuple[int, int, int], registers: int) -> Waves:
         """All waves of one workgroup, for each draw."""
@@ -220,32 +227,28 @@ class _Sweep:
         return state
 
     def run(self) -> list[Places]:
-        """Returns every access as the last sweep has it."""
-        blocks = self._function.blocks
+        """Returns every access as it was carried out last."""
         entry = self._state(VECTOR_REGISTERS, self._slots)
         ends: dict[int, _State] = {}
         current = -1  # the block at whose end the registers stand
         scattered = 0
         with np.errstate(all="ignore"):
-            for sweep in range(SWEEPS if self._function.loops else 1):
-                for block in blocks:
-                    before = self._edges.before(block.index)
-                    states = [ends[number] for number in before if number in ends]
-                    if block.index == 0:
-                        states.insert(0, entry)
-                    if before == [current] and self._edges.follows(current, block.index):
-                        scattered = scattered & self._live[block.index]
-                    elif states:
-                        scattered = self._enter(states, self._live[block.index])
-                    else:
-                        continue  # nothing leads there
-                    scattered = self._block(block.start, block.stop, scattered)
-                    current = block.index
-                    self._edges.leave(block, self._waves)
-                    if not self._edges.falls_through(block):
-                        ends[current] = self._state(self._live_behind[current], scattered)
-                if sweep == 0 and len(self._places) == 0:
-                    break
+            for position, block in enumerate(self._order):
+                before = self._edges.before(block.index)
+                states = [ends[number] for number in before if number in ends]
+                if block.index == 0:
+                    states.insert(0, entry)
+                if before == [current] and self._edges.follows(current, block.index):
+                    scattered = scattered & self._live[block.index]
+                elif states:
+                    scattered = self._enter(states, self._live[block.index])
+                else:
+                    continue  # nothing leads there
+                scattered = self._block(block.start, block.stop, scattered)
+                current = block.index
+                self._edges.leave(block, self._waves)
+                if self._is_kept(position):
+                    ends[current] = self._state(self._live_behind[current], scattered)
         return [self._places[key] for key in sorted(self._places)]
 
     def _state(self, live: int, scattered: int) -> _State:
