@@ -32,7 +32,13 @@ def environment_of_a_run(**variables: str) -> dict[str, str]:
     Under CI and BUILD_NUMBER pytest's summary repeats messages in full, which counts of lines would see.
     """
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST", "CI", "BUILD_NUMBER"):
+    for name in (
+        "PYTEST_ADDOPTS",
+        "PYTEST_XDIST_WORKER",
+        "PYTEST_CURRENT_TEST",
+        "CI",
+        "BUILD_NUMBER",
+    ):
         environment.pop(name, None)
     return {**environment, **variables}
 
