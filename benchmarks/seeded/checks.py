@@ -123,7 +123,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
             32,
             0,
             (('(do_not_specialize=["stride_xm", "stride_xn", "stride_yn", "stride_ym"])', ""),),
-        ),  # fmt: skip
+        ),
         "06_online_softmax": Check(
             "instructions for denormals in loops",
             _denormals,
@@ -136,7 +136,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
                 ("tl.exp(highest - row_max)", "tl.exp2(1.44269504 * (highest - row_max))"),
                 ("tl.exp(x - row_max)", "tl.exp2(1.44269504 * (x - row_max))"),
             ),
-        ),  # fmt: skip
+        ),
         "07_float8_gemm": Check(
             "LDS reads under 16 bytes in the loop", _half_reads, 0, 8, 0, (("kpack=1", "kpack=2"),)
         ),
@@ -150,7 +150,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
             20,
             0,
             ((" page_size, stride_page", " page_size: tl.constexpr, stride_page"),),
-        ),  # fmt: skip
+        ),
         "10_causal_conv1d": Check(
             "64-bit floating-point operations",
             _float64,
@@ -158,7 +158,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
             16,
             0,
             (("tap * C + channels)\n", "tap * C + channels).to(tl.float32)\n"),),
-        ),  # fmt: skip
+        ),
     }
 )
 """Script -> its check."""
