@@ -332,7 +332,9 @@ class _Sweep:
             if (
                 self._whole_waves
                 and _COMPARES_ORDER.match(instruction.op.name)
-                and self._hold_for_all(effect.writes, everything=rests)
+                and self._hold_for_all(
+                    effect.writes, everything=rests or self._has_unknown_bound(site)
+                )
             ):
                 scattered &= ~effect.writes
                 rests = False
@@ -362,6 +364,18 @@ class _Sweep:
         waves.scalar[rows] = ALL
         waves.exec_changed()
         return True
+
+    def _has_unknown_bound(self, site: int) -> bool:
+        """Whether a comparison is with a scalar that is not the same in all draws.
+
+        Sizes are such: no lane may pass in any draw where all of them are too small for the tile.
+        """
+        for operand in self._decoded[site].operands[-2:]:
+            for row in operand.rows if operand.kind == "sgpr" else ():
+                draws = self._waves.scalar[row].reshape(DRAWS, self._count)
+                if (draws != draws[:1]).any():
+                    return True
+        return False
 
     def _scattered_behind(self, site: int, scattered: int, *, everything: bool) -> int:
         """The registers scattered behind an instruction: results of what rests on such ones.
