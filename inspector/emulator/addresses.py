@@ -324,6 +324,7 @@ class _Sweep:
             rests = bool(effect.reads & scattered)
             is_uncovered = False
             self.uncovered.pop(site, None)
+            beyond = self._beyond(site) if self._whole_waves else None
             try:
                 step(waves)
             except NotCoveredError as error:
@@ -340,7 +341,7 @@ class _Sweep:
                 rests = False
             if instruction.cls in ACCESSES:
                 address = address_bits(instruction, self._decoded[site])
-                self._take_down(site, bool(address & scattered))
+                self._take_down(site, bool(address & scattered), beyond)
             scattered = self._scattered_behind(site, scattered, everything=is_uncovered)
             if effect.writes & _EXEC_BITS:
                 if rests or not waves.active.any():
@@ -396,12 +397,42 @@ class _Sweep:
                 behind &= ~(effect.low & effect.high & ~kept)
         return behind
 
-    def _take_down(self, site: int, scattered: bool) -> None:
-        """Keeps the accesses that the probe has seen in the step of instruction `site`."""
+    def _beyond(self, site: int) -> Array | None:
+        """The active lanes of a buffer access whose offsets rest on drawn values.
+
+        Such offsets may leave the buffer, as products of drawn sizes do that no launch has.
+
+        Returns:
+            The lanes, bool [wave, lane]; None where it is no such access.
+        """
+        parts = self._decoded[site]
+        if not parts.name.startswith("buffer_") or not parts.flag("offen") or parts.flag("idxen"):
+            return None
+        start = 0 if parts.flag("lds") else 1
+        offset = next((o for o in parts.operands[start:] if o.kind == "vgpr"), None)
+        if offset is None:
+            return None
+        offsets = self._waves.vector[offset.first].reshape(DRAWS, -1)
+        drawn = np.isin(offsets, _MASKED_OFFSETS, invert=True).all(0)
+        for draw in range(DRAWS):
+            drawn &= offsets[draw] != offsets[draw - 1]
+        lanes: Array = np.tile(drawn, DRAWS).reshape(self._waves.active.shape)
+        return lanes & self._waves.active
+
+    def _take_down(self, site: int, scattered: bool, beyond: Array | None) -> None:
+        """Keeps the accesses that the probe has seen in the step of instruction `site`.
+
+        Args:
+            site: index of the instruction.
+            scattered: whether their addresses are.
+            beyond: lanes that take part wherever their offsets lead, bool [wave, lane].
+        """
         shape = (DRAWS, self._count, self._target.lanes)
         for part, (space, where, usable, size, writes) in enumerate(self._machine.seen):
             if where.size != np.prod(shape):
                 continue  # an access of some lanes at a time
+            if usable is not None and beyond is not None:
+                usable = usable | beyond
             self._places[site, part] = Places(
                 site,
                 part,
@@ -421,5 +452,7 @@ def _brings_values(instruction: Instruction) -> bool:
 
 _BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
 _COMPARES_ORDER: Final = re.compile(r"v_cmpx?_n?(lt|gt|le|ge)_")
+_MASKED_OFFSETS: Final = np.array([1 << 31, (1 << 31) - 1, ALL], U32)
+"""Offsets that are set to mask lanes, out of reach of every buffer."""
 _UNIFORM: Final = ("v_readfirstlane", "v_readlane")
 """Instructions whose result is the same for all lanes, whatever they read."""
