@@ -24,9 +24,9 @@ import numpy as np
 from msgspec import Struct
 
 from ..model import Function, Instruction, Machine
-from .effects import effects_of, effects_of_halves
+from .effects import RegisterEffect, effects_of, effects_of_halves
 from .masked_writes import masked_sites
-from .operands import EXEC, SCALAR_ROWS
+from .operands import EXEC, SCALAR_ROWS, Decoded, halves_of
 from .program import decoded_instructions
 from .register_sets import VECTOR_REGISTERS, rows_of, scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
@@ -125,6 +125,7 @@ class _State(Struct):
 
     Args:
         row_of: vector register -> its row of `vector`; those that matter behind the block.
+        held: the masks of comparisons that were taken to hold for all lanes.
     """
 
     row_of: dict[int, int]
@@ -132,6 +133,7 @@ class _State(Struct):
     scalar: Array
     scc: Array
     scattered: int
+    held: int
 
 
 class _Sweep:
@@ -185,6 +187,7 @@ class _Sweep:
         self._machine = Probe(DrawnMemory(arguments))
         self._waves = self._begin(function, threads, max([4, *(row + 1 for row in self._rows)]))
         self._places: dict[tuple[int, int], Places] = {}
+        self._held = 0
         self.uncovered: dict[int, str] = {}
 
     def _vector_registers(self, chosen: Sequence[int]) -> int:
@@ -261,6 +264,7 @@ class _Sweep:
             waves.scalar.copy(),
             waves.scc.copy(),
             scattered,
+            self._held,
         )
 
     def _enter(self, states: Sequence[_State], live: int) -> int:
@@ -276,8 +280,10 @@ class _Sweep:
         vector = first.vector[[first.row_of[row] for row in rows]]
         scalar, scc = first.scalar, first.scc
         scattered = first.scattered
+        self._held = first.held
         for other in states[1:]:
             scattered |= other.scattered
+            self._held |= other.held
             for index, row in enumerate(rows):
                 gap = other.vector[other.row_of[row]] - vector[index]
                 if not gap.any():
@@ -325,6 +331,8 @@ class _Sweep:
             is_uncovered = False
             self.uncovered.pop(site, None)
             beyond = self._beyond(site) if self._whole_waves else None
+            selected = self._selected(site) if effect.reads & self._held else 0
+            is_held = False
             try:
                 step(waves)
             except NotCoveredError as error:
@@ -339,10 +347,14 @@ class _Sweep:
             ):
                 scattered &= ~effect.writes
                 rests = False
+                is_held = True
             if instruction.cls in ACCESSES:
                 address = address_bits(instruction, self._decoded[site])
                 self._take_down(site, bool(address & scattered), beyond)
             scattered = self._scattered_behind(site, scattered, everything=is_uncovered)
+            if self._whole_waves:
+                scattered |= selected
+                self._follow_held(instruction, effect, is_held=is_held)
             if effect.writes & _EXEC_BITS:
                 if rests or not waves.active.any():
                     waves.scalar[EXEC : EXEC + self._target.lanes // 32] = ALL
@@ -377,6 +389,43 @@ class _Sweep:
                 if (draws != draws[:1]).any():
                     return True
         return False
+
+    def _selected(self, site: int) -> int:
+        """The vector registers to which comparisons that were taken to hold give their values.
+
+        Masked offsets are no such values: they are then those of the lanes that take part. Where
+        both choices may be an address (a quotient that is set right), none can be relied on.
+        """
+        parts, effect = self._decoded[site], self._effects[site]
+        halves = halves_of(parts, self._target.accum_offset) if site in self._halves else (parts,)
+        selected = 0
+        for half, half_effect in zip(halves, self._halves.get(site) or (effect,), strict=True):
+            if half_effect.reads & self._held and not self._masks_offsets(half):
+                selected |= half_effect.writes & VECTOR_REGISTERS
+        return selected
+
+    def _masks_offsets(self, parts: Decoded) -> bool:
+        """Whether an instruction takes lanes' offsets out of reach, or makes a mask a number."""
+        if not parts.name.startswith("v_cndmask_"):
+            return False
+        sources = parts.operands[1:3]
+        return all(operand.kind == "constant" for operand in sources) or any(
+            operand.integer is not None
+            and operand.integer & ALL in _MASKED_OFFSETS
+            or operand.kind == "vgpr"
+            and bool((self._waves.vector[operand.first] == _MASKED_OFFSETS[0]).all())
+            for operand in sources
+        )
+
+    def _follow_held(
+        self, instruction: Instruction, effect: RegisterEffect, *, is_held: bool
+    ) -> None:
+        """Follows the masks of comparisons that were taken to hold."""
+        masks = effect.writes & ~VECTOR_REGISTERS & ~_EXEC_BITS
+        if is_held or (instruction.cls == "salu" and effect.reads & self._held):
+            self._held |= masks
+        else:
+            self._held &= ~masks
 
     def _scattered_behind(self, site: int, scattered: int, *, everything: bool) -> int:
         """The registers scattered behind an instruction: results of what rests on such ones.
