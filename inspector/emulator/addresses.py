@@ -410,10 +410,11 @@ class _Sweep:
             return False
         sources = parts.operands[1:3]
         return all(operand.kind == "constant" for operand in sources) or any(
-            operand.integer is not None
-            and operand.integer & ALL in _MASKED_OFFSETS
-            or operand.kind == "vgpr"
-            and bool((self._waves.vector[operand.first] == _MASKED_OFFSETS[0]).all())
+            (operand.integer is not None and operand.integer & ALL in _MASKED_OFFSETS)
+            or (
+                operand.kind == "vgpr"
+                and bool((self._waves.vector[operand.first] == _MASKED_OFFSETS[0]).all())
+            )
             for operand in sources
         )
 
