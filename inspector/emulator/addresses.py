@@ -330,7 +330,7 @@ class _Sweep:
             rests = bool(effect.reads & scattered)
             is_uncovered = False
             self.uncovered.pop(site, None)
-            beyond = self._beyond(site) if self._whole_waves else None
+            offsets = self._offsets_of(site)
             selected = self._selected(site) if effect.reads & self._held else 0
             is_held = False
             try:
@@ -350,7 +350,7 @@ class _Sweep:
                 is_held = True
             if instruction.cls in ACCESSES:
                 address = address_bits(instruction, self._decoded[site])
-                self._take_down(site, bool(address & scattered), beyond)
+                self._take_down(site, bool(address & scattered), offsets)
             scattered = self._scattered_behind(site, scattered, everything=is_uncovered)
             if self._whole_waves:
                 scattered |= selected
@@ -447,42 +447,56 @@ class _Sweep:
                 behind &= ~(effect.low & effect.high & ~kept)
         return behind
 
-    def _beyond(self, site: int) -> Array | None:
-        """The active lanes of a buffer access whose offsets rest on drawn values.
-
-        Such offsets may leave the buffer, as products of drawn sizes do that no launch has.
+    def _offsets_of(self, site: int) -> Array | None:
+        """The lanes' offsets in the buffer of an access, as far as its size does not tell lanes.
 
         Returns:
-            The lanes, bool [wave, lane]; None where it is no such access.
+            A copy, uint32 [draw, wave and lane]; None where it is no such access.
         """
         parts = self._decoded[site]
         if not parts.name.startswith("buffer_") or not parts.flag("offen") or parts.flag("idxen"):
             return None
-        start = 0 if parts.flag("lds") else 1
-        offset = next((o for o in parts.operands[start:] if o.kind == "vgpr"), None)
-        if offset is None:
+        operands = parts.operands[0 if parts.flag("lds") else 1 :][:2]
+        if [operand.kind for operand in operands] != ["vgpr", "sgpr"]:
             return None
-        offsets = self._waves.vector[offset.first].reshape(DRAWS, -1)
-        drawn = np.isin(offsets, _MASKED_OFFSETS, invert=True).all(0)
+        offset, descriptor = operands
+        records = self._waves.scalar[descriptor.first + 2]
+        if not self._whole_waves and (int(records.min()) < _UNLIMITED):
+            return None
+        offsets: Array = self._waves.vector[offset.first].reshape(DRAWS, -1).copy()
+        return offsets
+
+    def _in_buffer(self, usable: Array, offsets: Array) -> Array:
+        """The lanes that take part in a buffer access, bool [wave, lane].
+
+        Products of drawn sizes may lead out of a buffer, as no launch's do: lanes whose offsets
+        rest on these take part in all draws if they do in one.
+
+        Args:
+            usable: the lanes that take part as drawn.
+            offsets: as `_offsets_of` has them.
+        """
+        drawn = usable.reshape(offsets.shape).any(0)
+        drawn &= np.isin(offsets, _MASKED_OFFSETS, invert=True).all(0)
         for draw in range(DRAWS):
             drawn &= offsets[draw] != offsets[draw - 1]
-        lanes: Array = np.tile(drawn, DRAWS).reshape(self._waves.active.shape)
-        return lanes & self._waves.active
+        lanes: Array = np.tile(drawn, DRAWS).reshape(usable.shape)
+        return usable | (lanes & self._waves.active)
 
-    def _take_down(self, site: int, scattered: bool, beyond: Array | None) -> None:
+    def _take_down(self, site: int, scattered: bool, offsets: Array | None) -> None:
         """Keeps the accesses that the probe has seen in the step of instruction `site`.
 
         Args:
             site: index of the instruction.
             scattered: whether their addresses are.
-            beyond: lanes that take part wherever their offsets lead, bool [wave, lane].
+            offsets: of its lanes in a buffer, as `_offsets_of` has them.
         """
         shape = (DRAWS, self._count, self._target.lanes)
         for part, (space, where, usable, size, writes) in enumerate(self._machine.seen):
             if where.size != np.prod(shape):
                 continue  # an access of some lanes at a time
-            if usable is not None and beyond is not None:
-                usable = usable | beyond
+            if usable is not None and offsets is not None:
+                usable = self._in_buffer(usable, offsets)
             self._places[site, part] = Places(
                 site,
                 part,
@@ -504,5 +518,7 @@ _BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic
 _COMPARES_ORDER: Final = re.compile(r"v_cmpx?_n?(lt|gt|le|ge)_")
 _MASKED_OFFSETS: Final = np.array([1 << 31, (1 << 31) - 1, ALL], U32)
 """Offsets that are set to mask lanes, out of reach of every buffer."""
+_UNLIMITED: Final = (1 << 31) - 2
+"""Bytes of a buffer whose size is not that of its array: Triton's, LLVM's largest."""
 _UNIFORM: Final = ("v_readfirstlane", "v_readlane")
 """Instructions whose result is the same for all lanes, whatever they read."""
