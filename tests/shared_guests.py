@@ -1,8 +1,8 @@
 """Guests that outlive a run: the tests of a module share them, with PyTorch imported.
 
-Importing PyTorch takes a guest longer than what most scripts of tests do. Each script runs in a fork
-of its guest, whichever run the guest was started for: only tests of a guest's own life need their
-own.
+Importing PyTorch takes a guest longer than what most scripts of tests do. Each script runs in a
+fork of its guest, whichever run the guest was started for: only tests of a guest's own life need
+their own.
 """
 
 from __future__ import annotations
