@@ -620,17 +620,18 @@ def test_a_target_that_cannot_be_analysed_fails_the_test_in_one_line(folder: Pat
     (folder / "junk_ü.hsaco").write_bytes(bytes(range(256)))
     (folder / "junk.ttir").write_bytes(bytes(range(256)))
     (folder / "empty").mkdir()
-    result = run(
+    write(
         folder,
         """
-        @pytest.mark.kinspect(arch="gfx942", budget={"vgpr_spill_count": 0})
-        @pytest.mark.parametrize("target", [
-            "ends.py", "raises.py", "gone.py", "junk_ü.hsaco", "junk.ttir", "empty", "none.py", "",
-            None, b"", ["ends.py"]])
-        def test_it(kinspect_compile, target):
-            kinspect_compile(target)
-        """,
+@pytest.mark.kinspect(arch="gfx942", budget={"vgpr_spill_count": 0})
+@pytest.mark.parametrize("target", [
+    "ends.py", "raises.py", "gone.py", "junk_ü.hsaco", "junk.ttir", "empty", "none.py", "", None, b"",
+    ["ends.py"]])
+def test_it(kinspect_compile, target):
+    kinspect_compile(target)
+""",
     )
+    result = run(folder)
     assert "11 failed" in result.stdout
     assert "Traceback" not in result.stdout
     lines = [line for line in result.stdout.splitlines() if line.startswith("E  ")]
