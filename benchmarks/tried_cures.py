@@ -174,17 +174,21 @@ def _judged(rule: str, trial: Trial, variant: Variant) -> dict[str, Any]:
         return {"outcome": "cure: other figures", "figures": figures, "told": told}
     if rule in CONFLICTS:
         return {"outcome": "cure: figures agree", "figures": figures}
-    return {"outcome": "cure: is one" if _cures(rule, figures, variant) else "cure: IS NONE",
-            "figures": figures}  # fmt: skip
+    is_cure = _cures(rule, figures, variant)
+    if is_cure is None:
+        return {"outcome": "cure: figures agree", "figures": figures}
+    return {"outcome": "cure: is one" if is_cure else "cure: IS NONE", "figures": figures}
 
 
-def _cures(rule: str, figures: dict[str, Any], variant: Variant) -> bool:
+def _cures(rule: str, figures: dict[str, Any], variant: Variant) -> bool | None:
+    """Whether a rule's fault is gone by these figures; None where they do not say."""
     if rule in SPILLS:
         return all(s <= max(2, min(32, 0.05 * n)) for s, n in figures["in_loops"])
     if rule in LDS:
         return bool(figures["lds"] <= machines.load(variant.arch).lds_max)
     if rule == "KI006":
-        return figures["short_of_a_step"] is False
+        short = figures["short_of_a_step"]
+        return None if short is None else not short
     return figures["waves"] is None or figures["waves"] >= (1 if rule == "KI007" else 0.25)
 
 
@@ -228,13 +232,14 @@ def _resident(answer: dict[str, Any], variant: Variant) -> float | None:
 
 
 def _workgroups(answer: dict[str, Any], variant: Variant) -> tuple[int, int, int] | None:
-    """Workgroups of four waves and more that fit on a CU: by registers, by LDS, by waves."""
+    """Workgroups that fit on a CU of four SIMDs: by registers, by LDS, by waves and barriers."""
     waves, allocated = answer["num_warps"], _allocated(answer)
-    if not variant.arch.startswith("gfx9") or waves < 4 or allocated is None:
+    if not variant.arch.startswith("gfx9") or waves not in (1, 2, 4, 8, 16) or allocated is None:
         return None
     pool = machines.load(variant.arch).lds_pool
     by_lds = pool // answer["shared"] if answer["shared"] else 99
-    return min(8, 512 // allocated) * 4 // waves, by_lds, 32 // waves
+    by_waves = 32 if waves == 1 else min(16, 32 // waves)
+    return min(8, 512 // allocated) * 4 // waves, by_lds, by_waves
 
 
 def _allocated(answer: dict[str, Any]) -> int | None:

@@ -403,6 +403,28 @@ def test_llvm_allocates_no_fewer_registers_than_are_live(
     assert {time["level"] for time in report["times"]} == {"mlir", "llvm"}
 
 
+def test_the_time_of_a_pass_stands_beside_what_it_is_given(
+    script: Path, run_json: Callable[..., Any]
+) -> None:
+    report = run_json("passes", script, "--time")
+    assert set(report["stages"]) == {"ttgir", "llir", "amdgcn", "hsaco"}
+    cost = {item["name"]: item for item in report["passes"]}
+    dumped = {item["class"] for item in run_json("passes", script)["passes"]}
+    assert len(dumped & cost.keys()) >= 0.9 * len(dumped)
+    # The kernel has two loads and a dot, which stand as such until they are lowered.
+    converted = cost["ConvertTritonAMDGPUToLLVM"]
+    assert converted["runs"] == 1
+    assert 50 < converted["operations"] < 1000
+    assert converted["microseconds_each"] == pytest.approx(
+        1e6 * converted["seconds"] / converted["operations"]
+    )
+    # After it a module has thousands, most of them LLVM's.
+    later = cost["ReconcileUnrealizedCastsPass"]
+    assert later["operations"] > 5 * converted["operations"]
+    assert all(name.startswith("llvm.") for name in later["kinds"])
+    assert cost["Machine Instruction Scheduler"]["operations"] > 200
+
+
 @pytest.fixture
 def run_json(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     pytest.importorskip("triton")

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.xdist_group(name="emulate")
 def environment_of_a_run(**variables: str) -> dict[str, str]:
     """Without this run's own settings, and without plugins that this environment has.
 
-    Under CI and BUILD_NUMBER pytest's summary repeats messages in full, which counts of lines would see.
+    Under CI and BUILD_NUMBER pytest's summary repeats messages in full, which counts of lines
+    would see.
     """
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     for name in (

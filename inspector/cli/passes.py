@@ -15,7 +15,7 @@ from .. import machines
 from ..capture.options import CaptureOptions
 from ..capture.resolving import resolve
 from ..capture.sweep_axes import Axis
-from ..compile.llvm_passes import DUMP, TIMING, machine_passes, pass_times
+from ..compile.llvm_passes import DUMP, TIMING, MachinePass, machine_passes, pass_times
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
 from ..compile.pool import Compiler, CompileResult
 from ..errors import KinspectError
@@ -29,6 +29,8 @@ from ..pipeline.naming import label_of
 from ..pipeline.points import ALREADY_COMPILED
 from .options import format_option, output_option, result_stream
 from .target_options import point_option
+
+Environment = tuple[tuple[str, str], ...]
 
 
 @click.command()
@@ -46,11 +48,17 @@ from .target_options import point_option
 @click.option(
     "--of",
     "thing",
-    metavar="LINE|%VALUE|OP",
+    metavar="LINE|%VALUE|OP|OP@LINE",
     help="Which passes made, changed or removed it: a source line, a value, an operation.",
 )
 @click.option(
     "--llvm", is_flag=True, help="LLVM's code generator: pressure, spills and time of each pass."
+)
+@click.option(
+    "--time",
+    "timed",
+    is_flag=True,
+    help="CPU time of each stage, and the time of each pass with the operations that it is given.",
 )
 @format_option("text", "json")
 @output_option
@@ -65,6 +73,7 @@ def passes(
     changed: bool,
     thing: str | None,
     llvm: bool,
+    timed: bool,
     form: str,
     output: Path | None,
     python: str | None,
@@ -76,8 +85,8 @@ def passes(
     MLIR dump (MLIR_ENABLE_DUMP=1). A point is a pass's number or name; names mean the first of
     that name. Debug locations and value names do not count as changes.
     """
-    if sum((points is not None, thing is not None, llvm)) > 1:
-        raise click.UsageError("--diff, --of and --llvm exclude one another")
+    if sum((points is not None, thing is not None, llvm, timed)) > 1:
+        raise click.UsageError("--diff, --of, --llvm and --time exclude one another")
     request = Request(
         (target,),
         (arch,) if arch else (),
@@ -88,8 +97,8 @@ def passes(
         capture=CaptureOptions(max_configs=1) if point else CaptureOptions(),
         point=point,
     )
-    if llvm:
-        _write_llvm(target, request, form, output)
+    if llvm or timed:
+        (_write_llvm if llvm else _write_costs)(target, request, form, output)
         return
     dump = _dump(target, request)
     if thing is not None:
@@ -158,26 +167,51 @@ def _write_llvm(target: str, request: Request, form: str, output: Path | None) -
 
     with Compiler(settings_of(request)) as compiler:
         variant = _variant(target, request, compiler)
-    texts = []
-    for environment in (DUMP, TIMING):
-        # The dump of a large kernel has hundreds of megabytes: it does not belong in the store.
-        with TemporaryDirectory(prefix="kinspect-") as folder:
-            settings = replace(
-                settings_of(request),
-                passes=False,
-                cache_dir=Path(folder),
-                environment=environment,
-            )
-            with Compiler(settings) as compiler:
-                result = _compiled(compiler, variant)
-                texts.append(result.artifacts["stderr"].path.read_text("utf-8", "replace"))
-    passes_run = machine_passes(texts[0])
+    passes_run = _machine_passes(variant, request)
     if not passes_run:
         raise KinspectError(
             "this Triton's LLVM prints no machine code", "Triton 3.9 does; see --python"
         )
+    _, text = _compiled_with(TIMING, variant, request)
     with result_stream(output) as stream:
-        write_llvm(passes_run, pass_times(texts[1]), form, stream)
+        write_llvm(passes_run, pass_times(text), form, stream)
+
+
+def _write_costs(target: str, request: Request, form: str, output: Path | None) -> None:
+    """Compiles once more for the machine code and for the times, which dumps would distort."""
+    from ..compare.blame.timing import cpu_seconds
+    from ..compare.pass_costs import pass_costs
+    from ..formats.pass_history import write_costs
+
+    with Compiler(settings_of(request)) as compiler:
+        variant = _variant(target, request, compiler)
+        dump = read_passes(_compiled(compiler, variant).artifacts["passes"].path, changes=False)
+    passes_run = _machine_passes(variant, request)
+    result, text = _compiled_with(TIMING, variant, request)
+    times = pass_times(text)
+    if not times:
+        raise KinspectError("this Triton's compiler reports no times", "see --python")
+    with result_stream(output) as stream:
+        write_costs(cpu_seconds(result), pass_costs(times, dump, passes_run), form, stream)
+
+
+def _machine_passes(variant: Variant, request: Request) -> tuple[MachinePass, ...]:
+    """The machine code after each pass; empty where this Triton's LLVM prints none."""
+    return machine_passes(_compiled_with(DUMP, variant, request)[1])
+
+
+def _compiled_with(
+    environment: Environment, variant: Variant, request: Request
+) -> tuple[CompileResult, str]:
+    """Compiles with some variables set, and returns what the compiler wrote to stderr besides."""
+    # The dump of a large kernel has hundreds of megabytes: it does not belong in the store.
+    with TemporaryDirectory(prefix="kinspect-") as folder:
+        settings = replace(
+            settings_of(request), passes=False, cache_dir=Path(folder), environment=environment
+        )
+        with Compiler(settings) as compiler:
+            result = _compiled(compiler, variant)
+            return result, result.artifacts["stderr"].path.read_text("utf-8", "replace")
 
 
 def _saved_dump(path: Path, request: Request) -> PassDump:

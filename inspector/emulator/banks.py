@@ -112,20 +112,23 @@ def data_cycles(
     first = addresses // DWORD
     if active is not None:
         first = np.where(active, first, _IDLE)
-    rows = np.arange(waves)[:, None]
-    cycles, ideal = np.zeros(waves, np.int64), np.zeros(waves, np.int64)
-    for group in phases.groups:
-        start = first[:, list(group)]
-        dwords = np.sort(
-            (start[..., None] + np.arange(max(size // DWORD, 1))).reshape(waves, -1), 1
-        )
-        distinct = dwords >= _IDLE // 2
-        distinct[:, 1:] &= dwords[:, 1:] != dwords[:, :-1]
-        bank_rows = (rows * phases.banks + dwords % phases.banks)[distinct]
-        filled = np.bincount(bank_rows, minlength=waves * phases.banks).reshape(waves, phases.banks)
-        cycles += filled.max(1)
-        ideal += -(-filled.sum(1) // phases.banks)
+    # All phases of all waves side by side, a row each.
+    start = first[:, _lanes_of(phases.groups)].reshape(waves * len(phases.groups), -1)
+    rows = len(start)
+    dwords = np.sort((start[..., None] + np.arange(max(size // DWORD, 1))).reshape(rows, -1), 1)
+    distinct = dwords >= _IDLE // 2
+    distinct[:, 1:] &= dwords[:, 1:] != dwords[:, :-1]
+    bank_rows = (np.arange(rows)[:, None] * phases.banks + dwords % phases.banks)[distinct]
+    filled = np.bincount(bank_rows, minlength=rows * phases.banks).reshape(rows, phases.banks)
+    cycles = filled.max(1).reshape(waves, -1).sum(1)
+    ideal = (-(-filled.sum(1) // phases.banks)).reshape(waves, -1).sum(1)
     return cycles, ideal
+
+
+@functools.cache
+def _lanes_of(groups: tuple[tuple[int, ...], ...]) -> Array:
+    """The lanes of phases, int64 [phase, lane of the phase]: all phases have as many."""
+    return np.array(groups)
 
 
 def conflict_cycles(phases: Phases, addresses: Array, active: Array, size: int) -> int:

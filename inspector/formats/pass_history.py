@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from msgspec import to_builtins
 
+from ..compare.pass_costs import PassCost
 from ..compare.passhistory import History, PassFigures, StateFigures
 from ..compile.llvm_passes import MachinePass, PassTime
 from ..explain.table import Column, rows_of
@@ -16,6 +17,8 @@ WIDEST = 150
 """Columns of an operation before it is cut."""
 LONGEST = 10
 """Passes whose times are shown in text."""
+MOST_COSTS = 15
+"""Passes whose times and inputs are shown in text."""
 _FIGURES = (
     ("convert_layout", "convert_layouts"),
     ("LDS bytes", "local_alloc_bytes"),
@@ -95,6 +98,52 @@ def write_llvm(
         stream.write(line + "\n")
 
 
+def write_costs(
+    stages: Mapping[str, float], costs: Sequence[PassCost], form: str, stream: TextIO
+) -> None:
+    """Writes the CPU time of each stage, and the passes that take longest with their inputs.
+
+    Args:
+        stages: stage -> CPU seconds.
+        costs: of all passes, the longest first.
+        form: `text` or `json`.
+        stream: where to.
+    """
+    if form == "json":
+        passes = [
+            {**to_builtins(cost), "microseconds_each": cost.microseconds_each} for cost in costs
+        ]
+        json.dump({"stages": dict(stages), "passes": passes}, stream, indent=1)
+        stream.write("\n")
+        return
+    total = sum(stages.values())
+    parts = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
+    stream.write(f"CPU time {total:.2f} s: {parts}\n\n")
+    for line in rows_of(_COSTS, costs[:MOST_COSTS]):
+        stream.write(line + "\n")
+
+
+_COSTS = [
+    Column("longest passes", lambda item: item.name),
+    Column("in", lambda item: "LLVM" if item.level == "llvm" else "MLIR"),
+    Column("seconds", lambda item: f"{item.seconds:.3f}", right=True),
+    Column("share", lambda item: f"{item.share:.0%}", right=True),
+    Column("runs", lambda item: "" if item.runs is None else str(item.runs), right=True),
+    Column(
+        "operations",
+        lambda item: "" if item.operations is None else f"{item.operations:,}",
+        right=True,
+    ),
+    Column(
+        "µs each",
+        lambda item: "" if item.microseconds_each is None else f"{item.microseconds_each:.1f}",
+        right=True,
+    ),
+    Column(
+        "most of its input",
+        lambda item: ", ".join(f"{number:,} × {name}" for name, number in item.kinds.items()),
+    ),
+]
 _LLVM = [
     Column("#", lambda item: str(item.index), right=True),
     Column("pass", lambda item: item.cli),

@@ -145,19 +145,23 @@ def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> Lds
         widest: bytes of a lane in the kernel's widest access of LDS, which is to stay aligned.
         arch: gfx name.
     """
-    now, ideal = _cycles(accesses, arch, lambda where: where)
+    ((now, ideal),) = _cycles(accesses, arch, [lambda where: where])
     remedy = LdsRemedy(accesses=sum(a.times for a in accesses), cycles=now, cycles_ideal=ideal)
     paddings: list[tuple[float, bool, int, int]] = []
     swizzles: list[tuple[float, int]] = []
     for pitch in _pitches(accesses):
-        for pad in range(widest, MOST_PADDING + 1, widest):
-            cycles, _ = _cycles(accesses, arch, _with_padding(base, pitch, pad))
+        pads = range(widest, MOST_PADDING + 1, widest)
+        layouts = [_with_padding(base, pitch, pad) for pad in pads]
+        can_swizzle = pitch & (pitch - 1) == 0 and pitch > widest
+        if can_swizzle:
+            layouts.append(_with_swizzle(base, pitch, widest))
+        figures = _cycles(accesses, arch, layouts)
+        for pad, (cycles, _) in zip(pads, figures, strict=False):
             paddings.append((cycles, pad > MOST_SHARE * pitch, pitch, pad))
             if cycles <= ideal:
                 break
-        if pitch & (pitch - 1) == 0 and pitch > widest:
-            cycles, _ = _cycles(accesses, arch, _with_swizzle(base, pitch, widest))
-            swizzles.append((cycles, pitch))
+        if can_swizzle:
+            swizzles.append((figures[-1][0], pitch))
     if paddings and min(paddings)[0] < now:
         padded, _, row, pad = min(paddings)
         remedy = replace(remedy, row=row, pad=pad, padded=padded)
@@ -200,15 +204,22 @@ def _with_swizzle(base: int, pitch: int, piece: int) -> _Layout:
     return swizzled
 
 
-def _cycles(accesses: Sequence[_Access], arch: str, layout: _Layout) -> tuple[float, float]:
-    """Cycles of one execution of all accesses by a wave, and the least; the mean over waves."""
-    cycles = ideal = 0.0
+def _cycles(
+    accesses: Sequence[_Access], arch: str, layouts: Sequence[_Layout]
+) -> list[tuple[float, float]]:
+    """For each layout the cycles of one execution of all accesses by a wave, and the least; the
+    mean over waves.
+    """
+    cycles, ideal = np.zeros(len(layouts)), np.zeros(len(layouts))
     for access in accesses:
-        lanes = access.where.shape[1]
+        waves, lanes = access.where.shape
         phases = phases_of(arch, access.places.size, lanes, writes=access.places.writes)
         cycles_of_waves, ideal_of_waves = data_cycles(
-            phases, layout(access.where), access.places.size, access.active
+            phases,
+            np.concatenate([layout(access.where) for layout in layouts]),
+            access.places.size,
+            None if access.active is None else np.tile(access.active, (len(layouts), 1)),
         )
-        cycles += float(cycles_of_waves.mean()) * access.times
-        ideal += float(ideal_of_waves.mean()) * access.times
-    return cycles, ideal
+        cycles += cycles_of_waves.reshape(-1, waves).mean(1) * access.times
+        ideal += ideal_of_waves.reshape(-1, waves).mean(1) * access.times
+    return list(zip(cycles.tolist(), ideal.tolist(), strict=True))

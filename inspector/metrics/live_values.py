@@ -16,9 +16,10 @@ from ..emulator.liveness import Liveness
 from ..emulator.register_sets import SCALAR_BIT, rows_of
 from ..model import LivePeak, LiveValue, ParkedValue, SpilledValue, UntouchedValues
 from .live_registers import NamedValues
+from .register_moves import SCRATCH_ROW
 from .source_values import SourceValue
 from .subject import Subject, innermost_loops
-from .value_flow import SCRATCH_ROW, ValueFlow
+from .value_flow import ValueFlow
 
 
 def named_values(subject: Subject, live: Liveness, index: int, hot: Set[str]) -> NamedValues:
@@ -44,6 +45,7 @@ class _NamedRegisters:
         self._live = live
         self._accum_offset = live.target.accum_offset
         self._values = ValueFlow(subject, live)
+        self._moves = self._values.moves
 
     def peak(self, index: int) -> LivePeak:
         inst = self._function.instructions[index]
@@ -57,7 +59,7 @@ class _NamedRegisters:
         for row in rows:
             fresh = not is_before and bool(live.effects[index].writes >> row & 1)
             held[self._values.value_at(index, row, fresh=fresh)].add(row)
-        for row in self._values.live_slots(index):
+        for row in self._moves.live_slots(index):
             held[self._values.value_at(index, row, fresh=False)].add(row)
         owner = innermost_loops(self._function)
         loop = next(
@@ -110,7 +112,7 @@ class _NamedRegisters:
     def _stores(self) -> Mapping[int, Sequence[int]]:
         """Dword of scratch memory -> the instructions that spill to it."""
         stores: dict[int, list[int]] = defaultdict(list)
-        for index, touched in self._values.slots.items():
+        for index, touched in self._moves.slots.items():
             for row in touched.writes:
                 stores[row].append(index)
         return stores
@@ -119,7 +121,7 @@ class _NamedRegisters:
     def _reloads(self) -> Mapping[int, Sequence[int]]:
         """Dword of scratch memory -> the instructions that reload it."""
         reloads: dict[int, list[int]] = defaultdict(list)
-        for index, touched in self._values.slots.items():
+        for index, touched in self._moves.slots.items():
             for row in touched.reads:
                 reloads[row].append(index)
         return reloads
@@ -137,7 +139,7 @@ class _NamedRegisters:
     def parked(self) -> dict[int, ParkedValue]:
         """Line of the assembly that stores to or reloads from a slot -> the value of most of it."""
         parked = {}
-        for index, touched in self._values.slots.items():
+        for index, touched in self._moves.slots.items():
             rows = (*touched.writes, *touched.reads)
             values = Counter(
                 self._value_of_slot[row] for row in rows if row in self._value_of_slot
@@ -170,7 +172,7 @@ class _NamedRegisters:
                     hot_stores=sum(index in loop_of for index in parking),
                     hot_reloads=sum(index in loop_of for index in fetching),
                     loops=tuple(sorted({loop_of[i] for i in parking | fetching if i in loop_of})),
-                    slots=self._values.slots_text(rows),
+                    slots=self._moves.slots_text(rows),
                 )
             )
         values.sort(
@@ -187,12 +189,12 @@ class _NamedRegisters:
         self, row: int, stores: Mapping[int, Sequence[int]], reloads: Mapping[int, Sequence[int]]
     ) -> int:
         """The dword whose value a dword is parked with: its own, except in half-empty pairs."""
-        parked_with = {other for index in stores[row] for other in self._values.slots[index].writes}
+        parked_with = {other for index in stores[row] for other in self._moves.slots[index].writes}
         return next(
             (
                 other
                 for other in (row, *sorted(parked_with))
-                if any(self._values.is_used(index, other) for index in reloads.get(other, ()))
+                if any(self._moves.is_used(index, other) for index in reloads.get(other, ()))
             ),
             row,
         )
@@ -205,7 +207,7 @@ class _NamedRegisters:
             for block in self._function.blocks
             if block.index in owner and owner[block.index].id in hot
             for index in range(block.start, block.stop)
-            if index in self._values.slots
+            if index in self._moves.slots
         }
 
     def _value(self, identity: SourceValue, rows: set[int]) -> LiveValue:
@@ -225,5 +227,5 @@ class _NamedRegisters:
                 for letter, numbers in named
                 for first, last in ranges(numbers)
             ),
-            slots=self._values.slots_text(rows),
+            slots=self._moves.slots_text(rows),
         )
