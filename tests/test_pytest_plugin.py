@@ -626,8 +626,8 @@ def test_a_target_that_cannot_be_analysed_fails_the_test_in_one_line(folder: Pat
         """
 @pytest.mark.kinspect(arch="gfx942", budget={"vgpr_spill_count": 0})
 @pytest.mark.parametrize("target", [
-    "ends.py", "raises.py", "gone.py", "junk_ü.hsaco", "junk.ttir", "empty", "none.py", "", None, b"",
-    ["ends.py"]])
+    "ends.py", "raises.py", "gone.py", "junk_ü.hsaco", "junk.ttir", "empty", "none.py", "", None,
+    b"", ["ends.py"]])
 def test_it(kinspect_compile, target):
     kinspect_compile(target)
 """,
