@@ -1,4 +1,4 @@
-"""Which lanes read which in the exchanges of a wave, and which of these are steps of a reduction."""
+"""Which lanes read which in exchanges within a wave, and which of these are steps of reductions."""
 
 from __future__ import annotations
 
