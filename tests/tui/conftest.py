@@ -30,6 +30,7 @@ NAMES = (
 
 STABLE_SINCE = frozenset(
     {
+        "KI008",
         "KI009",
         "KI036",
         "KI052",
@@ -45,6 +46,7 @@ STABLE_SINCE = frozenset(
         "KI067",
         "KI068",
         "KI074",
+        "KI075",
         "KI078",
         "KI079",
     }
