@@ -22,23 +22,36 @@ def kernels() -> Mapping[str, KernelReport]:
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "steps", "distances"),
+    ("name", "count", "steps", "repeated", "distances"),
     [
-        ("sums_by_xor", 6, 4, 4),
-        ("maximum_by_shift", 6, 4, 4),
-        ("double_sums", 12, 8, 4),  # two words each
-        ("first_wave_sums", 5, 4, 4),
-        ("differences", 3, 3, 1),
-        ("exchanges", 4, 0, 0),  # nothing is added
-        ("sums_by_index", 3, 0, 0),
-        ("far_sums", 2, 0, 0),
+        ("sums_by_xor", 6, 4, 4, 4),
+        ("maximum_by_shift", 6, 4, 4, 4),
+        ("double_sums", 12, 8, 8, 4),  # two words each
+        ("first_wave_sums", 5, 4, 4, 4),
+        ("differences", 3, 3, 3, 1),
+        ("exchanges", 4, 0, 0, 0),  # nothing is added
+        ("sums_by_index", 3, 0, 0, 0),
+        ("far_sums", 2, 0, 0, 0),
+        ("sums_of_rows", 6, 4, 4, 4),
+        ("sum_behind_loop", 6, 4, 0, 0),
     ],
 )
 def test_steps(
-    kernels: Mapping[str, KernelReport], name: str, count: int, steps: int, distances: int
+    kernels: Mapping[str, KernelReport],
+    name: str,
+    count: int,
+    steps: int,
+    repeated: int,
+    distances: int,
 ) -> None:
     value = kernels[name].metrics["lane_exchanges"].value
-    assert value == {"count": count, "steps": steps, "distances": distances, "at": None}
+    assert value == {
+        "count": count,
+        "steps": steps,
+        "repeated": repeated,
+        "distances": distances,
+        "at": None,
+    }
 
 
 def test_read_lanes_equal_the_executed_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Function, Instruction, Metric, MetricSpec, Scalar
 from .subject import Subject, source_line
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ SPECS = (
         "kernel",
         "Values that lanes read from others through the crossbar of the LDS (ds_bpermute): how "
         "many (`count`), those that are a step of a reduction within 16 lanes (`steps`: lane ± or "
-        "xor 1, 2, 4 or 8, added to the lane's own or compared with it), how many of these "
-        "`distances` occur, `at` the line of the first; 0 steps for Triton's code, where the "
-        "compiler chooses",
+        "xor 1, 2, 4 or 8, added to the lane's own or compared with it), those of them that are in "
+        "a loop, or in a kernel without one (`repeated`), how many `distances` these have, `at` "
+        "the line of the first; 0 steps for Triton's code, where the compiler chooses",
     ),
 )
 
@@ -54,7 +54,9 @@ def compute(subject: Subject) -> Iterator[Metric]:
     code = subject.function.instructions
     exchanges = [inst for inst in code if _EXCHANGE.match(inst.op.name)]
     steps: list[Instruction] = []
+    repeated: list[Instruction] = []
     distances: set[int] = set()
+    in_loops = _in_loops(subject.function)
     combined = (
         [inst for inst in exchanges if _is_combined(code, inst.index)]
         if subject.ttgir is None
@@ -70,14 +72,28 @@ def compute(subject: Subject) -> Iterator[Metric]:
             distance = _distance(sources.get(inst.index))
             if distance is not None:
                 steps.append(inst)
-                distances.add(distance)
+                if not subject.function.loops or inst.index in in_loops:
+                    repeated.append(inst)
+                    distances.add(distance)
     value: dict[str, Scalar] = {
         "count": len(exchanges),
         "steps": len(steps),
+        "repeated": len(repeated),
         "distances": len(distances),
-        "at": source_line(steps[0].loc) if steps else None,
+        "at": source_line((repeated or steps)[0].loc) if steps else None,
     }
     yield Metric(_EXCHANGES, value, "mapping", "derived")
+
+
+def _in_loops(function: Function) -> frozenset[int]:
+    """Indices of the instructions that stand in loops."""
+    blocks = {block for loop in function.loops for block in loop.blocks}
+    return frozenset(
+        index
+        for block in function.blocks
+        if block.index in blocks
+        for index in range(block.start, block.stop)
+    )
 
 
 def _sources(subject: Subject) -> Mapping[int, Any] | None:
