@@ -27,7 +27,9 @@ def kernels() -> dict[str, object]:
     return {kernel.name: _loops(kernel) for kernel in report.kernels}
 
 
-def _value(loops: int, operation: str | None = None, instruction: str | None = None) -> object:
+def _value(
+    loops: int, operation: str | None = None, instruction: str | None = None, *, cache: int = 0
+) -> object:
     native = 0 if instruction is None else loops
     return {
         "loops": loops,
@@ -35,6 +37,9 @@ def _value(loops: int, operation: str | None = None, instruction: str | None = N
         "operation": operation,
         "instruction": instruction,
         "at": None,
+        "ordered": int(cache > 0),
+        "ordered_at": None,
+        "cache": cache,
     }
 
 
@@ -57,6 +62,16 @@ def test_without_an_instruction(kernels: dict[str, object], name: str) -> None:
 
 def test_atomic_instruction_itself(kernels: dict[str, object]) -> None:
     assert kernels["adds_in_loop"] == _value(0)
+
+
+def test_ordered(kernels: dict[str, object]) -> None:
+    """One write-back before the exchange and one invalidation behind it, by the memory model."""
+    assert kernels["products_in_order"] == _value(0, cache=2)
+
+
+@pytest.mark.parametrize("name", ["products_relaxed", "waits_for_lock"])
+def test_unordered(kernels: dict[str, object], name: str) -> None:
+    assert kernels[name] == _value(0)
 
 
 @pytest.mark.skipif(MC is None, reason="llvm-mc-22 is not installed")

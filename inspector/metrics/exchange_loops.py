@@ -31,7 +31,9 @@ SPECS = (
         "Loops of a compare-and-swap whose new value is one operation of the old value and of one "
         "that the loop does not change: how many (`loops`), those for whose operation the target "
         "has an atomic instruction (`native`); of the first of these the `operation` in the loop "
-        "(v_add_f32), the atomic `instruction` and `at` which line",
+        "(v_add_f32), the atomic `instruction` and `at` which line; loops of any computation of "
+        "the new value that write back or invalidate caches in each turn (`ordered`), the first "
+        "`ordered_at` which line, and how many such `cache` instructions all of them have",
     ),
 )
 
@@ -146,9 +148,16 @@ def compute(subject: Subject) -> Iterator[Metric]:
     arch = subject.machine.arch if subject.machine is not None else None
     loops = 0
     native: list[tuple[Instruction, str, str]] = []
+    ordered: list[tuple[Instruction, int]] = []
     if any(_SWAP.match(inst.op.name) for inst in subject.function.instructions):
         for code in own_instructions(subject.function).values():
-            operation = _operation(code)
+            swap_at = _only_swap(code)
+            if swap_at is None:
+                continue
+            caches = sum(inst.cls == "cache" for inst in code)
+            if caches and _is_update(code, swap_at):
+                ordered.append((code[swap_at], caches))
+            operation = _operation(code, swap_at)
             if operation is None:
                 continue
             swap, name = operation
@@ -158,28 +167,48 @@ def compute(subject: Subject) -> Iterator[Metric]:
             if instruction is not None:
                 native.append((swap, name, instruction))
     first = min(native, key=lambda item: item[0].index, default=None)
+    first_ordered = min((swap for swap, _ in ordered), key=lambda swap: swap.index, default=None)
     value: dict[str, Scalar] = {
         "loops": loops,
         "native": len(native),
         "operation": f"v_{first[1]}" if first is not None else None,
         "instruction": first[2] if first is not None else None,
         "at": source_line(first[0].loc) if first is not None else None,
+        "ordered": len(ordered),
+        "ordered_at": source_line(first_ordered.loc) if first_ordered is not None else None,
+        "cache": sum(caches for _, caches in ordered),
     }
     yield Metric(_LOOPS, value, "mapping", "derived")
 
 
-def _operation(code: Sequence[Instruction]) -> tuple[Instruction, str] | None:
-    """The compare-and-swap of a loop and the operation that makes its new value, if it is one."""
+def _only_swap(code: Sequence[Instruction]) -> int | None:
+    """Where the only compare-and-swap of a short loop stands in it."""
     if len(code) > _MOST_INSTRUCTIONS:
         return None
     swaps = [index for index, inst in enumerate(code) if _SWAP.match(inst.op.name)]
-    if len(swaps) != 1:
-        return None
-    swap = code[swaps[0]]
+    return swaps[0] if len(swaps) == 1 else None
+
+
+def _is_update(code: Sequence[Instruction], swap_at: int) -> bool:
+    """Whether each turn compares with another old value and writes a new one made of it.
+
+    Waiting for a lock does not, and what is handed over by an address that the loop does not
+    compute needs the order.
+    """
+    new, old = _exchanged(code[swap_at])
+    if new is None or old not in (loop := _Loop(code, swap_at)).written:
+        return False
+    writer = loop.origin(new).writer
+    return writer is not None and _base(code[writer]) not in _COPIES
+
+
+def _operation(code: Sequence[Instruction], swap_at: int) -> tuple[Instruction, str] | None:
+    """The compare-and-swap of a loop and the operation that makes its new value, if it is one."""
+    swap = code[swap_at]
     new, old = _exchanged(swap)
     if new is None or old is None:
         return None
-    loop = _Loop(code, swaps[0])
+    loop = _Loop(code, swap_at)
     made = loop.origin(new)
     if made.writer is None:
         return None
