@@ -157,10 +157,10 @@ def _shorter_forms(subject: Subject, results: Sequence[Instruction]) -> dict[str
     functions = [library.get(position_of(i.loc)) if i.loc is not None else None for i in results]
     called = sorted({name for name in functions if name is not None})
     own = [name for name in called if name not in _FLUSHED]
-    short = [_SHORTER.get(name) or _BY_EXP.format(name) for name in own]
+    steps = [_SHORTER.get(name) or _BY_EXP.format(name) for name in own]
     if "exp" in own or any(name not in own for name in functions):
-        short.append(_FLUSH)
+        steps.append(_FLUSH)
     return {
         "library": ", ".join(f"libdevice.{name}" for name in called) or None,
-        "short": "; then ".join(short) or None,
+        "short": "; then ".join(steps) or None,
     }

@@ -204,7 +204,9 @@ def _loops(subject: Subject) -> Iterator[Metric]:
         else:
             most, by_program = int(longest.iterations.max()), longest.by_program
             bytes_of = _loaded_bytes(subject.ttgir)
-            total = sum(run.iterations * bytes_of[run.op.index] for run in runs)
+            total = longest.iterations * 0
+            for run in runs:
+                total = total + run.iterations * bytes_of[run.op.index]
             loaded = int(total.max())
     yield Metric(ITERATIONS, most, "iterations", "derived", note)
     yield Metric(LOOP_BYTES, loaded, "bytes", "derived", note)

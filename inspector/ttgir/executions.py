@@ -106,7 +106,8 @@ def loop_runs(
 
 
 def _extents(grid: tuple[int, ...]) -> tuple[int, int, int]:
-    return (*grid, 1, 1, 1)[:3]
+    columns, rows, layers = (*grid, 1, 1, 1)[:3]
+    return columns, rows, layers
 
 
 def _executions(
