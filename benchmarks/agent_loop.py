@@ -4,7 +4,7 @@ Each script is copied, and the copy is worked on with what any program has: `kin
 agent` for findings, worst first, each with its id and the command that tries its cures; that
 command with `--format json` for a change that is rid of it; the change is made in the text of the
 script (`applied_changes.py`); and again, until nothing is left that a change helps. What has come
-of it is then asked of Triton alone (`seeded/checks.py`), which this loop knows nothing of.
+of it is then asked of Triton alone (`seeded_checks.py`), which this loop knows nothing of.
 Without scripts: all of `seeded/`.
 """
 
@@ -25,8 +25,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from .applied_changes import NotMechanicalError, applied
-from .seeded.checks import CHECKS
-from .seeded.plain import compiled
+from .plain_triton import compiled
+from .seeded_checks import CHECKS
 
 SEEDED = Path(__file__).parent / "seeded"
 ARCH = "gfx942"

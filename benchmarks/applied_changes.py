@@ -89,7 +89,8 @@ class _Script:
             elif is_constexpr:
                 raise NotMechanicalError(f"the launch does not pass {name} by name")
             else:
-                last = max(self._end(node) for node in (*call.args, *call.keywords))
+                passed: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+                last = max(map(self._end, passed))
                 edits.append((last, last, f", {name}={value}"))
         return list(dict.fromkeys(edits))
 

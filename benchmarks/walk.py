@@ -72,7 +72,7 @@ QUESTIONS = (
         "3-narrow",
         "Which accesses are narrow, and why?",
         ("down", "down", "enter", "s", "s", "t"),
-        (r"16 bits a lane, 8 times as many would do", r"16 of 128 bits", r"why +the tile is"),
+        (r"16 bits a lane, 8 times as many would do", r"narrow +16 of 128 bits: the tile is"),
     ),
     Question(
         "4-waits",
@@ -151,10 +151,15 @@ async def rest(pilot: Pilot[int]) -> None:
     await pilot.pause()
 
 
-async def answer(report: Report, question: Question, look: Callable[[KinspectApp], None]) -> None:
+async def answer(
+    report: Report,
+    question: Question,
+    look: Callable[[KinspectApp], None],
+    size: tuple[int, int] = SIZE,
+) -> None:
     """Presses the keys of a question and hands the application over as it then is."""
     app = opened_app(report)
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=size) as pilot:
         await rest(pilot)
         await press(pilot, question.keys)
         look(app)

@@ -26,6 +26,8 @@ from kinspect.inspector.model import (
 )
 from msgspec.structs import replace
 
+pytestmark = pytest.mark.xdist_group("agent_format")  # what it compiles is made once
+
 MOST_BYTES = agent.MOST_TOKENS * agent.BYTES_PER_TOKEN
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 

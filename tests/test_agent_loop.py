@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kinspect.benchmarks.agent_loop import SEEDED, repaired
 from kinspect.benchmarks.applied_changes import NotMechanicalError, applied
-from kinspect.benchmarks.seeded.checks import CHECKS
-from kinspect.benchmarks.seeded.plain import compiled
+from kinspect.benchmarks.plain_triton import compiled
+from kinspect.benchmarks.seeded_checks import CHECKS
 
 SCRIPT = textwrap.dedent(
     """\

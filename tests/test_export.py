@@ -18,6 +18,8 @@ from kinspect.inspector.compile import reproducer
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 DATA = Path(__file__).parent / "data"
 SCRIPT = """
 import torch
@@ -45,6 +47,11 @@ product[(1,)](a, a, a.float(), 256, BLOCK=32, num_warps=2, waves_per_eu=1)
 """
 BROKEN = "broken[(1,)](a.float(), BLOCK=64)\n"
 INSTRUCTION = re.compile(r"^\s+([a-z]+_\w+.*?)\s*(?:;.*)?$", re.M)
+
+
+@pytest.fixture
+def tool(tool_in_process: Callable[..., Any]) -> Callable[..., Any]:
+    return tool_in_process
 
 
 @pytest.fixture

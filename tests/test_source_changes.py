@@ -9,7 +9,7 @@ from pathlib import Path
 
 import kinspect
 import pytest
-from kinspect.benchmarks.seeded.checks import CHECKS
+from kinspect.benchmarks.seeded_checks import CHECKS
 from kinspect.inspector.compare.trials.argument_changes import with_constant
 from kinspect.inspector.compare.trials.capturing import changed_variant
 from kinspect.inspector.compare.trials.source_changes import (

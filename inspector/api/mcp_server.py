@@ -130,7 +130,9 @@ class Tools:
         item = ids.parsed(id)
         if stage not in _STAGES:
             raise KinspectError(f"no stage {stage!r}", f"name one of {', '.join(_STAGES)}")
-        for report in self._last_reports() if item is not None else ():
+        for report in self._last_reports():
+            if item is None:
+                break
             named = located(id, item, [keys_of(kernel) for kernel in report.kernels])
             if named is not None and named.fingerprint is None:
                 return _code(report.kernels[named.position], stage, first, last)

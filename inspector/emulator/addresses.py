@@ -57,7 +57,7 @@ class Places(Struct, frozen=True):
     Args:
         site: index of the instruction.
         part: which of its accesses.
-        space: `global` or `lds`.
+        space: `global` or `lds`; `lanes` for an exchange, whose addresses are numbers of lanes.
         size: bytes of each lane.
         writes: whether it is a store.
         where: byte addresses, int64 [draw, wave, lane].
@@ -120,6 +120,45 @@ def places_of(
     return Located(sweep.run(), sweep.uncovered) if sweep.is_affordable else None
 
 
+def exchanged_lanes(function: Function, gpu: Machine, waves: int) -> Mapping[int, Array]:
+    """The lane that each lane of a wave reads in exchanges between lanes (`ds_bpermute`).
+
+    Args:
+        function: the kernel.
+        gpu: what executes it.
+        waves: of its workgroup, whose work-items are numbered in x alone.
+
+    Returns:
+        By index of the instruction, int64 [lane], -1 for a lane that takes no part; those alone
+        that are the same in all waves whatever the arguments and the values in memory are.
+    """
+    if function.resources.wave_start is None or not function.instructions:
+        return {}
+    target = target_of(function, gpu.arch)
+    if len(function.instructions) * waves * target.lanes > MOST_WORK:
+        return {}
+    threads = waves * target.lanes, 1, 1
+    sweep = _Sweep(
+        function,
+        target,
+        threads,
+        Arguments(),
+        {},
+        whole_waves=True,
+        classes=frozenset((_EXCHANGE,)),
+    )
+    if not sweep.is_affordable:
+        return {}
+    sources = {}
+    for places in sweep.run():
+        assert places.active is not None
+        lowest = np.where(places.active, places.where, target.lanes).min((0, 1))
+        highest = np.where(places.active, places.where, -1).max((0, 1))
+        if not places.scattered and (lowest >= highest).all():
+            sources[places.site] = highest
+    return sources
+
+
 class _State(Struct):
     """Registers at the end of a block, and which of them are scattered.
 
@@ -151,11 +190,13 @@ class _Sweep:
         spills: SpillDwords,
         *,
         whole_waves: bool,
+        classes: frozenset[str] = ACCESSES,
     ) -> None:
         """Chooses the instructions to carry out and sets up the waves, unless they are too many."""
         self._function = function
         self._target = target
         self._whole_waves = whole_waves
+        self._classes = classes
         self._decoded = decoded_instructions(function, target)
         effects = effects_of(function.instructions, self._decoded, target)
         followed = follow_spills(function, self._decoded, effects, spills)
@@ -165,7 +206,7 @@ class _Sweep:
         self._halves = effects_of_halves(function.instructions, self._decoded, target)
         self._edges = TakenEdges(function, self._decoded)
         self._order = sweep_order(function, ROUNDS)
-        chosen, self._live = address_slice(function, self._decoded, self._effects)
+        chosen, self._live = address_slice(function, self._decoded, self._effects, classes)
         vector = self._vector_registers(chosen)
         self._rows = rows_of(vector)
         self._live_behind = [
@@ -333,6 +374,8 @@ class _Sweep:
             offsets = self._offsets_of(site)
             selected = self._selected(site) if effect.reads & self._held else 0
             is_held = False
+            if instruction.cls == _EXCHANGE and _EXCHANGE in self._classes:
+                self._take_sources(site, scattered)
             try:
                 step(waves)
             except NotCoveredError as error:
@@ -348,7 +391,7 @@ class _Sweep:
                 scattered &= ~effect.writes
                 rests = False
                 is_held = True
-            if instruction.cls in ACCESSES:
+            if instruction.cls in self._classes and instruction.cls != _EXCHANGE:
                 address = address_bits(instruction, self._decoded[site])
                 self._take_down(site, bool(address & scattered), offsets)
             scattered = self._scattered_behind(site, scattered, everything=is_uncovered)
@@ -438,7 +481,7 @@ class _Sweep:
         behind = scattered
         for effect in self._halves.get(site) or (self._effects[site],):
             rests = everything or bool(effect.reads & scattered)
-            if (_brings_values(instruction) and site not in self._moves) or (
+            if (self._brings_values(instruction) and site not in self._moves) or (
                 rests and not instruction.op.name.startswith(_UNIFORM)
             ):
                 behind |= effect.writes
@@ -446,6 +489,30 @@ class _Sweep:
                 kept = VECTOR_REGISTERS if site in self._masked else 0
                 behind &= ~(effect.low & effect.high & ~kept)
         return behind
+
+    def _brings_values(self, instruction: Instruction) -> bool:
+        """Returns whether an instruction's result in each lane is a value that is not followed."""
+        is_exchange = instruction.cls == _EXCHANGE and _EXCHANGE in self._classes
+        return is_exchange or instruction.cls in _BRINGING
+
+    def _take_sources(self, site: int, scattered: int) -> None:
+        """Keeps the lanes that an exchange is about to read from."""
+        parts = self._decoded[site]
+        address = address_bits(self._function.instructions[site], parts)
+        if not parts.name.startswith("ds_bpermute") or address & ~VECTOR_REGISTERS:
+            return
+        waves, lanes = self._waves, self._target.lanes
+        origin = (waves.u32[parts.operands[1].first] + U32(parts.number("offset"))) >> U32(2)
+        self._places[site, 0] = Places(
+            site,
+            0,
+            "lanes",
+            1,
+            False,
+            (origin & U32(lanes - 1)).reshape(DRAWS, self._count, lanes).astype(np.int64),
+            waves.active.reshape(DRAWS, self._count, lanes).copy(),
+            bool(address & scattered),
+        )
 
     def _offsets_of(self, site: int) -> Array | None:
         """The lanes' offsets in the buffer of an access, as far as its size does not tell lanes.
@@ -509,12 +576,8 @@ class _Sweep:
             )
 
 
-def _brings_values(instruction: Instruction) -> bool:
-    """Returns whether an instruction loads a value of its own for each lane."""
-    return instruction.cls in _BRINGING
-
-
 _BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
+_EXCHANGE: Final = "cross_lane"
 _COMPARES_ORDER: Final = re.compile(r"v_cmpx?_n?(lt|gt|le|ge)_")
 _MASKED_OFFSETS: Final = np.array([1 << 31, (1 << 31) - 1, ALL], U32)
 """Offsets that are set to mask lanes, out of reach of every buffer."""

@@ -22,11 +22,14 @@ def attention() -> Report:
     return collect_kept(walk.request())
 
 
+@pytest.mark.parametrize("size", [walk.SIZE, pytest.param((200, 60), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.picture)
-async def test_is_answered_in_a_few_keys(attention: Report, question: Question) -> None:
+async def test_is_answered_in_a_few_keys(
+    attention: Report, question: Question, size: tuple[int, int]
+) -> None:
     assert len(question.keys) <= MOST_KEYS
     screens: list[str] = []
-    await walk.answer(attention, question, lambda app: screens.append(text_of(app)))
+    await walk.answer(attention, question, lambda app: screens.append(text_of(app)), size)
     (screen,) = screens
     missing = [answer for answer in question.answers if not re.search(answer, screen)]
     assert not missing, screen

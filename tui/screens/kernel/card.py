@@ -150,14 +150,14 @@ def _instruction(reading: KernelReading, line: int) -> Iterator[CardFact]:
     bits = f", {inst.op.bits} bits" if inst.op.bits is not None else ""
     location = f"  {view.place(inst.loc.in_user_code)}" if inst.loc is not None else ""
     yield CardFact(inst.mnemonic, f"{inst.cls}{bits}{location}")
-    counts = marks.outstanding(line)
-    if counts:
-        counters = ", ".join(f"{name} {'-' if n is None else n}" for name, n in counts.items())
-        yield CardFact("outstanding", counters)
     for wait in marks.wait(line):
         yield CardFact(f"{wait.counter}({wait.n})", _verdict(wait), _severity(wait))
     if marks.producers(line):
         yield CardFact("waits for", f"ISA {line_list(marks.producers(line))}")
+    counts = marks.outstanding(line)
+    if counts:
+        counters = ", ".join(f"{name} {'-' if n is None else n}" for name, n in counts.items())
+        yield CardFact("outstanding", counters)
     if marks.waiters(line):
         yield CardFact("waited for", f"at ISA {line_list(marks.waiters(line))}")
 
@@ -187,9 +187,11 @@ def _accesses(report: KernelReport, kind: str, line: int) -> list[Access]:
 def _width(access: Access) -> Iterator[CardFact]:
     """The facts about an access: how wide it is and, if that is narrow, why."""
     width = f"{view.show(access.bits)} of {view.show(access.widest)} bits"
-    yield CardFact(access.op, f"{width}, {access.dtype}, {access.layout}")
     if access.reason:
-        yield CardFact("why", f"{access.reason} → {access.fix}", "warning")
+        yield CardFact("narrow", f"{width}: {access.reason} → {access.fix}", "warning")
+        yield CardFact(access.op, f"{access.dtype}, {access.layout}")
+    else:
+        yield CardFact(access.op, f"{width}, {access.dtype}, {access.layout}")
 
 
 def line_list(lines: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from .plain import PlainCode
+from .plain_triton import PlainCode
 
 LDS_OF_A_CU = 65_536
 _LANES = 64
