@@ -29,7 +29,7 @@ from .subject import Subject
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..emulator.addresses import Places
+    from ..emulator.address_sweep import Places
 
     Array = np.ndarray[Any, Any]
 
@@ -200,7 +200,7 @@ class _Comparison:
     def _values(self, graph: ValueGraph) -> Evaluation:
         import numpy as np
 
-        from ..emulator.addresses import WORKGROUPS
+        from ..emulator.address_sweep import WORKGROUPS
 
         key = id(graph)
         if key not in self._evaluated:

@@ -19,7 +19,8 @@ from .scratch_use import spilled_dwords
 from .subject import Subject
 
 if TYPE_CHECKING:
-    from ..emulator.addresses import Located, Places
+    from ..emulator.address_sweep import Places
+    from ..emulator.addresses import Located
     from ..emulator.unknowns import Arguments
 
 FROM_MEMORY = "its addresses come from values in memory, or from which way was taken"

@@ -20,7 +20,7 @@ from ..emulator.banks import data_cycles, phases_of
 from ..model import LdsRemedy
 
 if TYPE_CHECKING:
-    from ..emulator.addresses import Places
+    from ..emulator.address_sweep import Places
 
 Array = np.ndarray[Any, Any]
 

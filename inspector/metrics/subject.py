@@ -31,7 +31,7 @@ from ..model import (
 )
 
 if TYPE_CHECKING:
-    from ..emulator.addresses import Places
+    from ..emulator.address_sweep import Places
     from ..emulator.lds.races import RaceReport
     from ..emulator.liveness import Liveness
     from ..ttgir.redundant_work import Copies, DotWork
