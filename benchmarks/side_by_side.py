@@ -23,9 +23,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.capture.sweep_axes import count
@@ -130,8 +132,6 @@ if __name__ == "__main__":
         n_workers=int(workers), threads_per_worker=1, processes=True, dashboard_address=None,
         local_directory=folder, env={"KINSPECT_CACHE_DIR": folder + "/workers"},
     ) as cluster:
-        for worker in cluster.workers.values():
-            worker.pid
         before, start = cpu(), time.perf_counter()
         subprocess.run([*sys.argv[3:], "--scheduler", cluster.scheduler_address], check=True,
                        stdout=subprocess.DEVNULL)
@@ -272,8 +272,8 @@ class Bench:
         return "" if Path(place).exists() else f"not installed ({option}: no such file)"
 
 
-def main() -> None:
-    """Runs the sections and writes the tables."""
+def main() -> int:
+    """Runs the sections and writes the tables; 1 where one of them failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -291,18 +291,25 @@ def main() -> None:
     options = parser.parse_args()
     names = ("tritonparse", "tinygrad", "compiler-explorer", "rocprof-compute", "rocprof-workload")
     tools = {name: getattr(options, name.replace("-", "_")) for name in names}
-    lines = list(heading(tools, options.quick, 1 if options.quick else options.rounds))
+    rounds, failed = 1 if options.quick else options.rounds, 0
+    lines = list(heading(tools, options.quick, rounds))
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), 1 if options.quick else options.rounds, options.quick, tools)
+        bench = Bench(Path(folder), rounds, options.quick, tools)
         for name in options.only.split(",") if options.only else SECTIONS:
             print(f"{datetime.datetime.now():%H:%M:%S} {name}", file=sys.stderr, flush=True)
-            lines += ["", *SECTIONS[name](bench)]
+            try:
+                lines += ["", *SECTIONS[name](bench)]
+            except Exception as error:  # what the others took minutes for is kept
+                traceback.print_exc()
+                lines += ["", f"## {name}", "", f"Failed: {type(error).__name__}: {error}"]
+                failed = 1
     lines += ["", f"Load at the end: {load()}."]
-    text = "\n".join(lines) + "\n"
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
     if options.output is None:
         sys.stdout.write(text)
     else:
         options.output.write_text(text, encoding="utf-8")
+    return failed
 
 
 def heading(tools: Mapping[str, str | None], quick: bool, rounds: int) -> Iterator[str]:
@@ -519,9 +526,9 @@ def written(bench: Bench, name: str, warps: int) -> Path:
     return path
 
 
-def specialisations(paths: Sequence[Path]) -> list[Mapping[str, object]]:
+def specialisations(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """What scripts launch, as `bare.py` takes it."""
-    work = []
+    work: list[dict[str, Any]] = []
     with Worker() as worker:
         for path in paths:
             variants, errors = capture_script(worker, path, [ARCH])
@@ -544,7 +551,7 @@ def assembly(bench: Bench) -> Iterator[str]:
         else:
             source.write_text(joined(members))
             problem = assembled(members, code)
-        loops.write_text("\n".join(map(hot_loops, members)))
+        loops.write_text("".join(map(hot_loops, members)))
         mca = ["llvm-mca-22", "-mtriple=amdgcn", f"-mcpu={ARCH}", str(loops)]
         analyze = [*tool(), "analyze"]
         steps = [
@@ -562,7 +569,7 @@ def assembly(bench: Bench) -> Iterator[str]:
             " llvm-objdump disassembles and says nothing of the code."
             + (" The joined code object has no line tables." if len(members) > 1 else "")
         )
-        title = f"Assembly of {source.stat().st_size / 1e3:.0f} kB, {len(members)} kernels"
+        title = f"Assembly of {source.stat().st_size / 1e3:.0f} kB, kernels: {len(members)}"
         yield from table(title, note, bench.measured(steps))
         yield ""
 
@@ -634,15 +641,18 @@ def assembled(kernels: Sequence[KernelReport], path: Path) -> str:
 
 
 def hot_loops(kernel: KernelReport) -> str:
-    """The innermost hot loops of a kernel, each a region of llvm-mca."""
+    """The hot loops of a kernel, each a region of llvm-mca."""
     lines = kernel.artifacts["amdgcn"].path.read_text().splitlines()
     regions = []
     for loop in kernel.loops:
         if loop.hot:
+            name = re.sub(r"\W", "_", loop.id)
             body = [line for first, last in loop.lines for line in lines[first - 1 : last]]
             body = [line for line in body if re.match(r"\s+[a-z]", line)]
-            regions.append("\n".join(["; LLVM-MCA-BEGIN", *body, "; LLVM-MCA-END"]))
-    return "\n".join(regions)
+            # A comment with `;` is met twice after an instruction.
+            region = [f"# LLVM-MCA-BEGIN {name}", *body, f"# LLVM-MCA-END {name}\n"]
+            regions.append("\n".join(region))
+    return "".join(regions)
 
 
 def emulators(bench: Bench) -> Iterator[str]:
@@ -739,7 +749,7 @@ def sweeps(bench: Bench) -> Iterator[str]:
         command = [*tool(), *sweep.arguments(jobs, axes)]
         bare = sweep.bare_command("{fresh}/triton", jobs, axes)
         steps += [
-            Step(f"bare `triton.compile`, {jobs} processes", bare),
+            Step(f"bare `triton.compile`, processes: {jobs}", bare),
             Step(f"`kinspect sweep -j {jobs}`", command),
         ]
     steps.append(Step("`kinspect sweep -j 2` again, from the store", command, keeps=True))
@@ -773,4 +783,4 @@ SECTIONS: Mapping[str, Callable[[Bench], Iterator[str]]] = {
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
