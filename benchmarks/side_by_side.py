@@ -121,23 +121,26 @@ with tempfile.TemporaryDirectory() as folder:
 EMULATED_CASES = (("add", 4), ("gemm", 1), ("gemm", 64))
 """Kernel of the tests, workgroups."""
 DASK = """
-import json, os, subprocess, sys, time
+import json, os, shutil, subprocess, sys, time
+from pathlib import Path
 import distributed, psutil
 folder, workers = sys.argv[1:3]
 def cpu():
     mine = [psutil.Process(), *psutil.Process().children(recursive=True)]
     return sum(sum(process.cpu_times()[:4]) for process in mine)
 if __name__ == "__main__":
+    for entry in Path(folder, "store").glob("artifacts-*"):
+        shutil.rmtree(entry)
     with distributed.LocalCluster(
         n_workers=int(workers), threads_per_worker=1, processes=True, dashboard_address=None,
-        local_directory=folder, env={"KINSPECT_CACHE_DIR": folder + "/workers"},
+        local_directory=folder, env={"KINSPECT_CACHE_DIR": folder + "/store"},
     ) as cluster:
         before, start = cpu(), time.perf_counter()
         subprocess.run([*sys.argv[3:], "--scheduler", cluster.scheduler_address], check=True,
                        stdout=subprocess.DEVNULL)
         print(json.dumps({"": {"seconds": time.perf_counter() - start, "cpu": cpu() - before}}))
 """
-"""A sweep on a cluster that runs already, as its users have it, with an empty store."""
+"""A sweep on a cluster that runs already, as its users have it, with a store of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +323,7 @@ def heading(tools: Mapping[str, str | None], quick: bool, rounds: int) -> Iterat
     yield (
         f"Made by `python -m kinspect.benchmarks.side_by_side` on {datetime.date.today()}:"
         f" {cpu_model()}, {os.cpu_count()} CPUs, {memory:.0f} GiB of memory,"
-        f" {platform.system()} {platform.release()}; load at the start: {load()}."
+        f" {platform.system()}; load at the start: {load()}."
     )
     yield ""
     if quick:
@@ -351,13 +354,14 @@ def versions(tools: Mapping[str, str | None]) -> Iterator[str]:
         yield f"{program} {match[1] if match else 'not installed'}"
     python = tools["tritonparse"]
     code = "from importlib.metadata import version as v; print(v('tritonparse'), v('triton'))"
-    shown = output([python, "-c", code]).split() if python else []
-    ours = f"tritonparse {shown[0]} with triton {shown[1]}" if len(shown) == 2 else ""
-    yield ours or "tritonparse not installed"
+    pair = output([python, "-c", code]).split() if python else []
+    theirs = f"{pair[0]} with triton {pair[1]}" if len(pair) == 2 else "not installed"
+    yield f"tritonparse {theirs}"
     yield tinygrad_version(tools["tinygrad"])
     script = tools["compiler-explorer"]
-    digest = hashlib.sha256(Path(script).read_bytes()).hexdigest()[:12] if script else ""
-    known = f"(SHA-256 {digest}…)" if digest else "not installed"
+    known = "not installed"
+    if script and Path(script).exists():
+        known = f"(SHA-256 {hashlib.sha256(Path(script).read_bytes()).hexdigest()[:12]}…)"
     yield f"Compiler Explorer's triton_wrapper.py {known}"
     command = tools["rocprof-compute"]
     first = output([command, "--version"]).split("\n")[0] if command else "not installed"
@@ -760,7 +764,7 @@ def sweeps(bench: Bench) -> Iterator[str]:
         missing = "not installed"
     script = bench.folder / "dask_sweep.py"
     script.write_text(DASK)
-    cluster = [sys.executable, str(script), "{fresh}", "4", *command]
+    cluster = [sys.executable, str(script), str(bench.folder / "cluster"), "4", *command]
     steps.append(Step("`kinspect sweep --scheduler`, 4 workers", cluster, missing, reports=True))
     note = (
         f"Whole processes. The workers of the Dask cluster run on the same {os.cpu_count()} CPUs;"
