@@ -20,6 +20,7 @@ from functools import wraps
 from typing import Any
 
 from kinspect.inspector.bench.suite import catalogue
+from kinspect.inspector.compare.blame.timing import cpu_seconds
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.metrics import live_registers
 from kinspect.inspector.model import Variant
@@ -64,10 +65,10 @@ def main() -> None:
     with compiler:
         for variant in variants:
             result = compiler.compile(variant)
-            seconds = [stage.cpu_seconds for stage in result.stages]
-            if result.error is not None or None in seconds or not seconds:
+            stages = cpu_seconds(result)
+            if result.error is not None or not stages:
                 continue
-            cost = Cost(variant.kernel, sum(s for s in seconds if s is not None))
+            cost = Cost(variant.kernel, sum(stages.values()))
             cost.parts = parts_of(variant, result, spent, options.runs)
             costs.append(cost)
     seconds = sum(c.compile for c in costs)

@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=9, metavar="N", help="starts of each kind")
     parser.add_argument("--quick", action="store_true", help="fewer starts and keys")
     options = parser.parse_args()
-    runs = 3 if options.quick else options.runs
+    runs = min(3, options.runs) if options.quick else options.runs
     print(
         f"terminal UI in a pty of {SIZE[0]} × {SIZE[1]}, {os.cpu_count()} CPUs, load "
         f"{os.getloadavg()[0]:.1f}\n"
@@ -143,7 +143,7 @@ class TuiBench:
         """Words typed and taken back in the filter of 2,000 kernels; the report was saved."""
         files = many(self._folder, KERNELS)
         terminal = self.start(*map(str, files))
-        terminal.until(rf"{KERNELS} kernels".encode(), 300)
+        terminal.until(f"{KERNELS:,} kernels".encode(), 300)
         while terminal.busy(0.3):
             pass
         seen = []
@@ -152,7 +152,7 @@ class TuiBench:
             terminal.settle(0.2)
             for typed in ("1", "7", "3"):
                 at = terminal.press(typed.encode())
-                seen.append(terminal.until(rf"\d+ of {KERNELS}".encode()) - at)
+                seen.append(terminal.until(rf"\d+ of {KERNELS:,}".encode()) - at)
                 terminal.settle(0.1)
             for left in (rb"\d+ of", rb"\d+ of", rb"kernels"):
                 at = terminal.press(b"\x7f")

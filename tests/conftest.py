@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from shared_guests import SharedGuests
 
 ROOT = Path(__file__).parent.parent
 
@@ -58,6 +59,20 @@ def _signals_as_in_the_foreground() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGuests]:
+    shared = SharedGuests(tmp_path_factory.mktemp("site"))
+    yield shared
+    shared.end()
+
+
+@pytest.fixture(scope="module")
+def shared_guests(guests: SharedGuests) -> Iterator[None]:
+    """The runs of a module, in this process, have guests that those before them started."""
+    with guests.lent():
+        yield
+
+
+@pytest.fixture(scope="session")
 def small_asm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A hand-written gfx942 kernel with one loop, as a file."""
     path = tmp_path_factory.mktemp("asm") / "small.s"
@@ -81,5 +96,32 @@ def tool(tmp_path: Path) -> Callable[..., object]:
             cwd=cwd or tmp_path,
             env={**os.environ, **(env or {})},
         )
+
+    return run
+
+
+@pytest.fixture
+def tool_in_process(tmp_path: Path, shared_guests: None) -> Callable[..., object]:
+    """As `tool`, without a process of its own: for tests of what a command says of scripts."""
+    import contextlib
+    import io
+    import subprocess
+
+    from kinspect.inspector.cli.main import main
+
+    def run(
+        *args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
+    ) -> object:
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(cwd or tmp_path)
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                status = main([str(arg) for arg in args])
+        out.flush()
+        err.flush()
+        texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+        return subprocess.CompletedProcess(list(args), status, *texts)
 
     return run

@@ -23,6 +23,8 @@ from kinspect.inspector.ttgir.axes.tiles import needed_values, tile_of
 from kinspect.inspector.ttgir.axes.widths import Layouts, limits_of
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
+pytestmark = pytest.mark.xdist_group("accesses")  # `run` and `products` are compiled once
+
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "tests" / "data" / "access_kernels.py"
 GLOBAL = ("global_load", "global_store", "lds_direct")
@@ -58,6 +60,20 @@ def run() -> Report:
     pytest.importorskip("triton")
     found = collect(Request((str(FILE),), ("gfx942",), passes=False, jobs=2))
     assert not found.errors
+    return found
+
+
+@pytest.fixture(scope="module")
+def products() -> dict[tuple[str, str], KernelReport]:
+    """(architecture, case) -> the file's products on other targets."""
+    pytest.importorskip("triton")
+    found: dict[tuple[str, str], KernelReport] = {}
+    for kernel in ("product", "scores"):
+        request = Request((str(FILE),), ("gfx950", "gfx1100"), kernel=kernel, passes=False, jobs=2)
+        for its in collect(request).kernels:
+            assert its.arch is not None
+            assert its.variant is not None
+            found[its.arch, str(its.variant.case)] = its
     return found
 
 
@@ -159,11 +175,11 @@ def test_loads_and_stores_of_one_cause_are_counted_and_advised_apart(run: Report
         assert joined.bits == 128
 
 
-def test_a_result_stored_as_the_instruction_leaves_it_is_not_blamed_on_its_stride() -> None:
+def test_a_result_stored_as_the_instruction_leaves_it_is_not_blamed_on_its_stride(
+    products: dict[tuple[str, str], KernelReport],
+) -> None:
     """A lane of WMMA holds every second row alone: with another pitch its stores are as narrow."""
-    pytest.importorskip("triton")
-    run = collect(Request((str(FILE),), ("gfx1100",), passes=False, jobs=1))
-    store = one(case(run, "scores"), "global_store")
+    store = one(products["gfx1100", "scores"], "global_store")
     assert (store.bits, store.divisibility, store.limited_by) == (32, 4, "layout")
     assert "the matrix instruction leaves each lane 1 neighbour" in store.reason
 
@@ -457,11 +473,15 @@ def test_of_a_mask_nothing_may_be_known() -> None:
     ],
 )
 def test_conflicts_get_the_advice_that_their_target_has(
-    arch: str, name: str, advice: dict[str, int | None], rules: set[str]
+    run: Report,
+    products: dict[tuple[str, str], KernelReport],
+    arch: str,
+    name: str,
+    advice: dict[str, int | None],
+    rules: set[str],
 ) -> None:
     """Words lie as badly in any order, gfx950 takes no kpack; on the vector unit neither helps."""
-    pytest.importorskip("triton")
-    kernel = case(collect(Request((str(FILE),), (arch,), kernel="product", passes=False)), name)
+    kernel = case(run, name) if arch == "gfx942" else products[arch, name]
     (loop,) = kernel.loops
     value = loop.metrics["lds.conflicts"].value
     assert isinstance(value, dict)

@@ -16,13 +16,17 @@ from kinspect.inspector.explain import ids
 from kinspect.inspector.formats import agent
 from kinspect.inspector.model import (
     Assumption,
+    Change,
     ErrorRecord,
     Metric,
     Report,
     SourceLoc,
+    Trial,
     Unread,
 )
 from msgspec.structs import replace
+
+pytestmark = pytest.mark.xdist_group("agent_format")  # what it compiles is made once
 
 MOST_BYTES = agent.MOST_TOKENS * agent.BYTES_PER_TOKEN
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
@@ -65,6 +69,33 @@ def test_a_cure_is_said_once(report: Report) -> None:
     assert first.advice == second.advice
     assert text.count("Let neighbouring lanes") == 1
     assert f"\n  cure as {first.fingerprint[:6]}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (Change("option", "num_warps", 4, 8), "option num_warps=4 was=8 at column_sums.py:{}"),
+        (Change("constexpr", "BLOCK", 32), "constexpr BLOCK=32 at column_sums.py:{}"),
+        (Change("argument", "stride", 64), "argument stride=64 at column_sums.py:7"),
+        (Change("environment", "KNOB", "1"), "environment KNOB=1"),
+        (
+            Change("source", "do_not_specialize", None, "m, n"),
+            'source do_not_specialize was="m, n" at column_sums.py:7',
+        ),
+    ],
+)
+def test_a_cure_that_helped_is_data(report: Report, change: Change, line: str) -> None:
+    """Kind, name, values and place of the first change that is rid of it."""
+    (kernel,) = report.kernels
+    assert kernel.variant is not None
+    assert kernel.variant.call_site is not None
+    other = Change("option", "num_stages", 1, 2)
+    trials = (Trial((other,), False), Trial((change,), True), Trial((other,), True))
+    first, *rest = kernel.findings
+    tried = replace(kernel, findings=(replace(first, trials=trials), *rest))
+    text = written(replace(report, kernels=(tried,)))
+    expected = f"  apply {line.format(kernel.variant.call_site.line)}"
+    assert [made for made in text.splitlines() if made.startswith("  apply")] == [expected]
 
 
 def test_the_commands_are_of_this_program(report: Report) -> None:

@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import kinspect
 import pytest
+from kept_compiles import collect_kept
 from kinspect.inspector.lint.rule import NO_RULES
 from kinspect.inspector.model import KernelReport, Metric
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.lint_plan import RESTS_ON_LANES, RESTS_ON_RACES
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ ASSEMBLY = (
     "hip_lanes_gfx942.s", "hip_lines_gfx942.s", "hip_arrays_gfx942.s", "races_gfx942.s",
     "waits_gfx942.s", "registers_gfx942.s",
 )  # fmt: skip
+READ = ("amdgcn", "metadata", "ttgir")
 TRITON = ("latency.py", "atomics.py", "product.py", "structure.py")
 
 
@@ -27,17 +29,22 @@ def contexts() -> list[tuple[str, Context]]:
     """Assembly with what is known of it: fixtures of rules, hand-written and compiled."""
     pytest.importorskip("triton")
     inputs = [((FIXTURES / name).read_text(), Context(name)) for name in ASSEMBLY]
+    least = AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False)
     for name in TRITON:
-        for kernel in list(kinspect.compile(FIXTURES / name, arch="gfx942"))[::4]:
-            metadata = kernel.code("metadata")
-            assert metadata is not None
+        file = str(FIXTURES / name)
+        compiled = collect_kept(Request((file,), ("gfx942",), passes=False, analysis=least))
+        for kernel in compiled.kernels[::4]:
+            code = {
+                kind: its.path.read_text() for kind, its in kernel.artifacts.items() if kind in READ
+            }
             context = Context(
                 name,
-                metadata=json.loads(metadata),
-                ttgir=kernel.code("ttgir"),
+                metadata=json.loads(code["metadata"]),
+                ttgir=code["ttgir"],
                 variant=kernel.variant,
             )
-            inputs.append((kernel.code() or "", context))
+            inputs.append((code["amdgcn"], context))
+    assert len(inputs) >= 20
     return inputs
 
 
@@ -49,6 +56,7 @@ def figures(report: KernelReport) -> dict[tuple[str, str], object]:
     return {(of, m.name): m.value for of, metrics in regions.items() for m in metrics.values()}
 
 
+@pytest.mark.xdist_group("rule fixtures")  # they compile the same kernels
 def test_figures_that_rest_on_what_is_left_out_are_known() -> None:
     """A rule that reads another figure would find something else by itself than among others."""
     without = {

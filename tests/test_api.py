@@ -17,6 +17,8 @@ import pytest
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 
 @triton.jit
 def add(x, y, out, n, BLOCK: tl.constexpr):

@@ -13,7 +13,8 @@ import pytest
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
-from torch_beforehand import torch_beforehand
+
+pytestmark = pytest.mark.usefixtures("shared_guests")
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -37,6 +38,11 @@ launch(16)
 def write(file: Path, body: str) -> Path:
     file.write_text(HEAD + textwrap.dedent(body).lstrip("\n"))
     return file
+
+
+@pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
 
 
 @pytest.fixture
@@ -169,8 +175,7 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int,
     files = {str(write(folder / f"script_{k}.py", body)): body for k, body in enumerate(bodies)}
     unexecuted = CaptureOptions(emulate_budget=0)
     request = Request(tuple(files), ("gfx942",), passes=False, jobs=2, capture=unexecuted)
-    with torch_beforehand(tmp_path_factory.mktemp("site")):
-        found = collect(request)
+    found = collect(request)
     assert not found.errors
     specialisations: dict[str, list[tuple[int, Made]]] = {}
     for kernel in found.kernels:

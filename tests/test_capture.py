@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.guest.launches.written_parameters import written_by_source
-from torch_beforehand import torch_beforehand
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -44,6 +43,11 @@ def run_copy(x, **options):
 
 
 @pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
+
+
+@pytest.fixture
 def capture(tool: Tool, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], str]]:
     """Writes a script, analyses it and gives the report and what was said on stderr."""
 
@@ -63,10 +67,7 @@ def captured(tool: Tool, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], 
     def run(bodies: Mapping[str, str], *args: str) -> Any:
         for name, body in bodies.items():
             (tmp_path / name).write_text(KERNELS + textwrap.dedent(body))
-        site = tmp_path / "site"
-        site.mkdir()
-        with torch_beforehand(site):
-            done = tool("analyze", *bodies, "--no-passes", "--format", "json", "--details", *args)
+        done = tool("analyze", *bodies, "--no-passes", "--format", "json", "--details", *args)
         return json.loads(done.stdout), done.stderr
 
     return run

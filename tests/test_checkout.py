@@ -12,7 +12,8 @@ import pytest
 from kinspect.inspector.guest.checkout import Checkout, declarations
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
-from torch_beforehand import torch_beforehand
+
+pytestmark = pytest.mark.usefixtures("shared_guests")
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 Analyzed = Callable[[Path], tuple[dict[str, Any], str]]
@@ -48,6 +49,11 @@ def write(top: Path, files: Mapping[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return top
+
+
+@pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
 
 
 @pytest.fixture
@@ -194,8 +200,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
     targets = [
         str(write(tops[layout], files) / target) for layout, (files, target) in layouts.items()
     ]
-    with torch_beforehand(tmp_path_factory.mktemp("site")):
-        report = collect(Request(tuple(targets), ("gfx942",), passes=False, jobs=2))
+    report = collect(Request(tuple(targets), ("gfx942",), passes=False, jobs=2))
     assert not report.errors
     found: dict[str, list[int]] = {}
     for kernel in report.kernels:

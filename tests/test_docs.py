@@ -13,6 +13,8 @@ from kinspect.inspector.cli.group import cli
 from kinspect.inspector.cli.main import main
 from msgspec import Struct
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(
     r"(?:^<!-- (?P<key>exit|needs): (?P<value>[^>]+) -->\n)?^```console\n(?P<text>.*?)^```$",

@@ -18,6 +18,8 @@ from kinspect.inspector.compile import reproducer
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 DATA = Path(__file__).parent / "data"
 SCRIPT = """
 import torch
@@ -45,6 +47,11 @@ product[(1,)](a, a, a.float(), 256, BLOCK=32, num_warps=2, waves_per_eu=1)
 """
 BROKEN = "broken[(1,)](a.float(), BLOCK=64)\n"
 INSTRUCTION = re.compile(r"^\s+([a-z]+_\w+.*?)\s*(?:;.*)?$", re.M)
+
+
+@pytest.fixture
+def tool(tool_in_process: Callable[..., Any]) -> Callable[..., Any]:
+    return tool_in_process
 
 
 @pytest.fixture
@@ -227,3 +234,53 @@ def test_variables_that_matter_are_kept_and_no_secret(monkeypatch: pytest.Monkey
     request = reproducer._request(KERNEL)
     assert request["environment"]["AMDGCN_USE_BUFFER_OPS"] == "0"
     assert "secret" not in json.dumps(request)
+
+
+@pytest.mark.parametrize(
+    ("ending", "message"),
+    [
+        ("import os; os._exit(0)", "launched nothing; it defines"),
+        ("import sys; sys.exit(0)", "launched nothing; it defines"),
+        ("raise ValueError('one\\ntwo')", "the script ended: ValueError: one two; see its output"),
+        ("input()", "the script reads from stdin"),
+        ("import os; os.kill(os.getpid(), 9)", "the script crashed (SIGKILL)"),
+        ("print('x' * (100 << 20)); 1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_script_that_ends_before_its_launch_leaves_nothing(
+    ending: str, message: str, script: Path, tmp_path: Path, tool: Callable[..., Any]
+) -> None:
+    """One line says why, and below it stands the end of what the script printed, if anything."""
+    script.write_text(SCRIPT.replace("a = torch", f"{ending}\na = torch"))
+    done = tool("export", script.name, "--arch", "gfx942", "-o", "repro", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, *others = done.stderr.splitlines()
+    assert message in first
+    assert all(line.startswith(("kinspect: the last that", "  | ")) for line in others)
+    assert len(done.stderr) < 10_000
+    assert [path.name for path in tmp_path.iterdir()] == [script.name]
+
+
+def test_a_failure_after_the_launch_is_a_note(
+    script: Path, tmp_path: Path, tool: Callable[..., Any]
+) -> None:
+    script.write_text(SCRIPT + "import os\nos.remove(__file__)\nraise ValueError('late')\n")
+    done = tool("export", script.name, "--arch", "gfx942", "-o", "ünï", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "note: " in done.stderr
+    assert "the script ended after 1 specialisations: ValueError: late" in done.stderr
+    assert (tmp_path / "ünï" / "kernel.ttir").is_file()
+
+
+def test_a_link_to_an_empty_folder_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("empty")
+    reproducer.write(KERNEL, link)
+    assert link.is_symlink()
+    assert (tmp_path / "empty" / "kernel.ttir").read_text() == "module {}"
+
+
+def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
+    reproducer.write(KERNEL, tmp_path / ("a" * 250))
+    assert [path.name for path in tmp_path.iterdir()] == ["a" * 250]

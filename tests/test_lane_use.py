@@ -237,6 +237,63 @@ def test_one_lane_by_number_is_not_taken_to_be_all(check: str) -> None:
         assert not use.whole_waves
 
 
+IN_BUFFER = """s_load_dwordx2 s[4:5], s[0:1], 0x0
+s_load_dword s8, s[0:1], 0x8
+s_load_dword s9, s[0:1], 0x8
+s_waitcnt lgkmcnt(0)
+{size}
+s_mov_b32 s7, 0x27000
+s_mul_i32 s8, s8, s8
+v_lshlrev_b32_e32 v1, 4, v0
+v_add_u32_e32 v1, s8, v1
+{mask}
+buffer_load_dwordx4 v[4:7], v1, s[4:7], 0 offen
+"""
+
+
+def buffer_use(size: str, mask: str = "s_nop 0") -> LaneUse:
+    function = parse_text(
+        KERNEL.format(arch="gfx942", code=IN_BUFFER.format(size=size, mask=mask)), "k.s"
+    ).kernels[0]
+    arguments = Arguments(pointers=frozenset({0}))
+    (use,) = lane_uses(function, load("gfx942"), (256, 1, 1), arguments).values()
+    return use
+
+
+def test_drawn_offsets_do_not_leave_a_buffer() -> None:
+    """The square of a drawn size is larger than a buffer for some, which no launch's is."""
+    use = buffer_use(WHOLE_BUFFER)
+    assert use.lines == 8
+    assert not use.whole_waves
+    checked = buffer_use("s_mov_b32 s6, 0x1000000")
+    assert checked.unknown or checked.whole_waves
+    masked = buffer_use(WHOLE_BUFFER, "v_bfrev_b32_e32 v1, 1")
+    assert masked.unknown
+
+
+WHOLE_BUFFER = "s_mov_b32 s6, 0x7ffffffe"
+FAR = "v_add_u32_e32 v9, 0x1000000, v0\nv_cmp_gt_i32_e32 vcc, s9, v9\n"
+"""A check that no lane passes with any size that is drawn."""
+MASKED = "v_bfrev_b32_e32 v8, 1\nv_cndmask_b32_e32 v1, v8, v1, vcc\n"
+
+
+def test_a_tile_behind_every_drawn_size_has_the_figures_of_whole_waves() -> None:
+    use = buffer_use(WHOLE_BUFFER, FAR + MASKED)
+    assert use.lines == 8
+    assert use.whole_waves
+    assert use.origin == "estimated"
+
+
+def test_a_check_with_a_number_is_not_taken_to_hold() -> None:
+    assert buffer_use(WHOLE_BUFFER, FAR.replace("s9", "64") + MASKED).unknown
+
+
+def test_an_address_that_a_check_of_a_size_chooses_is_not_relied_on() -> None:
+    """So quotients are set right: all lanes would be off by one."""
+    chosen = "v_add_u32_e32 v10, 4, v1\nv_cndmask_b32_e32 v1, v1, v10, vcc\n"
+    assert buffer_use(WHOLE_BUFFER, FAR + chosen + MASKED).unknown
+
+
 SPILLED = """v_lshlrev_b32_e32 v1, 4, v0
 {store}
 v_mov_b32_e32 v1, 0

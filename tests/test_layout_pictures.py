@@ -40,6 +40,8 @@ from test_ttgir_layout import (
     wmma_operand,
 )
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 DATA = Path(__file__).parent / "data" / "ttgir"
 BANKS = 32
 

@@ -15,7 +15,7 @@ from kinspect.inspector.explain.code.line_figures import (
     line_figures,
 )
 from kinspect.inspector.explain.code.links import Links
-from kinspect.inspector.explain.code.reading import KernelReading, reading_of
+from kinspect.inspector.explain.code.reading import KernelReading, followed_thing, reading_of
 from kinspect.inspector.explain.code.texts import texts_of
 from kinspect.inspector.model import (
     Access,
@@ -151,6 +151,39 @@ def test_spills_have_their_slot_in_the_assembly(tmp_path: Path) -> None:
     assert sum(spill.weights["amdgcn"].values()) == len(slot.stores) + len(slot.reloads)
 
 
+def test_waits_with_little_before_them_stand_out(
+    plain: KernelReport, reading: KernelReading
+) -> None:
+    slack = figures_of(plain, reading.links)["slack"]
+    least: dict[int, int] = {}
+    for wait in plain.waits:
+        if wait.slack is not None and wait.waits_for:
+            least[wait.line - 1] = min(wait.slack, least.get(wait.line - 1, wait.slack))
+    assert len(set(least.values())) > 1
+    assert {line: int(slack.text("amdgcn", line)) for line in least} == least
+    first, *_, last = slack.hottest("amdgcn", lambda line: 0)
+    assert least[first] == min(least.values())
+    assert least[last] == max(least.values())
+    assert slack.sentence("amdgcn", first).startswith(f"{least[first]} instructions between")
+    idle = tuple(replace(wait, waits_for=()) for wait in plain.waits)
+    assert "slack" not in figures_of(replace(plain, waits=idle), reading.links)
+
+
+def test_what_is_followed_through_the_passes(reading: KernelReading) -> None:
+    def of(kind: str, part: str) -> str | None:
+        lines = reading.texts.lines[kind]
+        return followed_thing(
+            reading, kind, next(n for n, line in enumerate(lines) if part in line)
+        )
+
+    source = reading.texts.lines["source"]
+    dot = next(n for n, line in enumerate(source) if "tl.dot(q" in line) + 1
+    assert of("source", "tl.dot(q") == str(dot)
+    assert of("ttgir", "tt.dot") == f"tt.dot@{dot}"
+    assert of("amdgcn", "v_mfma") == str(dot)
+    assert of("ttgir", "scf.for").startswith("scf.for@")  # type: ignore[union-attr]
+
+
 def test_live_registers_are_those_of_the_peak_of_a_line(
     plain: KernelReport, reading: KernelReading
 ) -> None:
@@ -161,7 +194,7 @@ def test_live_registers_are_those_of_the_peak_of_a_line(
 
 
 def test_what_a_kernel_has_no_figures_for_is_left_out(plain: KernelReport) -> None:
-    bare = replace(with_uses(plain), live_peak=None, loops=())
+    bare = replace(with_uses(plain), live_peak=None, loops=(), waits=())
     assert chosen((), bare) == ()
     assert [column.name for column in chosen(("live", "no such", "lines"), plain)] == [
         "live",

@@ -13,6 +13,8 @@ import pytest
 from kinspect.inspector.capture.sweep_axes import Axis, point_of
 from kinspect.inspector.errors import KinspectError
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 KERNELS = """
 import torch
@@ -34,6 +36,11 @@ x = torch.ones(384, device="cuda")
 scale[(1,)](x, 384)
 clear[(1,)](x, WIDTH=128)
 """
+
+
+@pytest.fixture
+def tool(tool_in_process: Callable[..., Any]) -> Callable[..., Any]:
+    return tool_in_process
 
 
 @pytest.fixture

@@ -610,3 +610,33 @@ def test_the_entry_point_loads_it(folder: Path) -> None:
         env=environment,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_target_that_cannot_be_analysed_fails_the_test_in_one_line(folder: Path) -> None:
+    pytest.importorskip("triton")
+    kernel = "import os, triton\n@triton.jit\ndef k(x): pass\n"
+    (folder / "ends.py").write_text(f"{kernel}os._exit(0)\n")
+    (folder / "raises.py").write_text(f"{kernel}raise ValueError('one\\ntwo \\x1b[31m')\n")
+    (folder / "gone.py").write_text(f"{kernel}os.remove(__file__)\nos.kill(os.getpid(), 9)\n")
+    (folder / "junk_ü.hsaco").write_bytes(bytes(range(256)))
+    (folder / "junk.ttir").write_bytes(bytes(range(256)))
+    (folder / "empty").mkdir()
+    write(
+        folder,
+        """
+@pytest.mark.kinspect(arch="gfx942", budget={"vgpr_spill_count": 0})
+@pytest.mark.parametrize("target", [
+    "ends.py", "raises.py", "gone.py", "junk_ü.hsaco", "junk.ttir", "empty", "none.py", "", None,
+    b"", ["ends.py"]])
+def test_it(kinspect_compile, target):
+    kinspect_compile(target)
+""",
+    )
+    result = run(folder)
+    assert "11 failed" in result.stdout
+    assert "Traceback" not in result.stdout
+    lines = [line for line in result.stdout.splitlines() if line.startswith("E  ")]
+    assert len(lines) == 11, result.stdout
+    for line in lines:
+        assert "KinspectError: " in line or "budget" in line
+        assert line.isprintable()

@@ -17,6 +17,8 @@ from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.jobs import Request
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 NAMED = AnalysisOptions(races=False)
 
 SCRIPT = """
@@ -123,6 +125,11 @@ def vgprs(values: list[dict[str, Any]], name: str, *kinds: str) -> int:
     return sum(
         value["vgprs"] for value in values if value["name"] == name and value["kind"] in kinds
     )
+
+
+@pytest.fixture
+def tool(tool_in_process: Callable[..., Any]) -> Callable[..., Any]:
+    return tool_in_process
 
 
 def test_values_without_a_position_are_named_by_what_takes_them(

@@ -20,6 +20,8 @@ from kinspect.inspector.report import json_brief, json_write, saved
 from msgspec.structs import replace
 from referencing import Registry, Resource
 
+pytestmark = pytest.mark.xdist_group("report_brief")  # what it compiles is made once
+
 HERE = Path(__file__).parent
 SMALL = HERE / "data" / "small_gfx942.s"
 ROOM = HERE.parent / "inspector" / "report"

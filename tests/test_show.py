@@ -15,6 +15,8 @@ from kinspect.inspector.metrics.pressure import register_pressure
 from kinspect.inspector.model import RegisterPressure
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 DATA = Path(__file__).parent / "data"
 SMALL = DATA / "small_gfx942.s"
 ATTEND = DATA / "isa" / "attend.triton39.gfx950.amdgcn"
@@ -31,6 +33,11 @@ def twice(x_ptr, n, BLOCK: tl.constexpr):
 
 twice[(1,)](torch.ones(384, device="cuda"), 384, BLOCK=256)
 """
+
+
+@pytest.fixture
+def tool(tool_in_process: Callable[..., Any]) -> Callable[..., Any]:
+    return tool_in_process
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 COLUMN_SUMS = Path(__file__).parent.parent / "docs" / "examples" / "column_sums.py"
 

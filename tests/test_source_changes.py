@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import kinspect
 import pytest
+from kinspect.benchmarks.seeded_checks import CHECKS
+from kinspect.inspector.compare.trials.argument_changes import with_constant
+from kinspect.inspector.compare.trials.capturing import changed_variant
 from kinspect.inspector.compare.trials.source_changes import (
     EXP2,
     EXPONENTIAL,
@@ -21,6 +25,7 @@ from kinspect.inspector.model import Change
 triton = pytest.importorskip("triton")
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
+SEEDED = Path(__file__).parent.parent / "benchmarks" / "seeded"
 IN_BASE_TWO = Change("source", EXPONENTIAL, EXP2, EXPONENTIAL)
 
 
@@ -106,3 +111,47 @@ def test_loops_that_say_nothing_of_stages_are_left_to_the_option() -> None:
     assert loops.stated == (3,)
     assert loops.silent == 1, "an outer loop is not pipelined"
     assert not loops.override_the_option
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("05_transposed_copy", Change("source", "do_not_specialize", None)),
+        ("09_paged_gather", Change("argument", "page_size", 16)),
+    ],
+)
+def test_what_is_noted_of_arguments_is_that_of_the_source(
+    name: str, change: Change, tmp_path: Path
+) -> None:
+    """The counterpart of a seeded kernel is its source with this change."""
+    script = SEEDED / f"{name}.py"
+    (tmp_path / "good.py").write_text(CHECKS[name].counterpart(script.read_text()))
+    before = kinspect.compile(script, arch="gfx942").kernel
+    good = kinspect.compile(tmp_path / "good.py", arch="gfx942").kernel
+    assert before.variant is not None
+    changed = changed_variant(before.variant, [change], before.variant)
+    found = instructions(compiled(changed.ttir, before, tmp_path))
+    # Where arguments lie differs: a constexpr is none.
+    assert vector_mnemonics(found) == vector_mnemonics(instructions(good.code() or ""))
+    assert vector_mnemonics(found) != vector_mnemonics(instructions(before.code() or ""))
+
+
+def vector_mnemonics(lines: list[str]) -> Counter[str]:
+    return Counter(line.split()[0] for line in lines if not line.startswith("s_"))
+
+
+def test_an_argument_is_replaced_where_it_is_used_alone() -> None:
+    """Names that begin alike stay, and so does the signature."""
+    ttir = (
+        "module {\n"
+        '  tt.func public @f(%n: i64 loc("n"), %n_2: i32 {tt.divisibility = 16 : i32}) {\n'
+        "    %0 = arith.addi %n, %n : i64\n    %1 = arith.addi %n_2, %n_2 : i32\n  }\n}\n"
+    )
+    changed = with_constant(ttir, "n", 7).splitlines()
+    assert changed[1] == ttir.splitlines()[1]
+    assert changed[2:5] == [
+        "    %n_as_constant = arith.constant 7 : i64",
+        "    %0 = arith.addi %n_as_constant, %n_as_constant : i64",
+        "    %1 = arith.addi %n_2, %n_2 : i32",
+    ]
+    assert with_constant(ttir, "none", 7) == ttir

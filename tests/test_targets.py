@@ -81,6 +81,12 @@ def copied(source: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("text", ["", "::kernel"])
+def test_no_name_is_not_the_current_folder(text: str) -> None:
+    with pytest.raises(KinspectError, match="names no file"):
+        resolve(text)
+
+
 def test_an_entry_is_one_target_with_all_its_stages(made: Path) -> None:
     amd = entry(made / "cache", "hsaco")
     assert list(amd.glob("__grp__*.json"))

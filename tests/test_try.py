@@ -577,6 +577,9 @@ def test_a_finding_is_gone_only_where_nothing_says_the_same_of_its_loop() -> Non
         ({"BLOCK_D": 64, "BLOCK_DMODEL": 32}, {}, set(), ()),
         ({"BK": 64, "K": 64, "BV": 32}, {}, {"BV"}, ()),
         ({"BLOCK": 1024}, {}, set(), ()),
+        ({"BLOCK": 4096}, {}, {"BLOCK"}, ()),
+        ({"BLOCK": 4096, "N": 4096}, {}, {"BLOCK"}, ()),
+        ({"BLOCK_N": 4096, "N": 4096}, {}, set(), ()),
         ({"BLOCK": 1024}, {"BLOCK": [512, 1024]}, {"BLOCK"}, ()),
         ({"BLOCK": 1024}, {"BLOCK": [1024]}, set(), ()),
         ({"PRE": True, "CAUSAL": True}, {"PRE": [False, True]}, set(), ("PRE",)),
@@ -592,7 +595,11 @@ def test_only_tiles_are_cut(
     """A block that holds a row, a head or all of a size is none, unless the file varies it."""
     (kernel,) = spilling[1].kernels
     assert kernel.variant is not None
-    dot = "%d = tt.dot %a, %b, %c : tensor<64x32xf16> * tensor<32x64xf16> -> tensor<64x64xf32>"
+    dot = """
+    %d = tt.dot %a, %b, %c : tensor<64x32xf16> * tensor<32x64xf16> -> tensor<64x64xf32>
+    %c4096_i32 = arith.constant 4096 : i32 loc(#loc1)
+    scf.for %start = %c0_i32 to %length step %c4096_i32  : i32 {
+    """
     variant = replace(kernel.variant, ttir=dot, constexprs=constexprs, values={})
     space = space_of(replace(kernel, variant=variant), own)
     assert (set(space.tiles), space.switches) == (tiles, switches)
@@ -625,6 +632,9 @@ def test_the_file_says_which_values_a_tile_has() -> None:
     assert [space.scaled("A", 32, 0.5), space.scaled("A", 256, 2.0)] == [16, 512]
     assert [space.scaled("B", 64, 0.5), space.scaled("B", 16, 0.5)] == [32, None]
     assert replace(space, has_dots=False).scaled("B", 64, 0.5) is None
+    stepping = replace(space, has_dots=False, steps=frozenset({"B"}))
+    assert stepping.scaled("B", 64, 0.5) == 32
+    assert stepping.scaled("B", 64, 2.0) is None, "a loop need not divide its length then"
 
 
 # ------------------------------------------------------------------ what is written
@@ -633,8 +643,13 @@ def test_the_file_says_which_values_a_tile_has() -> None:
 def test_its_json_keeps_its_schema(spilling_tried: Trials, product_tried: Trials) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     for trials in (spilling_tried, product_tried):
-        document = json.loads(json.dumps(try_json.to_dict(trials.result())))
+        result = trials.result()
+        document = json.loads(json.dumps(try_json.to_dict(result)))
         jsonschema.validate(document, SCHEMA)
+        helped = [t.helped for k in result.kernels for f in k.kernel.findings for t in f.trials]
+        findings = [f for kernel in document["kernels"] for f in kernel["findings"]]
+        assert [t["helped"] for f in findings for t in f["tried"]] == helped
+        assert any(helped)
 
 
 def test_a_report_has_what_was_tried_and_is_read_back(

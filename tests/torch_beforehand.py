@@ -21,6 +21,12 @@ if any(part.endswith("bootstrap.py") for part in sys.orig_argv):
 """
 
 
+def site_with_torch(folder: Path) -> Path:
+    """Writes the module that imports PyTorch as a guest starts; returns its folder."""
+    (folder / "sitecustomize.py").write_text(_SITE)
+    return folder
+
+
 @contextmanager
 def torch_beforehand(folder: Path) -> Iterator[None]:
     """Guests that are started meanwhile import PyTorch first.
@@ -28,7 +34,7 @@ def torch_beforehand(folder: Path) -> Iterator[None]:
     Args:
         folder: where `sitecustomize.py` is written.
     """
-    (folder / "sitecustomize.py").write_text(_SITE)
+    site_with_torch(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
         yield

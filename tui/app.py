@@ -297,6 +297,18 @@ class KinspectApp(RobustApp):
         self.last_kernel = key
         self._show(lambda: KernelPage(key, line=line, text=text))
 
+    def open_passes(self, key: str, thing: str) -> None:
+        """Shows the passes that made, changed or removed a line of a kernel or an operation.
+
+        Args:
+            key: the kernel's id in the session.
+            thing: a line of the source (`42`) or an operation of a line (`tt.load@42`).
+        """
+        from .screens.passes.page import PassesPage
+
+        self.last_kernel = key
+        self._show(lambda: PassesPage(key, thing))
+
     def compare(self, left: KernelReport, right: KernelReport) -> None:
         """Shows two kernels side by side."""
         from .screens.compare.page import ComparePage

@@ -51,7 +51,7 @@ def ending(status: int, errors: IO[bytes]) -> str:
 
 
 class MessagingChild:
-    """A child process that compiles, and sends pairs of a kind and a payload.
+    """A child process that sends pairs of a kind and a payload.
 
     Its standard input carries the work, its standard output the messages, all pickled. The last one
     may be ("error", (message, hint)).
@@ -59,14 +59,21 @@ class MessagingChild:
     Args:
         module: whose `main` is the body of the process.
         work: what it reads.
+        purpose: what it does, for messages: "compiles".
     """
 
-    def __init__(self, module: str, work: object) -> None:
+    def __init__(self, module: str, work: object, purpose: str = "compiles") -> None:
         self._module = module
         self._work = work
+        self._purpose = purpose
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process; None before it is started."""
+        return None if self._process is None else self._process.pid
 
     def messages(self) -> Iterator[tuple[str, Any]]:
         """Starts the process and yields its messages up to its end; to be called in a thread.
@@ -79,12 +86,12 @@ class MessagingChild:
             try:
                 process = self._start(errors)
                 assert process.stdin is not None
-                with contextlib.suppress(BrokenPipeError):  # `_received` says why it ended
+                with contextlib.suppress(OSError, ValueError):  # `_received` says why it ended
                     pickle.dump(self._work, process.stdin, pickle.HIGHEST_PROTOCOL)
                     process.stdin.flush()
                 yield from self._received(process, errors)
             except OSError as error:
-                message = f"the process that compiles cannot be started: {error.strerror}"
+                message = f"the process that {self._purpose} cannot be started: {error.strerror}"
                 raise KinspectError(message, "free memory, then try again") from None
             finally:
                 self.stop()
@@ -145,7 +152,7 @@ class MessagingChild:
         status = process.wait()
         if self._stopped:
             raise KinspectError("cancelled", "")
-        message = f"the process that compiles {ending(status, errors)}"
+        message = f"the process that {self._purpose} {ending(status, errors)}"
         raise KinspectError(message, "free memory, then try again; else please report it")
 
 

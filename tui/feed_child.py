@@ -1,17 +1,14 @@
 """The process that runs the pipeline for the UI, started by `feed.Feed`.
 
-It reads the request from its standard input and writes events to its standard output, pickled;
-`None` is the last. It has a single thread, because the pipeline forks it to read many files.
+It has a single thread, because the pipeline forks it to read many files.
 """
 
 from __future__ import annotations
 
-import os
-import pickle
-import sys
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -22,7 +19,7 @@ from ..inspector.pipeline import profiling
 from ..inspector.pipeline.events import Failed, Happening, Profiled, Reported
 from ..inspector.pipeline.jobs import Request
 from ..inspector.pipeline.recording_input import is_recording
-from . import child_process
+from .child_process import serve
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -30,42 +27,31 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Runs the request on standard input; the body of the process."""
-    channel = child_process.result_channel()
-    child_process.interrupt_on_signals()
-    status = 0
-    try:
-        request = pickle.load(sys.stdin.buffer)
-        child_process.interrupt_on_closed_input()
-        feed(request, channel)
-    except (KeyboardInterrupt, EOFError, BrokenPipeError):
-        status = 1
-    finally:
-        with suppress(OSError):
-            channel.flush()
-    os._exit(status)  # at once: nothing is left to clean up
+    serve(feed)
 
 
-def feed(request: Request, stream: IO[bytes]) -> None:
-    """Runs a request and writes its events and then None, each pickled.
+def feed(request: Request, send: Callable[[str, Any], None]) -> None:
+    """Runs a request and sends its events.
 
     Args:
         request: the targets and options of the run.
-        stream: the channel to the UI's process.
+        send: sends an event.
     """
     target = " ".join(request.targets)
-    events = _events(request)
     try:
-        with closing(events):
+        with closing(_events(request)) as events:
             for event in events:
-                _write(event, stream)
+                send("event", event)
     except KinspectError as error:
-        _write(Failed((0, 0), ErrorRecord(target, None, "open", error.message, error.hint)), stream)
+        record = ErrorRecord(target, None, "open", error.message, error.hint)
+        send("event", Failed((0, 0), record))
+    except BrokenPipeError:
+        raise
     except Exception as error:
         # A bug must be seen in the UI, beside everything that was analysed before it.
         message = f"internal error: {type(error).__name__}: {error}"
         bug = ErrorRecord(target, None, "analyze", message, "please report it")
-        _write(Failed((0, 0), bug), stream)
-    _write(None, stream)
+        send("event", Failed((0, 0), bug))
 
 
 def _events(request: Request) -> Generator[Happening, None, None]:
@@ -85,8 +71,3 @@ def _events(request: Request) -> Generator[Happening, None, None]:
         yield Reported((0, number), report)
     for error in (*profile.recording.errors, *profile.errors):
         yield Failed((1, 0), error)
-
-
-def _write(event: Happening | None, stream: IO[bytes]) -> None:
-    pickle.dump(event, stream, pickle.HIGHEST_PROTOCOL)
-    stream.flush()

@@ -33,6 +33,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "hottest": "t",
         "follow": "w",
         "line": "colon",
+        "passes": "p",
         "jump_back": "ctrl+o,backspace",
         "search": "slash",
         # What is shown

@@ -83,6 +83,12 @@ class Page(Screen[None]):
             self._shown_revision = self.session.revision
             self.session_changed()
 
+    def action_filter(self) -> None:
+        """Opens the filter's input line, on pages that have one."""
+        from .widgets.filter_line import FilterLine
+
+        self.query_one("#filter", FilterLine).ask()
+
     def on_screen_resume(self) -> None:
         """Brings a page up to date that is shown again."""
         self._shown_revision = -1

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from ..errors import KinspectError
 from ..explain import ids
+from ..explain.items import NamedItem, item_of, keys_of, located
 from ..formats import agent, item_text, lint_agent
 from ..limits import TRY_SECONDS
 from ..model import KernelReport, Report
@@ -108,10 +109,11 @@ class Tools:
         item = ids.parsed(id)
         if item is None:
             raise KinspectError(f"{id!r} is no id", "name one that analyze printed: f557ab")
-        for kernel in self._kernels():
-            text = _item(item, kernel)
-            if text is not None:
-                return text
+        for report in self._last_reports():
+            named = located(id, item, [keys_of(kernel) for kernel in report.kernels])
+            if named is not None:
+                kernel = report.kernels[named.position]
+                return _item_text(item_of(id, item, named.fingerprint, kernel))
         raise KinspectError(
             f"{id}: none of the last reports has it", "analyze the kernel again for present ids"
         )
@@ -128,9 +130,12 @@ class Tools:
         item = ids.parsed(id)
         if stage not in _STAGES:
             raise KinspectError(f"no stage {stage!r}", f"name one of {', '.join(_STAGES)}")
-        for kernel in self._kernels():
-            if item is not None and ids.kernel_key(kernel.id).startswith(item.key):
-                return _code(kernel, stage, first, last)
+        for report in self._last_reports():
+            if item is None:
+                break
+            named = located(id, item, [keys_of(kernel) for kernel in report.kernels])
+            if named is not None and named.fingerprint is None:
+                return _code(report.kernels[named.position], stage, first, last)
         raise KinspectError(
             f"{id}: no kernel of the last reports", "analyze it again for its present id"
         )
@@ -253,10 +258,10 @@ class Tools:
         with self._lock:
             self._reports = [report, *self._reports[: MOST_REPORTS - 1]]
 
-    def _kernels(self) -> list[KernelReport]:
-        """The kernels of the last reports, the newest first."""
+    def _last_reports(self) -> list[Report]:
+        """The newest first."""
         with self._lock:
-            return [kernel for report in self._reports for kernel in report.kernels]
+            return list(self._reports)
 
 
 def serve(root: Path) -> None:
@@ -333,28 +338,21 @@ def _text(write: Callable[[io.StringIO], None]) -> str:
     return stream.getvalue()
 
 
-def _item(item: ids.ItemId, kernel: KernelReport) -> str | None:
-    """What an id names in a kernel; None where it names nothing there."""
-    is_kernel = ids.kernel_key(kernel.id).startswith(item.key)
-    if is_kernel and item.loop is not None:
-        loop = next((loop for loop in kernel.loops if loop.id == item.loop), None)
-        if loop is not None:
-            return _text(lambda stream: item_text.write_loop(loop, kernel, stream))
-    elif is_kernel and item.line is not None:
-        op = next((op for op in kernel.memory_ops if op.line == item.line), None)
-        if op is not None:
-            return _text(lambda stream: item_text.write_access(op, kernel, stream))
-    elif is_kernel:
+def _item_text(named: NamedItem) -> str:
+    """What an id names, in words; of a kernel its report in the agent format."""
+    kernel, loop, access = named.kernel, named.loop, named.access
+    if loop is not None:
+        return _text(lambda stream: item_text.write_loop(loop, kernel, stream))
+    if access is not None:
+        return _text(lambda stream: item_text.write_access(access, kernel, stream))
+    if named.is_kernel:
         return _text(lambda stream: agent.write(Report("", {}, (kernel,), ()), stream))
-    findings = [f for f in kernel.findings if f.fingerprint.startswith(item.key)]
-    if not findings or item.loop is not None or item.line is not None:
-        return None
     from ..pipeline.analysis import recommended_pack
 
-    rule = next(
-        (rule.text for rule in recommended_pack().rules if rule.text.id == findings[0].rule), None
-    )
-    return _text(lambda stream: item_text.write_findings(findings, rule, kernel, stream))
+    rule_id = named.findings[0].rule
+    rules = (rule.text for rule in recommended_pack().rules)
+    rule = next((text for text in rules if text.id == rule_id), None)
+    return _text(lambda stream: item_text.write_findings(named.findings, rule, kernel, stream))
 
 
 def _code(kernel: KernelReport, stage: str, first: int, last: int | None) -> str:

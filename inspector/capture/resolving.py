@@ -29,6 +29,8 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
         KinspectError: there is no such file, or kinspect cannot read it.
     """
     name, _, kernel = text.partition("::")
+    if not name:  # Path("") is the current folder: an unset variable would name all of it
+        raise KinspectError(f"{text!r} names no file", "name a file or folder; . is this folder")
     path = Path(name)
     if not path.exists():
         path = _module_file(name) or path

@@ -9,6 +9,7 @@ with a stand-in for the GPU; or it is only loaded, where the file states its spe
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -226,6 +227,7 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "max_launches": options.first,
         "explore": options.explore,
         "arguments": options.arguments,
+        "home": os.getcwd(),  # the guest may have been started elsewhere
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
         "trust": options.trust_trace,

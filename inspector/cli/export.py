@@ -23,7 +23,7 @@ from .target_options import ScriptCommand, TargetOptions, point_option, target_o
 )
 @target_options
 @point_option
-def export(target: TargetOptions, output: Path) -> None:
+def export(target: TargetOptions, output: Path) -> int:
     """Write a reproducer of one kernel, for a bug report about the compiler.
 
     The folder has the kernel's TTIR, the options and variables it is compiled with, its assembly,
@@ -38,13 +38,18 @@ def export(target: TargetOptions, output: Path) -> None:
       python repro/reproduce.py
     """
     from ..compile import reproducer
-    from ..pipeline.exporting import reproducer_of
+    from ..pipeline.exporting import NothingCapturedError, reproducer_of
 
     reproducer.refuse_occupied(output)
     end_as_interrupted()
-    kernel = reproducer_of(target.request())
+    try:
+        kernel = reproducer_of(target.request())
+    except NothingCapturedError as error:
+        print_problems((error.record,), ())
+        return error.exit_code
     reproducer.write(kernel, output)
     written = f"{output} has {kernel.label} on {kernel.variant.arch}: run {output / 'reproduce.py'}"
     click.echo(written)
-    if kernel.failure:
-        print_problems((), (f"it does not compile: {kernel.failure}",))
+    failure = (f"it does not compile: {kernel.failure}",) if kernel.failure else ()
+    print_problems((), (*failure, *kernel.notes))
+    return 0

@@ -48,7 +48,7 @@ Environment = tuple[tuple[str, str], ...]
 @click.option(
     "--of",
     "thing",
-    metavar="LINE|%VALUE|OP",
+    metavar="LINE|%VALUE|OP|OP@LINE",
     help="Which passes made, changed or removed it: a source line, a value, an operation.",
 )
 @click.option(

@@ -62,15 +62,6 @@ class PrintedRun(Struct, frozen=True):
     folder: str
     kernels: tuple[PrintedKernel, ...]
 
-    def named(self, key: str) -> Iterator[tuple[PrintedKernel, str | None]]:
-        """The kernels, and findings in them by fingerprint, whose keys begin so."""
-        for kernel in self.kernels:
-            if kernel.key.startswith(key):
-                yield kernel, None
-            for fingerprint in dict.fromkeys(kernel.findings):
-                if fingerprint.startswith(key):
-                    yield kernel, fingerprint
-
 
 def record(
     command: str, kernels: Sequence[KernelReport] | Sequence[CheckedKernel]

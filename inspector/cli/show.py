@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..explain.code.marked_lines import MarkedLine
     from ..explain.code.reading import KernelReading
     from ..explain.code.texts import Texts
+    from ..explain.items import NamedItem
     from .show_item import ShownItem
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,11 +106,12 @@ def show(
                     notes = _write_item(shown, stream, form, color)
                 print_problems((), notes)
                 return
-            if not shown.is_kernel:
+            named = shown.named
+            if not named.is_kernel:
                 raise KinspectError(
-                    f"{shown.id} is no kernel", f"`kinspect show {shown.kernel_id}` is one"
+                    f"{named.id} is no kernel", f"`kinspect show {named.kernel_id}` is one"
                 )
-            _show_code(shown.kernel, kind, lines, plain, form, output, color)
+            _show_code(named.kernel, kind, lines, plain, form, output, color)
         return
     marked = not plain
     kernel = only_kernel(
@@ -173,8 +175,9 @@ def _write_item(shown: ShownItem, stream: TextIO, form: str, color: bool | None)
     """Writes what an id names, with the code that it is about; returns notes on that."""
     from ..formats import item_json, item_text
 
-    kernel = shown.kernel
-    if shown.is_kernel:
+    named = shown.named
+    kernel = named.kernel
+    if named.is_kernel:
         if form == "json":
             item_json.write_kernel(kernel, stream)
         else:
@@ -188,21 +191,21 @@ def _write_item(shown: ShownItem, stream: TextIO, form: str, color: bool | None)
 
     reading = reading_of(kernel, texts_of(kernel))
     pressure = register_pressure(kernel)
-    lines = _lines_of_item(shown, reading, pressure)
+    lines = _lines_of_item(named, reading, pressure)
     if form == "json":
-        if shown.loop is not None:
-            item_json.write_loop(shown.loop, kernel, lines, stream)
-        elif shown.access is not None:
-            item_json.write_access(shown.access, kernel, lines, stream)
+        if named.loop is not None:
+            item_json.write_loop(named.loop, kernel, lines, stream)
+        elif named.access is not None:
+            item_json.write_access(named.access, kernel, lines, stream)
         else:
-            item_json.write_findings(shown.findings, shown.rule, kernel, lines, stream)
+            item_json.write_findings(named.findings, shown.rule, kernel, lines, stream)
         return reading.notes
-    if shown.loop is not None:
-        item_text.write_loop(shown.loop, kernel, stream, color=color)
-    elif shown.access is not None:
-        item_text.write_access(shown.access, kernel, stream, color=color)
+    if named.loop is not None:
+        item_text.write_loop(named.loop, kernel, stream, color=color)
+    elif named.access is not None:
+        item_text.write_access(named.access, kernel, stream, color=color)
     else:
-        item_text.write_findings(shown.findings, shown.rule, kernel, stream, color=color)
+        item_text.write_findings(named.findings, shown.rule, kernel, stream, color=color)
     if lines:
         from ..formats import code_text
 
@@ -212,7 +215,7 @@ def _write_item(shown: ShownItem, stream: TextIO, form: str, color: bool | None)
 
 
 def _lines_of_item(
-    shown: ShownItem, reading: KernelReading, pressure: RegisterPressure | None
+    named: NamedItem, reading: KernelReading, pressure: RegisterPressure | None
 ) -> list[MarkedLine]:
     """The assembly that an id is about, with its neighbours where it is single lines."""
     from ..explain.code.marked_lines import code_lines, debug_lines, marked_lines
@@ -221,12 +224,12 @@ def _lines_of_item(
     if text is None:
         return []
     whole = code_lines(reading, "amdgcn")
-    if shown.loop is not None:
-        numbers = {n for first, last in shown.loop.lines for n in range(first, last + 1)}
-    elif shown.access is not None:
-        numbers = _neighbours([shown.access.line])
+    if named.loop is not None:
+        numbers = {n for first, last in named.loop.lines for n in range(first, last + 1)}
+    elif named.access is not None:
+        numbers = _neighbours([named.access.line])
     else:
-        numbers = _neighbours([line for finding in shown.findings for line in finding.isa_lines])
+        numbers = _neighbours([line for finding in named.findings for line in finding.isa_lines])
     numbers = (numbers & set(whole)) - debug_lines(text)
     return [
         line for line in marked_lines(reading, "amdgcn", whole, pressure) if line.number in numbers

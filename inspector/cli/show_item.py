@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..explain import ids
+from ..explain.items import NamedItem, item_of, located
 from ..lint.rule import RuleText
-from ..model import Finding, KernelReport, LoopReport, MemoryOp
+from ..model import KernelReport
 from ..pipeline.analysis import recommended_pack
 from ..pipeline.jobs import Request
 from .options import split_list
@@ -26,27 +27,15 @@ _PRINT_THEM = "`kinspect analyze TARGET --format agent` prints those of a target
 
 
 class ShownItem(Struct, frozen=True):
-    """What an id names, and its kernel.
+    """What an id names, worked out anew.
 
     Args:
-        id: as it was printed.
-        kernel: whose it is, or which it is.
-        kernel_id: its shortened key.
-        findings: those with the fingerprint that it names; empty where it names something else.
-        rule: theirs; None where no pack at hand has it.
-        loop: that it names.
-        access: that it names.
-        is_kernel: whether it names the kernel.
+        named: the kernel or its part.
+        rule: of the findings; None where no pack at hand has it, or something else is named.
     """
 
-    id: str
-    kernel: KernelReport
-    kernel_id: str
-    findings: tuple[Finding, ...] = ()
-    rule: RuleText | None = None
-    loop: LoopReport | None = None
-    access: MemoryOp | None = None
-    is_kernel: bool = False
+    named: NamedItem
+    rule: RuleText | None
 
 
 @contextmanager
@@ -63,42 +52,13 @@ def opened(text: str, item: ids.ItemId) -> Iterator[ShownItem]:
     run, printed, fingerprint = _located(text, item)
     with _in_folder(run.folder, text):
         kernel, rules = _analyzed(run, _context(run), printed)
-        yield _item(text, item, printed, fingerprint, kernel, rules)
-
-
-def _item(
-    text: str,
-    item: ids.ItemId,
-    printed: PrintedKernel,
-    fingerprint: str | None,
-    kernel: KernelReport | None,
-    rules: dict[str, RuleText],
-) -> ShownItem:
-    """The part of a kernel that an id names.
-
-    Raises:
-        KinspectError: it is not there.
-    """
-    if kernel is None:
-        raise KinspectError(
-            f"{text}: {printed.label} of {printed.path} is no longer there, or not as it was",
-            "analyse it again with --format agent for its present ids",
-        )
-    kernel_id = printed.key[: max(len(item.key), ids.SHORTEST)]
-    shown = ShownItem(id=text, kernel=kernel, kernel_id=kernel_id)
-    if fingerprint is not None:
-        return _with_findings(shown, fingerprint, rules)
-    if item.loop is not None:
-        loop = next((loop for loop in kernel.loops if loop.id == item.loop), None)
-        if loop is None:
-            raise _no_part(text, kernel, f"loop {item.loop}", kernel_id)
-        return replace(shown, loop=loop)
-    if item.line is not None:
-        access = next((op for op in kernel.memory_ops if op.line == item.line), None)
-        if access is None:
-            raise _no_part(text, kernel, f"memory access in line {item.line}", kernel_id)
-        return replace(shown, access=access)
-    return replace(shown, is_kernel=True)
+        if kernel is None:
+            raise KinspectError(
+                f"{text}: {printed.label} of {printed.path} is no longer there, or not as it was",
+                "analyse it again with --format agent for its present ids",
+            )
+        named = item_of(text, item, fingerprint, kernel)
+        yield ShownItem(named, rules.get(named.findings[0].rule) if named.findings else None)
 
 
 def _located(text: str, item: ids.ItemId) -> tuple[PrintedRun, PrintedKernel, str | None]:
@@ -108,14 +68,9 @@ def _located(text: str, item: ids.ItemId) -> tuple[PrintedRun, PrintedKernel, st
         KinspectError: none did, or the id is the beginning of several.
     """
     for run in runs():
-        named = list(run.named(item.key))
-        if item.loop is not None or item.line is not None:
-            named = [(kernel, finding) for kernel, finding in named if finding is None]
-        if len({finding or kernel.key for kernel, finding in named}) > 1:
-            keys = ", ".join(dict.fromkeys(finding or kernel.key for kernel, finding in named))
-            raise KinspectError(f"{text} is the beginning of several ids", f"name one: {keys}")
-        if named:
-            return run, *named[0]
+        named = located(text, item, run.kernels)
+        if named is not None:
+            return run, run.kernels[named.position], named.fingerprint
     raise KinspectError(f"{text}: no file, and no id that was printed", _PRINT_THEM)
 
 
@@ -208,19 +163,3 @@ def _judged(
     findings = tuple(placed.finding for placed in Judge(plan)(kernel).findings)
     texts = {rule.text.id: rule.text for rule in plan.rules.values()}
     return replace(kernel, findings=findings), texts
-
-
-def _with_findings(shown: ShownItem, fingerprint: str, rules: dict[str, RuleText]) -> ShownItem:
-    findings = tuple(f for f in shown.kernel.findings if f.fingerprint == fingerprint)
-    if not findings:
-        raise KinspectError(
-            f"{shown.id}: that finding is no longer there",
-            f"`kinspect show {shown.kernel_id}` shows what {shown.kernel.name} is now",
-        )
-    return replace(shown, findings=findings, rule=rules.get(findings[0].rule))
-
-
-def _no_part(text: str, kernel: KernelReport, part: str, kernel_id: str) -> KinspectError:
-    return KinspectError(
-        f"{text}: {kernel.name} has no {part}", f"`kinspect show {kernel_id}` shows what it has"
-    )

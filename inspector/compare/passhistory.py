@@ -14,9 +14,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..compile.mlir_text import line_numbers_without_locations
 from ..compile.passes import CompilerPass, PassDump
 from ..errors import KinspectError
-from ..model import Layout, TtgirModule, TtgirOp, TtgirType
+from ..model import Layout, SourceLoc, TtgirModule, TtgirOp, TtgirType
 from ..ttgir.conversions import tile_bytes
 from ..ttgir.layouts import contig_per_thread
 from ..ttgir.parser import parse_ttgir
@@ -61,6 +62,8 @@ class Event(Struct, frozen=True):
         before, after: operations of it before and after the pass.
         gone, new: operations, with the types of their results, that the pass took and put; the
             most frequent of each.
+        lines_before, lines_after: the lines of its operations in the module before and after the
+            pass, without debug locations (`PassDump.state`), from 1.
     """
 
     index: int
@@ -71,6 +74,8 @@ class Event(Struct, frozen=True):
     after: int
     gone: tuple[str, ...]
     new: tuple[str, ...]
+    lines_before: tuple[int, ...] = ()
+    lines_after: tuple[int, ...] = ()
 
 
 class PassFigures(Struct, frozen=True):
@@ -81,6 +86,22 @@ class PassFigures(Struct, frozen=True):
     stage: str
     before: StateFigures
     after: StateFigures
+
+
+class _State(Struct, frozen=True):
+    """What is compared of a state of the module.
+
+    Args:
+        digest: of its text.
+        forms: the operations of the thing.
+        lines: of these operations.
+        figures: of the whole module.
+    """
+
+    digest: bytes
+    forms: Counter[str]
+    lines: tuple[int, ...]
+    figures: StateFigures
 
 
 class History(Struct, frozen=True):
@@ -106,8 +127,8 @@ def history_of(dump: PassDump, thing: str) -> History:
 
     Args:
         dump: the passes of one compile.
-        thing: a line of the source (`42`), a value by its name (`%acc`) or an operation
-            (`local_alloc`, `ttg.local_alloc`).
+        thing: a line of the source (`42`), a value by its name (`%acc`), an operation
+            (`local_alloc`, `ttg.local_alloc`) or the operations of a line (`local_alloc@42`).
 
     Raises:
         KinspectError: nothing in any state is meant by it.
@@ -117,11 +138,11 @@ def history_of(dump: PassDump, thing: str) -> History:
     at_start: int | None = None
     unread = 0
     maker: CompilerPass | None = None
-    last: tuple[bytes, Counter[str], StateFigures] | None = None
+    last: _State | None = None
     for item in _states(dump):
         text = dump.text(item.index)
         digest = hashlib.sha256(text.strip().encode()).digest()
-        if last is not None and digest == last[0]:
+        if last is not None and digest == last.digest:
             maker = item
             continue
         try:
@@ -129,21 +150,22 @@ def history_of(dump: PassDump, thing: str) -> History:
         except KinspectError:
             unread += 1
             continue
-        state = digest, _forms(module, thing), _figures(module)
+        state = _state(text, digest, module, thing)
         if last is None:
-            at_start = state[1].total()
+            at_start = state.forms.total()
         elif maker is not None:
-            event = _event(maker, last[1], state[1])
+            event = _event(maker, last, state)
             events += [event] if event is not None else []
-            if last[2] != state[2]:
+            if last.figures != state.figures:
                 figures.append(
-                    PassFigures(maker.index, _name(maker), maker.stage, last[2], state[2])
+                    PassFigures(maker.index, _name(maker), maker.stage, last.figures, state.figures)
                 )
         last, maker = state, item
     if not events and not at_start:
         raise KinspectError(
             f"nothing in the passes is {thing!r}",
-            "name a line (42), a value (%acc) or an operation (local_alloc)",
+            "name a line (42), a value (%acc), an operation (local_alloc) or those of a line"
+            " (local_alloc@42)",
         )
     return History(thing, at_start or 0, tuple(events), tuple(figures), unread)
 
@@ -158,24 +180,33 @@ def _states(dump: PassDump) -> Iterator[CompilerPass]:
             return
 
 
-def _event(maker: CompilerPass, before: Counter[str], after: Counter[str]) -> Event | None:
-    if before == after:
+def _state(text: str, digest: bytes, module: TtgirModule, thing: str) -> _State:
+    ops = [op for op in module.ops if _is_meant(op, thing)]
+    numbers = line_numbers_without_locations(text) if ops else []
+    lines = tuple(numbers[op.line - 1] for op in ops)
+    return _State(digest, Counter(map(_form, ops)), lines, _figures(module))
+
+
+def _event(maker: CompilerPass, before: _State, after: _State) -> Event | None:
+    if before.forms == after.forms:
         return None
-    gone, new = before - after, after - before
+    gone, new = before.forms - after.forms, after.forms - before.forms
     deed: Deed = "changed"
-    if not before:
+    if not before.forms:
         deed = "made"
-    elif not after:
+    elif not after.forms:
         deed = "removed"
     return Event(
         maker.index,
         _name(maker),
         maker.stage,
         deed,
-        before.total(),
-        after.total(),
+        before.forms.total(),
+        after.forms.total(),
         _most(gone),
         _most(new),
+        before.lines,
+        after.lines,
     )
 
 
@@ -190,19 +221,25 @@ def _name(item: CompilerPass) -> str:
     return item.cli or item.name
 
 
-def _forms(module: TtgirModule, thing: str) -> Counter[str]:
-    """Counts the operations that a thing means, by name and types of results."""
-    return Counter(_form(op) for op in module.ops if _is_meant(op, thing))
-
-
 def _is_meant(op: TtgirOp, thing: str) -> bool:
     if thing.isdecimal():
-        return op.loc is not None and op.loc.line == int(thing)
+        return any(loc.line == int(thing) for loc in _user_frames(op.loc))
     if thing.startswith("%"):
         # MLIR tells values of one name apart by a number at the end.
         pattern = re.compile(re.escape(thing.lstrip("%")) + r"(_\d+)?(:\d+)?")
         return any(pattern.fullmatch(result.lstrip("%")) for result in op.results)
-    return op.name == thing or op.name.endswith("." + thing)
+    name, _, line = thing.partition("@")
+    if line.isdecimal() and (op.loc is None or op.loc.in_user_code.line != int(line)):
+        return False
+    return op.name == name or op.name.endswith("." + name)
+
+
+def _user_frames(loc: SourceLoc | None) -> Iterator[SourceLoc]:
+    """Yields the position in the user's code and those that call it; not Triton's own files."""
+    frame = loc.in_user_code if loc is not None else None
+    while frame is not None:
+        yield frame
+        frame = frame.inlined_at
 
 
 def _form(op: TtgirOp) -> str:

@@ -39,6 +39,20 @@ def strip_locations(text: str) -> str:
     return _LOCATION.sub("", _DEBUG_ALIAS.sub("", text)).strip("\n")
 
 
+def line_numbers_without_locations(text: str) -> list[int]:
+    """The number that each line has in `strip_locations(text)`, from 1.
+
+    A line that is left out there has that of the next one.
+    """
+    numbers: list[int] = []
+    number = 0
+    for line in text.splitlines():
+        numbers.append(number + 1)
+        # Blank lines at the beginning are left out, too.
+        number += bool(number or line) and _DEBUG_ALIAS.match(line) is None
+    return numbers
+
+
 def canonical(text: str) -> str:
     """The text without locations, its SSA values numbered in the order they appear.
 

@@ -18,6 +18,8 @@ from ..writing import synced, unwritable
 from .environment import compile_relevant, guest_environment
 
 _SCRIPT = Path(__file__).parent.parent / "guest" / "reproduce.py"
+_LONGEST = 200
+"""Characters of a name that its temporary folder begins with: names end at 255 bytes."""
 _PRIVATE = ("CACHE", "REDIS")
 """In names of variables of where compiles are stored: they change none, and may hold secrets."""
 
@@ -31,6 +33,7 @@ class Reproducer(Struct, frozen=True):
         triton: version of the Triton that compiled it; None where that is not known.
         assembly: what it gave; None where it failed, or nobody compiled it.
         failure: why the compile failed, in one line; empty where it did not.
+        notes: what else went wrong on the way to it.
     """
 
     variant: Variant
@@ -38,6 +41,7 @@ class Reproducer(Struct, frozen=True):
     triton: str | None
     assembly: str | None
     failure: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def refuse_occupied(folder: Path) -> None:
@@ -66,14 +70,15 @@ def write(reproducer: Reproducer, folder: Path) -> None:
     refuse_occupied(folder)
     temporary: Path | None = None
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
+        place = folder.resolve()  # a folder does not take the place of a link to one
+        temporary = Path(tempfile.mkdtemp(prefix=f".{place.name[:_LONGEST]}.", dir=place.parent))
         for name, text in _files(reproducer).items():
             with (temporary / name).open("w", encoding="utf-8", errors="backslashreplace") as out:
                 out.write(text)
                 synced(out)
         (temporary / "reproduce.py").chmod(0o755)
         temporary.chmod(0o755)
-        temporary.replace(folder)  # which may be there, if it is empty
+        temporary.replace(place)  # which may be there, if it is empty
     except OSError as error:
         raise unwritable(folder, error, "name another folder") from None
     finally:

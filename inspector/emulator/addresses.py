@@ -24,9 +24,9 @@ import numpy as np
 from msgspec import Struct
 
 from ..model import Function, Instruction, Machine
-from .effects import effects_of, effects_of_halves
+from .effects import RegisterEffect, effects_of, effects_of_halves
 from .masked_writes import masked_sites
-from .operands import EXEC, SCALAR_ROWS
+from .operands import EXEC, SCALAR_ROWS, Decoded, halves_of
 from .program import decoded_instructions
 from .register_sets import VECTOR_REGISTERS, rows_of, scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
@@ -57,7 +57,7 @@ class Places(Struct, frozen=True):
     Args:
         site: index of the instruction.
         part: which of its accesses.
-        space: `global` or `lds`.
+        space: `global` or `lds`; `lanes` for an exchange, whose addresses are numbers of lanes.
         size: bytes of each lane.
         writes: whether it is a store.
         where: byte addresses, int64 [draw, wave, lane].
@@ -120,11 +120,51 @@ def places_of(
     return Located(sweep.run(), sweep.uncovered) if sweep.is_affordable else None
 
 
+def exchanged_lanes(function: Function, gpu: Machine, waves: int) -> Mapping[int, Array]:
+    """The lane that each lane of a wave reads in exchanges between lanes (`ds_bpermute`).
+
+    Args:
+        function: the kernel.
+        gpu: what executes it.
+        waves: of its workgroup, whose work-items are numbered in x alone.
+
+    Returns:
+        By index of the instruction, int64 [lane], -1 for a lane that takes no part; those alone
+        that are the same in all waves whatever the arguments and the values in memory are.
+    """
+    if function.resources.wave_start is None or not function.instructions:
+        return {}
+    target = target_of(function, gpu.arch)
+    if len(function.instructions) * waves * target.lanes > MOST_WORK:
+        return {}
+    threads = waves * target.lanes, 1, 1
+    sweep = _Sweep(
+        function,
+        target,
+        threads,
+        Arguments(),
+        {},
+        whole_waves=True,
+        classes=frozenset((_EXCHANGE,)),
+    )
+    if not sweep.is_affordable:
+        return {}
+    sources = {}
+    for places in sweep.run():
+        assert places.active is not None
+        lowest = np.where(places.active, places.where, target.lanes).min((0, 1))
+        highest = np.where(places.active, places.where, -1).max((0, 1))
+        if not places.scattered and (lowest >= highest).all():
+            sources[places.site] = highest
+    return sources
+
+
 class _State(Struct):
     """Registers at the end of a block, and which of them are scattered.
 
     Args:
         row_of: vector register -> its row of `vector`; those that matter behind the block.
+        held: the masks of comparisons that were taken to hold for all lanes.
     """
 
     row_of: dict[int, int]
@@ -132,6 +172,7 @@ class _State(Struct):
     scalar: Array
     scc: Array
     scattered: int
+    held: int
 
 
 class _Sweep:
@@ -149,11 +190,13 @@ class _Sweep:
         spills: SpillDwords,
         *,
         whole_waves: bool,
+        classes: frozenset[str] = ACCESSES,
     ) -> None:
         """Chooses the instructions to carry out and sets up the waves, unless they are too many."""
         self._function = function
         self._target = target
         self._whole_waves = whole_waves
+        self._classes = classes
         self._decoded = decoded_instructions(function, target)
         effects = effects_of(function.instructions, self._decoded, target)
         followed = follow_spills(function, self._decoded, effects, spills)
@@ -163,7 +206,7 @@ class _Sweep:
         self._halves = effects_of_halves(function.instructions, self._decoded, target)
         self._edges = TakenEdges(function, self._decoded)
         self._order = sweep_order(function, ROUNDS)
-        chosen, self._live = address_slice(function, self._decoded, self._effects)
+        chosen, self._live = address_slice(function, self._decoded, self._effects, classes)
         vector = self._vector_registers(chosen)
         self._rows = rows_of(vector)
         self._live_behind = [
@@ -185,6 +228,7 @@ class _Sweep:
         self._machine = Probe(DrawnMemory(arguments))
         self._waves = self._begin(function, threads, max([4, *(row + 1 for row in self._rows)]))
         self._places: dict[tuple[int, int], Places] = {}
+        self._held = 0
         self.uncovered: dict[int, str] = {}
 
     def _vector_registers(self, chosen: Sequence[int]) -> int:
@@ -261,6 +305,7 @@ class _Sweep:
             waves.scalar.copy(),
             waves.scc.copy(),
             scattered,
+            self._held,
         )
 
     def _enter(self, states: Sequence[_State], live: int) -> int:
@@ -276,8 +321,10 @@ class _Sweep:
         vector = first.vector[[first.row_of[row] for row in rows]]
         scalar, scc = first.scalar, first.scc
         scattered = first.scattered
+        self._held = first.held
         for other in states[1:]:
             scattered |= other.scattered
+            self._held |= other.held
             for index, row in enumerate(rows):
                 gap = other.vector[other.row_of[row]] - vector[index]
                 if not gap.any():
@@ -324,6 +371,11 @@ class _Sweep:
             rests = bool(effect.reads & scattered)
             is_uncovered = False
             self.uncovered.pop(site, None)
+            offsets = self._offsets_of(site)
+            selected = self._selected(site) if effect.reads & self._held else 0
+            is_held = False
+            if instruction.cls == _EXCHANGE and _EXCHANGE in self._classes:
+                self._take_sources(site, scattered)
             try:
                 step(waves)
             except NotCoveredError as error:
@@ -332,14 +384,20 @@ class _Sweep:
             if (
                 self._whole_waves
                 and _COMPARES_ORDER.match(instruction.op.name)
-                and self._hold_for_all(effect.writes, everything=rests)
+                and self._hold_for_all(
+                    effect.writes, everything=rests or self._has_unknown_bound(site)
+                )
             ):
                 scattered &= ~effect.writes
                 rests = False
-            if instruction.cls in ACCESSES:
+                is_held = True
+            if instruction.cls in self._classes and instruction.cls != _EXCHANGE:
                 address = address_bits(instruction, self._decoded[site])
-                self._take_down(site, bool(address & scattered))
+                self._take_down(site, bool(address & scattered), offsets)
             scattered = self._scattered_behind(site, scattered, everything=is_uncovered)
+            if self._whole_waves:
+                scattered |= selected
+                self._follow_held(instruction, effect, is_held=is_held)
             if effect.writes & _EXEC_BITS:
                 if rests or not waves.active.any():
                     waves.scalar[EXEC : EXEC + self._target.lanes // 32] = ALL
@@ -363,6 +421,56 @@ class _Sweep:
         waves.exec_changed()
         return True
 
+    def _has_unknown_bound(self, site: int) -> bool:
+        """Whether a comparison is with a scalar that is not the same in all draws.
+
+        Sizes are such: no lane may pass in any draw where all of them are too small for the tile.
+        """
+        for operand in self._decoded[site].operands[-2:]:
+            for row in operand.rows if operand.kind == "sgpr" else ():
+                draws = self._waves.scalar[row].reshape(DRAWS, self._count)
+                if (draws != draws[:1]).any():
+                    return True
+        return False
+
+    def _selected(self, site: int) -> int:
+        """The vector registers to which comparisons that were taken to hold give their values.
+
+        Masked offsets are no such values: they are then those of the lanes that take part. Where
+        both choices may be an address (a quotient that is set right), none can be relied on.
+        """
+        parts, effect = self._decoded[site], self._effects[site]
+        halves = halves_of(parts, self._target.accum_offset) if site in self._halves else (parts,)
+        selected = 0
+        for half, half_effect in zip(halves, self._halves.get(site) or (effect,), strict=True):
+            if half_effect.reads & self._held and not self._masks_offsets(half):
+                selected |= half_effect.writes & VECTOR_REGISTERS
+        return selected
+
+    def _masks_offsets(self, parts: Decoded) -> bool:
+        """Whether an instruction takes lanes' offsets out of reach, or makes a mask a number."""
+        if not parts.name.startswith("v_cndmask_"):
+            return False
+        sources = parts.operands[1:3]
+        return all(operand.kind == "constant" for operand in sources) or any(
+            (operand.integer is not None and operand.integer & ALL in _MASKED_OFFSETS)
+            or (
+                operand.kind == "vgpr"
+                and bool((self._waves.vector[operand.first] == _MASKED_OFFSETS[0]).all())
+            )
+            for operand in sources
+        )
+
+    def _follow_held(
+        self, instruction: Instruction, effect: RegisterEffect, *, is_held: bool
+    ) -> None:
+        """Follows the masks of comparisons that were taken to hold."""
+        masks = effect.writes & ~VECTOR_REGISTERS & ~_EXEC_BITS
+        if is_held or (instruction.cls == "salu" and effect.reads & self._held):
+            self._held |= masks
+        else:
+            self._held &= ~masks
+
     def _scattered_behind(self, site: int, scattered: int, *, everything: bool) -> int:
         """The registers scattered behind an instruction: results of what rests on such ones.
 
@@ -373,7 +481,7 @@ class _Sweep:
         behind = scattered
         for effect in self._halves.get(site) or (self._effects[site],):
             rests = everything or bool(effect.reads & scattered)
-            if (_brings_values(instruction) and site not in self._moves) or (
+            if (self._brings_values(instruction) and site not in self._moves) or (
                 rests and not instruction.op.name.startswith(_UNIFORM)
             ):
                 behind |= effect.writes
@@ -382,12 +490,80 @@ class _Sweep:
                 behind &= ~(effect.low & effect.high & ~kept)
         return behind
 
-    def _take_down(self, site: int, scattered: bool) -> None:
-        """Keeps the accesses that the probe has seen in the step of instruction `site`."""
+    def _brings_values(self, instruction: Instruction) -> bool:
+        """Returns whether an instruction's result in each lane is a value that is not followed."""
+        is_exchange = instruction.cls == _EXCHANGE and _EXCHANGE in self._classes
+        return is_exchange or instruction.cls in _BRINGING
+
+    def _take_sources(self, site: int, scattered: int) -> None:
+        """Keeps the lanes that an exchange is about to read from."""
+        parts = self._decoded[site]
+        address = address_bits(self._function.instructions[site], parts)
+        if not parts.name.startswith("ds_bpermute") or address & ~VECTOR_REGISTERS:
+            return
+        waves, lanes = self._waves, self._target.lanes
+        origin = (waves.u32[parts.operands[1].first] + U32(parts.number("offset"))) >> U32(2)
+        self._places[site, 0] = Places(
+            site,
+            0,
+            "lanes",
+            1,
+            False,
+            (origin & U32(lanes - 1)).reshape(DRAWS, self._count, lanes).astype(np.int64),
+            waves.active.reshape(DRAWS, self._count, lanes).copy(),
+            bool(address & scattered),
+        )
+
+    def _offsets_of(self, site: int) -> Array | None:
+        """The lanes' offsets in the buffer of an access, as far as its size does not tell lanes.
+
+        Returns:
+            A copy, uint32 [draw, wave and lane]; None where it is no such access.
+        """
+        parts = self._decoded[site]
+        if not parts.name.startswith("buffer_") or not parts.flag("offen") or parts.flag("idxen"):
+            return None
+        operands = parts.operands[0 if parts.flag("lds") else 1 :][:2]
+        if [operand.kind for operand in operands] != ["vgpr", "sgpr"]:
+            return None
+        offset, descriptor = operands
+        records = self._waves.scalar[descriptor.first + 2]
+        if not self._whole_waves and (int(records.min()) < _UNLIMITED):
+            return None
+        offsets: Array = self._waves.vector[offset.first].reshape(DRAWS, -1).copy()
+        return offsets
+
+    def _in_buffer(self, usable: Array, offsets: Array) -> Array:
+        """The lanes that take part in a buffer access, bool [wave, lane].
+
+        Products of drawn sizes may lead out of a buffer, as no launch's do: lanes whose offsets
+        rest on these take part in all draws if they do in one.
+
+        Args:
+            usable: the lanes that take part as drawn.
+            offsets: as `_offsets_of` has them.
+        """
+        drawn = usable.reshape(offsets.shape).any(0)
+        drawn &= np.isin(offsets, _MASKED_OFFSETS, invert=True).all(0)
+        for draw in range(DRAWS):
+            drawn &= offsets[draw] != offsets[draw - 1]
+        lanes: Array = np.tile(drawn, DRAWS).reshape(usable.shape)
+        return usable | (lanes & self._waves.active)
+
+    def _take_down(self, site: int, scattered: bool, offsets: Array | None) -> None:
+        """Keeps the accesses that the probe has seen in the step of instruction `site`.
+
+        Args:
+            site: index of the instruction.
+            scattered: whether their addresses are.
+            offsets: of its lanes in a buffer, as `_offsets_of` has them.
+        """
         shape = (DRAWS, self._count, self._target.lanes)
         for part, (space, where, usable, size, writes) in enumerate(self._machine.seen):
             if where.size != np.prod(shape):
                 continue  # an access of some lanes at a time
+            if usable is not None and offsets is not None:
+                usable = self._in_buffer(usable, offsets)
             self._places[site, part] = Places(
                 site,
                 part,
@@ -400,12 +576,12 @@ class _Sweep:
             )
 
 
-def _brings_values(instruction: Instruction) -> bool:
-    """Returns whether an instruction loads a value of its own for each lane."""
-    return instruction.cls in _BRINGING
-
-
 _BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
+_EXCHANGE: Final = "cross_lane"
 _COMPARES_ORDER: Final = re.compile(r"v_cmpx?_n?(lt|gt|le|ge)_")
+_MASKED_OFFSETS: Final = np.array([1 << 31, (1 << 31) - 1, ALL], U32)
+"""Offsets that are set to mask lanes, out of reach of every buffer."""
+_UNLIMITED: Final = (1 << 31) - 2
+"""Bytes of a buffer whose size is not that of its array: Triton's, LLVM's largest."""
 _UNIFORM: Final = ("v_readfirstlane", "v_readlane")
 """Instructions whose result is the same for all lanes, whatever they read."""

@@ -61,9 +61,12 @@ def _address_operands(instruction: Instruction, parts: Decoded) -> Sequence[Oper
 
 
 def address_slice(
-    function: Function, decoded: Sequence[Decoded], effects: Sequence[RegisterEffect]
+    function: Function,
+    decoded: Sequence[Decoded],
+    effects: Sequence[RegisterEffect],
+    classes: Container[str] = ACCESSES,
 ) -> tuple[list[int], list[int]]:
-    """Accesses, all scalar instructions and what both depend on.
+    """Accesses of these classes, all scalar instructions and what both depend on.
 
     Returns:
         Indices of these instructions, none where it takes too long to find them; of each block the
@@ -73,7 +76,7 @@ def address_slice(
     accesses = {
         inst.index: (address_bits(inst, decoded[inst.index]), effect.low | effect.high)
         for inst, effect in zip(instructions, effects, strict=True)
-        if inst.cls in ACCESSES
+        if inst.cls in classes
     }
     always = {
         index

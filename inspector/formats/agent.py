@@ -6,6 +6,7 @@ with its id (`explain/ids.py`) and the commands that say more. What does not fit
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
@@ -14,7 +15,17 @@ from msgspec import Struct
 
 from ..explain import ids, loop_view, occupancy_view, view
 from ..explain.trials_view import tried_lines
-from ..model import ErrorRecord, Finding, KernelReport, MemoryOp, Metric, Report, value_of
+from ..model import (
+    Change,
+    ErrorRecord,
+    Finding,
+    KernelReport,
+    MemoryOp,
+    Metric,
+    Report,
+    Scalar,
+    value_of,
+)
 from ..printable import printable_line
 from ..streams import no_commands
 
@@ -68,6 +79,7 @@ class AgentSubject(Struct, frozen=True):
         arch: gfx name.
         path: the file it was read from.
         place: where it begins in the user's source; empty where that is not known.
+        launch: where its options and constexprs are passed; empty where that is not known.
     """
 
     id: str
@@ -75,6 +87,7 @@ class AgentSubject(Struct, frozen=True):
     arch: str | None
     path: str
     place: str
+    launch: str = ""
 
     @property
     def is_compiled(self) -> bool:
@@ -144,13 +157,21 @@ def shortened_ids(kernels: Sequence[KernelReport]) -> dict[str, str]:
 
 def subject_of(kernel: KernelReport, short: Mapping[str, str]) -> AgentSubject:
     """What lines and commands say of a kernel."""
-    case = kernel.variant.case if kernel.variant is not None else None
+    variant = kernel.variant
+    case = variant.case if variant is not None else None
+    place = view.place(kernel.source) if kernel.source is not None else ""
+    launch = ""
+    if variant is not None and variant.tuning is not None:
+        launch = place  # the autotuner's configurations stand above the kernel
+    elif variant is not None and variant.call_site is not None:
+        launch = view.place(variant.call_site)
     return AgentSubject(
         id=short[ids.kernel_key(kernel.id)],
         label=f"{kernel.name}[{case}]" if case else kernel.name,
         arch=kernel.arch,
         path=view.path_of(kernel),
-        place=view.place(kernel.source) if kernel.source is not None else "",
+        place=place,
+        launch=launch,
     )
 
 
@@ -200,9 +221,29 @@ def _finding(
         yield f"  cure {advice}"
     for line in tried_lines(finding):
         yield f"  {line}"
+    helped = next((trial for trial in finding.trials if trial.helped), None)
+    if helped is not None:
+        yield f"  apply {'; '.join(_change(change, subject) for change in helped.change)}"
     if not finding.trials and subject.is_compiled:
         yield f"  try {subject.command('try')} --for {finding.rule}"
     yield f"  more kinspect show {identity}"
+
+
+def _change(change: Change, subject: AgentSubject) -> str:
+    """A change as data: its kind, name and value, the value before, and the place to make it.
+
+    Such as `option num_warps=4 was=8 at gemm.py:31`; without a value something is left out.
+    """
+    value = "" if change.value is None else f"={_quoted(change.value)}"
+    before = "" if change.before is None else f" was={_quoted(change.before)}"
+    is_passed = change.kind in ("option", "constexpr")
+    place = subject.launch if is_passed else subject.place
+    where = f" at {place}" if place and change.kind != "environment" else ""
+    return f"{change.kind} {_quoted(change.name)}{value}{before}{where}"
+
+
+def _quoted(value: Scalar) -> str:
+    return json.dumps(value) if isinstance(value, str) and " " in value else str(value)
 
 
 def _summary(kernels: Sequence[KernelReport], short: Mapping[str, str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
 from ..explain import view
+from ..model import Finding
 from ..report.json_write import error_fields, finding_fields, plain
 
 SCHEMA_VERSION = 1
@@ -49,12 +50,23 @@ def _kernel(trials: KernelTrials) -> dict[str, Any]:
             {"column": o.column, "aim": "more" if o.more else "fewer", "per": o.work}
             for o in trials.objectives
         ],
-        "findings": [{"tried": [], **finding_fields(finding)} for finding in kernel.findings],
+        "call_site": plain(variant.call_site) if variant is not None else None,
+        "findings": [_finding(finding) for finding in kernel.findings],
         "tried": [_row(row) for row in trials.rows],
         "without_candidates": list(trials.without_candidates),
         "missing": trials.missing,
         "main_loop": view.main_loop_place(kernel),
     }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    """Returns a finding as JSON values, each of its trials with whether it is a cure."""
+    fields = {"tried": [], **finding_fields(finding)}
+    fields["tried"] = [
+        {**trial_fields, "helped": trial.helped}
+        for trial_fields, trial in zip(fields["tried"], finding.trials, strict=True)
+    ]
+    return fields
 
 
 def _row(row: TrialRow) -> dict[str, Any]:

@@ -144,6 +144,8 @@ def _explain(paper: Paper, run: TrialRun) -> None:
     kinds = {change.kind for trials in run.kernels for row in trials.rows for change in row.change}
     if "constexpr" in kinds:
         _note(paper, "With another tile the launch's grid has to follow; results were not checked.")
+    if "argument" in kinds:
+        _note(paper, "An argument as a tl.constexpr is compiled anew for each of its values.")
     if "source" in kinds:
         _note(paper, "Changes of the source were made on the TTIR: at all such places alike.")
 

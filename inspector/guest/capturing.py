@@ -84,7 +84,8 @@ class Capturing:
     def _capture_target(self, suffix: str, target_fields: Mapping[str, Any]) -> None:
         """Captures one target, then the kernels that torch.compile generated in the script."""
         started = time.monotonic()
-        request = {**self._request, **target_fields, "finished": [], "home": os.getcwd()}
+        request = {**self._request, **target_fields, "finished": []}
+        request["home"] = self._request.get("home") or os.getcwd()
         request["deadline"] = started + float(self._request["time_limit"])
         self._last_deadline = started + RETRY_TIME_FACTOR * float(self._request["time_limit"])
         request["stubs"] = [*(self._request.get("stubs") or ()), *self._stubs]

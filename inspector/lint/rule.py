@@ -146,7 +146,8 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         constexpr: a constexpr of the kernel by name; `tile` for each of its block sizes.
         env: an environment variable that Triton reads while it compiles.
         source: a change of the source that can be made mechanically: `exp2` writes exponentials to
-            the base of 2, of arguments times log2(e).
+            the base of 2, of arguments times log2(e); `specialise` drops do_not_specialize;
+            `constexpr_divisor` makes an argument by which integers are divided a tl.constexpr.
         values: what it is set to, one after the other.
         factors: what its present value is multiplied by, one after the other.
         metric: the metric that it is set to, rounded up.
@@ -155,7 +156,7 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     option: str = ""
     constexpr: str = ""
     env: str = ""
-    source: Literal["", "exp2"] = ""
+    source: Literal["", "exp2", "specialise", "constexpr_divisor"] = ""
     values: tuple[int | bool | str, ...] = ()
     factors: tuple[float, ...] = ()
     metric: str = ""

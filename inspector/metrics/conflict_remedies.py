@@ -128,7 +128,7 @@ def _tile(
     uses = set(_uses_in_dots(flow, users, moves, lds_read))
     if layout is None or bits is None or len(tile_type.shape) != 2 or len(uses) != 1:
         return None
-    ((k_dim, transposed),) = uses
+    ((k_dim, transposed, operand_bits),) = uses
     order = layout.params.get("order")
     if not isinstance(order, tuple) or len(order) != 2:
         return None
@@ -138,7 +138,8 @@ def _tile(
     if k_contiguous and transposed and layout.params.get("maxPhase") == 1:
         remedy = Remedy.TRANSPOSED_LOAD if _is_pipelined(flow, lds_read) else None
     elif fills_bank and kpack is None:
-        remedy = Remedy.DEEPER_TILE
+        # What is narrowed on its way to the dot lies by other pieces than an operand of 32 bits.
+        remedy = Remedy.DEEPER_TILE if operand_bits == bits else None
     elif not k_contiguous:
         remedy = Remedy.ORDER if movable else None
     elif kpack is not None:
@@ -163,10 +164,11 @@ def _uses_in_dots(
     users: Mapping[int, Sequence[TtgirOp]],
     moves: Movements,
     lds_read: TtgirOp,
-) -> Iterator[tuple[int, bool]]:
+) -> Iterator[tuple[int, bool, int | None]]:
     """Yields the tile's dimension that is K for each dot reached without LDS.
 
-    With it comes whether `tt.trans` turns the tile on the way.
+    With it come whether `tt.trans` turns the tile on the way, and the bits of an element of the
+    operand.
     """
     ahead = [(flow.results[lds_read.index][0], False)]
     visited: set[tuple[int, bool]] = set()
@@ -186,7 +188,8 @@ def _uses_in_dots(
                 for position, operand in enumerate(flow.operands[user.index][:2]):
                     if operand == value:
                         k_dim = 1 - position
-                        yield (1 - k_dim if transposed else k_dim), transposed
+                        bits = element_bits(user.operand_types[position].element)
+                        yield (1 - k_dim if transposed else k_dim), transposed, bits
             elif user.name == "tt.trans":
                 ahead.append((results[0], not transposed))
             elif user.name.startswith(_ELEMENTWISE) or moves.get(user.index) in _IN_WAVE:

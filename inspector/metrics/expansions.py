@@ -7,6 +7,7 @@ of which the operations take the largest share or, in kernels without hot loops,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from fractions import Fraction
 from typing import Final
@@ -16,8 +17,10 @@ from ..model import Function, Instruction, Metric, MetricSpec, Scalar
 from .block_values import Expansions
 from .elementary_functions import exponentials_and_logarithms, powers
 from .integer_divisions import integer_divisions
+from .loop_shape import position_of
 from .mix import VALU_CLASSES, rates
-from .subject import Subject, own_instructions, source_line
+from .options import option
+from .subject import Place, Subject, own_instructions, source_line
 
 _DIVISION, _EXP_LOG, _POWER = "integer_division", "exp_log", "power"
 _SHARED = (
@@ -44,7 +47,8 @@ SPECS: Final = (
         "kernel",
         "Exponentials (`exponentials`) and natural logarithms (`logarithms`) of float32 that are "
         f"computed with care for rounding, overflow or denormal numbers: {_SHARED}; the v_exp and "
-        "v_log instructions are not counted",
+        "v_log instructions are not counted; `library`: libdevice's functions that they belong to, "
+        "and `short`: what is shorter in its language, in the order to try",
     ),
     MetricSpec(
         _POWER,
@@ -54,6 +58,31 @@ SPECS: Final = (
         "Powers x**y that are computed by pow's full sequence (`count`), some of them in float64 "
         f"(`double`): {_SHARED}",
     ),
+)
+
+_LIBRARY_CALL: Final = "tt.extern_elementwise"
+_LIBRARY_NAME: Final = re.compile(r"__ocml_(\w+)_f32$")
+_FLUSHED: Final = frozenset(("exp2", "log", "log2", "log10"))
+"""Functions of libdevice that allow_flush_denorm shortens as it does Triton's own: compiled alone
+for gfx942, log of 20 vector instructions has 14 then, exp2 of 15 has 8. exp (21), tanh (34), expm1
+(33) and sinh (121) stay as they are."""
+_SHORTER: Final = {
+    "exp": "tl.exp in place of libdevice.exp",
+    "tanh": "libdevice.fast_tanhf in place of libdevice.tanh",
+}
+_BY_EXP: Final = (
+    "libdevice.{} written with tl.exp, where it need not be exact to the last bits near 0"
+)
+_FLUSH: Final = (
+    "a launch with allow_flush_denorm=True (an option of AMD's backend, given like num_warps), "
+    "which leaves tl.exp a product and tl.log six instructions; tl.log2(x) * 0.69314718 then "
+    "leaves one"
+)
+_OF_HIP: Final = (
+    "__expf(x) in place of expf(x), two instructions; __log2f(x) * 0.69314718f in place of logf(x) "
+    "(__logf is logf in today's clang); tanhf(x) is 1 - 2 / (1 + __expf(2 * x)), less exact near "
+    "0; -fapprox-func -fgpu-flush-denormals-to-zero does it for a whole file (tried: 657 "
+    "instructions of a kernel became 343, with __expf 139)"
 )
 
 _MEMORY: Final = ("global_load", "global_store", "atomic")
@@ -109,4 +138,29 @@ def _region(
         "bytes": bits // 8,
         "at": source_line(first.loc) if first is not None else None,
     }
+    if find is exponentials_and_logarithms:
+        value |= _shorter_forms(subject, expansions.results)
     return expansions.saved, len(vector), value
+
+
+def _shorter_forms(subject: Subject, results: Sequence[Instruction]) -> dict[str, Scalar]:
+    """`library` and `short` of exponentials and logarithms, whose v_exp and v_log are given."""
+    if subject.ttgir is None:
+        short = _OF_HIP if option(subject, "num_warps") is None else _FLUSH
+        return {"library": None, "short": short}
+    library: dict[Place, str] = {}
+    for op in subject.ttgir.ops:
+        symbol = op.attributes.get("symbol") if op.name == _LIBRARY_CALL else None
+        name = _LIBRARY_NAME.match(symbol) if isinstance(symbol, str) else None
+        if name is not None and op.loc is not None:
+            library[position_of(op.loc)] = name[1]
+    functions = [library.get(position_of(i.loc)) if i.loc is not None else None for i in results]
+    called = sorted({name for name in functions if name is not None})
+    own = [name for name in called if name not in _FLUSHED]
+    steps = [_SHORTER.get(name) or _BY_EXP.format(name) for name in own]
+    if "exp" in own or any(name not in own for name in functions):
+        steps.append(_FLUSH)
+    return {
+        "library": ", ".join(f"libdevice.{name}" for name in called) or None,
+        "short": "; then ".join(steps) or None,
+    }

@@ -56,10 +56,10 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
         and code[index].cls in VALU_CLASSES
         and (place := position_of(loc)) in of_source
     }
-    later = _users_of_results(subject.function, region.indices, there)
+    around = _around_exponentials(subject.function, region.indices, there)
     for index, place in there.items():
         inst = code[index]
-        if index in later:
+        if index not in around:
             continue
         if inst.op.name.startswith(_INSTRUCTIONS):
             count += 1
@@ -76,24 +76,28 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
     yield Metric(_EXPONENTIALS, value, "mapping", "derived")
 
 
-def _users_of_results(
+def _around_exponentials(
     function: Function, indices: Sequence[int], there: Mapping[int, Place]
 ) -> set[int]:
-    """What is computed from an exponential at its own position: exp(x) / y has that of exp(x)."""
-    users: set[int] = set()
+    """What an exponential at its own position is made of, and the scaling of its result.
+
+    exp(x) / y has the position of exp(x), so that what stands there may be a division's.
+    """
+    around: set[int] = set()
     for code in block_ranges(function, indices):
+        seen: set[int] = set()
         for operation in operations(code) if any(inst.index in there for inst in code) else ():
             place = there.get(operation.index)
             if place is None or not operation.name.startswith(_INSTRUCTIONS):
                 continue
-            scaled = next(filter(_is_scaling, operation.users), operation)
-            found = list(scaled.users)
-            while found:
-                user = found.pop()
-                if there.get(user.index) == place and user.index not in users:
-                    users.add(user.index)
-                    found += user.users
-    return users
+            pending = [operation, *filter(_is_scaling, operation.users)]
+            while pending:
+                part = pending.pop()
+                if there.get(part.index) == place and id(part) not in seen:
+                    seen.add(id(part))  # two operations of gfx11 can be one instruction
+                    around.add(part.index)
+                    pending += [maker for maker in part.makers if maker is not None]
+    return around
 
 
 def _is_scaling(operation: Operation) -> bool:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, Scalar
+from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, Scalar, SourceLoc
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
+from .loop_shape import position_of
 from .options import option
-from .subject import Subject, Tally, source_line
+from .subject import Place, Subject, Tally, source_line
 
 if TYPE_CHECKING:
     from ..emulator.waves import Array
@@ -97,7 +98,9 @@ SPECS = (
         "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
         "(atomics are left out); `origin`: "
         "`estimated` where it depends on sizes that are not known, and what is `assumed` of them; "
-        "`by_stride`: whether each lane has a line for itself by a stride that is an argument",
+        "`by_stride`: whether each lane has a line for itself by a stride that is an argument; "
+        "`by_products`: lines too many of stores of products in the layout of the matrix "
+        "instructions, whose rows fill lines: another access is named where there is one",
     ),
     MetricSpec(
         "cache.uniform_loads",
@@ -106,7 +109,9 @@ SPECS = (
         "both",
         "Loads of global memory whose lanes all read the same address, where a scalar load would "
         "do: `loads` of `of`, of which `unknown`; `unwritten` of tensors that the kernel does not "
-        "write; the first's `instruction` and `at` which line, of these where there is one",
+        "write; the first's `instruction` and `at` which line, of these where there is one; "
+        "`scalars` of the unwritten that are scalars in the TTGIR too, of 32 bits or more, through "
+        "the arguments `pointers`",
     ),
 )
 
@@ -167,6 +172,11 @@ def with_layouts(
             from .conflict_remedies import advice
 
             laid_out.update(advice(subject, tiles, accesses, memory, metrics))
+        if name == "cache.waste" and products:
+            laid_out = _without_products(subject, value, access_at, memory)
+            worst = laid_out["isa"]
+            access = access_at.get(worst) if isinstance(worst, int) else None
+            laid_out["layout"] = access.layout if access is not None else None
         changed[name] = replace(metrics[name], value=laid_out)
     return changed
 
@@ -199,16 +209,64 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
         [inst for inst, use in known_uses if use.addresses == 1 and (use.lanes or 0) > 1],
     )
     unwritten = _unwritten(subject, uniform)
-    first = next(iter(unwritten or uniform), None)
+    scalars, pointers = _scalar_loads(subject, unwritten or ())
+    first = next(iter(scalars or unwritten or uniform), None)
     value: dict[str, Scalar] = {
         "loads": len(uniform),
         "of": len(loads),
         "unknown": len(loads) - len(known_uses),
         "unwritten": None if unwritten is None else len(unwritten),
+        "scalars": None if unwritten is None or subject.ttgir is None else len(scalars),
+        "pointers": " and ".join(pointers) or None,
         "instruction": first.mnemonic if first is not None else None,
         "at": source_line(first.loc) if first is not None else None,
     }
     return Metric("cache.uniform_loads", value, "mapping", "derived")
+
+
+def _scalar_loads(
+    subject: Subject, loads: Sequence[Instruction]
+) -> tuple[list[Instruction], list[str]]:
+    """Those of some loads that the TTGIR has as scalars, and the arguments that point to them.
+
+    There are scalar loads of less than 32 bits on gfx12 alone.
+    """
+    if subject.ttgir is None or not loads:
+        return [], []
+    # Only Triton kernels need it.
+    from ..ttgir.axes.graph import functions
+    from ..ttgir.lowered import element_bits
+    from ..ttgir.opforms import FUNCTIONS
+    from ..ttgir.queries import POINTER_LOADS
+
+    arguments = {
+        name
+        for graph in functions(subject.ttgir)
+        for name, carried in graph.carried.items()
+        if carried.owner.name in FUNCTIONS
+    }
+    makers = {name: op for op in subject.ttgir.ops for name in op.results}
+    sources: dict[Place, str | None] = {}
+    for op in subject.ttgir.ops:
+        kind = op.result_types[0] if op.result_types else None
+        if op.name not in POINTER_LOADS or op.loc is None or kind is None or kind.kind == "tensor":
+            continue
+        bits = element_bits(kind.element)
+        if (bits is not None and bits < _SCALAR_BITS) or _CONSTANT in op.operand_types[0].text:
+            continue
+        pointer = op.operands[0]
+        while (maker := makers.get(pointer)) is not None and maker.name == "tt.addptr":
+            pointer = maker.operands[0]
+        name = pointer.lstrip("%") if pointer in arguments else None
+        sources[position_of(op.loc)] = name
+    scalars = [load for load in loads if load.loc is not None and position_of(load.loc) in sources]
+    pointers = (sources[position_of(load.loc)] for load in scalars if load.loc is not None)
+    return scalars, list(dict.fromkeys(name for name in pointers if name is not None))
+
+
+_SCALAR_BITS: Final = 32
+_CONSTANT: Final = '"constant"'
+"""In the type of a pointer that is annotated as tl.const, which LLVM knows not to be written."""
 
 
 def _same_for_any_size(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:
@@ -328,21 +386,92 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "accesses": wasting,
         "of": len(accesses),
         "unknown": len(accesses) - len(known_uses),
-        "lines": _rounded(worst.lines) if wasting else None,
-        "ideal": _rounded(worst.lines_ideal) if wasting else None,
-        "bytes": _ratio(worst.bytes, worst.lines) if wasting else None,
         "line": line,
-        "percent": worst.waste if wasting else None,
-        "instruction": inst.mnemonic if wasting else None,
-        "at": source_line(inst.loc) if wasting else None,
-        "isa": inst.line if wasting else None,
+        **_wasteful(inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None),
         "layout": None,
-        "writes": inst.cls == "global_store" if wasting else None,
         "origin": worst.origin,
-        "assumed": _assumed(worst) if wasting else None,
-        "by_stride": bool(wasting) and _is_by_stride(worst),
+        "by_products": 0,
     }
     yield Metric("cache.waste", value, "mapping", origin)
+
+
+def _wasteful(
+    mnemonic: str, loc: SourceLoc | None, line: int, cls: str, use: LaneUse | None
+) -> dict[str, Scalar]:
+    """What `cache.waste` says of an access; of none where its use is None."""
+    if use is None:
+        names = ("lines", "ideal", "bytes", "percent", "instruction", "at", "isa", "writes")
+        return {**dict.fromkeys((*names, "assumed")), "by_stride": False}
+    return {
+        "lines": _rounded(use.lines),
+        "ideal": _rounded(use.lines_ideal),
+        "bytes": _ratio(use.bytes, use.lines),
+        "percent": use.waste,
+        "instruction": mnemonic,
+        "at": source_line(loc),
+        "isa": line,
+        "writes": cls == "global_store",
+        "assumed": _assumed(use),
+        "by_stride": _is_by_stride(use),
+    }
+
+
+def _without_products(
+    subject: Subject,
+    value: Mapping[str, Scalar],
+    access_at: Mapping[int, Access],
+    memory: Sequence[MemoryOp],
+) -> dict[str, Scalar]:
+    """`cache.waste` that names no store of a product if another access wastes lines as well.
+
+    A matrix instruction hands each lane a few neighbours of a row. Where the rows fill lines, no
+    shape of the tile changes how many lines its store touches.
+    """
+    line = value["line"]
+    kinds = _result_layouts(subject)
+    too_many = [
+        ((op.use.lines or 0) - (op.use.lines_ideal or 0), op)
+        for op in memory
+        if op.use is not None and op.use.lines is not None
+    ]
+    products = {
+        op.line
+        for _, op in too_many
+        if (access := access_at.get(op.line)) is not None
+        and access.cls == "global_store"
+        and kinds.get(access.line) in _PRODUCT_LAYOUTS
+        and isinstance(line, int)
+        and _run_bytes(access) >= line
+    }
+    changed: dict[str, Scalar] = dict(value)
+    changed["by_products"] = _rounded(sum(more for more, op in too_many if op.line in products))
+    others = [(more, op) for more, op in too_many if op.line not in products and more > 0]
+    if value["isa"] in products and others:
+        worst = max(others, key=lambda item: item[0])[1]
+        changed |= _wasteful(worst.mnemonic, worst.source, worst.line, worst.cls, worst.use)
+    return changed
+
+
+def _result_layouts(subject: Subject) -> dict[int, str]:
+    """Line of a store in the TTGIR -> the kind of the layout of what it stores."""
+    kinds = {}
+    for op in subject.ttgir.ops if subject.ttgir is not None else ():
+        layouts = [kind.layout for kind in op.operand_types if kind.layout is not None]
+        if layouts and not op.results:
+            kinds[op.line] = layouts[0].kind
+    return kinds
+
+
+def _run_bytes(access: Access) -> int:
+    """Bytes of a tile's neighbours that are known to be neighbours in memory."""
+    # Only Triton kernels need it.
+    from ..ttgir.lowered import element_bits
+
+    bits = element_bits(access.dtype)
+    return (access.contiguity or 0) * bits // 8 if bits is not None else 0
+
+
+_PRODUCT_LAYOUTS: Final = frozenset(("amd_mfma", "amd_wmma"))
 
 
 def _assumed(use: LaneUse) -> str | None:

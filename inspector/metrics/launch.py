@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from ..machines import matrix_cycles
-from ..model import Machine, Metric, MetricSpec, Origin, int_of
+from ..model import Machine, Metric, MetricSpec, Origin, TtgirModule, int_of
 from .bounds import Residency, residency
 from .loop_shape import position_of
 from .subject import MATRIX_CLASSES, Place, Subject
 
 ROUNDS, EFFICIENCY = "tail.rounds", "tail.efficiency"
-ITERATIONS = "launch.iterations"
+ITERATIONS, LOOP_BYTES, BY_PROGRAM = "launch.iterations", "launch.loop_bytes", "launch.by_program"
 LEAST, STATED = "launch.matrix_us", "time.us"
 SHARE, IMPOSSIBLE = "time.bound_share", "time.impossible"
 
@@ -46,8 +47,23 @@ SPECS = (
         "iterations",
         "derived",
         "kernel",
-        "Iterations of the kernel's longest loop in the workgroup that makes most, where the "
-        "launch has fewer workgroups than the GPU has CUs; those of a nested loop are all of them",
+        "Iterations of the kernel's longest loop in the workgroup that makes most; those of a "
+        "nested loop are all of them",
+    ),
+    MetricSpec(
+        LOOP_BYTES,
+        "bytes",
+        "derived",
+        "kernel",
+        "Bytes that the loops with known iterations load, in the workgroup that makes most",
+    ),
+    MetricSpec(
+        BY_PROGRAM,
+        "bool",
+        "derived",
+        "kernel",
+        "Whether each workgroup starts the longest loop at its own number and goes on by the "
+        "number of workgroups, so that more of them share the iterations out",
     ),
     MetricSpec(
         LEAST,
@@ -73,6 +89,7 @@ SPECS = (
     ),
 )
 
+_MOST_WORKGROUPS: Final = 1 << 16
 NO_GRID: Final = "no launch was captured or stated"
 
 
@@ -127,8 +144,7 @@ def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]
     resident = residency(machine, demand, metrics) if machine and demand else None
     gpu = gpu_of(machine, resident) if machine and resident else None
     yield from _tail(subject, gpu, metrics)
-    iterations, note = _iterations(subject)
-    yield Metric(ITERATIONS, iterations, "iterations", "derived", note)
+    yield from _loops(subject)
     least_time, note = _matrix_us(subject, gpu)
     time = subject.facts.time_us
     yield Metric(LEAST, least_time, "us", "derived", note)
@@ -164,22 +180,51 @@ def _percent(share: float) -> float:
     return round(percent, 1) if percent >= 1 else float(f"{percent:.2g}")
 
 
-def _iterations(subject: Subject) -> tuple[int | None, str]:
-    """The longest loop's iterations, or None and why they are unknown."""
-    grid, machine = subject.facts.grid, subject.machine
+def _loops(subject: Subject) -> Iterator[Metric]:
+    """The metrics of the launch's loops."""
+    grid = subject.facts.grid
+    note = ""
     if not grid:
-        return None, NO_GRID
-    if machine is None or machine.cus is None or subject.ttgir is None:
-        return None, "no TTGIR is at hand, or the size of the GPU is not known"
-    if math.prod(grid) >= machine.cus:
-        return None, "the launch has a workgroup for each CU"
-    if importlib.util.find_spec("numpy") is None:
-        return None, "needs numpy"
-    from ..ttgir.executions import loop_iterations
+        note = NO_GRID
+    elif subject.ttgir is None:
+        note = "no TTGIR is at hand"
+    elif math.prod(grid) > _MOST_WORKGROUPS:
+        note = f"not looked for in launches of more than {_MOST_WORKGROUPS:,} workgroups"
+    elif importlib.util.find_spec("numpy") is None:
+        note = "needs numpy"
+    most = loaded = by_program = None
+    if not note and grid and subject.ttgir is not None:
+        from ..ttgir.executions import loop_runs
 
-    loops = loop_iterations(subject.ttgir, subject.facts.values or {}, grid)
-    most = max((int(iterations.max()) for _, iterations in loops), default=None)
-    return most, "" if most is not None else "no loop has bounds that are known"
+        runs = list(loop_runs(subject.ttgir, subject.facts.values or {}, grid))
+        longest = max(runs, key=lambda run: int(run.iterations.max()), default=None)
+        loops = sum(op.name in ("scf.for", "scf.while") for op in subject.ttgir.ops)
+        if longest is None or (longest.iterations.max() < 2 and len(runs) < loops):
+            note = "no loop has bounds that are known"
+        else:
+            most, by_program = int(longest.iterations.max()), longest.by_program
+            bytes_of = _loaded_bytes(subject.ttgir)
+            total = longest.iterations * 0
+            for run in runs:
+                total = total + run.iterations * bytes_of[run.op.index]
+            loaded = int(total.max())
+    yield Metric(ITERATIONS, most, "iterations", "derived", note)
+    yield Metric(LOOP_BYTES, loaded, "bytes", "derived", note)
+    yield Metric(BY_PROGRAM, by_program, "bool", "derived", note)
+
+
+def _loaded_bytes(module: TtgirModule) -> Counter[int]:
+    """Index of a loop -> bytes of the tiles that one iteration loads, nested loops excluded."""
+    # Only Triton kernels need them.
+    from ..ttgir import queries
+    from ..ttgir.conversions import tile_bytes
+
+    loaded: Counter[int] = Counter()
+    for op in queries.loads(module):
+        loop = queries.loop_above(op, module)
+        if loop is not None and op.result_types:
+            loaded[loop] += tile_bytes(op.result_types[0]) or 0
+    return loaded
 
 
 def _matrix_us(subject: Subject, gpu: Gpu | None) -> tuple[float | None, str]:

@@ -20,6 +20,7 @@ from itertools import pairwise
 from ..model import (
     Function,
     Instruction,
+    Loop,
     LoopReport,
     Metric,
     MetricSpec,
@@ -100,6 +101,7 @@ def position_of(loc: SourceLoc) -> Place:
 
 
 _REMAINDER, _CODE, _TOTAL = "loop.remainder", "loop.code_bytes", "remainder.instructions"
+_PARTED = "loop.parted"
 MAIN = "loop.main"
 
 SPECS = (
@@ -116,6 +118,13 @@ SPECS = (
         "derived",
         "loop",
         "It does the iterations that an unrolled loop of the same source lines leaves over",
+    ),
+    MetricSpec(
+        _PARTED,
+        "bool",
+        "derived",
+        "loop",
+        "It goes round while any lane is active: lanes can leave it at different times",
     ),
     MetricSpec(
         _CODE,
@@ -187,10 +196,18 @@ def loop_metrics(
         )
         metrics = (
             Metric(_REMAINDER, loop.id in remainder_ids, "bool", "derived"),
+            Metric(_PARTED, _is_parted(function, loop), "bool", "derived"),
             Metric(_CODE, size, "bytes", "derived" if exact else "estimated"),
         )
         by_loop[loop.id] = {metric.name: metric for metric in metrics}
     return by_loop
+
+
+def _is_parted(function: Function, loop: Loop) -> bool:
+    """Whether a branch back is on active lanes."""
+    latches = (function.blocks[number] for number in loop.latches)
+    ends = (function.instructions[b.stop - 1] for b in latches if b.stop > b.start)
+    return any(inst.op.name == "s_cbranch_execnz" for inst in ends)
 
 
 def kernel_metrics(loops: Sequence[LoopReport], function: Function) -> Iterator[Metric]:

@@ -6,12 +6,14 @@ that contain no such loop; else the innermost loops with global or LDS traffic, 
 innermost ones. An outer loop that does the matrix work itself is hot whatever small loop it
 contains: hand-written kernels loop over a few scalar instructions inside of their main loop. But
 where a loop in it moves data and is half as long or longer, that one is hot: with two trips it is
-most of an iteration of the outer one.
+most of an iteration of the outer one. Loops over the different values of a register that must be
+scalar (waterfall loops) belong to the code around them: where all lanes have the same, as with a
+base address, they go round once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
@@ -50,7 +52,8 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
         | divided[loop.id]
         for loop in function.loops
     }
-    hot = hot_loops(function.loops, metrics)
+    waterfalls = {loop.id for loop in function.loops if _is_waterfall(own_code[loop.id])}
+    hot = hot_loops(function.loops, metrics, waterfalls)
     loop_reports = tuple(
         LoopReport(
             id=loop.id,
@@ -74,8 +77,20 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
     )
 
 
-def hot_loops(loops: Sequence[Loop], metrics: Mapping[str, Mapping[str, Metric]]) -> set[str]:
-    """Ids of the loops that do the kernel's work, by the module's rule."""
+def hot_loops(
+    loops: Sequence[Loop],
+    metrics: Mapping[str, Mapping[str, Metric]],
+    waterfalls: Set[str] = frozenset(),
+) -> set[str]:
+    """Ids of the loops that do the kernel's work, by the module's rule.
+
+    Args:
+        loops: the kernel's.
+        metrics: of each.
+        waterfalls: ids of those that only go over the values of a register.
+    """
+    moving = {loop.parent for loop in loops if loop.id in waterfalls}  # loops with their accesses
+    loops = [loop for loop in loops if loop.id not in waterfalls] or loops
     multiplying = [loop for loop in loops if _does(metrics[loop.id], _MATRIX)]
     if multiplying:
         hot = {loop.id for loop in multiplying} - _enclosing(multiplying, loops)
@@ -83,8 +98,25 @@ def hot_loops(loops: Sequence[Loop], metrics: Mapping[str, Mapping[str, Metric]]
         return (hot - _enclosing(longer, loops)) | {loop.id for loop in longer}
     parents = {loop.parent for loop in loops}
     innermost = {loop.id for loop in loops if loop.id not in parents}
-    busy = {i for i in innermost if _does(metrics[i], _TRAFFIC)}
+    busy = {i for i in innermost if i in moving or _does(metrics[i], _TRAFFIC)}
     return busy or innermost
+
+
+def _is_waterfall(code: Sequence[Instruction]) -> bool:
+    """Whether a loop goes over the values that lanes have of a register, one value at a time.
+
+    It reads the first lane's, leaves on the lanes with the same, does with it what it is for, and
+    takes these lanes off; LLVM writes it for descriptors and bases in vector registers.
+    """
+    names = [inst.op.name for inst in code]
+    return (
+        bool(names)
+        and names[-1] == "s_cbranch_execnz"
+        and any(name.startswith("v_readfirstlane") for name in names)
+        and any(name.startswith("v_cmp_eq") for name in names)
+        and sum(name.startswith("s_and_saveexec") for name in names) == 1
+        and any(name.startswith(("s_xor_b", "s_andn2_b")) for name in names)
+    )
 
 
 def _outdoes_parent(loop: Loop, hot: set[str], metrics: Mapping[str, Mapping[str, Metric]]) -> bool:

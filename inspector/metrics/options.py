@@ -29,6 +29,13 @@ SPECS = (
         "grid.per_cu", "workgroups/CU", "derived", "kernel", "Workgroups of the launch for each CU"
     ),
     MetricSpec(
+        "grid.waves_per_eu",
+        "waves/EU",
+        "derived",
+        "kernel",
+        "Waves of the launch for each SIMD of the GPU, by num_warps",
+    ),
+    MetricSpec(
         "icache_bytes",
         "bytes",
         "derived",
@@ -63,6 +70,11 @@ def compute(subject: Subject) -> Iterator[Metric]:
     yield Metric("gpu.cus", cus, "CUs", "derived", note)
     per_cu = round(count / cus, 3) if count is not None and cus else None
     yield Metric("grid.per_cu", per_cu, "workgroups/CU", "derived")
+    waves = option(subject, "num_warps")
+    per_eu = None
+    if count is not None and cus and machine is not None and waves is not None:
+        per_eu = round(count * waves / (cus * (machine.eus_cu_mode or machine.eus)), 3)
+    yield Metric("grid.waves_per_eu", per_eu, "waves/EU", "derived")
     cache = machine.icache_bytes if machine is not None else None
     note = "" if cache is not None else _no_figure(subject)
     yield Metric("icache_bytes", cache, "bytes", "derived", note)

@@ -12,17 +12,18 @@ from .metric import Scalar
 MORE = 1.1
 """Times as many scratch accesses in loops, or cycles of the slowest unit, for the same work: a
 change after which there are more is no cure."""
-ChangeKind = Literal["option", "constexpr", "environment", "source"]
+ChangeKind = Literal["option", "constexpr", "argument", "environment", "source"]
 
 
 class Change(Struct, frozen=True):
     """One setting of a compile that was changed.
 
     Args:
-        kind: an option of Triton's backend, a constexpr of the kernel, an environment variable
-            that Triton reads while it compiles, or the source itself.
-        name: of the option, constexpr or variable; of the source what is replaced.
-        value: what it was set to.
+        kind: an option of Triton's backend, a constexpr of the kernel, an argument of it that
+            becomes a constexpr, an environment variable that Triton reads while it compiles, or the
+            source itself.
+        name: of the option, constexpr, argument or variable; of the source what is replaced.
+        value: what it was set to; None for what is left out of the source.
         before: what the kernel has; None where nothing states it.
     """
 

@@ -25,6 +25,19 @@ _MOST_NAMED = 8
 _STAGES = ("ttir", "ttgir")
 
 
+class NothingCapturedError(KinspectError):
+    """Why there is no kernel, as the record of it says.
+
+    Args:
+        name: of the target.
+        record: has what the script printed as well.
+    """
+
+    def __init__(self, name: str, record: ErrorRecord) -> None:
+        super().__init__(f"{name}: {record.message}", record.hint)
+        self.record = record
+
+
 def reproducer_of(request: Request) -> Reproducer:
     """The only kernel that a request names, compiled if it can be.
 
@@ -88,7 +101,8 @@ def _only(kernels: list[Reproducer], request: Request, errors: list[ErrorRecord]
     """
     name = " ".join(request.targets)
     if len(kernels) == 1:
-        return kernels[0]
+        remarks = tuple(dict.fromkeys(error.message for error in errors))
+        return replace(kernels[0], notes=remarks)
     if kernels:
         labels = [f"{kernel.label} on {kernel.variant.arch}" for kernel in kernels]
         listed = ", ".join(labels[:_MOST_NAMED]) + (", …" if len(labels) > _MOST_NAMED else "")
@@ -97,7 +111,7 @@ def _only(kernels: list[Reproducer], request: Request, errors: list[ErrorRecord]
             f"choose one with --kernel and --arch: {listed}",
         )
     if errors:
-        raise KinspectError(f"{name}: {errors[0].message}", errors[0].hint)
+        raise NothingCapturedError(name, errors[0])
     raise KinspectError(
         f"{name}: there is no kernel in it that Triton can compile again",
         "name a script, a .ttir file, a trace, or a report saved with --save",

@@ -369,7 +369,7 @@ class JsonLocation(TypedDict):
 class JsonChange(TypedDict):
     """A setting of a compile that was changed."""
 
-    kind: Literal["option", "constexpr", "environment", "source"]
+    kind: Literal["option", "constexpr", "argument", "environment", "source"]
     name: str
     value: Value
     before: Value

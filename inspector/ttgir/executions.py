@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp
 from .queries import DOTS
@@ -74,29 +75,48 @@ def dot_executions(
         arguments: name -> value of the known arguments.
         grid: workgroups along each dimension.
     """
-    return ((op, times) for op, times in _executions(module, arguments, grid) if op.name in DOTS)
+    scalars = _Scalars(arguments, _extents(grid))
+    return ((op, times) for op, times in _executions(module, scalars, grid) if op.name in DOTS)
 
 
-def loop_iterations(
-    module: TtgirModule, arguments: Mapping[str, int], grid: tuple[int, ...]
-) -> Iterator[tuple[TtgirOp, Numbers]]:
-    """Yields `scf.for` loops with their iterations in each workgroup, where they are known.
+class LoopRun(Struct, frozen=True):
+    """A loop of a launch.
 
-    Those of a nested loop are all that it makes in the iterations of the loops around it. Arguments
-    as for `dot_executions`.
+    Attributes:
+        op: the `scf.for`.
+        iterations: for each workgroup; those of a nested loop are all that it makes in the
+            iterations of the loops around it.
+        by_program: whether each workgroup starts at its own number and goes on by their number, so
+            that iterations are shared out and their order does not matter.
     """
-    return ((op, n) for op, n in _executions(module, arguments, grid) if op.name == "scf.for")
+
+    op: TtgirOp
+    iterations: Numbers
+    by_program: bool
+
+
+def loop_runs(
+    module: TtgirModule, arguments: Mapping[str, int], grid: tuple[int, ...]
+) -> Iterator[LoopRun]:
+    """Yields the loops whose iterations are known. Arguments as for `dot_executions`."""
+    scalars = _Scalars(arguments, _extents(grid))
+    for op, iterations in _executions(module, scalars, grid):
+        if op.name == "scf.for":
+            yield LoopRun(op, iterations, scalars.is_by_program(op))
+
+
+def _extents(grid: tuple[int, ...]) -> tuple[int, int, int]:
+    columns, rows, layers = (*grid, 1, 1, 1)[:3]
+    return columns, rows, layers
 
 
 def _executions(
-    module: TtgirModule, arguments: Mapping[str, int], grid: tuple[int, ...]
+    module: TtgirModule, scalars: _Scalars, grid: tuple[int, ...]
 ) -> Iterator[tuple[TtgirOp, Numbers]]:
     """Yields dots with their executions, and loops with their iterations."""
-    columns, rows, layers = (*grid, 1, 1, 1)[:3]
-    count = columns * rows * layers
+    count = math.prod(_extents(grid))
     if len(module.functions) != 1 or not 0 < count <= MOST_WORKGROUPS:
         return
-    scalars = _Scalars(arguments, (columns, rows, layers))
     # Operation with a region -> times that the region is entered; the second region of an `if`
     # begins after the `yield` of the first.
     entered: dict[int, Numbers | None] = {}
@@ -152,6 +172,22 @@ class _Scalars:
             return None
         trips: Numbers = np.maximum(-((start - stop) // step), 0)  # (stop - start) / step, up
         return times * trips
+
+    def is_by_program(self, op: TtgirOp) -> bool:
+        """Whether a loop goes from the workgroup's number along an axis by their number there."""
+        if len(op.operands) < 3:
+            return False
+        start, _, step = (self.values.get(name) for name in op.operands[:3])
+        if start is None or step is None or step.size != 1:
+            return False
+        ids = np.arange(math.prod(self._extents), dtype=np.int64)
+        numbers = [(ids, ids.size)]
+        for axis, extent in enumerate(self._extents):
+            numbers.append((ids // math.prod(self._extents[:axis]) % extent, extent))
+        return any(
+            1 < extent == step.item() and np.array_equal(start, number)
+            for number, extent in numbers
+        )
 
     def branch_entries(self, op: TtgirOp, times: Numbers | None) -> Numbers | None:
         """The times that an `if`'s first region is entered, the `if` being so `times` times."""

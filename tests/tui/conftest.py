@@ -30,6 +30,7 @@ NAMES = (
 
 STABLE_SINCE = frozenset(
     {
+        "KI008",
         "KI009",
         "KI036",
         "KI052",
@@ -45,6 +46,8 @@ STABLE_SINCE = frozenset(
         "KI067",
         "KI068",
         "KI074",
+        "KI075",
+        "KI078",
     }
 )
 """Rules that came out of preview after the screens were written: what they find is left out, so

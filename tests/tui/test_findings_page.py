@@ -12,7 +12,8 @@ from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui import pages
 from kinspect.tui.screens.findings import page as module
 from kinspect.tui.screens.findings.page import FindingsPage
-from kinspect.tui.widgets.filtered_list import FilterLine, RowList
+from kinspect.tui.widgets.filter_line import FilterLine
+from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from tui_kernels import tuned
 from tui_screens import SIZES, snapshot, text_of

@@ -144,7 +144,11 @@ async def test_s_takes_the_next_column_for_the_heat(page_of: Open, kernel: Kerne
         await pilot.press("s")
         assert "▾+line" in heading(page)
         await pilot.press("s")
+        assert "▾slack" in heading(page)
+        await pilot.press("s")
         assert "▾spill" in heading(page)  # round the end
+        await pilot.press("S")
+        assert "▾slack" in heading(page)
 
 
 async def test_the_strip_shows_where_it_is_hot_and_a_click_goes_there(
@@ -310,7 +314,7 @@ async def test_registers_of_a_value_are_followed_one_by_one(
     path.write_text(text, "utf-8")
     (report,) = collect(Request((str(path),))).kernels
     for most in (2_000, 1):
-        monkeypatch.setattr("kinspect.tui.screens.kernel.page.VALUES_AT_ONCE", most)
+        monkeypatch.setattr("kinspect.tui.screens.kernel.following.VALUES_AT_ONCE", most)
         async with page_of(of=report) as (pilot, page):
             code = assembly(page).code
             lines = code.shown.lines
@@ -321,7 +325,7 @@ async def test_registers_of_a_value_are_followed_one_by_one(
                 if code.cursor != read:
                     break
                 await pilot.pause(0.01)
-            stops = [lines[n].split()[0] for n in page._trail.stops]
+            stops = [lines[n].split()[0] for n in page.following._trail.stops]
             assert stops == ["ds_read_b64", "s_waitcnt", "v_mfma_f32_32x32x8_f16"]
 
 

@@ -216,7 +216,7 @@ async def test_without_measured_lines_there_is_no_column(opened: Any, plain: Ker
     async with page_of(opened, plain) as (pilot, page):
         text = text_of(pilot.app)
         assert "stall%" not in text
-        heat = page.texts.heat("amdgcn")
+        heat = page.texts.heat.of("amdgcn")
         assert heat is not None  # what is known without a measurement
         assert heat.column.name != "stall"
 

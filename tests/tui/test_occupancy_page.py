@@ -13,7 +13,7 @@ from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.kernel_chooser import KernelChooser
+from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.screens.occupancy.answer import answer_lines, why_two
 from kinspect.tui.screens.occupancy.curves import curves
 from kinspect.tui.screens.occupancy.fields import (
@@ -296,7 +296,7 @@ async def test_another_kernel(opened: Any, report: Report) -> None:
     async with opened(page="occupancy", of=report) as pilot:
         for name in ("calls", "tensile"):
             await pilot.press("a")
-            assert isinstance(pilot.app.screen, KernelChooser)
+            assert isinstance(pilot.app.screen, ListChooser)
             await pilot.press(*name[:4], "enter")
             (kernel,) = (k for k in report.kernels if k.name == name)
             assert pilot.app.last_kernel == kernel.id

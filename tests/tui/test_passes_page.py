@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.compare.passhistory import history_of
 from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.kernel_chooser import KernelChooser
+from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.screens.passes import reading
 from kinspect.tui.screens.passes.diff_view import DiffView, diff_text
 from kinspect.tui.screens.passes.page import PassesPage
@@ -21,7 +22,8 @@ from kinspect.tui.screens.passes.pass_line import PassLine
 from kinspect.tui.screens.passes.pass_list import PassList, list_text
 from kinspect.tui.screens.passes.reading import PassText, line_change
 from kinspect.tui.screens.passes.timeline import Timeline, levels
-from kinspect.tui.widgets.filtered_list import FilterLine, RowList
+from kinspect.tui.widgets.filter_line import FilterLine
+from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import EACH_SIZE, snapshot, text_of
@@ -272,7 +274,7 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
         await read(pilot, dump)
         assert page(pilot).crumb().startswith("small")
         await pilot.press("a")
-        assert isinstance(pilot.app.screen, KernelChooser)
+        assert isinstance(pilot.app.screen, ListChooser)
         assert "● small" in text_of(pilot.app)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, PassesPage)
@@ -404,6 +406,70 @@ async def test_resizes(opened: Any, report: Report, path: Path, dump: PassDump) 
             await pilot.press("j", "k")
             assert at(pilot) == 3, size
         assert "Passes" in text_of(pilot.app)
+
+
+# ------------------------------------------------------------------ the history of a line
+
+
+@pytest.mark.parametrize("child_bytes", [0, reading.CHILD_BYTES])
+async def test_the_passes_that_changed_an_operation(
+    opened: Any,
+    report: Report,
+    path: Path,
+    dump: PassDump,
+    child_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "CHILD_BYTES", child_bytes)
+    history = history_of(dump, "tt.dot@34")
+    events = [event.index for event in history.events]
+    key = next(k.id for k in report.kernels if k.name == "small")
+    async with opened(size=(120, 40), page="kernels", of=dumped(report, path)) as pilot:
+        pilot.app.open_passes(key, "tt.dot@34")
+        await until(pilot, lambda: isinstance(pilot.app.screen, PassesPage))
+        await read(pilot, dump)
+        assert [int(line.split()[0]) for line in listed(pilot)] == events
+        assert "3 shown (only of tt.dot of line 34)" in text_of(pilot.app)
+        for event in history.events:
+            assert at(pilot) == event.index
+            whole = of_pass(dump, event.index, event.index + 1)
+            await until(pilot, lambda whole=whole: shown(pilot) == whole)  # type: ignore[misc]
+            view = page(pilot).query_one(DiffView)
+            marked = [n for n, line in enumerate(whole) if line[0] in "+-" and " tt.dot " in line]
+            assert view.cursor == marked[0]
+            gutter = view.shown.gutter
+            assert gutter is not None
+            pointed = [n for n in range(len(whole)) if gutter(n)[0][0] == "▸ "]
+            assert pointed == marked
+            # Other hunks are folded.
+            hunks = view.shown.folds or {}
+            of_marks = {a for a, b in hunks.items() if any(a <= n <= b for n in marked)}
+            assert view.folded == set(hunks) - of_marks
+            text = "made" if event.deed == "made" else f"{event.before} → {event.after} operations"
+            assert title(pilot).startswith(f"tt.dot of line 34: {text}")
+            await pilot.press("n")
+        await pilot.press("f")
+        assert [int(line.split()[0]) for line in listed(pilot)] == [
+            p.index for p in dump.passes if p.changed is not False
+        ]
+        await pilot.press("f")
+        assert len(listed(pilot)) == len(dump.passes)
+        assert sum("▸" in line for line in listed(pilot)) == len(events)
+        await pilot.press("f", "escape")
+        assert not isinstance(pilot.app.screen, PassesPage)
+
+
+async def test_a_line_that_no_pass_knows(
+    opened: Any, report: Report, path: Path, dump: PassDump
+) -> None:
+    key = next(k.id for k in report.kernels if k.name == "small")
+    async with opened(size=(120, 40), page="kernels", of=dumped(report, path)) as pilot:
+        pilot.app.open_passes(key, "4711")
+        await until(pilot, lambda: isinstance(pilot.app.screen, PassesPage))
+        await read(pilot, dump)
+        assert len(listed(pilot)) == len(dump.passes)
+        messages = [notification.message for notification in pilot.app._notifications]
+        assert messages == ["no pass over TTIR or TTGIR changed line 4711: all are listed"]
 
 
 # ------------------------------------------------------------------ the parts

@@ -23,7 +23,7 @@ from kinspect.tui.screens.profile.page import ProfilePage
 from kinspect.tui.screens.profile.rows import filtered, of_profile, point
 from kinspect.tui.screens.profile.styled_lines import gridded
 from kinspect.tui.session import RunProgress
-from kinspect.tui.widgets.filtered_list import FilterLine
+from kinspect.tui.widgets.filter_line import FilterLine
 from kinspect.tui.widgets.roofline import Roofline
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace

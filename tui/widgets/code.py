@@ -56,21 +56,8 @@ class CodeView(CodeRows, can_focus=True):
             self.view = view
             self.line = line
 
-        @property
-        def control(self) -> CodeView:
-            return self.view
-
-    def __init__(
-        self,
-        text: Text | None = None,
-        *,
-        name: str | None = None,
-        id: str | None = None,  # Textual's id of the widget
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
-        if text is not None:
-            self._text, self._rows = text, VisibleRows(len(text.lines))
+    def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
+        super().__init__(id=id)
         self._longest = 0
         self._laid_out = False  # whether the view has had a size
 

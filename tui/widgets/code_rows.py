@@ -70,14 +70,8 @@ class CodeRows(Styled):
         "code--written",
     }
 
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-        id: str | None = None,  # Textual's id of the widget
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
+        super().__init__(id=id)
         self._text = Text(())
         self._rows = VisibleRows(0)
         self._cursor = 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from textual.widgets import Input
 
 from .code import CodeView
-from .filtered_list import FilterLine
+from .filter_line import FilterLine
 from .find import Search, place, step
 
 
@@ -20,7 +20,7 @@ class FindLine(FilterLine):
     """
 
     def __init__(self, views: Callable[[], Sequence[CodeView]], *, id: str | None = None) -> None:
-        super().__init__("words, or a regular expression, in this text", id=id)
+        super().__init__("words, or a regular expression, in this text", "", id=id)
         self._views = views
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -45,6 +45,20 @@ class FindLine(FilterLine):
             view.move_to(target, centre=True)
         found = place(lines, target) if target is not None else "nowhere in this text"
         self.app.notify(f"“{self.value}”: {found}", timeout=2, markup=False)
+
+    def step_or(self, direction: int, otherwise: Callable[[int], None]) -> None:
+        """Goes to the next or previous match; without a search does something else."""
+        if self.value:
+            self.step(direction)
+        else:
+            otherwise(direction)
+
+    def drop_or(self, otherwise: Callable[[], None]) -> None:
+        """Drops the search; without one does something else."""
+        if self.value:
+            self.action_drop()
+        else:
+            otherwise()
 
     @property
     def _current(self) -> CodeView:

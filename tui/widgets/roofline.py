@@ -6,19 +6,15 @@ It uses no plotting library, because importing one would double the time until t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from math import ceil, floor, log10
 from typing import ClassVar
 
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
-from rich.segment import Segment
 from textual.events import Click
 from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
 
-from .styles import PartStyles
+from .plot import Piece, Plot
 
 _LEAST_SIZE = (26, 7)  # columns and rows below which a sentence replaces the plot
 _MARGIN = 7  # columns left of the plot: "100 T ┤"
@@ -28,9 +24,6 @@ _MOST_ROOFS = 4  # that are drawn
 _LABEL = 28  # cells of a point's name
 _MOST_NAMES = 60  # points that are named
 _PADDING = 0.25  # decades between the frame and the outermost points and roofs
-
-Cell = tuple[str, str]
-"""A character and the name of its style."""
 
 
 class DeviceRoof(Struct, frozen=True):
@@ -49,9 +42,10 @@ class RooflinePoint(Struct, frozen=True):
     roof: DeviceRoof | None = None
 
 
-class Roofline(Widget):
+class Roofline(Plot):
     """Draws points under their roofs, sized to the widget; one point may be highlighted."""
 
+    PREFIX = "roofline"
     DEFAULT_CSS = """
     Roofline { height: 1fr; width: 1fr; background: $background; }
     Roofline > .roofline--title { color: $foreground; text-style: bold; }
@@ -80,17 +74,11 @@ class Roofline(Widget):
             super().__init__()
             self.plot, self.point = plot, point
 
-        @property
-        def control(self) -> Roofline:
-            return self.plot
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._points: Sequence[RooflinePoint] = ()
         self._chosen: int | None = None
-        self._rows: list[list[Cell]] | None = None
         self._point_cells: dict[tuple[int, int], int] = {}  # (column, row) -> number of its point
-        self._part_styles = PartStyles(self, "roofline")
 
     def show(self, points: Sequence[RooflinePoint], chosen: int | None = None) -> None:
         """Replaces the points.
@@ -100,12 +88,8 @@ class Roofline(Widget):
             chosen: the index of the highlighted one, if any.
         """
         if points is not self._points or chosen != self._chosen:
-            self._points, self._chosen, self._rows = points, chosen, None
-            self.refresh()
-
-    def on_resize(self) -> None:
-        """Redraws the plot in the new size."""
-        self._rows = None
+            self._points, self._chosen = points, chosen
+            self.redraw()
 
     def on_click(self, event: Click) -> None:
         """Posts `Picked` for the nearest point, if it is within three columns or one row."""
@@ -117,27 +101,9 @@ class Roofline(Widget):
         if distances and min(distances)[0] <= 3:
             self.post_message(self.Picked(self, min(distances)[1]))
 
-    def notify_style_update(self) -> None:
-        """Drops cached styles after the theme has changed."""
-        self._part_styles.drop()
-        super().notify_style_update()
-
-    def render_line(self, y: int) -> Strip:
-        """Draws one row."""
-        width, base = self.size.width, self.rich_style
-        if self._rows is None:
-            self._point_cells = {}
-            self._rows = self._draw_rows()
-        if y >= len(self._rows):
-            return Strip.blank(width, base)
-        runs = groupby(self._rows[y], key=lambda cell: cell[1])
-        segments = [
-            Segment("".join(text for text, _ in run), base + self._part_styles[name])
-            for name, run in runs
-        ]
-        return Strip(segments).adjust_cell_length(width, base)
-
-    def _draw_rows(self) -> list[list[Cell]]:
+    def draw(self) -> list[list[Piece]]:
+        """The title, the picture above its axis, and the ticks."""
+        self._point_cells = {}
         width, height = self.size
         if not self._points:
             return [[("  no kernel's operations and bytes were measured", "axis")]]
@@ -153,7 +119,7 @@ class Roofline(Widget):
         rows.append([(" " * _MARGIN + picture.ticks_across(), "axis")])
         return rows
 
-    def _head(self, width: int) -> list[Cell]:
+    def _head(self, width: int) -> list[Piece]:
         """The title, and the figures of the highlighted point."""
         title = " operations/s over operations per byte"
         if self._chosen is None or self._chosen >= len(self._points):
@@ -197,7 +163,7 @@ class _Picture:
         ys += [log10(roof.rate) for roof in roofs]
         self._x0, self._x1 = _range(xs)
         self._y0, self._y1 = _range(ys)
-        self._cells: list[list[Cell]] = [[(" ", "")] * width for _ in range(height)]
+        self._cells: list[list[Piece]] = [[(" ", "")] * width for _ in range(height)]
 
     def _column(self, x: float, dots: int = 1) -> int:
         """The column of a logarithm, or its column of dots at `dots` to a cell."""
@@ -206,7 +172,7 @@ class _Picture:
     def _row(self, y: float, dots: int = 1) -> int:
         return round((self._y1 - y) / (self._y1 - self._y0) * (self.height * dots - 1))
 
-    def rows(self) -> list[list[Cell]]:
+    def rows(self) -> list[list[Piece]]:
         """Renders all rows, with the axis at the left."""
         ticks = dict(self._ticks_up())
         self._draw_grid(ticks)
@@ -216,7 +182,7 @@ class _Picture:
         self._draw_points()
         self._name_roofs()
         self._name_points()
-        rows: list[list[Cell]] = []
+        rows: list[list[Piece]] = []
         for number, line in enumerate(self._cells):
             label = ticks.get(number, "")
             axis = f"{label:>{_MARGIN - 2}} {'┤' if label else '│'}"

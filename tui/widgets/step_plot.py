@@ -6,17 +6,13 @@ It uses no plotting library, whose import takes as long as the whole page takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import ClassVar
 
 from msgspec import Struct
-from rich.segment import Segment
 from textual.events import Click
 from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
 
-from .styles import PartStyles
+from .plot import Piece, Plot
 
 Point = tuple[float, float]
 
@@ -51,9 +47,10 @@ class StepFunction(Struct, frozen=True):
         return next((y for last, y in self.points if x <= last), 0.0)
 
 
-class StepPlot(Widget):
-    """Draws a `StepFunction` in any size; a click reports the x under the mouse."""
+class StepPlot(Plot):
+    """Draws a `StepFunction`; a click reports the x under the mouse."""
 
+    PREFIX = "plot"
     DEFAULT_CSS = """
     StepPlot { height: 1fr; width: 1fr; min-height: 3; }
     StepPlot > .plot--title { color: $foreground; text-style: bold; }
@@ -75,24 +72,14 @@ class StepPlot(Widget):
             super().__init__()
             self.plot, self.x = plot, x
 
-        @property
-        def control(self) -> StepPlot:
-            return self.plot
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._steps = StepFunction("")
-        self._rows: list[list[tuple[str, str]]] | None = None
-        self._part_styles = PartStyles(self, "plot")
 
     def show(self, steps: StepFunction) -> None:
         """Shows another function."""
-        self._steps, self._rows = steps, None
-        self.refresh()
-
-    def on_resize(self) -> None:
-        """Redraws the plot in the new size."""
-        self._rows = None
+        self._steps = steps
+        self.redraw()
 
     def on_click(self, event: Click) -> None:
         """Reports the x under the mouse."""
@@ -109,24 +96,10 @@ class StepPlot(Widget):
     def _columns(self) -> int:
         return self.size.width - self._margin - 1
 
-    def render_line(self, y: int) -> Strip:
-        """Renders a row."""
-        width, base = self.size.width, self.rich_style
-        if self._rows is None:
-            self._rows = self._layout()
-        if y >= len(self._rows):
-            return Strip.blank(width, base)
-        segments = [Segment(text, base + self._part_styles[name]) for text, name in self._rows[y]]
-        return Strip(segments).adjust_cell_length(width, base)
-
-    def notify_style_update(self) -> None:
-        """Drops cached styles after the theme has changed."""
-        self._part_styles.drop()
-        super().notify_style_update()
-
-    def _layout(self) -> list[list[tuple[str, str]]]:
+    def draw(self) -> list[list[Piece]]:
+        """The title, the curve above its axis, and the ticks."""
         steps, height = self._steps, self.size.height - 3  # title, axis, ticks
-        rows: list[list[tuple[str, str]]] = [self._head()]
+        rows: list[list[Piece]] = [self._head()]
         if not steps.points or height < 2 or self._columns < 8:
             message = steps.message if not steps.points else self._in_words()
             return [*rows, [(f" {message}", "axis")]]
@@ -136,7 +109,7 @@ class StepPlot(Widget):
         rows.append([(" " * margin + self._ticks(), "axis")])
         return rows
 
-    def _head(self) -> list[tuple[str, str]]:
+    def _head(self) -> list[Piece]:
         """The title and the marked points; words are left out first if there is little room."""
         steps = self._steps
         current = (
@@ -165,7 +138,7 @@ class StepPlot(Widget):
         """The function's points as text, for plots too small to be drawn."""
         return "  ".join(f"≤{x:g}: {y:g}" for x, y in self._steps.points)
 
-    def _body(self, height: int) -> list[list[tuple[str, str]]]:
+    def _body(self, height: int) -> list[list[Piece]]:
         """The rows of the plot above the x axis, each with its part of the y axis."""
         steps, width = self._steps, self._columns
         last = steps.points[-1][0] or 1
@@ -192,9 +165,7 @@ class StepPlot(Widget):
         rows = []
         for r, line in enumerate(cells):
             axis = f"{labels.get(r, ''):>{self._margin - 2}} {'┤' if r in labels else '│'}"
-            runs = groupby(line, key=lambda cell: cell[1])
-            pieces = [("".join(text for text, _ in run), name) for name, run in runs]
-            rows.append([(axis, "axis"), *pieces])
+            rows.append([(axis, "axis"), *line])
         return rows
 
     def _labels(self, height: int, row_of: Callable[[float], int]) -> dict[int, str]:
@@ -219,7 +190,7 @@ class StepPlot(Widget):
         return "".join(line)
 
 
-def _staircase(levels: Sequence[int], height: int) -> list[list[tuple[str, str]]]:
+def _staircase(levels: Sequence[int], height: int) -> list[list[Piece]]:
     """Draws a line through one row of each column, with the area below it filled.
 
     Args:

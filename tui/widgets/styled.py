@@ -36,14 +36,8 @@ class Styled(ScrollView):
     PREFIX: ClassVar[str] = ""
     BARS: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-        id: str | None = None,  # Textual's id of the widget
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
+        super().__init__(id=id)
         self._sheet_rules: dict[str, StylesBase] = {}  # name -> the style sheet's rules
         # (state, name) -> the style over its background
         self._blended: dict[tuple[str, str], Style] = {}

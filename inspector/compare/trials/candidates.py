@@ -16,6 +16,7 @@ from ...lint.nodes import Values
 from ...lint.rule import Cure, Rule
 from ...machines.loader import load
 from ...model import Change, Finding, KernelReport, LoopReport, Scalar, value_of
+from .argument_changes import SPECIALISING, hidden_arguments, run_time_divisors
 from .source_changes import EXP2, EXPONENTIAL, RANGE_STAGES, has_exponentials, loop_stages
 from .space import Space
 
@@ -119,8 +120,7 @@ class Candidates:
                 if str(value) != before:
                     yield Change("environment", cure.env, str(value), before)
         elif cure.source:
-            if self._variant is not None and has_exponentials(self._variant.ttir):
-                yield Change("source", EXPONENTIAL, EXP2, EXPONENTIAL)
+            yield from self._of_source(cure)
         elif cure.option:
             is_late = self._variant is not None and self._variant.stage == "ttgir"
             if cure.option in (_AFTER_TTGIR if is_late else self._option_names):
@@ -134,6 +134,23 @@ class Candidates:
                 yield Change("constexpr", name, not is_on, is_on)
         elif cure.constexpr in self._space.tiles:
             yield from self._of_tile(cure.constexpr, cure)
+
+    def _of_source(self, cure: Cure) -> Iterator[Change]:
+        variant = self._variant
+        if variant is None:
+            return
+        if cure.source == "exp2":
+            if has_exponentials(variant.ttir):
+                yield Change("source", EXPONENTIAL, EXP2, EXPONENTIAL)
+        elif variant.stage != "ttir":
+            return  # what is noted of arguments has its effect before
+        elif cure.source == "specialise":
+            for keyword in SPECIALISING:
+                if names := hidden_arguments(variant, keyword):
+                    yield Change("source", keyword, None, ", ".join(names))
+        elif cure.source == "constexpr_divisor":
+            for name, value in run_time_divisors(variant).items():
+                yield Change("argument", name, value, None)
 
     def _of_option(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[Change]:
         name = cure.option

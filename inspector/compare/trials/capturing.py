@@ -18,6 +18,7 @@ from ...model import Change, ErrorRecord, KernelReport, Variant
 from ...pipeline.capturing import captured
 from ...pipeline.jobs import Request
 from ...pipeline.naming import label_of
+from .argument_changes import SPECIALISING, specialised, with_constant
 from .source_changes import with_source_changes
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ def changed_variant(variant: Variant, changes: Sequence[Change], base: Variant) 
     """
     options = {change.name: change.value for change in changes if change.kind == "option"}
     environment = {c.name: str(c.value) for c in changes if c.kind == "environment"}
+    for change in changes:
+        if change.kind == "source" and change.name in SPECIALISING:
+            variant = specialised(variant, change.name)
+        elif change.kind == "argument" and isinstance(change.value, int):
+            ttir = with_constant(variant.ttir, change.name, change.value)
+            variant = replace(variant, ttir=ttir)
     return replace(
         variant,
         ttir=with_source_changes(variant.ttir, changes),

@@ -1,8 +1,8 @@
 """Which of a kernel's constexprs may be changed: its tiles and switches, and to what.
 
 A tile is a block size that the file itself varies (in `TUNING` or an autotuner's configurations),
-or one by its name that a dot has as an extent. A block that holds a whole row or head must not be
-cut: without a dot, only the file's own space says that one may be.
+or one by its name that a dot has as an extent or a loop as its step. A block that holds a whole row
+or head must not be cut: without any of these nothing says that one may be.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _TILE = re.compile(
 _NO_TILE = re.compile(r"(?i)MODEL|HEAD|STRIDE|GROUP|DIM|^BLOCK_(SIZE_)?D|NUM_|^N_")
 _STEM = re.compile(r"(?i)^(BLOCK_SIZE_|BLOCK_|TILE_SIZE_|TILE_|B)")
 _DOT = re.compile(r"\btt\.dot(?:_scaled)?\b.*")
+_CONSTANT = re.compile(r"(?P<name>%[\w.]+) = arith\.constant (?P<value>\d+) : i(?:32|64)\b")
+_STEP = re.compile(r"\bscf\.for .* step (?P<step>%[\w.]+)")
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)")
 
 
@@ -36,11 +38,13 @@ class Space(Struct, frozen=True):
         tiles: block sizes -> the values that the file names for them; none: it names none.
         switches: boolean constexprs that the file itself varies.
         has_dots: whether the kernel has a product of matrices.
+        steps: the tiles by which a loop advances: half of one divides what it divides.
     """
 
     tiles: Mapping[str, tuple[int, ...]]
     switches: tuple[str, ...]
     has_dots: bool
+    steps: frozenset[str] = frozenset()
 
     def scaled(self, name: str, value: int, factor: float) -> int | None:
         """The value to try for a tile; None where there is none in that direction.
@@ -51,7 +55,8 @@ class Space(Struct, frozen=True):
         if stated:
             return stated[-1] if factor < 1 else stated[0]
         scaled = value * factor
-        if not self.has_dots or scaled != int(scaled) or scaled < SMALLEST_OF_A_DOT:
+        is_known = self.has_dots or (name in self.steps and factor < 1)
+        if not is_known or scaled != int(scaled) or scaled < SMALLEST_OF_A_DOT:
             return None
         return int(scaled)
 
@@ -67,7 +72,9 @@ def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space
     if variant is None or variant.stage != "ttir" or variant.generator is not None:
         return Space({}, (), False)
     extents = _dot_extents(variant.ttir)
+    loop_steps = _loop_steps(variant.ttir)
     tiles: dict[str, tuple[int, ...]] = {}
+    steps = set()
     switches = []
     for name, value in variant.constexprs.items():
         values = own.get(name, ())
@@ -76,10 +83,12 @@ def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space
                 switches.append(name)
         elif isinstance(value, int) and value > 1 and _TILE.match(name):
             numbers = tuple(v for v in values if isinstance(v, int) and not isinstance(v, bool))
-            by_name = value in extents and not _NO_TILE.search(name)
-            if len(set(numbers)) > 1 or (by_name and not _is_whole(name, value, variant)):
+            is_tile = not _NO_TILE.search(name) and not _is_whole(name, value, variant)
+            if len(set(numbers)) > 1 or (is_tile and value in extents | loop_steps):
                 tiles[name] = numbers
-    return Space(tiles, tuple(switches), bool(extents))
+            if is_tile and value in loop_steps:
+                steps.add(name)
+    return Space(tiles, tuple(switches), bool(extents), frozenset(steps))
 
 
 def _is_whole(name: str, value: int, variant: Variant) -> bool:
@@ -134,6 +143,13 @@ def _tuning(path: str) -> dict[str, list[Scalar]]:
                     if isinstance(name, str) and isinstance(values, list | tuple)
                 }
     return {}
+
+
+def _loop_steps(ttir: str) -> set[int]:
+    """The constants by which a kernel's loops advance."""
+    constants = {match["name"]: int(match["value"]) for match in _CONSTANT.finditer(ttir)}
+    steps = (match["step"] for match in _STEP.finditer(ttir))
+    return {constants[step] for step in steps if step in constants}
 
 
 def _dot_extents(ttir: str) -> set[int]:

@@ -164,6 +164,14 @@ COLUMNS: Mapping[str, LineColumn] = MappingProxyType(
                 "{text} cycles of the unit that bounds the loop",
                 _has_bound,
             ),
+            LineColumn(
+                "slack",
+                "slack",
+                "instructions between a wait and the youngest operation that it waits for",
+                "{text} instructions between the wait and what it waits for",
+                lambda report: any(_slacks(report)),
+                is_cost=False,
+            ),
         )
     }
 )
@@ -242,6 +250,12 @@ def line_figures(
         live = {line: vgprs for line, vgprs, _ in report.live_peak.counts}
         add("live", of_texts.worst(live), {})
     add("bound", of_texts.sums(cycles), {})
+    slacks = dict(_slacks(report))
+    add(
+        "slack",
+        of_texts.worst({line: 1 / (1 + slack) for line, slack in slacks.items()}),
+        of_texts.least_texts({line: f"{slack}" for line, slack in slacks.items()}),
+    )
     return figures
 
 
@@ -277,6 +291,15 @@ def _narrow(report: KernelReport) -> Iterator[tuple[int, tuple[float, int]]]:
             own = bits.get(line)
             if own and access.widest is not None and own < access.widest:
                 yield line, (access.widest / own, own)
+
+
+def _slacks(report: KernelReport) -> Iterator[tuple[int, int]]:
+    """Yields lines of waits and the least number of instructions that hide what they wait for."""
+    by_line: dict[int, int] = {}
+    for wait in report.waits:
+        if wait.slack is not None and wait.waits_for:
+            by_line[wait.line] = min(wait.slack, by_line.get(wait.line, wait.slack))
+    yield from by_line.items()
 
 
 def _from_zero(texts: Mapping[int, str]) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,8 @@ from .links import Links
 from .llir import llir_positions
 from .marks import LineMarks
 from .texts import Texts, lines_of
+
+_OPERATION = re.compile(r' *(?:%[\w$.-]+(?::\d+)? = )?"?([a-z_]\w*(?:\.\w+)+)')
 
 
 class KernelReading(Struct, frozen=True):
@@ -38,6 +41,25 @@ class KernelReading(Struct, frozen=True):
     function: Function | None
     notes: tuple[str, ...] = ()
     positions: Mapping[str, Mapping[int, SourceLoc]] = field(default_factory=dict)
+
+
+def followed_thing(reading: KernelReading, kind: str, line: int) -> str | None:
+    """What to follow through the compiler's passes from a line, as `kinspect passes --of` takes it.
+
+    Args:
+        reading: the kernel's texts.
+        kind: the text that the line is in.
+        line: the line, from 0.
+
+    Returns:
+        For a line of TTGIR its operation with the line of the source, for others that line alone;
+        None for a line that stems from none.
+    """
+    loc = reading.positions.get(kind, {}).get(line)
+    if kind == "ttgir" and (operation := _OPERATION.match(reading.texts.lines[kind][line])):
+        return operation[1] if loc is None else f"{operation[1]}@{loc.in_user_code.line}"
+    source_line = reading.links.nearest(kind, line, "source")
+    return None if source_line is None else str(source_line + 1)
 
 
 class _ParsedTexts(Struct):

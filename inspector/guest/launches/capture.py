@@ -135,7 +135,7 @@ class _ScriptRun:
         """Runs the script; returns the exception that ended it, unless it was our interrupt."""
         request, recorder = self._request, self._recorder
         main = self._script.read()
-        _finish_before_exit(self.write_pending, self._emit, request.path)
+        _finish_before_exit(self._finish, self._emit, request.path)
         clock = ScriptClock(request.deadline, recorder, self._readback)
         try:
             clock.start()
@@ -167,6 +167,12 @@ class _ScriptRun:
         self._emit({"asked": LOG.two_sided()})
         for text in dict.fromkeys(self._world.notes):
             self._emit(note(text))
+
+    def _finish(self, is_failure: bool) -> None:
+        """Emits what is pending where the script ends the process itself."""
+        self.write_pending()
+        if not is_failure:
+            self.explain_ending(None)
 
     def explain_ending(self, failure: BaseException | None) -> None:
         """Emits why the script ended early or launched nothing, or asks for another run.
@@ -217,13 +223,19 @@ def _keep_caches_apart(folder: str) -> None:
     os.environ.pop("TRITON_CACHE_AUTOTUNING", None)
 
 
-def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> None:
-    """Makes `os._exit` call `finish` and emit a failing status before it ends the process."""
+def _finish_before_exit(finish: Callable[[bool], None], emit: Emit, path: str) -> None:
+    """Makes `os._exit` call `finish` and emit a failing status before it ends the process.
+
+    Args:
+        finish: takes whether the status is one of a failure.
+        emit: takes records.
+        path: the script.
+    """
     exit_process, owner = os._exit, os.getpid()
 
     def finish_and_exit(status: int) -> None:
         if os.getpid() == owner:
-            finish()
+            finish(bool(status))
             if status:
                 hint = "it may want arguments, after --"
                 message = f"the script ended itself with os._exit: status {status}"

@@ -17,7 +17,8 @@ from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...session import SessionKernel
 from ...widgets.code import Text, cut
-from ...widgets.filtered_list import FilterLine, RowList, word_filter
+from ...widgets.filter_line import FilterLine
+from ...widgets.filtered_list import RowList, word_filter
 from .figures import differing
 
 _FIGURES = (
@@ -39,7 +40,7 @@ class Chooser(Vertical):
     Chooser #titles { height: 1; color: $foreground 60%; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("search", "filter", "Filter"),
+        bind("search", "screen.filter", "Filter"),
         bind("first_of_two", "take('left')", "As A"),
         bind("second_of_two", "take('right')", "As B"),
     ]
@@ -62,7 +63,7 @@ class Chooser(Vertical):
     def compose(self) -> ComposeResult:
         """Stacks the prompt, the filter, the titles and the list."""
         yield Static(id="prompt", markup=False)
-        yield FilterLine("words: kernel, case, target, file", id="choose-filter")
+        yield FilterLine("words: kernel, case, target, file", "#choices", id="filter")
         yield Static(id="titles", markup=False)
         yield RowList(id="choices")
 
@@ -156,20 +157,11 @@ class Chooser(Vertical):
         if left is not None and right is not None:
             self.post_message(self.Chosen(left, right))
 
-    def action_filter(self) -> None:
-        """Opens the filter's input line."""
-        self.query_one(FilterLine).ask()
-
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the list while the user types."""
         event.stop()
         self._filter_text = event.value.strip()
         self.show(self._entries)
-
-    def on_filter_line_left(self, event: FilterLine.Left) -> None:
-        """Returns to the list."""
-        event.stop()
-        self.query_one(RowList).focus()
 
 
 def _searched(entry: SessionKernel) -> str:

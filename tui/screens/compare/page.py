@@ -223,19 +223,11 @@ class ComparePage(Page):
 
     def action_match(self, direction: int) -> None:
         """Goes to the next match of the search, without one to the next difference."""
-        find = self.query_one(FindLine)
-        if find.value:
-            find.step(direction)
-        else:
-            self.action_difference(direction)
+        self.query_one(FindLine).step_or(direction, self.action_difference)
 
     def action_escape(self) -> None:
         """Drops the search, else leaves the page."""
-        find = self.query_one(FindLine)
-        if find.value:
-            find.action_drop()
-        else:
-            self.kinspect.action_back()
+        self.query_one(FindLine).drop_or(self.kinspect.action_back)
 
     def action_difference(self, direction: int) -> None:
         """Goes to the next (1) or previous (-1) difference of the code."""

@@ -17,7 +17,8 @@ from ...key_table import bind
 from ...pages import Page
 from ...session import SEVERITIES
 from ...widgets.code import CodeView, Text
-from ...widgets.filtered_list import FilterLine, RowList
+from ...widgets.filter_line import FilterLine
+from ...widgets.filtered_list import RowList
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from . import detail
@@ -95,7 +96,7 @@ class FindingsPage(Page):
         """The tally, the filter, the list and its explanation."""
         yield Heading()
         yield Static(id="tally", markup=False)
-        yield FilterLine("words: rule, kernel, target, file, message", id="filter")
+        yield FilterLine("words: rule, kernel, target, file, message", "RowList", id="filter")
         with Container(id="body"):
             with Container(id="listed"):
                 yield RowList(id="list")
@@ -233,18 +234,10 @@ class FindingsPage(Page):
         else:
             self.kinspect.open_kernel(item.entry.key, line=location.line, text=location.kind)
 
-    def action_filter(self) -> None:
-        """Opens the filter's input line."""
-        self.query_one(FilterLine).ask()
-
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the list while the user types."""
         self._filter_text = event.value.strip()
         self._show()
-
-    def on_filter_line_left(self) -> None:
-        """Returns to the list."""
-        self.query_one(RowList).focus()
 
     def action_by(self) -> None:
         """Groups by the next of rule, kernel and file."""

@@ -11,95 +11,28 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.markup import escape
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from ...widgets.code import Text
-from ...widgets.filtered_list import RowList, word_filter
+from ...widgets.filtered_list import RowList
+from ..list_chooser import Choice, ListChooser
 from .queries import HistoryMetric, RunTable
 
-_CSS = """
-    {name} {{ align: center middle; background: $background 60%; }}
-    {name} > Vertical {{
-        width: 90%; max-width: {width}; height: 80%; background: $surface;
-        border: round $primary; padding: 0 1;
-    }}
-    {name} CodeView {{ background: $surface; }}
-    {name} Input {{ height: 1; border: none; padding: 0; background: $panel; }}
-    {name} .titles {{ height: 1; color: $foreground 60%; text-style: bold; }}
-"""
 
-
-class MetricScreen(ModalScreen[str | None]):
-    """Chooses a metric: typing narrows, enter takes.
+def metric_chooser(metrics: Sequence[HistoryMetric], chosen: str) -> ListChooser:
+    """A list of metrics; its result is the chosen one's name.
 
     Args:
-        figures: what there is.
-        chosen: what is drawn now.
+        metrics: what there is.
+        chosen: the name of the one that is drawn now.
     """
-
-    DEFAULT_CSS = _CSS.format(name="MetricScreen", width=110)
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back"),
-        Binding("down", "move(1)", "Down", show=False, priority=True),
-        Binding("up", "move(-1)", "Up", show=False, priority=True),
+    names = max((len(metric.name) for metric in metrics), default=0)
+    units = max((len(metric.unit) for metric in metrics), default=0)
+    spans = ((0, names, "name"), (names + 2, names + 2 + units, "literal"))
+    choices = [
+        Choice(m.name, f"{m.name:<{names}}  {m.unit:<{units}}  {m.about}", spans) for m in metrics
     ]
-
-    def __init__(self, figures: Sequence[HistoryMetric], chosen: str) -> None:
-        super().__init__()
-        self._figures = figures
-        self._chosen = chosen
-        self._filtered: list[HistoryMetric] = []
-
-    def compose(self) -> ComposeResult:
-        """Stacks the input line and the list."""
-        with Vertical() as box:
-            box.border_title = "metric over the runs"
-            yield Input(placeholder="words of its name or meaning", compact=True)
-            yield RowList(id="metrics")
-
-    def on_mount(self) -> None:
-        """Lists all metrics, with the current one under the cursor."""
-        self.query_one(RowList).can_focus = False
-        self._show("")
-        self.query_one(Input).focus()
-
-    def _show(self, typed: str) -> None:
-        """Lists the metrics that contain all words of a filter."""
-        has_words = word_filter(typed)
-        self._filtered = [
-            figure
-            for figure in self._figures
-            if has_words(f"{figure.name} {figure.unit} {figure.about}")
-        ]
-        names = max((len(figure.name) for figure in self._filtered), default=0)
-        units = max((len(figure.unit) for figure in self._filtered), default=0)
-        lines = [f"{f.name:<{names}}  {f.unit:<{units}}  {f.about}" for f in self._filtered]
-        spans = ((0, names, "name"), (names + 2, names + 2 + units, "literal"))
-        cursor = next((n for n, f in enumerate(self._filtered) if f.name == self._chosen), 0)
-        self.query_one(RowList).show(Text(lines, lambda line: spans), cursor)
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters the list while the user types."""
-        self._show(event.value)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Chooses the metric under the cursor."""
-        self._take(self.query_one(RowList).cursor)
-
-    def on_row_list_opened(self, event: RowList.Opened) -> None:
-        """Chooses a metric that was double-clicked."""
-        self._take(event.line)
-
-    def _take(self, line: int) -> None:
-        self.dismiss(self._filtered[line].name if line < len(self._filtered) else None)
-
-    def action_move(self, by: int) -> None:
-        """Moves the cursor of the list while the input line has the focus."""
-        self.query_one(RowList).action_move(by)
-
-    def action_leave(self) -> None:
-        """Closes the dialogue without a choice."""
-        self.dismiss(None)
+    return ListChooser("metric over the runs", choices, chosen)
 
 
 class RunScreen(ModalScreen[None]):
@@ -110,8 +43,16 @@ class RunScreen(ModalScreen[None]):
         run_table: its kernels or cases.
     """
 
-    DEFAULT_CSS = _CSS.format(name="RunScreen", width=180)
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", "Back")]
+    DEFAULT_CSS = """
+    RunScreen { align: center middle; }
+    RunScreen > Vertical {
+        width: 90%; max-width: 180; height: 80%; background: $surface;
+        border: round $primary; padding: 0 1;
+    }
+    RunScreen CodeView { background: $surface; }
+    RunScreen .titles { height: 1; color: $foreground 60%; text-style: bold; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Back")]
 
     def __init__(self, title: str, run_table: RunTable) -> None:
         super().__init__()
@@ -136,10 +77,6 @@ class RunScreen(ModalScreen[None]):
 
     def on_row_list_opened(self) -> None:
         """There is nothing to open: back."""
-        self.dismiss(None)
-
-    def action_leave(self) -> None:
-        """Back to the page."""
         self.dismiss(None)
 
 

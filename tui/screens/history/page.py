@@ -20,11 +20,12 @@ from ....inspector.explain.plot import MARKS
 from ...key_table import bind
 from ...pages import Page
 from ...widgets.code import CodeView, Text, cut
-from ...widgets.filtered_list import FilterLine, RowList, word_filter
+from ...widgets.filter_line import FilterLine
+from ...widgets.filtered_list import RowList, word_filter
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from . import queries
-from .dialogues import MetricScreen, RunScreen, text_table
+from .dialogues import RunScreen, metric_chooser, text_table
 from .run_plot import RunPlot, drawn, legend
 
 _MOST_SERIES = 4
@@ -99,7 +100,7 @@ class HistoryPage(Page):
             yield Static(id="nothing", markup=False)
             with Vertical(id="kept"):
                 yield Static(id="state", markup=False)
-                yield FilterLine("words of a kernel's name", id="filter")
+                yield FilterLine("words of a kernel's name", "#kernels", id="filter")
                 with Horizontal(id="top"):
                     with Container(id="names"):
                         yield RowList(id="kernels")
@@ -311,18 +312,10 @@ class HistoryPage(Page):
         needs_kernels = action in ("filter", "metric", "next_metric", "target")
         return not needs_kernels or bool(self._overview and self._overview.kernels)
 
-    def action_filter(self) -> None:
-        """Opens the filter line."""
-        self.query_one(FilterLine).ask()
-
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters while the user types."""
         self._filter_words = event.value.strip()
         self._show_kernels()
-
-    def on_filter_line_left(self) -> None:
-        """Gives the focus back to the list."""
-        self.query_one("#kernels", RowList).focus()
 
     def action_metric(self) -> None:
         """Lets the user choose the figure that is plotted."""
@@ -330,7 +323,9 @@ class HistoryPage(Page):
             return
         chart = self._kernel_history.chart
         chosen = chart.metric if chart is not None else ""
-        self.app.push_screen(MetricScreen(self._kernel_history.metrics, chosen), self._take_metric)
+        self.app.push_screen(
+            metric_chooser(self._kernel_history.metrics, chosen), self._take_metric
+        )
 
     def _take_metric(self, name: str | None) -> None:
         if name is not None:

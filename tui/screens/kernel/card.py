@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ....inspector.explain import loop_view, occupancy_view, registers_view, view
-from ....inspector.model import Finding, KernelReport, LoopReport, RegisterPressure, WaitOp
+from ....inspector.model import Access, Finding, KernelReport, LoopReport, RegisterPressure, WaitOp
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .pane_text import SIGNS
 
@@ -96,12 +96,15 @@ def facts_of(
     ]
     if costs is not None:
         facts += costs.facts(kind, line)
+    # A narrow access with its reason says what to change, so it goes before what has none.
+    accesses = _accesses(report, kind, line)
+    facts += [fact for access in accesses if access.reason for fact in _width(access)]
     if kind == "amdgcn":
         facts += _instruction(reading, line)
         facts += _spill(reading, line)
         if pressure is not None and (live := registers_view.live_text(pressure, line + 1)):
             facts.append(CardFact("live", live))
-    facts += _accesses(report, kind, line)
+    facts += [fact for access in accesses if not access.reason for fact in _width(access)]
     if not findings:
         facts.append(CardFact("", f"{view.findings_summary(report)} in the kernel", "dim"))
     return CardBlock("This line", tuple(facts))
@@ -147,14 +150,14 @@ def _instruction(reading: KernelReading, line: int) -> Iterator[CardFact]:
     bits = f", {inst.op.bits} bits" if inst.op.bits is not None else ""
     location = f"  {view.place(inst.loc.in_user_code)}" if inst.loc is not None else ""
     yield CardFact(inst.mnemonic, f"{inst.cls}{bits}{location}")
-    counts = marks.outstanding(line)
-    if counts:
-        counters = ", ".join(f"{name} {'-' if n is None else n}" for name, n in counts.items())
-        yield CardFact("outstanding", counters)
     for wait in marks.wait(line):
         yield CardFact(f"{wait.counter}({wait.n})", _verdict(wait), _severity(wait))
     if marks.producers(line):
         yield CardFact("waits for", f"ISA {line_list(marks.producers(line))}")
+    counts = marks.outstanding(line)
+    if counts:
+        counters = ", ".join(f"{name} {'-' if n is None else n}" for name, n in counts.items())
+        yield CardFact("outstanding", counters)
     if marks.waiters(line):
         yield CardFact("waited for", f"at ISA {line_list(marks.waiters(line))}")
 
@@ -174,14 +177,21 @@ def _severity(wait: WaitOp) -> str:
     return "warning" if wait.verdict in ("over-strict", "idle") else ""
 
 
-def _accesses(report: KernelReport, kind: str, line: int) -> Iterator[CardFact]:
-    for access in report.accesses:
-        lines = access.lines if kind == "amdgcn" else (access.line,) if kind == "ttgir" else ()
-        if line + 1 in lines:
-            width = f"{view.show(access.bits)} of {view.show(access.widest)} bits"
-            yield CardFact(access.op, f"{width}, {access.dtype}, {access.layout}")
-            if access.reason:
-                yield CardFact("why", f"{access.reason} → {access.fix}", "warning")
+def _accesses(report: KernelReport, kind: str, line: int) -> list[Access]:
+    """The accesses of the TTGIR that a line is, or that it became."""
+    if kind == "ttgir":
+        return [access for access in report.accesses if access.line == line + 1]
+    return [access for access in report.accesses if kind == "amdgcn" and line + 1 in access.lines]
+
+
+def _width(access: Access) -> Iterator[CardFact]:
+    """The facts about an access: how wide it is and, if that is narrow, why."""
+    width = f"{view.show(access.bits)} of {view.show(access.widest)} bits"
+    if access.reason:
+        yield CardFact("narrow", f"{width}: {access.reason} → {access.fix}", "warning")
+        yield CardFact(access.op, f"{access.dtype}, {access.layout}")
+    else:
+        yield CardFact(access.op, f"{width}, {access.dtype}, {access.layout}")
 
 
 def line_list(lines: Sequence[int]) -> str:

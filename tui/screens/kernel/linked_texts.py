@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,21 +9,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ....inspector.explain import loop_view, view
-from ....inspector.explain.code.line_figures import LineColumn, LineFigures, chosen
 from ....inspector.metrics.pressure import register_pressure
 from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .card import card_of, facts_of, line_list, loop_at
-from .columns import GutterColumn, drawn
-from .load import LoadedTexts, in_background, is_large, load, prepared, with_all_folds
+from .columns import GutterColumn
+from .heat import LineHeat
+from .load import LineCosts, LoadedTexts, in_background, is_large, load, read, with_all_folds
 from .pane import Pane
 from .pane_text import marked, plain
 from .panes import Panes
 
 if TYPE_CHECKING:
-    from ....inspector.explain.code.links import Links
     from ....inspector.explain.code.reading import KernelReading
     from .costs import Costs
 
@@ -50,18 +48,6 @@ class KernelToShow(Struct, frozen=True):
     path: Path | None = None
     text: str = "amdgcn"
     line: int | None = None
-
-
-class LineCosts(Struct, frozen=True):
-    """What is known of lines' costs.
-
-    Attributes:
-        costs: measured or emulated; None where neither was done.
-        figures: what columns can show, by their names.
-    """
-
-    costs: Costs | None
-    figures: Mapping[str, LineFigures]
 
 
 class LinkedTexts:
@@ -97,10 +83,7 @@ class LinkedTexts:
         self.reading: KernelReading | None = None
         self.costs: Costs | None = None  # measured or counted costs of its lines
         self.pressure: RegisterPressure | None = None  # of its registers
-        self.figures: dict[str, LineFigures] = {}  # of its lines, by the name of the column
-        self._heat_by = ""  # the column by which lines are hot; "" for the first
-        # (column, kind of text) -> its lines with heat, the hottest first, and the place of each
-        self._hottest: dict[tuple[str, str], tuple[tuple[int, ...], dict[int, int]]] = {}
+        self.heat = LineHeat(lambda: page.kinspect.state.code_columns)
         self._load_number = 0  # of the latest load; results of earlier ones are dropped
         self._cards: dict[str | None, Card] = {}
         self._isa_line = 0
@@ -183,8 +166,7 @@ class LinkedTexts:
         is_reload = self.loaded is not None
         self.loaded = loaded
         self.reading = self.costs = None
-        self.figures = {}
-        self._hottest.clear()
+        self.heat.take(self.report, {})
         self._cards.clear()
         for pane in self._panes.slots:
             self.show_in(pane, pane.kind, keep=is_reload)
@@ -224,7 +206,7 @@ class LinkedTexts:
         if report is not None and load_number == self._load_number:
             in_background(
                 self._page.app,
-                lambda: _read(report, loaded),
+                lambda: read(report, loaded),
                 lambda result: self._take_reading(load_number, result),
             )
 
@@ -253,7 +235,8 @@ class LinkedTexts:
         """Stores what was read; returns the kinds of texts it added, such as a disassembly."""
         former_lines = self.loaded.lines if self.loaded is not None else {}
         self.reading, self.loaded, self._note = reading, loaded, ""
-        self.costs, self.figures = of_lines.costs, dict(of_lines.figures)
+        self.costs = of_lines.costs
+        self.heat.take(self.report, of_lines.figures)
         if reading.notes:
             self._panes.show_message("; ".join(reading.notes), bad=True)
         return set(loaded.lines) - set(former_lines)
@@ -296,83 +279,23 @@ class LinkedTexts:
         file = Path(loaded.texts.files[kind]).name
         folded = None if keep else loaded.folded[kind]
         pane.show(kind, text, heading=heading, file=file, folded=folded)
-        heat = self.heat(kind)
+        heat = self.heat.of(kind)
         pane.code.show_heat(heat.weights.get(kind, {}) if heat is not None else {})
 
-    def chosen_columns(self) -> tuple[LineColumn, ...]:
-        """The columns that the user chose, or the default ones, that the kernel has figures for."""
-        names = self._page.kinspect.state.code_columns
-        return chosen(names, self.report) if self.report is not None else ()
-
     def _columns(self, kind: str, report: KernelReport) -> list[GutterColumn]:
-        """The chosen columns, as they are drawn, as far as they leave enough room for code.
-
-        The one by which lines are hot comes before others where there is little room.
-        """
+        """The columns that leave enough room for code, as they are drawn."""
         texts = self.loaded.lines.keys() & _WITH_FIGURES if self.loaded is not None else ()
         if kind not in texts:
             return []
-        width, heat = self._panes.least_width(len(texts)), self.heat(kind)
+        width = self._panes.least_width(len(texts))
         room = max(_TWO_COLUMNS, width - _CODE) if kind == "amdgcn" else width // 8
-        columns: dict[str, GutterColumn] = {}
-        wanted = [
-            column
-            for column in self.chosen_columns()
-            if (figures := self.figures.get(column.name)) is None or figures.weights.get(kind)
-        ]
-        for column in sorted(wanted, key=lambda one: heat is None or heat.column is not one):
-            is_heat = heat is not None and heat.column is column
-            figures = self.figures.get(column.name)
-            candidate = drawn(column, kind, report, figures, self.pressure, is_heat=is_heat)
-            room -= candidate.width
-            if room < 0:
-                break
-            columns[column.name] = candidate
-        return [columns[column.name] for column in wanted if column.name in columns]
+        return self.heat.columns(kind, report, room, self.pressure)
 
-    def heat(self, kind: str) -> LineFigures | None:
-        """The figures by which a text's lines are hot: of the column chosen, else of a cost."""
-        with_figures = self._with_figures(kind)
-        chosen_heat = [one for one in with_figures if one.column.name == self._heat_by]
-        costs = [one for one in with_figures if one.column.is_cost]
-        return next(iter((*chosen_heat, *costs, *with_figures)), None)
-
-    def _with_figures(self, kind: str) -> list[LineFigures]:
-        """The figures of the chosen columns that have some in a text."""
-        figures = (self.figures.get(column.name) for column in self.chosen_columns())
-        return [
-            one for one in figures if one is not None and any(one.weights.get(kind, {}).values())
-        ]
-
-    def next_heat(self, kind: str) -> LineFigures | None:
-        """Makes the next column the one by which lines are hot; None without any."""
-        with_figures, heat = self._with_figures(kind), self.heat(kind)
-        if heat is None:
-            return None
-        heat = with_figures[(with_figures.index(heat) + 1) % len(with_figures)]
-        self._heat_by = heat.column.name
-        self.show_again()
-        return heat
-
-    def hottest(self, kind: str) -> tuple[int, ...]:
-        """A text's lines with heat, the hottest first."""
-        heat = self.heat(kind)
-        if heat is None:
-            return ()
-        known = self._hottest.get((heat.column.name, kind))
-        if known is None:
-            depth = (lambda line: 0) if self.reading is None else self.reading.marks.depth
-            lines = heat.hottest(kind, depth if kind == "amdgcn" else lambda line: 0)
-            known = lines, {line: rank for rank, line in enumerate(lines)}
-            self._hottest[heat.column.name, kind] = known
-        return known[0]
-
-    def heat_rank(self, kind: str, line: int) -> int:
-        """A line's place among those of `hottest`; -1 for others."""
-        heat = self.heat(kind)
-        if heat is None or not self.hottest(kind):
-            return -1
-        return self._hottest[heat.column.name, kind][1].get(line, -1)
+    def ranks(self, kind: str) -> Mapping[int, int]:
+        """A text's lines with heat, the hottest first, and the place of each, from 0."""
+        if self.reading is not None and kind == "amdgcn":
+            return self.heat.ranks(kind, self.reading.marks.depth)
+        return self.heat.ranks(kind, lambda line: 0)
 
     def show_again(self) -> None:
         """Shows all texts with the columns that are chosen now."""
@@ -439,59 +362,3 @@ class LinkedTexts:
         if key not in self._cards:
             self._cards[key] = card_of(report, loop)
         return self._cards[key]
-
-
-def _read(
-    report: KernelReport, loaded: LoadedTexts
-) -> tuple[KernelReading, LoadedTexts, LineCosts]:
-    """Reads what the analysis knows of the texts.
-
-    Returns:
-        The reading; the texts, to which it may have added a disassembly; figures of lines.
-    """
-    # Imported late: the parsers are not needed for the first paint.
-    from ....inspector.explain.code.reading import reading_of
-
-    # A large kernel is a million objects without cycles. Without this, the garbage collector would
-    # scan them again and again, and block the keys for 0.2 s each time.
-    gc.disable()
-    try:
-        reading = reading_of(report, loaded.texts)
-        added = prepared(reading.texts, reading.function, loaded)
-        of_lines = _line_costs(report, reading)
-    finally:
-        gc.freeze()
-        gc.enable()
-    return reading, added, of_lines
-
-
-def _line_costs(report: KernelReport, reading: KernelReading) -> LineCosts:
-    from ....inspector import machines
-    from ....inspector.explain.code.line_figures import line_figures
-    from ....inspector.metrics.line_bounds import line_cycles
-
-    costs = _costs_of(report, reading.links)
-    cycles: dict[int, float] = {}
-    if reading.function is not None and report.arch in machines.names():
-        cycles = line_cycles(report, reading.function, machines.load(report.arch))
-    figures = line_figures(
-        report,
-        reading.links,
-        shares=costs.shares if costs is not None else {},
-        executed=costs.executed if costs is not None else {},
-        cycles=cycles,
-    )
-    return LineCosts(costs, figures)
-
-
-def _costs_of(report: KernelReport, links: Links) -> Costs | None:
-    """Returns the costs of lines, measured ones rather than emulated; None without any."""
-    if report.measured_lines:
-        from .measured import MeasuredCosts
-
-        return MeasuredCosts(report, links)
-    if report.emulated is not None:
-        from .emulated import EmulatedCosts
-
-        return EmulatedCosts(report.emulated, links)
-    return None

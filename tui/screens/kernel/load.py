@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from textual.app import App
@@ -17,6 +18,12 @@ from ....inspector.explain.code.folds import HIDDEN_FIRST, all_folds
 from ....inspector.explain.code.texts import Texts, texts_of, texts_of_file
 from ....inspector.model import Function, KernelReport
 from .pane_text import displayed
+
+if TYPE_CHECKING:
+    from ....inspector.explain.code.line_figures import LineFigures
+    from ....inspector.explain.code.links import Links
+    from ....inspector.explain.code.reading import KernelReading
+    from .costs import Costs
 
 _T = TypeVar("_T")
 # Seconds that a busy thread may keep the interpreter. A key takes some twenty turns of the event
@@ -44,6 +51,18 @@ class LoadedTexts(Struct, frozen=True):
     folded: Mapping[str, Collection[int]]
     whole: bool = True
     prologue: int | None = None
+
+
+class LineCosts(Struct, frozen=True):
+    """What is known of lines' costs.
+
+    Attributes:
+        costs: measured or emulated; None where neither was done.
+        figures: what columns can show, by their names.
+    """
+
+    costs: Costs | None
+    figures: Mapping[str, LineFigures]
 
 
 def load(report: KernelReport | None, path: Path | None) -> LoadedTexts:
@@ -132,3 +151,57 @@ def in_background(
 
     sys.setswitchinterval(_TURN)
     threading.Thread(target=run, name="kinspect reading", daemon=True).start()
+
+
+def read(report: KernelReport, loaded: LoadedTexts) -> tuple[KernelReading, LoadedTexts, LineCosts]:
+    """Reads what the analysis knows of the texts.
+
+    Returns:
+        The reading; the texts, to which it may have added a disassembly; figures of lines.
+    """
+    # Imported late: the parsers are not needed for the first paint.
+    from ....inspector.explain.code.reading import reading_of
+
+    # A large kernel is a million objects without cycles. Without this, the garbage collector would
+    # scan them again and again, and block the keys for 0.2 s each time.
+    gc.disable()
+    try:
+        reading = reading_of(report, loaded.texts)
+        added = prepared(reading.texts, reading.function, loaded)
+        of_lines = _line_costs(report, reading)
+    finally:
+        gc.freeze()
+        gc.enable()
+    return reading, added, of_lines
+
+
+def _line_costs(report: KernelReport, reading: KernelReading) -> LineCosts:
+    from ....inspector import machines
+    from ....inspector.explain.code.line_figures import line_figures
+    from ....inspector.metrics.line_bounds import line_cycles
+
+    costs = _costs_of(report, reading.links)
+    cycles: dict[int, float] = {}
+    if reading.function is not None and report.arch in machines.names():
+        cycles = line_cycles(report, reading.function, machines.load(report.arch))
+    figures = line_figures(
+        report,
+        reading.links,
+        shares=costs.shares if costs is not None else {},
+        executed=costs.executed if costs is not None else {},
+        cycles=cycles,
+    )
+    return LineCosts(costs, figures)
+
+
+def _costs_of(report: KernelReport, links: Links) -> Costs | None:
+    """Returns the costs of lines, measured ones rather than emulated; None without any."""
+    if report.measured_lines:
+        from .measured import MeasuredCosts
+
+        return MeasuredCosts(report, links)
+    if report.emulated is not None:
+        from .emulated import EmulatedCosts
+
+        return EmulatedCosts(report.emulated, links)
+    return None

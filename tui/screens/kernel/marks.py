@@ -18,14 +18,11 @@ from .panes import Panes
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.uses import Uses
-    from ....inspector.model import Function
 
 ANALYSING = "the kernel is still being analysed"
 _MOST_JUMPS = 100
 AT_ONCE = 10_000
 """Instructions up to which uses of a register are looked for at once, not in a thread."""
-VALUES_AT_ONCE = 2_000
-"""The same for uses of a value, which may lie in many registers."""
 
 
 class PaneMarks:
@@ -212,27 +209,6 @@ class PaneMarks:
         else:
             return False
         return True
-
-
-def value_partners(function: Function, line: int) -> list[tuple[int, str]]:
-    """The lines that read the value that a line makes, or else make what it reads, with that.
-
-    Registers of a range are followed one by one: they may be overwritten one by one.
-
-    Args:
-        function: the code.
-        line: from 0.
-    """
-    from ....inspector.explain.code.uses import single_registers, uses
-
-    value = uses(function, line)
-    makes = line in value.writes
-    relation = f"reads {value.register}" if makes else f"writes {value.register}"
-    partners: set[int] = set()
-    for name in single_registers(value.register):
-        own = uses(function, line, name)
-        partners |= own.of_value.intersection(own.reads if makes else own.writes)
-    return [(other, relation) for other in sorted(partners)]
 
 
 def _registers(register_uses: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,12 +16,12 @@ from ...editor import open_editor
 from ...key_table import bind
 from ...pages import Page
 from ...session import SessionKernel
-from ...widgets.find import Trail, place, step
+from ...widgets.find import place, step
 from ..text_dialogues import ExplainScreen
+from .explanations import explanations
+from .following import Following
 from .linked_texts import KernelToShow, LinkedTexts
-from .load import in_background
-from .marks import ANALYSING, AT_ONCE, VALUES_AT_ONCE, PaneMarks, value_partners
-from .pane import Pane
+from .marks import ANALYSING, PaneMarks
 from .panes import Panes
 from .prompt import Prompt
 
@@ -58,8 +57,10 @@ class KernelPage(Page):
         "Columns of figures stand beside all three texts where the kernel has some; C chooses "
         "which, and their order. In the source and the TTGIR they are sums over the instructions "
         "that stem from the line. One column, ▾, is the heat: t walks its lines, the hottest "
-        "first, s takes the next column, and the strip beside the scrollbar shows where the heat "
-        "is (█ from half of the hottest line on, ▌ from a tenth); a click there goes to it. Under "
+        "first, s and S take the next column and the one before, and the strip beside the "
+        "scrollbar shows where the heat is (█ from half of the hottest line on, ▌ from a tenth); a "
+        "click there goes to it. Under slack stands by how many instructions each wait comes after "
+        "the youngest operation that it waits for: few hide little of its latency. Under "
         "vgpr stand the live VGPRs after each line, and a curve of the registers that these need, "
         "up to what is allocated; ┊ are the most for each occupancy. Lines in colour keep it from "
         "the next one.\n"
@@ -67,8 +68,10 @@ class KernelPage(Page):
         "for, from an instruction to those that read its value; again to the next, and back. u "
         "marks where a register of the line is written and read, again for the next register. n "
         "and N step through matches of a search and marked registers, without any through the "
-        "findings. Enter explains the line, T tries the cures of its findings (away from one, of "
-        "all), r compiles the kernel with other options.\n"
+        "findings. p shows which of the compiler's passes made, changed or removed the TTGIR's "
+        "operation, or those of the line of the source, and how. Enter explains the line, T tries "
+        "the cures of its findings (away from one, of all), r compiles the kernel with other "
+        "options.\n"
         "⋯ stands where debug directives, metadata or the prologue are folded away; space opens."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -79,9 +82,11 @@ class KernelPage(Page):
         bind("next_part", "loop(1)", "Loop"),
         bind("previous_part", "loop(-1)", "Loop before", show=False),
         bind("hottest", "hottest", "Hottest"),
-        bind("sort", "heat", "Heat by the next column", show=False),
+        bind("sort", "heat(1)", "Heat by the next column", show=False),
+        bind("reverse", "heat(-1)", "Heat by the column before", show=False),
         bind("follow", "follow", "Follow"),
         bind("uses", "uses", "Register"),
+        bind("passes", "passes", "Passes"),
         bind("search", "search", "Search"),
         bind("try", "try", "Try cures"),
         bind("open", "explain", "Explain", show=False),
@@ -119,16 +124,16 @@ class KernelPage(Page):
         self, key: str, *, line: int | None = None, text: str = "amdgcn", path: Path | None = None
     ) -> None:
         super().__init__()
-        self._trail = Trail()
         self.panes = Panes(self, lambda pane: self.texts.follow(pane))
         self.texts = LinkedTexts(
             self,
             self.panes,
             KernelToShow(key, path, text, line),
-            own_lines=self._own_lines,
+            own_lines=lambda pane: self.following.own_lines(pane),
             more_facts=lambda: self.marks.facts(),
         )
         self.marks = PaneMarks(self, self.panes, self.texts)
+        self.following = Following(self, self.panes, self.texts, self.marks)
         self.prompt = Prompt(self, self.panes, self.marks)
 
     @classmethod
@@ -260,72 +265,28 @@ class KernelPage(Page):
 
     def action_hottest(self) -> None:
         """Jumps to the hottest line by the first column beside it, from there to the next one."""
-        pane, heat = self.panes.current, self.texts.heat(self.panes.current.kind)
+        pane, heat = self.panes.current, self.texts.heat.of(self.panes.current.kind)
         if heat is None:
             self.panes.show_message(ANALYSING if self.texts.reading is None else NOTHING_HOT)
             return
-        lines = self.texts.hottest(pane.kind)
-        cursor = pane.code.cursor
-        rank = (self.texts.heat_rank(pane.kind, cursor) + 1) % len(lines)
-        message = f"{rank + 1} of {len(lines)}: {heat.sentence(pane.kind, lines[rank])}"
-        self.marks.jump(pane, lines[rank], message)
+        ranks = self.texts.ranks(pane.kind)
+        rank = (ranks.get(pane.code.cursor, -1) + 1) % len(ranks)
+        line = next(line for line, place in ranks.items() if place == rank)
+        message = f"{rank + 1} of {len(ranks)}: {heat.sentence(pane.kind, line)}"
+        self.marks.jump(pane, line, message)
 
-    def action_heat(self) -> None:
-        """Lets the next column say which lines are hot."""
-        heat = self.texts.next_heat(self.panes.current.kind)
+    def action_heat(self, by: int) -> None:
+        """Lets the next (1) or previous (-1) column say which lines are hot."""
+        heat = self.texts.heat.next(self.panes.current.kind, by)
         if heat is None:
             self.panes.show_message(ANALYSING if self.texts.reading is None else NOTHING_HOT)
         else:
+            self.texts.show_again()
             self.panes.show_message(f"t walks by {heat.column.title}: {heat.column.about}")
 
     def action_follow(self) -> None:
-        """Jumps to what the line belongs to, one after the other, and back.
-
-        From a spill to its reloads and back, from a wait to what it waits for and back, from the
-        instruction that makes a value to those that read it.
-        """
-        pane, reading = self.panes.pane_of("amdgcn"), self.texts.reading
-        if pane is None or reading is None:
-            self.panes.show_message(
-                ANALYSING if self.texts.report is not None else "there is no assembly"
-            )
-            return
-        line = pane.code.cursor
-        if self._trail.is_at(line):
-            self._follow_to(pane, line, ())
-            return
-        partners = list(reading.marks.partners(line))
-        function = reading.function
-        size = len(function.instructions) if function is not None else 0
-        if function is None or not reading.marks.cls(line) or (partners and size >= AT_ONCE):
-            self._follow_to(pane, line, partners)
-        elif size < VALUES_AT_ONCE:
-            self._follow_to(pane, line, [*partners, *value_partners(function, line)])
-        else:
-            self.panes.show_message("looking for the uses of its value …")
-            in_background(
-                self.app,
-                lambda: [*partners, *value_partners(function, line)],
-                lambda result: self._follow_found(pane, line, result),
-            )
-
-    def _follow_found(
-        self, pane: Pane, line: int, partners: Sequence[tuple[int, str]] | str
-    ) -> None:
-        """Follows a value whose uses were looked for in a thread, unless the cursor has moved."""
-        if isinstance(partners, str):
-            self.panes.show_message(partners, bad=True)
-        elif self.is_attached and pane.code.cursor == line:
-            self._follow_to(pane, line, partners)
-
-    def _follow_to(self, pane: Pane, line: int, partners: Sequence[tuple[int, str]]) -> None:
-        to = self._trail.next(line, partners)
-        if to is None:
-            self.panes.show_message("no spill, no wait, and no value that another line uses")
-            return
-        first, relation = self._trail.stops[0], self._trail.relation
-        place = f"{self._trail.place} {relation}".rstrip()
-        self.marks.jump(pane, to, f"ISA {first + 1}: {place}   w goes on")
+        """Jumps to what the line belongs to, one after the other, and back."""
+        self.following.follow()
 
     def action_recompile(self) -> None:
         """Opens the form that compiles the kernel with other options."""
@@ -351,14 +312,17 @@ class KernelPage(Page):
         report = self.texts.report
         return self.session.entries.get(report.id) if report is not None else None
 
-    def _own_lines(self, pane: Pane) -> tuple[int, ...]:
-        """Lines of the same pane that belong to the cursor's: the loads of a wait, or its wait."""
-        if pane.kind != "amdgcn" or self.texts.reading is None:
-            return ()
-        line = pane.code.cursor
-        if line in self._trail.stops:
-            return self._trail.stops
-        return tuple(partner for partner, _ in self.texts.reading.marks.partners(line))
+    def action_passes(self) -> None:
+        """Shows what the passes did to the line of the source, or to the operation of the TTGIR."""
+        from ....inspector.explain.code.reading import followed_thing
+
+        entry, reading, pane = self._entry, self.texts.reading, self.panes.current
+        if entry is None or reading is None:
+            self.panes.show_message(ANALYSING)
+        elif thing := followed_thing(reading, pane.kind, pane.code.cursor):
+            self.kinspect.open_passes(entry.key, thing)
+        else:
+            self.panes.show_message("the line stems from no line of the source")
 
     def action_jump_back(self) -> None:
         """Goes back to where the last jump began."""
@@ -393,33 +357,12 @@ class KernelPage(Page):
         pane = self.panes.current
         if pane.is_missing:
             return
-        line = pane.code.cursor
-        explanations = [text for text in self._explanations(pane, line) if text]
-        if not explanations:
+        parts = [text for text in explanations(self.texts, pane) if text]
+        if not parts:
             self.panes.show_message("no finding and no instruction on this line to explain")
             return
-        title = f"{pane.title.title} {line + 1}"
-        self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(explanations)))
-
-    def _explanations(self, pane: Pane, line: int) -> Iterator[str]:
-        """Texts on a line's costs, findings and instruction; some may be empty."""
-        # Rules and instruction tables are read at their first use.
-        from ....inspector.explain.code.explanations import explain_finding, explain_instruction
-        from ..findings.detail import rules, unit_of
-
-        reading = self.texts.reading
-        if self.texts.costs is not None:
-            yield self.texts.costs.explanation(pane.kind, line)
-        if reading is not None:
-            rule_texts = {name: rule.text for name, rule in rules().items()}
-            for finding in reading.marks.findings(line, pane.kind):
-                yield explain_finding(finding, rule_texts, unit_of)
-        if pane.kind == "amdgcn":
-            instruction = reading.marks.instruction(line) if reading is not None else None
-            text = pane.code.shown.lines[line]
-            yield explain_instruction(
-                text if instruction is None else instruction, self.texts.report
-            )
+        title = f"{pane.title.title} {pane.code.cursor + 1}"
+        self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(parts)))
 
     def action_copy(self) -> None:
         """Copies the line, or the selected lines."""

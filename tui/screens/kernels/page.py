@@ -18,6 +18,7 @@ from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
 from ...session import SessionKernel
+from ...widgets.filter_line import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.table import Table
@@ -27,12 +28,13 @@ from ..text_dialogues import FailureScreen
 from .columns import COLUMNS, fitting
 from .detail import Detail
 from .listing import Listing, on_fronts
-from .status import KernelsFilter, RunStatus, Status
+from .status import RunStatus, Status
 from .tree import Node
 
 WIDE = 110
 """Columns of the terminal from which on bars have twice the cells."""
 _COMPILED = frozenset({"script", "inductor", "ttir", "trace"})  # kinds of targets; others are read
+_FILTER_HINT = "words, sev:error, vgpr>128, occ<=2, arch:gfx95, is:failed, -word"
 _REBUILD_PAUSE = 4.0
 """The least time between two rebuilds during a run, as a multiple of what the last one took."""
 
@@ -92,7 +94,7 @@ class KernelsPage(Page):
         yield Status()
         yield Table(id="kernels")
         yield Detail()
-        yield KernelsFilter(id="filter", classes="hidden")
+        yield FilterLine(_FILTER_HINT, "Table", id="filter")
         yield Keys()
 
     def on_mount(self) -> None:
@@ -284,31 +286,16 @@ class KernelsPage(Page):
         self.listing.fold_all()
         self.rebuild()
 
-    def action_filter(self) -> None:
-        """Opens the filter's input line."""
-        line = self.query_one(KernelsFilter)
-        line.remove_class("hidden")
-        line.focus()
-
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the table while the user types."""
         event.stop()
         self.listing.filter_text = event.value.strip()
         self.rebuild()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Returns to the table, which stays filtered."""
-        event.stop()
-        self.query_one(Table).focus()
-        self.query_one(KernelsFilter).set_class(not self.listing.filter_text, "hidden")
-
     def action_escape(self) -> None:
         """Clears the filter; without one, closes the page."""
-        line = self.query_one(KernelsFilter)
-        if self.listing.filter_text or line.has_focus:
-            line.value = ""
-            line.add_class("hidden")
-            self.query_one(Table).focus()
+        if self.listing.filter_text:
+            self.query_one(FilterLine).action_drop()
         else:
             self.kinspect.action_back()
 

@@ -1,4 +1,4 @@
-"""The status line above the kernels' table, and the filter's input line below it."""
+"""The status line above the kernels' table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import ClassVar
 from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.widget import Widget
-from textual.widgets import Input
 
 from ....inspector.explain.view import plural
 from ...session import RunProgress
@@ -100,13 +98,13 @@ class Status(Widget):
             share = min(1.0, progress.done / progress.expected)
             for cells, name in bar(share, min(_MAX_BAR_CELLS, max(4, width // 8))):
                 line.append(cells, self._style(name))
-            line.append(f" captured {progress.expected} · compiled {progress.compiled}")
+            line.append(f" captured {progress.expected:,} · compiled {progress.compiled:,}")
         elif progress.compiled:
-            line.append(f"{status.stage} … · compiled {progress.compiled}")
+            line.append(f"{status.stage} … · compiled {progress.compiled:,}")
         else:
             line.append(f"{status.stage} …")
         reported = max(0, progress.done - status.failures)
-        line.append(f"{' · ' if line else ''}{reported} done")
+        line.append(f"{' · ' if line else ''}{reported:,} done")
         self._add_failed(line, status)
         return line
 
@@ -114,7 +112,7 @@ class Status(Widget):
         """The left half after a run: the numbers of kernels, configurations and failures."""
         line = Text(no_wrap=True)
         if status.filter_text:
-            line.append(f"{status.shown} of {status.total}")
+            line.append(f"{status.shown:,} of {status.total:,}")
         else:
             line.append(plural(status.kernels, "kernel"))
             if status.total - status.failures > status.kernels:
@@ -129,7 +127,7 @@ class Status(Widget):
     def _add_failed(self, line: Text, status: RunStatus) -> None:
         if status.failures:
             line.append(" · ")
-            line.append(f"{status.failures} failed", self._style("bad"))
+            line.append(f"{status.failures:,} failed", self._style("bad"))
 
     def _right(self, status: RunStatus) -> Text:
         line = Text(no_wrap=True)
@@ -144,27 +142,3 @@ class Status(Widget):
 
     def _style(self, name: str) -> Style:
         return part_style(self, f"status--{name}")
-
-
-class KernelsFilter(Input):
-    """The filter's input line."""
-
-    DEFAULT_CSS = """
-    KernelsFilter { height: 1; border: none; padding: 0 1; background: $panel; }
-    KernelsFilter:focus { border: none; background: $panel; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,tab", "leave", "Back to the table", show=False),
-    ]
-
-    def __init__(self, *, id: str, classes: str) -> None:  # Textual's id of the widget
-        super().__init__(
-            placeholder="words, sev:error, vgpr>128, occ<=2, arch:gfx95, is:failed, -word",
-            id=id,
-            classes=classes,
-            compact=True,
-        )
-
-    def action_leave(self) -> None:
-        """Returns to the table, which stays filtered."""
-        self.post_message(self.Submitted(self, self.value))

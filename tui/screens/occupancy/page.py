@@ -20,7 +20,7 @@ from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.step_plot import StepFunction, StepPlot
-from ..kernel_chooser import KernelChooser, worst_kernel
+from ..kernel_chooser import kernel_chooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
 from .curves import curves, neighbour
 from .fields import (
@@ -185,7 +185,7 @@ class OccupancyPage(Page):
     def action_choose(self) -> None:
         """Opens the list of kernels."""
         kernels = [entry.report for entry in self.session.ordered()]
-        self.app.push_screen(KernelChooser(kernels, self._key), self._show_kernel)
+        self.app.push_screen(kernel_chooser(kernels, self._key), self._show_kernel)
 
     def _show_kernel(self, key: str | None) -> None:
         if key is not None and key in self.session.entries:

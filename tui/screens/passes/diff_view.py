@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from textual.message import Message
 
+from ....inspector.compare.passhistory import Event
 from ...widgets.code import Cell, CodeView, Span, Text
 from . import reading
 
@@ -38,12 +39,13 @@ class TextCache(dict[reading.Span, str]):
         self[span] = text
 
 
-def diff_text(diff: str, numbers: bool) -> Text:
+def diff_text(diff: str, numbers: bool, marked: Collection[int] = ()) -> Text:
     """A unified diff with colours, in which each hunk can be folded.
 
     Args:
         diff: the result of `inspector.compile.passes.diff`.
         numbers: whether the gutter shows the lines' numbers in both states.
+        marked: lines that the gutter points at, of those that `lines_of_event` returns.
     """
     lines = diff.splitlines()[2:]
     if not lines:
@@ -55,15 +57,34 @@ def diff_text(diff: str, numbers: bool) -> Text:
 
     def gutter(line: int) -> Sequence[Cell]:
         old_number, new_number = numbered[line] if line < len(numbered) else ("", "")
-        return ((f"{old_number:>{digits}} {new_number:>{digits}} ", "number"),)
+        mark = ("▸ " if line in marked else "  ") if marked else ""
+        number = f"{old_number:>{digits}} {new_number:>{digits}} " if numbers else ""
+        return ((mark, "literal"), (number, "number"))
 
     return Text(
         lines,
         lambda line: _diff_spans(lines, partners, line),
-        gutter if numbers else None,
-        2 * digits + 2 if numbers else 0,
+        gutter if numbers or marked else None,
+        (2 * digits + 2 if numbers else 0) + (2 if marked else 0),
         dict(zip(starts, stops, strict=True)),
     )
+
+
+def lines_of_event(diff: str, event: Event) -> list[int]:
+    """The lines of a pass's diff, from 0, that take or put an operation that is followed."""
+    numbered, _ = _numbered(diff.splitlines()[2:])
+    before, after = set(map(str, event.lines_before)), set(map(str, event.lines_after))
+    return [
+        index
+        for index, (old, new) in enumerate(numbered)
+        if (not new and old in before) or (not old and new in after)
+    ]
+
+
+def hunks_without(text: Text, lines: Collection[int]) -> list[int]:
+    """The first lines of a diff's hunks that hold none of these lines; none without lines."""
+    hunks = (text.folds or {}).items() if lines else ()
+    return [first for first, last in hunks if not any(first <= line <= last for line in lines)]
 
 
 def _numbered(lines: Sequence[str]) -> tuple[list[tuple[str, str]], list[int]]:

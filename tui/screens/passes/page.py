@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -12,33 +11,31 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.events import Resize
 from textual.message import Message
-from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
+from ....inspector.compare.passhistory import History
 from ....inspector.compile.passes import PassDump
 from ....inspector.errors import KinspectError
 from ....inspector.explain.view import configuration
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
-from ...widgets.code import CodeView, Text
-from ...widgets.filtered_list import FilterLine
+from ...widgets.code import CodeView
+from ...widgets.filter_line import FilterLine
 from ...widgets.find_line import FindLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from ..kernel_chooser import KernelChooser, worst_kernel
-from .diff_view import DiffView, TextCache, diff_text, plain
+from ..kernel_chooser import kernel_chooser, worst_kernel
+from .diff_pane import DiffPane
+from .diff_view import DiffView, plain
 from .pass_line import PassLine
 from .pass_list import PassList, list_text
-from .reading import CHILD_BYTES, Span, SpanResult, results_from_child
-from .timeline import NO_RESULT, Timeline, diff_title, why_no_dump
+from .reading import HistoryResult, Span, SpanResult, results_from_child
+from .timeline import Listed, Timeline, thing_title, why_no_dump
 
 # Least columns for list and diff side by side; least rows for the taller line of sizes.
 _WIDE_COLUMNS, _TALL_ROWS = 110, 32
-_NUMBERED_COLUMNS = 72  # a diff at least this wide has line numbers
-_PAUSE_S = 0.06  # seconds that the cursor must rest before a diff is computed
-_LONG_PAUSE_S = 0.3  # the same for big dumps, whose diffs are computed in a process of their own
 
 
 class DumpRead(Message):
@@ -47,6 +44,14 @@ class DumpRead(Message):
     def __init__(self, path: Path, dump: PassDump) -> None:
         super().__init__()
         self.path, self.dump = path, dump
+
+
+class HistoryRead(Message):
+    """What the passes did to the line or operation that is followed, or why that is not known."""
+
+    def __init__(self, path: Path, result: History | KinspectError) -> None:
+        super().__init__()
+        self.path, self.result = path, result
 
 
 class SpanRead(Message):
@@ -62,6 +67,8 @@ class PassesPage(Page):
 
     Args:
         key: the kernel; None: the one last looked at, or else the worst that has a dump.
+        thing: a line of the source (`42`) or an operation of a line (`tt.load@42`): the passes that
+            made, changed or removed it are listed, and the diff shows where; "" for all passes.
     """
 
     NAME = "passes"
@@ -71,7 +78,10 @@ class PassesPage(Page):
         "module's size before each pass, on a logarithmic scale. Enter or → goes to the diff that "
         "the pass made; m marks a pass, so that the diff spans from there to the cursor; "
         "v shows the whole module; a chooses another kernel. / filters the passes, in the diff it "
-        "searches, and n and N go from match to match, else from change to change."
+        "searches, and n and N go from match to match, else from change to change.\n"
+        "From a line of a kernel's code, p lists the passes that made, changed or removed the "
+        "line's operations (▸), and opens the diff where they did (▸ at its edge); f lists those "
+        "that changed anything, again all."
     )
     DEFAULT_CSS = """
     PassesPage > #about { height: 1; padding: 0 1; color: $foreground 70%; text-wrap: nowrap;
@@ -90,7 +100,7 @@ class PassesPage(Page):
     PassesPage.-none #body, PassesPage.-none PassLine { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("only", "only_changed", "Changed"),
+        bind("only", "only", "Changed"),
         bind("previous_part", "changed(-1)", "Change before", show=False),
         bind("next_part", "changed(1)", "Change"),
         bind("mark", "mark", "Mark"),
@@ -103,19 +113,17 @@ class PassesPage(Page):
         bind("code", "open", "Its code", show=False),
     ]
 
-    def __init__(self, key: str | None = None) -> None:
+    def __init__(self, key: str | None = None, thing: str = "") -> None:
         super().__init__()
         self._key = key
+        self._thing = thing
         self._path: Path | None = None
         self._timeline: Timeline | None = None
         self._index = 0  # the pass under the cursor
         self._mark: int | None = None  # the marked pass, the diff's other end
         self._shown: list[int] = []  # the passes that the filter leaves
-        self._only_changed = False
+        self._listed: Listed = "all"
         self._show_module = False  # the module before the pass, in place of the diff
-        self._texts = TextCache()
-        self._drawn: object = None  # identifies what the right pane shows
-        self._pause_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Puts the timeline above the list and the diff."""
@@ -126,11 +134,8 @@ class PassesPage(Page):
         with Container(id="body"):
             with Vertical(id="left"):
                 yield PassList()
-                yield FilterLine("a part of the pass's name", id="filter")
-            with Vertical(id="right"):
-                yield Static(id="title", markup=False)
-                yield DiffView()
-                yield FindLine(lambda: (self.query_one(DiffView),), id="find")
+                yield FilterLine("a part of the pass's name", "PassList", id="filter")
+            yield DiffPane(self._compute, id="right")
         yield Keys()
 
     def crumb(self) -> str:
@@ -181,20 +186,18 @@ class PassesPage(Page):
 
     def _open(self, path: Path) -> None:
         self._path, self._timeline, self._mark, self._index = path, None, None, 0
-        self._texts.clear()
-        self._drawn = None
+        self._listed = "changed" if self._listed == "changed" else "all"
         self.set_class(False, "-none")
         self.query_one("#about", Static).update("reading the pass dump …", layout=False)
         self.query_one(PassLine).show(None, 0, None)
         self.query_one(PassList).show(plain(), 0)
-        self.query_one("#title", Static).update("", layout=False)
-        self.query_one(DiffView).show(plain(), 0)
+        self.query_one(DiffPane).clear()
         self.run_worker(partial(self._read, path), thread=True, exclusive=True, group="read")
 
     def action_choose(self) -> None:
         """Lets another kernel be chosen."""
         kernels = [entry.report for entry in self.session.ordered()]
-        chooser = KernelChooser(
+        chooser = kernel_chooser(
             kernels, self._key, lambda k: "●" if "passes" in k.artifacts else ""
         )
         self.app.push_screen(chooser, self._show_kernel)
@@ -212,11 +215,14 @@ class PassesPage(Page):
     def _read(self, path: Path, span: Span | None = None) -> None:
         """Reads the dump and computes each pass's diff, or only the diff of `span`."""
         worker = get_current_worker()
-        for result in results_from_child(path, span, lambda: worker.is_cancelled):
+        thing = "" if span else self._thing
+        for result in results_from_child(path, span, lambda: worker.is_cancelled, thing):
             if worker.is_cancelled:
                 return
             if isinstance(result, PassDump):
                 self.post_message(DumpRead(path, result))
+            elif isinstance(result, HistoryResult):
+                self.post_message(HistoryRead(path, result.result))
             else:
                 self.post_message(SpanRead(path, result))
 
@@ -224,11 +230,24 @@ class PassesPage(Page):
         """Shows the passes."""
         if event.path != self._path:
             return
-        is_new = self._timeline is None
-        self._timeline = Timeline(event.dump)
-        if is_new:
+        history = None
+        if self._timeline is None:
             self._index = 0
-        self._update_summary()
+        else:
+            history = self._timeline.history
+        self._timeline = Timeline(event.dump, history=history)
+        self._update_list()
+
+    def on_history_read(self, event: HistoryRead) -> None:
+        """Lists the passes that changed what is followed, with the cursor on the first."""
+        if event.path != self._path or self._timeline is None:
+            return
+        if isinstance(event.result, KinspectError) or not event.result.events:
+            about = f"no pass over TTIR or TTGIR changed {thing_title(self._thing)}: all are listed"
+            self.notify(about, timeout=6)
+            return
+        self._timeline.history = event.result
+        self._listed, self._index = "history", event.result.events[0].index
         self._update_list()
 
     def on_span_read(self, event: SpanRead) -> None:
@@ -240,27 +259,23 @@ class PassesPage(Page):
                 self._show_sentences(event.result.message, event.result.hint)
                 self._path = event.path  # else every change of the session would read it again
             return
-        if isinstance(event.result, KinspectError):
-            if event.span == self._span():
-                error = event.result
-                self._draw_text("", ("error", event.span), lambda: plain(error.message, error.hint))
-            return
-        text = event.result.text
-        self._texts.add(event.span, text)
+        self.query_one(DiffPane).take(event.span, event.result)
         first, last = event.span
-        is_one_pass = last == first + 1 and self._timeline.passes[first].changed
-        if is_one_pass and event.result.change is not None:
+        if isinstance(event.result, KinspectError) or event.result.change is None:
+            return
+        if last == first + 1 and self._timeline.passes[first].changed:
             self._timeline.changes[first] = event.result.change
             self._update_list()
-        elif event.span == self._span():
-            self._show_text()
 
     def _update_summary(self) -> None:
         if self._timeline is None:
             return
         about = self._timeline.summary()
         needle = self.query_one("#filter", FilterLine).value
-        limits = ["only changed"] * self._only_changed + [f"/{needle}"] * bool(needle)
+        limits = [f"/{needle}"] * bool(needle)
+        if self._listed != "all":
+            only = "changed" if self._listed == "changed" else f"of {thing_title(self._thing)}"
+            limits.insert(0, f"only {only}")
         if limits:
             about = f"{len(self._shown)} shown ({', '.join(limits)}) · {about}"
         self.query_one("#about", Static).update(about, layout=False)
@@ -270,9 +285,8 @@ class PassesPage(Page):
         if self._timeline is None:
             return
         view = self.query_one(PassList)
-        self._shown = self._timeline.shown(
-            self._only_changed, self.query_one("#filter", FilterLine).value
-        )
+        needle = self.query_one("#filter", FilterLine).value
+        self._shown = self._timeline.shown(self._listed, needle)
         if not self._shown:
             view.show(plain("no pass has these words"), 0)
         else:
@@ -289,66 +303,14 @@ class PassesPage(Page):
         if self._timeline is None:
             return
         self.query_one(PassLine).show(self._timeline, self._index, self._mark)
-        self._show_text()
+        pane = self.query_one(DiffPane)
+        pane.show(self._timeline, self._index, self._mark, module=self._show_module)
 
-    def _span(self) -> Span | None:
-        assert self._timeline is not None
-        if self._show_module:
-            return self._index, self._index
-        return self._timeline.span(self._index, self._mark)
-
-    def _show_text(self) -> None:
-        """Shows the diff or the module; computes it first if it is not cached."""
-        timeline, index = self._timeline, self._index
-        assert timeline is not None
-        title = diff_title(timeline, index, self._mark, module=self._show_module)
-        span = self._span()
-        if span is None:
-            self._draw_text(title, "last", lambda: plain(*NO_RESULT))
-        elif span in self._texts:
-            text = self._texts[span]
-            if self._show_module:
-                self._draw_text(title, span, lambda: plain(*text.splitlines()))
-            else:
-                numbers = self.query_one(DiffView).size.width >= _NUMBERED_COLUMNS
-                self._draw_text(title, (span, numbers), lambda: diff_text(text, numbers))
-        elif (
-            not self._show_module and self._mark is None and timeline.passes[index].changed is False
-        ):
-            self._draw_text(title, "same", lambda: diff_text("", False))
-        elif self._draw_text(title, ("wait", span), lambda: plain("working it out …")):
-            self._compute_after_pause(timeline)
-
-    def _compute_after_pause(self, timeline: Timeline) -> None:
-        """Computes the text once the cursor rests: no diff of a pass that it only goes by."""
-        if self._pause_timer is not None:
-            self._pause_timer.stop()
-        is_large = sum(compiler_pass.size for compiler_pass in timeline.passes) >= CHILD_BYTES
-        pause = _LONG_PAUSE_S if is_large else _PAUSE_S
-        self._pause_timer = self.set_timer(pause, self._compute_text)
-
-    def _compute_text(self) -> None:
-        """Computes the text of the pass under the cursor, which may have moved meanwhile."""
-        if self._timeline is None:
-            return
-        span = self._span()
-        if span is not None and span not in self._texts:
-            work = partial(self._read, self._timeline.dump.path, span)
+    def _compute(self, span: Span) -> None:
+        """Computes the text of a span in a thread."""
+        if self._path is not None:
+            work = partial(self._read, self._path, span)
             self.run_worker(work, thread=True, exclusive=True, group="diff")
-
-    def _draw_text(self, title: str, content_key: object, text: Callable[[], Text]) -> bool:
-        """Shows a text unless it is already shown, so that its cursor stays.
-
-        Returns:
-            Whether the text is new.
-        """
-        self.query_one("#title", Static).update(title, layout=False)
-        if self._drawn == content_key:
-            return False
-        self._drawn = content_key
-        self.query_one(DiffView).show(text(), 0)
-        self.query_one(FindLine).mark()
-        return True
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
         """Follows the list's cursor."""
@@ -368,7 +330,7 @@ class PassesPage(Page):
         self._index = index
         if index not in self._shown:  # a filter hides it
             self.query_one("#filter", FilterLine).value = ""
-            self._only_changed = False
+            self._listed = "all"
         self._update_list()
 
     def action_changed(self, direction: int) -> None:
@@ -381,9 +343,13 @@ class PassesPage(Page):
         if index is not None:
             self.query_one(PassList).move_to(self._shown.index(index))
 
-    def action_only_changed(self) -> None:
-        """Lists only passes that changed something, or all."""
-        self._only_changed = not self._only_changed
+    def action_only(self) -> None:
+        """Lists only passes that changed something, all, or those that changed what is followed."""
+        if self._listed == "all":
+            has_history = self._timeline is not None and self._timeline.history is not None
+            self._listed = "history" if has_history else "changed"
+        else:
+            self._listed = "changed" if self._listed == "history" else "all"
         self._update_list()
 
     def action_mark(self) -> None:
@@ -395,8 +361,7 @@ class PassesPage(Page):
     def action_module(self) -> None:
         """Shows the module before the pass, or the diff."""
         self._show_module = not self._show_module
-        if self._timeline is not None:
-            self._show_text()
+        self._follow_cursor()
 
     def action_search(self) -> None:
         """Searches the diff if that has the focus, else filters the passes."""
@@ -409,27 +374,15 @@ class PassesPage(Page):
 
     def action_match(self, direction: int) -> None:
         """Goes to the next match in the diff, without a search to the next change."""
-        find = self.query_one(FindLine)
-        if find.value:
-            find.step(direction)
-        else:
-            self.action_changed(direction)
+        self.query_one(FindLine).step_or(direction, self.action_changed)
 
     def action_escape(self) -> None:
         """Drops the search, else leaves the page."""
-        find = self.query_one(FindLine)
-        if find.value:
-            find.action_drop()
-        else:
-            self.kinspect.action_back()
+        self.query_one(FindLine).drop_or(self.kinspect.action_back)
 
     def on_input_changed(self) -> None:
         """Filters while the user types."""
         self._update_list()
-
-    def on_filter_line_left(self) -> None:
-        """Gives the focus back to the list."""
-        self.query_one(PassList).focus()
 
     def on_diff_view_left(self) -> None:
         """Gives the focus back to the list."""

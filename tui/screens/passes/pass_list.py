@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -49,7 +49,7 @@ def list_text(timeline: Timeline, listed: Sequence[int], width: int, mark: int |
     # Names have precedence over sizes, which the timeline shows, too.
     sized = width - fixed - _SIZE_WIDTH >= min(_NAME_WIDTH, longest)
     room = max(8, width - fixed - (_SIZE_WIDTH if sized else 0))
-    lines = _PassLines(timeline, listed, mark, deltas, room, delta_width, sized)
+    lines = _PassLines(timeline, listed, mark, timeline.events, deltas, room, delta_width, sized)
     return Text([lines.text(n) for n in listed], lines.spans, lines.gutter, _STAGE_WIDTH)
 
 
@@ -60,6 +60,7 @@ class _PassLines(Struct, frozen=True):
         timeline: the dump.
         listed: the passes of the lines.
         mark: the marked pass.
+        events: passes that changed what is followed.
         deltas: pass -> its change as text.
         room: cells of a name.
         delta_width: cells of a change.
@@ -69,6 +70,7 @@ class _PassLines(Struct, frozen=True):
     timeline: Timeline
     listed: Sequence[int]
     mark: int | None
+    events: Collection[int]
     deltas: Mapping[int, str]
     room: int
     delta_width: int
@@ -77,7 +79,8 @@ class _PassLines(Struct, frozen=True):
     def text(self, n: int) -> str:
         """The line of a pass."""
         compiler_pass = self.timeline.passes[n]
-        sign = "◆" if n == self.mark else "●" if compiler_pass.changed else " "
+        sign = "●" if compiler_pass.changed else " "
+        sign = "◆" if n == self.mark else "▸" if n in self.events else sign
         name = _cut_start(name_of(compiler_pass), self.room)
         size = f"{bytes_of(compiler_pass.size):>{_SIZE_WIDTH}}" if self.sized else ""
         return f"{n:>4} {sign} {name:<{self.room}} {self.deltas[n]:>{self.delta_width}}{size}"

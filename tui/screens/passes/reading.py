@@ -1,8 +1,9 @@
 """Reads a pass dump, a large one in a child process, whose `main` is below.
 
 A regular expression over many megabytes holds the interpreter's lock, which would freeze the
-screen. The process's arguments are the file and the two states to compare; without states it reads
-the whole dump. Its standard output carries results and then None, each pickled after its length.
+screen. The process's arguments are the file, what to follow through the passes ("" for nothing) and
+the two states to compare; without states it reads the whole dump. Its standard output carries
+results and then None, each pickled after its length.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ....inspector.compare.passhistory import History, history_of
 from ....inspector.compile.passes import PassDump, diff, read_passes
 from ....inspector.errors import KinspectError
 from ... import child_process
@@ -74,19 +76,26 @@ class SpanResult(Struct, frozen=True):
     result: PassText | KinspectError
 
 
-Result = PassDump | SpanResult
+class HistoryResult(Struct, frozen=True):
+    """What the passes did to a line or an operation, or why that is not known."""
+
+    result: History | KinspectError
 
 
-def results(path: Path, span: Span | None = None) -> Iterator[Result]:
+Result = PassDump | SpanResult | HistoryResult
+
+
+def results(path: Path, span: Span | None = None, thing: str = "") -> Iterator[Result]:
     """Reads a dump and the diffs of its passes, or only one diff.
 
     Args:
         path: the dump.
         span: the states to compare; if they are equal, that state's module is read instead.
+        thing: what to follow through the passes, as `history_of` takes it; "" for nothing.
 
     Yields:
-        The dump, twice: at first without its changes. Then the text of each pass that changed
-        something. With `span` its text alone.
+        The dump, twice: at first without its changes, and then the history of `thing`. Then the
+        text of each pass that changed something. With `span` its text alone.
     """
     try:
         dump = read_passes(path, changes=False)
@@ -94,6 +103,8 @@ def results(path: Path, span: Span | None = None) -> Iterator[Result]:
             yield SpanResult(span, pass_text(dump, span))
             return
         yield dump
+        if thing:
+            yield _history(dump, thing)
         dump = read_passes(path)
         yield dump
         for compiler_pass in dump.passes:
@@ -106,6 +117,13 @@ def results(path: Path, span: Span | None = None) -> Iterator[Result]:
         yield SpanResult(span, KinspectError(message, hint))
     except KinspectError as error:
         yield SpanResult(span, error)
+
+
+def _history(dump: PassDump, thing: str) -> HistoryResult:
+    try:
+        return HistoryResult(history_of(dump, thing))
+    except KinspectError as error:
+        return HistoryResult(error)
 
 
 def pass_text(dump: PassDump, span: Span) -> PassText:
@@ -125,7 +143,7 @@ def _cut(text: str) -> str:
 
 
 def results_from_child(
-    path: Path, span: Span | None, is_cancelled: Callable[[], bool]
+    path: Path, span: Span | None, is_cancelled: Callable[[], bool], thing: str = ""
 ) -> Iterator[Result]:
     """Reads a dump as `results` does, a large one in a child process.
 
@@ -133,15 +151,16 @@ def results_from_child(
         path: the dump.
         span: the states to compare; None: the whole dump.
         is_cancelled: polled while the process runs, which is ended once it returns True.
+        thing: what to follow through the passes; "" for nothing.
     """
     try:
         is_large = path.stat().st_size >= CHILD_BYTES
     except OSError:
         is_large = False
     if not is_large:
-        yield from results(path, span)
+        yield from results(path, span, thing)
         return
-    command = [*child_process.command(__name__), str(path), *map(str, span or ())]
+    command = [*child_process.command(__name__), str(path), thing, *map(str, span or ())]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -178,9 +197,9 @@ def _received(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:
 
 def main() -> None:
     """Writes the results and then None to standard output; the body of the child process."""
-    path, *ends = sys.argv[1:]
+    path, thing, *ends = sys.argv[1:]
     span = (int(ends[0]), int(ends[1])) if ends else None
-    for result in itertools.chain(results(Path(path), span), (None,)):
+    for result in itertools.chain(results(Path(path), span, thing), (None,)):
         packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
         sys.stdout.buffer.write(_LENGTH.pack(len(packed)) + packed)
         sys.stdout.buffer.flush()

@@ -6,15 +6,19 @@ All figures come from `inspector.compile.passes`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct, field
 
+from ....inspector.compare.passhistory import Event, History
 from ....inspector.compile.passes import CompilerPass, PassDump
 from ....inspector.model import KernelReport
 from ...widgets.filtered_list import word_filter
 from .reading import LineChange, Span
 
+Listed = Literal["all", "changed", "history"]
+"""Which passes are listed: all, those with a change, those that changed what is followed."""
 LEVELS = " ▁▂▃▄▅▆▇█"
 """Heights of a bar in a cell, in eighths."""
 NO_RESULT = (
@@ -30,15 +34,22 @@ class Timeline(Struct):
     Attributes:
         dump: the passes; a pass's `changed` is None until it is known.
         changes: index of a pass that changed something -> the lines it added and removed.
+        history: of the line or operation that is followed; None without one.
     """
 
     dump: PassDump
     changes: dict[int, LineChange] = field(default_factory=dict)
+    history: History | None = None
 
     @property
     def passes(self) -> Sequence[CompilerPass]:
         """The passes, in order."""
         return self.dump.passes
+
+    @property
+    def events(self) -> Mapping[int, Event]:
+        """Index of a pass -> what it did to the line or operation that is followed."""
+        return {event.index: event for event in self.history.events} if self.history else {}
 
     def is_last(self, index: int) -> bool:
         """Whether the pass is the last of its compile, so that the dump lacks its result."""
@@ -63,26 +74,29 @@ class Timeline(Struct):
             return (first, last) if first < last else None
         return first, last + 1
 
-    def shown(self, only_changed: bool, filter_text: str) -> list[int]:
+    def shown(self, listed: Listed, filter_text: str) -> list[int]:
         """Indices of the passes to list.
 
         Args:
-            only_changed: whether to leave out passes that are known to have changed nothing.
+            listed: which ones; passes may have changed something as long as that is not known.
             filter_text: words, separated by blanks, that a pass's text must contain.
         """
         has_words = word_filter(filter_text)
+        events = self.events
         return [
             compiler_pass.index
             for compiler_pass in self.passes
-            if not (only_changed and compiler_pass.changed is False)
+            if not (listed == "changed" and compiler_pass.changed is False)
+            and not (listed == "history" and compiler_pass.index not in events)
             and has_words(_searched(compiler_pass))
         ]
 
     def next_changed(self, index: int, direction: int) -> int | None:
         """The next (1) or previous (-1) pass that changed something."""
+        events = self.events
         while 0 <= index + direction < len(self.passes):
             index += direction
-            if self.passes[index].changed:
+            if self.passes[index].changed or index in events:
                 return index
         return None
 
@@ -103,6 +117,23 @@ class Timeline(Struct):
                 f"dump {bytes_of(sum(compiler_pass.size for compiler_pass in self.passes))}",
             )
         )
+
+
+def thing_title(thing: str) -> str:
+    """What is followed through the passes, in words.
+
+    Args:
+        thing: a line of the source, or an operation of a line, as `history_of` takes it.
+    """
+    operation, _, line = thing.rpartition("@")
+    return f"{operation} of line {line}" if operation else f"line {line}" if line else ""
+
+
+def event_title(event: Event) -> str:
+    """What a pass did to what is followed, as short as possible."""
+    if event.deed == "changed":
+        return f"{event.before} → {event.after} operations"
+    return f"{event.deed} {event.before or event.after}"
 
 
 def _searched(compiler_pass: CompilerPass) -> str:
@@ -176,6 +207,9 @@ def diff_title(timeline: Timeline, index: int, mark: int | None, *, module: bool
         return f"the module before {title(timeline, index, None)}"
     change = timeline.changes.get(index)
     lines = f"{change} lines  " if change is not None and mark is None else ""
+    event = timeline.events.get(index)
+    if event is not None and mark is None and timeline.history is not None:
+        lines = f"{thing_title(timeline.history.thing)}: {event_title(event)}  {lines}"
     return f"{lines}{title(timeline, index, mark)}"
 
 

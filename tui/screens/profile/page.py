@@ -17,7 +17,7 @@ from ....inspector.profile.placing.stalls import stalls
 from ....inspector.recording import Profile
 from ...key_table import bind
 from ...pages import Page
-from ...widgets.filtered_list import FilterLine
+from ...widgets.filter_line import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.roofline import Roofline, RooflinePoint
@@ -92,7 +92,7 @@ class ProfilePage(Page):
             yield Static(id="why", markup=False)
         with Vertical(id="measured"):
             yield Static(id="recording", markup=False)
-            yield FilterLine("words: kernel, exact, likely, ambiguous, none", id="filter")
+            yield FilterLine("words: kernel, exact, likely, ambiguous, none", "Table", id="filter")
             yield Table(id="table", least_first=24)
             yield Lower(id="below")
         yield Keys(palette=False)
@@ -326,18 +326,10 @@ class ProfilePage(Page):
         self._sort = sort_name, not descending
         self._fill_table()
 
-    def action_filter(self) -> None:
-        """Opens the filter's input line."""
-        self.query_one(FilterLine).ask()
-
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the table while the user types."""
         self._filter_text = event.value.strip()
         self._fill_table()
-
-    def on_filter_line_left(self) -> None:
-        """Returns to the table."""
-        self._table.focus()
 
     def action_scroll_detail(self, lines: int) -> None:
         """Scrolls the lower half."""

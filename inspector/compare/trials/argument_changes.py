@@ -1,0 +1,117 @@
+"""What a kernel is told of its arguments when it is compiled, changed on its TTIR.
+
+An argument that Triton may specialise on is 1, or divisible by 16; one that is a tl.constexpr is
+its value. The values are those of the launch that was captured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from ...model import Variant
+
+SPECIALISING = ("do_not_specialize", "do_not_specialize_on_alignment")
+"""Keywords of @triton.jit that keep Triton from noting values of arguments."""
+DIVISIBLE_BY = 16
+_NOTE = f"tt.divisibility = {DIVISIBLE_BY} : i32"
+_INTEGER = re.compile(r"i(?:8|16|32|64)")
+_HEADER = re.compile(r"^\s*tt\.func public @")
+_SAME_VALUE = re.compile(
+    r"^\s*(?P<result>%[\w.]+) = (?:tt\.(?:splat|broadcast|expand_dims)"
+    r"|arith\.(?:extsi|extui|trunci)) (?P<operand>%[\w.]+)"
+)
+_DIVISION = re.compile(
+    r"^\s*%[\w.]+ = arith\.(?:div|rem|floordiv|ceildiv)[su]i %[\w.]+, (?P<divisor>%[\w.]+)"
+)
+
+
+def hidden_arguments(variant: Variant, keyword: str) -> tuple[str, ...]:
+    """The arguments of whose values Triton would note something without a keyword of @triton.jit.
+
+    Args:
+        variant: a captured kernel.
+        keyword: one of `SPECIALISING`.
+    """
+    values = variant.values or {}
+    return tuple(
+        name
+        for name, reason in (variant.unspecialised or {}).items()
+        if reason == keyword
+        and name in values
+        and (values[name] % DIVISIBLE_BY == 0 or (values[name] == 1 and keyword == SPECIALISING[0]))
+        and _argument_type(variant.ttir, name) is not None
+    )
+
+
+def specialised(variant: Variant, keyword: str) -> Variant:
+    """The kernel without a keyword of @triton.jit: what it hid of arguments is noted."""
+    ttir, attrs = variant.ttir, dict(variant.attrs)
+    for name in hidden_arguments(variant, keyword):
+        if (variant.values or {})[name] == 1:
+            ttir = with_constant(ttir, name, 1)
+        else:
+            ttir = _with_divisibility(ttir, name)
+            attrs[name] = {**attrs.get(name, {}), "tt.divisibility": DIVISIBLE_BY}
+    hidden = {n: why for n, why in (variant.unspecialised or {}).items() if why != keyword}
+    return replace(variant, ttir=ttir, attrs=attrs, unspecialised=hidden)
+
+
+def run_time_divisors(variant: Variant) -> dict[str, int]:
+    """Arguments by which integers are divided -> their values in the launch, as far as known."""
+    values: Mapping[str, int] = variant.values or {}
+    same: dict[str, str] = {}
+    divisors: dict[str, int] = {}
+    for line in variant.ttir.splitlines():
+        if (copy := _SAME_VALUE.match(line)) is not None:
+            same[copy["result"]] = same.get(copy["operand"], copy["operand"])
+        elif (division := _DIVISION.match(line)) is not None:
+            name = same.get(division["divisor"], division["divisor"]).removeprefix("%")
+            if values.get(name, 0) > 0 and _argument_type(variant.ttir, name) is not None:
+                divisors[name] = values[name]
+    return divisors
+
+
+def with_constant(ttir: str, name: str, value: int) -> str:
+    """The TTIR with an argument's value in the place of its uses; the signature stays."""
+    of_type = _argument_type(ttir, name)
+    if of_type is None:
+        return ttir
+    constant = f"%{name}_as_constant"
+    use = re.compile(rf"%{re.escape(name)}(?![\w.])")
+
+    def lines() -> Iterator[str]:
+        is_body = False
+        for line in ttir.splitlines(keepends=True):
+            yield use.sub(constant, line) if is_body else line
+            if not is_body and _HEADER.match(line):
+                is_body = True
+                yield f"    {constant} = arith.constant {value} : {of_type}\n"
+            elif line.startswith("  }"):
+                is_body = False
+
+    return "".join(lines())
+
+
+def _argument_type(ttir: str, name: str) -> str | None:
+    """The type of a kernel's integer argument; None where it has none of that name."""
+    match = _argument(ttir, name)
+    return match["type"] if match is not None else None
+
+
+def _argument(ttir: str, name: str) -> re.Match[str] | None:
+    header = next((line for line in ttir.splitlines() if _HEADER.match(line)), "")
+    return re.search(
+        rf"%{re.escape(name)}: (?P<type>{_INTEGER.pattern})(?P<notes> \{{[^}}]*\}})?", header
+    )
+
+
+def _with_divisibility(ttir: str, name: str) -> str:
+    """The TTIR with the note that an argument is divisible by 16."""
+    match = _argument(ttir, name)
+    if match is None or "tt.divisibility" in (match["notes"] or ""):
+        return ttir
+    notes = f"{match['notes'][:-1]}, {_NOTE}}}" if match["notes"] else f" {{{_NOTE}}}"
+    return ttir.replace(match[0], f"%{name}: {match['type']}{notes}", 1)

@@ -1,0 +1,142 @@
+"""What an id of the agent format names: which kernel of a run, and which part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from ..errors import KinspectError
+from ..model import Finding, KernelReport, LoopReport, MemoryOp
+from . import ids
+
+
+class KernelKeys(Protocol):
+    """The whole keys that ids of a kernel begin."""
+
+    @property
+    def key(self) -> str:
+        """As `ids.kernel_key` has it."""
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The fingerprints of its findings."""
+
+
+class ReportedKeys(Struct, frozen=True):
+    """The keys of a kernel that is at hand."""
+
+    key: str
+    findings: tuple[str, ...]
+
+
+class NamedKey(Struct, frozen=True):
+    """A kernel of a run that an id names, or in which it names findings.
+
+    Args:
+        position: of the kernel in the run.
+        fingerprint: of the findings; None where the kernel or a part of its code is named.
+    """
+
+    position: int
+    fingerprint: str | None
+
+
+class NamedItem(Struct, frozen=True):
+    """What an id names, and its kernel.
+
+    Args:
+        id: as it was printed.
+        kernel: whose it is, or which it is.
+        kernel_id: its shortened key.
+        findings: those with the fingerprint that it names; empty where it names something else.
+        loop: that it names.
+        access: that it names.
+    """
+
+    id: str
+    kernel: KernelReport
+    kernel_id: str
+    findings: tuple[Finding, ...] = ()
+    loop: LoopReport | None = None
+    access: MemoryOp | None = None
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it names the kernel as a whole."""
+        return not self.findings and self.loop is None and self.access is None
+
+
+def keys_of(kernel: KernelReport) -> ReportedKeys:
+    """The keys that ids of a kernel begin."""
+    fingerprints = tuple(dict.fromkeys(f.fingerprint for f in kernel.findings))
+    return ReportedKeys(ids.kernel_key(kernel.id), fingerprints)
+
+
+def located(text: str, item: ids.ItemId, kernels: Sequence[KernelKeys]) -> NamedKey | None:
+    """Which kernel of a run an id is about; None where it is about none.
+
+    Args:
+        text: the id.
+        item: its parts.
+        kernels: of the run.
+
+    Raises:
+        KinspectError: it is the beginning of several ids.
+    """
+    has_part = item.loop is not None or item.line is not None
+    named: dict[str, NamedKey] = {}
+    for position, kernel in enumerate(kernels):
+        if kernel.key.startswith(item.key):
+            named.setdefault(kernel.key, NamedKey(position, None))
+        for fingerprint in () if has_part else kernel.findings:
+            if fingerprint.startswith(item.key):
+                named.setdefault(fingerprint, NamedKey(position, fingerprint))
+    if len(named) > 1:
+        raise KinspectError(
+            f"{text} is the beginning of several ids", f"name one: {', '.join(named)}"
+        )
+    return next(iter(named.values()), None)
+
+
+def item_of(
+    text: str, item: ids.ItemId, fingerprint: str | None, kernel: KernelReport
+) -> NamedItem:
+    """The part of a kernel that an id names.
+
+    Args:
+        text: the id.
+        item: its parts.
+        fingerprint: as `located` has it.
+        kernel: as it is now.
+
+    Raises:
+        KinspectError: it is not there.
+    """
+    kernel_id = ids.kernel_key(kernel.id)[: max(len(item.key), ids.SHORTEST)]
+    if fingerprint is not None:
+        findings = tuple(f for f in kernel.findings if f.fingerprint == fingerprint)
+        if not findings:
+            raise KinspectError(
+                f"{text}: that finding is no longer there",
+                f"`kinspect show {kernel_id}` shows what {kernel.name} is now",
+            )
+        return NamedItem(text, kernel, kernel_id, findings=findings)
+    if item.loop is not None:
+        loop = next((loop for loop in kernel.loops if loop.id == item.loop), None)
+        if loop is None:
+            raise _no_part(text, kernel, f"loop {item.loop}", kernel_id)
+        return NamedItem(text, kernel, kernel_id, loop=loop)
+    if item.line is not None:
+        access = next((op for op in kernel.memory_ops if op.line == item.line), None)
+        if access is None:
+            raise _no_part(text, kernel, f"memory access in line {item.line}", kernel_id)
+        return NamedItem(text, kernel, kernel_id, access=access)
+    return NamedItem(text, kernel, kernel_id)
+
+
+def _no_part(text: str, kernel: KernelReport, part: str, kernel_id: str) -> KinspectError:
+    return KinspectError(
+        f"{text}: {kernel.name} has no {part}", f"`kinspect show {kernel_id}` shows what it has"
+    )

@@ -1,0 +1,162 @@
+"""Reductions over the lanes of a wave that go through the crossbar of the LDS.
+
+HIP's `__shfl_xor` and `__shfl_down` are `ds_bpermute`: the number of the lane to read is computed
+in a vector register, the value goes through the LDS unit, and the wave waits for it. A DPP operand
+of a vector instruction reads another lane of the same row of 16 with neither (ISA documents, "Data
+Parallel Processing"). LLVM does not replace one by the other.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ..isa.waitflow.registers import named, split_destination
+from ..model import Function, Instruction, Metric, MetricSpec, Scalar
+from .subject import Subject, source_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_EXCHANGES: Final = "lane_exchanges"
+
+SPECS = (
+    MetricSpec(
+        _EXCHANGES,
+        "mapping",
+        "derived",
+        "kernel",
+        "Values that lanes read from others through the crossbar of the LDS (ds_bpermute): how "
+        "many (`count`), those that are a step of a reduction within 16 lanes (`steps`: lane ± or "
+        "xor 1, 2, 4 or 8, added to the lane's own or compared with it), those of them that are in "
+        "a loop, or in a kernel without one (`repeated`), how many `distances` these have, `at` "
+        "the line of the first; 0 steps for Triton's code, where the compiler chooses",
+    ),
+)
+
+_EXCHANGE: Final = re.compile(r"ds_bpermute(?:_fi)?_b32$")
+_COMBINES: Final = re.compile(
+    r"v_(?:dual_)?(?:pk_)?(?:add|max|min|mul|fma|or|and|xor|lshl_add_u64)(?:_|$)"
+)
+_CANONICAL: Final = re.compile(r"v_(?:max(?:_num)?|mul)_(?:f16|f32)(?:_|$)")
+"""Of a value with itself: what LLVM puts before a minimum or maximum to quiet NaNs."""
+_ENDS: Final = frozenset(("s_branch", "s_endpgm", "s_setpc_b64"))
+_IN_ROW: Final = (1, 2, 4, 8)
+_ROW: Final = 16
+_MOST_BEHIND: Final = 24
+"""Instructions behind an exchange among which its value is used."""
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The metric of `SPECS`."""
+    code = subject.function.instructions
+    exchanges = [inst for inst in code if _EXCHANGE.match(inst.op.name)]
+    steps: list[Instruction] = []
+    repeated: list[Instruction] = []
+    distances: set[int] = set()
+    in_loops = _in_loops(subject.function)
+    combined = (
+        [inst for inst in exchanges if _is_combined(code, inst.index)]
+        if subject.ttgir is None
+        else []
+    )
+    if combined:
+        sources = _sources(subject)
+        if sources is None:
+            note = "the lanes' numbers were not followed"
+            yield Metric(_EXCHANGES, None, "mapping", "derived", note)
+            return
+        for inst in combined:
+            distance = _distance(sources.get(inst.index))
+            if distance is not None:
+                steps.append(inst)
+                if not subject.function.loops or inst.index in in_loops:
+                    repeated.append(inst)
+                    distances.add(distance)
+    value: dict[str, Scalar] = {
+        "count": len(exchanges),
+        "steps": len(steps),
+        "repeated": len(repeated),
+        "distances": len(distances),
+        "at": source_line((repeated or steps)[0].loc) if steps else None,
+    }
+    yield Metric(_EXCHANGES, value, "mapping", "derived")
+
+
+def _in_loops(function: Function) -> frozenset[int]:
+    """Indices of the instructions that stand in loops."""
+    blocks = {block for loop in function.loops for block in loop.blocks}
+    return frozenset(
+        index
+        for block in function.blocks
+        if block.index in blocks
+        for index in range(block.start, block.stop)
+    )
+
+
+def _sources(subject: Subject) -> Mapping[int, Any] | None:
+    """By instruction the lanes that are read; None where nobody may or can find out."""
+    machine, demand = subject.machine, subject.demand
+    if not subject.facts.analyse_lanes or machine is None:
+        return None
+    if importlib.util.find_spec("numpy") is None:
+        return None
+    from ..emulator.addresses import exchanged_lanes
+
+    wave = demand.wave_size if demand is not None else None
+    lanes = wave or subject.function.resources.wave_size or machine.wave_sizes[0]
+    size = subject.function.resources.max_workgroup_size or lanes
+    try:
+        # Two waves tell what is the same in all from what is not.
+        return exchanged_lanes(subject.function, machine, min(2, max(1, size // lanes)))
+    except Exception:
+        return None
+
+
+def _distance(sources: Sequence[int] | None) -> int | None:
+    """How far off in its row of 16 each lane reads in a step of a reduction.
+
+    Lanes whose source would lie outside may read themselves, as HIP's functions have it.
+    """
+    if sources is None:
+        return None
+    taking = [(index, int(lane)) for index, lane in enumerate(sources) if lane >= 0]
+    if len(taking) < _ROW:
+        return None
+    for distance in _IN_ROW:
+        if all(lane == index ^ distance for index, lane in taking):
+            return distance
+        is_shift = all(lane in (index, index + distance) for index, lane in taking)
+        # The lanes whose sums a tree of such steps uses.
+        if is_shift and all(
+            lane != index for index, lane in taking if index % (2 * distance) < distance
+        ):
+            return distance
+    return None
+
+
+def _is_combined(code: Sequence[Instruction], index: int) -> bool:
+    """Whether the value is added to (or compared with) what the lane itself sent."""
+    result, sources = split_destination(code[index].operands)
+    received = named(result)
+    parts = sources.split(",")
+    sent = named(parts[1]) if len(parts) > 1 else ()
+    if not received or not sent or received == sent:
+        return False
+    received_in, sent_in = {received[0]}, {sent[0]}
+    for inst in code[index + 1 : index + 1 + _MOST_BEHIND]:
+        written, read = split_destination(inst.operands)
+        reads = set(named(read))
+        if not reads.isdisjoint(received_in) and not reads.isdisjoint(sent_in):
+            return _COMBINES.match(inst.op.name) is not None
+        results = named(written)[:1]
+        held = next((held for held in (received_in, sent_in) if reads and reads <= held), None)
+        if held is not None and len(reads) == 1 and _CANONICAL.match(inst.op.name):
+            held.update(results)
+            continue
+        received_in.difference_update(results)
+        if not received_in or not reads.isdisjoint(received_in) or inst.op.name in _ENDS:
+            return False
+    return False

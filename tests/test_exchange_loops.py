@@ -1,0 +1,105 @@
+"""Loops of compare-and-swap whose operation the target has as an atomic instruction."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.metrics.exchange_loops import IN_LDS, NATIVE
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+
+FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "hip_exchanges_gfx942.s"
+MC = shutil.which("llvm-mc-22")
+_UNKNOWN_TO_LLVM_22 = {"gfx940", "gfx941"}
+
+
+def _loops(kernel: KernelReport) -> object:
+    return kernel.metrics["atomics.exchange_loops"].value
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, object]:
+    report = collect(Request((str(FIXTURE),), passes=False))
+    return {kernel.name: _loops(kernel) for kernel in report.kernels}
+
+
+def _value(
+    loops: int, operation: str | None = None, instruction: str | None = None, *, cache: int = 0
+) -> object:
+    native = 0 if instruction is None else loops
+    return {
+        "loops": loops,
+        "native": native,
+        "operation": operation,
+        "instruction": instruction,
+        "at": None,
+        "ordered": int(cache > 0),
+        "ordered_at": None,
+        "cache": cache,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "instruction"),
+    [
+        ("adds_double", "v_add_f64", "global_atomic_add_f64"),
+        ("subtracts", "v_add_f32", "global_atomic_add_f32"),
+        ("adds_in_lds", "v_add_f32", "ds_add_f32"),
+    ],
+)
+def test_native(kernels: dict[str, object], name: str, operation: str, instruction: str) -> None:
+    assert kernels[name] == _value(1, operation, instruction)
+
+
+@pytest.mark.parametrize("name", ["multiplies_in_loop", "subtracted_from", "maximum"])
+def test_without_an_instruction(kernels: dict[str, object], name: str) -> None:
+    assert kernels[name] == _value(1)
+
+
+def test_atomic_instruction_itself(kernels: dict[str, object]) -> None:
+    assert kernels["adds_in_loop"] == _value(0)
+
+
+def test_ordered(kernels: dict[str, object]) -> None:
+    """One write-back before the exchange and one invalidation behind it, by the memory model."""
+    assert kernels["products_in_order"] == _value(0, cache=2)
+
+
+@pytest.mark.parametrize("name", ["products_relaxed", "waits_for_lock"])
+def test_unordered(kernels: dict[str, object], name: str) -> None:
+    assert kernels[name] == _value(0)
+
+
+@pytest.mark.skipif(MC is None, reason="llvm-mc-22 is not installed")
+def test_targets_have_the_instructions() -> None:
+    """Those that are named assemble; sums do not on targets that are left out.
+
+    (gfx12 takes the older names of minima and maxima.)
+    """
+    assert MC is not None
+    targets = frozenset().union(*(archs for rows in NATIVE.values() for archs, _ in rows))
+    for table in (NATIVE, IN_LDS):
+        for name, rows in table.items():
+            is_wide = name.endswith("f64")
+            for archs, instruction in rows:
+                if table is NATIVE:
+                    text = f"{instruction} v[0:1], v[{'2:3' if is_wide else 2}], off"
+                else:
+                    text = f"{instruction} v0, v[{'2:3' if is_wide else 2}]"
+                text = text.replace("v[2]", "v2")
+                for arch in sorted((targets if table is NATIVE else archs) - _UNKNOWN_TO_LLVM_22):
+                    done = subprocess.run(
+                        [MC, "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-o", "/dev/null"],
+                        input=text,
+                        text=True,
+                        capture_output=True,
+                        check=False,
+                    )
+                    if arch in archs:
+                        assert done.returncode == 0, (arch, text, done.stderr)
+                    elif "add" in name:
+                        assert done.returncode != 0, (arch, text)

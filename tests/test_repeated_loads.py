@@ -1,0 +1,55 @@
+"""Loads that bring the same more than once, against the addresses that the source computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from kept_compiles import collect_kept
+from kinspect.inspector.model import KernelReport, Scalar
+from kinspect.inspector.pipeline.jobs import Request
+
+SCRIPT = Path(__file__).parent.parent / "rules" / "fixtures" / "repeated.py"
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, KernelReport]:
+    pytest.importorskip("triton")
+    found = collect_kept(Request((str(SCRIPT),), ("gfx942",), passes=False, jobs=2))
+    assert not found.errors
+    return {k.variant.case: k for k in found.kernels if k.variant is not None and k.variant.case}
+
+
+def value_of(kernel: KernelReport, name: str) -> Mapping[str, Scalar]:
+    value = kernel.metrics[name].value
+    assert isinstance(value, Mapping)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("case", "group", "rows", "columns"),
+    [("one_group", 64, 32, 64), ("groups_of_four", 4, 32, 64), ("one_group_small", 64, 16, 32)],
+)
+def test_different_addresses_are_counted(
+    kernels: dict[str, KernelReport], case: str, group: int, rows: int, columns: int
+) -> None:
+    """Of the tiles that the loop goes over the one at 3 * rows has as many as any."""
+    value = value_of(kernels[case], "loads.alike")
+    addresses = {
+        (3 * rows + down) // group * columns + across
+        for down in range(rows)
+        for across in range(columns)
+    }
+    assert (value["loads"], value["name"]) == (1, "scale")
+    assert (value["elements"], value["distinct"]) == (rows * columns, len(addresses))
+    assert (value["shape"], value["along"]) == (f"{rows}x{columns}", 0)
+
+
+def test_loads_that_the_outer_loop_does_not_change(kernels: dict[str, KernelReport]) -> None:
+    value = value_of(kernels["keys_again"], "loads.again")
+    assert (value["loads"], value["of"], value["name"]) == (1, 1, "key")
+    assert (value["passes"], value["bytes"]) == (8, 32 * 128 * 4)
+    assert value_of(kernels["own_keys"], "loads.again")["loads"] == 0
+    weights = value_of(kernels["weights_again"], "loads.again")
+    assert (weights["loads"], weights["of"]) == (1, 2)

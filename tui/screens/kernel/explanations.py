@@ -1,0 +1,32 @@
+"""What the kernel page's window of explanations says of a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .linked_texts import LinkedTexts
+from .pane import Pane
+
+
+def explanations(texts: LinkedTexts, pane: Pane) -> Iterator[str]:
+    """Texts on the costs, findings and instruction of the cursor's line; some may be empty.
+
+    Args:
+        texts: the kernel's.
+        pane: the pane of the cursor.
+    """
+    # Rules and instruction tables are read at their first use.
+    from ....inspector.explain.code.explanations import explain_finding, explain_instruction
+    from ..findings.detail import rules, unit_of
+
+    reading, kind, line = texts.reading, pane.kind, pane.code.cursor
+    if texts.costs is not None:
+        yield texts.costs.explanation(kind, line)
+    if reading is not None:
+        rule_texts = {name: rule.text for name, rule in rules().items()}
+        for finding in reading.marks.findings(line, kind):
+            yield explain_finding(finding, rule_texts, unit_of)
+    if kind == "amdgcn":
+        instruction = reading.marks.instruction(line) if reading is not None else None
+        text = pane.code.shown.lines[line]
+        yield explain_instruction(text if instruction is None else instruction, texts.report)

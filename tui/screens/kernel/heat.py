@@ -1,0 +1,102 @@
+"""The columns of figures beside a kernel's texts, and the one by which lines are hot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ....inspector.explain.code.line_figures import LineColumn, LineFigures, chosen
+from ....inspector.model import KernelReport, RegisterPressure
+from .columns import GutterColumn, drawn
+
+
+class LineHeat:
+    """The figures of one kernel's lines.
+
+    Args:
+        column_names: returns the columns that the user chose, none for the default ones.
+    """
+
+    def __init__(self, column_names: Callable[[], Sequence[str]]) -> None:
+        self._column_names = column_names
+        self._report: KernelReport | None = None
+        self._figures: Mapping[str, LineFigures] = {}  # by the name of the column
+        self._by = ""  # the column by which lines are hot; "" for the first
+        # (column, kind of text) -> line -> its place among the hottest
+        self._ranks: dict[tuple[str, str], dict[int, int]] = {}
+
+    def take(self, report: KernelReport | None, figures: Mapping[str, LineFigures]) -> None:
+        """Takes what is known now: at first the report alone."""
+        self._report, self._figures = report, figures
+        self._ranks.clear()
+
+    def columns(
+        self, kind: str, report: KernelReport, room: int, pressure: RegisterPressure | None
+    ) -> list[GutterColumn]:
+        """The chosen columns, as they are drawn, as far as there is room.
+
+        The one by which lines are hot comes before others where there is little room.
+
+        Args:
+            kind: of the text.
+            report: the kernel.
+            room: cells for all of them.
+            pressure: of the kernel's registers.
+        """
+        heat = self.of(kind)
+        wanted = [
+            column
+            for column in self._chosen()
+            if (figures := self._figures.get(column.name)) is None or figures.weights.get(kind)
+        ]
+        columns: dict[str, GutterColumn] = {}
+        for column in sorted(wanted, key=lambda one: heat is None or heat.column is not one):
+            is_heat = heat is not None and heat.column is column
+            figures = self._figures.get(column.name)
+            candidate = drawn(column, kind, report, figures, pressure, is_heat=is_heat)
+            room -= candidate.width
+            if room < 0:
+                break
+            columns[column.name] = candidate
+        return [columns[column.name] for column in wanted if column.name in columns]
+
+    def of(self, kind: str) -> LineFigures | None:
+        """The figures by which a text's lines are hot: of the column chosen, else of a cost."""
+        with_figures = self._with_figures(kind)
+        chosen_heat = [one for one in with_figures if one.column.name == self._by]
+        costs = [one for one in with_figures if one.column.is_cost]
+        return next(iter((*chosen_heat, *costs, *with_figures)), None)
+
+    def next(self, kind: str, by: int) -> LineFigures | None:
+        """Makes the next (1) or previous (-1) column the hot one; None without any."""
+        with_figures, heat = self._with_figures(kind), self.of(kind)
+        if heat is None:
+            return None
+        heat = with_figures[(with_figures.index(heat) + by) % len(with_figures)]
+        self._by = heat.column.name
+        return heat
+
+    def ranks(self, kind: str, depth: Callable[[int], int]) -> Mapping[int, int]:
+        """A text's lines with heat, the hottest first, and the place of each, from 0.
+
+        Args:
+            kind: of the text.
+            depth: returns how many loops a line stands in: of equally hot lines the deepest first.
+        """
+        heat = self.of(kind)
+        if heat is None:
+            return {}
+        key = heat.column.name, kind
+        if key not in self._ranks:
+            self._ranks[key] = {line: n for n, line in enumerate(heat.hottest(kind, depth))}
+        return self._ranks[key]
+
+    def _chosen(self) -> tuple[LineColumn, ...]:
+        """The chosen columns that the kernel has figures for."""
+        return chosen(self._column_names(), self._report) if self._report is not None else ()
+
+    def _with_figures(self, kind: str) -> list[LineFigures]:
+        """The figures of the chosen columns that have some in a text."""
+        figures = (self._figures.get(column.name) for column in self._chosen())
+        return [
+            one for one in figures if one is not None and any(one.weights.get(kind, {}).values())
+        ]

@@ -1,0 +1,107 @@
+"""The dialogue in which the user chooses one row of a list, which typing narrows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from msgspec import Struct
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from ..widgets.code import Span, Text
+from ..widgets.filtered_list import RowList, word_filter
+
+
+class Choice(Struct, frozen=True):
+    """A row of the list.
+
+    Attributes:
+        key: the dialogue's result if it is chosen.
+        text: what the row shows.
+        spans: the colours of that.
+        searched: what is searched for the words that are typed; "" for the text.
+    """
+
+    key: str
+    text: str
+    spans: Sequence[Span] = ()
+    searched: str = ""
+
+
+class ListChooser(ModalScreen[str | None]):
+    """A filtered list; its result is the key of the chosen row, or None.
+
+    Args:
+        title: of the dialogue.
+        choices: the rows.
+        current: the key of the row that the cursor starts on.
+    """
+
+    DEFAULT_CSS = """
+    ListChooser { align: center middle; }
+    ListChooser > Vertical {
+        width: 90%; max-width: 120; height: 80%; min-height: 5;
+        background: $surface; border: round $primary; padding: 0 1;
+    }
+    ListChooser Input { border: none; height: 1; padding: 0; background: $panel; }
+    ListChooser Static { height: 1; color: $foreground 60%; }
+    ListChooser RowList { background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "Close"),
+        Binding("down", "move(1)", "Down", show=False, priority=True),
+        Binding("up", "move(-1)", "Up", show=False, priority=True),
+    ]
+
+    def __init__(self, title: str, choices: Sequence[Choice], current: str | None) -> None:
+        super().__init__()
+        self._heading = title
+        self._choices = choices
+        self._current = current
+        self._shown: list[Choice] = []
+
+    def compose(self) -> ComposeResult:
+        """Stacks the filter's input line and the list."""
+        with Vertical() as box:
+            box.border_title = self._heading
+            yield Input(placeholder="type to narrow the list", compact=True)
+            yield RowList()
+            yield Static("Enter takes it · Esc goes back")
+
+    def on_mount(self) -> None:
+        """Lists all rows, with the current one under the cursor."""
+        self._filter("")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filters the list while the user types."""
+        self._filter(event.value)
+
+    def on_input_submitted(self) -> None:
+        """Chooses the row under the cursor."""
+        cursor = self.query_one(RowList).cursor
+        self.dismiss(self._shown[cursor].key if cursor < len(self._shown) else None)
+
+    def on_row_list_opened(self) -> None:
+        """Chooses a row that was double-clicked."""
+        self.on_input_submitted()
+
+    def action_move(self, lines: int) -> None:
+        """Moves the cursor of the list while the input line has the focus."""
+        self.query_one(RowList).action_move(lines)
+
+    def _filter(self, typed: str) -> None:
+        """Lists the rows that contain all words of a filter."""
+        has_words = word_filter(typed)
+        shown = [choice for choice in self._choices if has_words(choice.searched or choice.text)]
+        self._shown = shown
+        lines = [choice.text for choice in shown] or ["nothing has these words"]
+        text = Text(lines, lambda line: shown[line].spans if line < len(shown) else ())
+        keys = [choice.key for choice in shown]
+        rows = self.query_one(RowList)
+        rows.show(text, 0)
+        if self._current in keys:
+            rows.move_to(keys.index(self._current), centre=True)
