@@ -434,8 +434,7 @@ def shown(value: float, digits: int = 3) -> str:
 
 def start(bench: Bench) -> Iterator[str]:
     """Cold start."""
-    python = bench.tools["tritonparse"]
-    parse = str(Path(python or "").with_name("tritonparseoss"))
+    parse = str(Path(bench.tools["tritonparse"] or "").parent / "tritonparseoss")
     steps = [
         Step("`python -c pass`", [sys.executable, "-c", "pass"]),
         Step("`import torch, triton`", [sys.executable, "-c", "import torch, triton"]),
@@ -513,7 +512,7 @@ def diffs(bench: Bench) -> Iterator[str]:
         parsed = files[0] if files else ""
         missing = "" if parsed else f"fails: nothing was parsed {done.stderr.strip()[-100:]}"
     # By default it uploads both traces.
-    theirs = [str(Path(python).with_name("tritonparseoss")), "diff", parsed, "--events", "0,1"]
+    theirs = [str(Path(python).parent / "tritonparseoss"), "diff", parsed, "--events", "0,1"]
     theirs += ["--no-share", "--no-url", "--output", "{fresh}/diff.ndjson"]
     steps = [
         Step("`kinspect diff A.kinspect B.kinspect`", [*tool(), "diff", *saved]),
