@@ -123,7 +123,7 @@ def print_process(path: Path, runs: int) -> None:
         env = {"PYTHONPYCACHEPREFIX": folder}
         for _ in range(runs + 1):
             for name, command in steps.items():
-                times[name].append(_timed(command, env))
+                times[name].append(timed(command, env))
     print(f"\none saved file of {path.stat().st_size / 1e3:.0f} kB, medians of {runs}, run in turn")
     for name, seen in times.items():
         wall = statistics.median(cost.seconds for cost in seen[1:])
@@ -149,7 +149,7 @@ def installed(added: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **added}
 
 
-def _timed(command: Sequence[str], env: Mapping[str, str]) -> Cost:
+def timed(command: Sequence[str], env: Mapping[str, str]) -> Cost:
     """Seconds and CPU seconds of a process and those it waited for."""
     started = time.perf_counter()
     process = subprocess.Popen(
@@ -209,7 +209,7 @@ def _instructions(kernel: KernelReport) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _varied(text: str, number: int) -> str:
+def varied(text: str, number: int) -> str:
     """An assembly of its own: no content is met twice."""
     return f"{text}\n; copy {number}\n"
 
@@ -223,7 +223,7 @@ def _write_cache(kernels: Sequence[KernelReport], number: int, root: Path) -> No
             target = folder / f"{kernel.name}{STAGES[kind]}"
             source = kernel.artifacts[kind].path
             if kind == "amdgcn":
-                target.write_text(_varied(source.read_text(), n))
+                target.write_text(varied(source.read_text(), n))
             else:
                 shutil.copyfile(source, target)
 
@@ -237,7 +237,7 @@ def _write_archive(
             kernel = kernels[n % len(kernels)]
             digest = f"{n:064x}"
             place = Path(folder) / digest
-            place.write_text(_varied(kernel.artifacts["amdgcn"].path.read_text(), n))
+            place.write_text(varied(kernel.artifacts["amdgcn"].path.read_text(), n))
             digest = _sha256(place)
             place = place.rename(Path(folder) / digest)
             artifacts = dict(kernel.artifacts)

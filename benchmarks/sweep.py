@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from kinspect.inspector.capture.sweep_axes import Axis, count
@@ -101,6 +102,13 @@ def ours(jobs: int) -> Sweep:
     return collect(SweepRequest(run, AXES))
 
 
+def arguments(jobs: int, swept: Sequence[Axis] = AXES) -> list[str]:
+    """The same sweep, as arguments of kinspect."""
+    settings = [f"{axis.name}={','.join(map(str, axis.values))}" for axis in swept]
+    kernel = ["--kernel", f"gemm_kernel[{CASE}]", "--arch", ARCH, "-j", str(jobs)]
+    return ["sweep", str(KERNELS), *kernel, *(p for text in settings for p in ("--set", text))]
+
+
 def bare_seconds(cache: Path, jobs: int) -> float:
     """The same by a script without kinspect."""
     done = subprocess.run(bare_command(cache, jobs), capture_output=True, text=True, check=False)
@@ -109,10 +117,10 @@ def bare_seconds(cache: Path, jobs: int) -> float:
     return float(done.stdout)
 
 
-def bare_command(cache: Path, jobs: int) -> list[str]:
+def bare_command(cache: Path | str, jobs: int, swept: Sequence[Axis] = AXES) -> list[str]:
     """See `bare_sweep.py`."""
     script = Path(__file__).with_name("bare_sweep.py")
-    axes = json.dumps({axis.name: axis.values for axis in AXES})
+    axes = json.dumps({axis.name: axis.values for axis in swept})
     return [sys.executable, str(script), str(KERNELS), CASE, ARCH, str(jobs), str(cache), axes]
 
 
@@ -120,10 +128,7 @@ def print_side_by_side() -> None:
     """Points that each finishes while both are at work, start-up excluded."""
     with tempfile.TemporaryDirectory() as folder:
         store, cache = Path(folder) / "store", Path(folder) / "triton"
-        settings = [f"{axis.name}={','.join(map(str, axis.values))}" for axis in AXES]
-        command = [sys.executable, "-m", "kinspect.inspector.cli", "sweep", str(KERNELS)]
-        command += ["--kernel", f"gemm_kernel[{CASE}]", "--arch", ARCH, "-j", "1"]
-        command += [part for text in settings for part in ("--set", text)]
+        command = [sys.executable, "-m", "kinspect.inspector.cli", *arguments(1)]
         environment = {**os.environ, "KINSPECT_CACHE_DIR": str(store)}
         both = [
             subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL),
