@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from kinspect.inspector.model import Artifact, Report
+from kinspect.inspector.model import Artifact, Metric, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_types, saved
@@ -78,6 +78,21 @@ def test_the_report_keeps_its_schema(report: Report) -> None:
 def test_a_read_report_is_the_written_one(report: Report) -> None:
     text = json.dumps(json_v1.to_dict(report))
     assert json_v1.to_dict(json_v1.read(text, "again")) == json.loads(text)
+
+
+def test_equal_figures_of_kernels_are_one_object_and_types_are_kept(report: Report) -> None:
+    kernel = report.kernels[0]
+    figures = {
+        name: Metric(name, value, "", "derived")
+        for name, value in {"a": 1, "b": True, "c": 1.0, "d": {"x": 1}, "e": None}.items()
+    }
+    kernels = tuple(replace(kernel, id=f"k{n}::k", metrics=figures) for n in range(2))
+    text = json.dumps(json_v1.to_dict(replace(report, kernels=kernels)))
+    first, second = (dict(kernel.metrics) for kernel in json_v1.read(text, "again").kernels)
+    assert first == figures
+    for name in "abce":
+        assert first[name] is second[name]
+        assert type(first[name].value) is type(figures[name].value)
 
 
 def test_figures_by_hand(report: Report) -> None:
