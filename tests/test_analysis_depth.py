@@ -25,15 +25,19 @@ READ = ("amdgcn", "metadata", "ttgir")
 TRITON = ("latency.py", "atomics.py", "product.py", "structure.py")
 
 
-def contexts() -> list[tuple[str, Context]]:
-    """Assembly with what is known of it: fixtures of rules, hand-written and compiled."""
+def contexts(each: int) -> list[tuple[str, Context]]:
+    """Assembly with what is known of it: fixtures of rules, hand-written and compiled.
+
+    Args:
+        each: every which kernel of a file counts.
+    """
     pytest.importorskip("triton")
     inputs = [((FIXTURES / name).read_text(), Context(name)) for name in ASSEMBLY]
     least = AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False)
     for name in TRITON:
         file = str(FIXTURES / name)
         compiled = collect_kept(Request((file,), ("gfx942",), passes=False, analysis=least))
-        for kernel in compiled.kernels[::4]:
+        for kernel in compiled.kernels[::each]:
             code = {
                 kind: its.path.read_text() for kind, its in kernel.artifacts.items() if kind in READ
             }
@@ -44,7 +48,7 @@ def contexts() -> list[tuple[str, Context]]:
                 variant=kernel.variant,
             )
             inputs.append((code["amdgcn"], context))
-    assert len(inputs) >= 20
+    assert len(inputs) >= (20 if each <= 4 else 12)
     return inputs
 
 
@@ -57,7 +61,8 @@ def figures(report: KernelReport) -> dict[tuple[str, str], object]:
 
 
 @pytest.mark.xdist_group("rule fixtures")  # they compile the same kernels
-def test_figures_that_rest_on_what_is_left_out_are_known() -> None:
+@pytest.mark.parametrize("each", [12, pytest.param(4, marks=pytest.mark.slow)])
+def test_figures_that_rest_on_what_is_left_out_are_known(each: int) -> None:
     """A rule that reads another figure would find something else by itself than among others."""
     without = {
         "lanes": AnalysisOptions(rules=NO_RULES, lanes=False),
@@ -65,7 +70,7 @@ def test_figures_that_rest_on_what_is_left_out_are_known() -> None:
         "values": AnalysisOptions(rules=NO_RULES, values=False),
     }
     changed: dict[str, set[str]] = {part: set() for part in without}
-    for text, context in contexts():
+    for text, context in contexts(each):
         whole = analyze_text(text, replace(context, analysis=AnalysisOptions(rules=NO_RULES)))
         for part, options in without.items():
             for full, lean in zip(
