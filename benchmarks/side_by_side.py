@@ -333,8 +333,8 @@ def heading(tools: Mapping[str, str | None], quick: bool, rounds: int) -> Iterat
         f"Medians of {rounds}, least and most in brackets; all steps of a table take turns."
         " A ratio is to the table's first row, by medians. CPU seconds are of"
         " the process and all that it waits for. kinspect's store is empty unless the row says"
-        " otherwise, but has Triton's key, which hashes its files once per installation, and which bare"
-        " Triton computes in each process; byte code is there, as after an installation."
+        " otherwise, but has Triton's key, a hash of Triton's files that bare Triton computes in each"
+        " process; byte code is there, as after an installation."
     )
     yield ""
     yield "Versions: " + ", ".join(versions(tools)) + "."
