@@ -130,6 +130,15 @@ def test_a_request_above_a_use_that_limits_alike_is_not_to_blame() -> None:
     assert (got.next_step.resource, got.next_step.reduce_by) == ("vgpr", 4)
 
 
+def test_a_request_for_what_another_limit_leaves_free_is_not_to_blame() -> None:
+    """LLVM asks for as many registers as the waves that LDS admits may have."""
+    use = {"vgprs": 54, "vgprs_requested": 169, "waves_per_workgroup": 4}
+    got = of("gfx90a", lds_bytes=32768, **use)
+    assert (got.waves_per_eu, got.by_vgpr, got.limiter) == (2, 2, "lds")
+    got = of("gfx90a", lds_bytes=16384, **use)
+    assert (got.waves_per_eu, got.by_vgpr, got.limiter) == (2, 2, "waves_per_eu")
+
+
 def test_a_request_rounded_by_the_kernel_descriptor_is_no_inflation() -> None:
     got = of(
         "gfx942", vgprs=130, vgprs_requested=136, sgprs=30, lds_bytes=32768, waves_per_workgroup=8

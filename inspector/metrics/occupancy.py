@@ -148,8 +148,14 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
     limiter = min(groups.items(), key=lambda item: item[1])[0]
     vgprs_used = _vgprs_used(machine, demand)
     if limiter == "vgpr" and vgprs_used is not None:
-        by_use = _groups(unit, vgprs_used, demand.sgprs, lds, waves)["vgpr"]
-        limiter = _request(demand) if by_use > resident else limiter
+        by_use = _groups(unit, vgprs_used, demand.sgprs, lds, waves)
+        if by_use["vgpr"] > resident:
+            # LLVM asks for the registers that other limits leave free anyhow.
+            limiter = (
+                _request(demand)
+                if min(by_use.values()) > resident
+                else min(by_use.items(), key=lambda item: item[1])[0]
+            )
     return replace(
         residency,
         waves_per_eu=unit.waves_per_eu(resident, waves),
