@@ -11,7 +11,7 @@ are issued earlier, or more of them at once, shorten the loop.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import ceil, prod
 from typing import Final
 
@@ -39,6 +39,7 @@ from .subject import (
     source_line,
     wait_counts,
 )
+from .written_tensors import WRITES, unwritten
 
 EXPOSED = "latency.exposed"
 
@@ -51,7 +52,8 @@ SPECS = (
         "What one wave stands still for loads from memory in an iteration of a hot loop, if each "
         "takes the `latency` assumed: `cycles`, for how many `loads`, `at` which line the one that "
         "most of it is for; `work`: cycles for which all `waves` of the SIMD together have work in "
-        "an iteration each, or the device's memory has",
+        "an iteration each, or the device's memory has; `stored`: whether the loop writes to a "
+        "tensor that it waits for loads of",
     ),
 )
 
@@ -205,8 +207,28 @@ def _exposed(
         "waves": waves.on_simd,
         "work": _work(subject, loop, waves, int_of(loop.metrics, "bytes.global_load")),
         "at": at,
+        "stored": _stored(subject, loop, stalls),
     }
     return Metric(EXPOSED, value, "mapping", "estimated")
+
+
+def _stored(subject: Subject, loop: LoopReport, loads: Iterable[int]) -> bool | None:
+    """Whether the loop writes to a tensor that it waits for loads of; None where a write is not
+    followed.
+    """
+    instructions = subject.function.instructions
+    (blocks,) = (code.blocks for code in subject.function.loops if code.id == loop.id)
+    writes = [
+        instructions[index]
+        for number in sorted(blocks)
+        for index in range(
+            subject.function.blocks[number].start, subject.function.blocks[number].stop
+        )
+        if instructions[index].cls in WRITES
+    ]
+    waited_for = [instructions[load] for load in loads]
+    others = unwritten(subject, waited_for, writes) if writes else waited_for
+    return None if others is None else len(others) < len(waited_for)
 
 
 class _Pending(Struct, frozen=True):

@@ -15,9 +15,10 @@ from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .loop_shape import position_of
 from .options import option
 from .subject import Place, Subject, Tally, source_line
+from .written_tensors import WRITES
+from .written_tensors import unwritten as unwritten_of
 
 if TYPE_CHECKING:
-    from ..emulator.waves import Array
     from .conflict_remedies import OperandTile
 
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
@@ -208,7 +209,8 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
         subject,
         [inst for inst, use in known_uses if use.addresses == 1 and (use.lanes or 0) > 1],
     )
-    unwritten = _unwritten(subject, uniform)
+    writes = [inst for inst in subject.function.instructions if inst.cls in WRITES]
+    unwritten = unwritten_of(subject, _as_scalars(subject, uniform), writes)
     scalars, pointers = _scalar_loads(subject, unwritten or ())
     first = next(iter(scalars or unwritten or uniform), None)
     value: dict[str, Scalar] = {
@@ -222,6 +224,17 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
         "at": source_line(first.loc) if first is not None else None,
     }
     return Metric("cache.uniform_loads", value, "mapping", "derived")
+
+
+def _as_scalars(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:
+    """The loads that the target has a scalar load for: of less than 32 bits on gfx12 alone."""
+    if subject.machine is not None and subject.machine.arch.startswith("gfx12"):
+        return list(loads)
+    return [
+        load
+        for load in loads
+        if all(8 * place.size >= _SCALAR_BITS for place in subject.places.get(load.index, ()))
+    ]
 
 
 def _scalar_loads(
@@ -281,39 +294,6 @@ def _same_for_any_size(subject: Subject, loads: Sequence[Instruction]) -> list[I
     except Exception:  # a bug in the emulator must not cost the report
         return []
     return [load for load in loads if load.index in independent]
-
-
-def _unwritten(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction] | None:
-    """The loads of tensors that the kernel does not write; None where a write is not followed.
-
-    Pointers are drawn so far apart that accesses near each other in every draw are of one tensor.
-    """
-    function = subject.function
-    if not loads:
-        return []
-    writes = [inst.index for inst in function.instructions if inst.cls in _WRITES]
-    if function.calls or not function.all_read or any(i not in subject.places for i in writes):
-        return None
-    written = [place.where for index in writes for place in subject.places[index]]
-    return [
-        load
-        for load in loads
-        if not any(
-            _near(place.where, where)
-            for place in subject.places.get(load.index, ())
-            for where in written
-        )
-    ]
-
-
-def _near(loaded: Array, written: Array) -> bool:
-    """Whether two accesses, [draw, wave, lane], lie near each other in every draw."""
-    distances = abs(loaded[:, 0, 0] - written[:, 0, 0])
-    return bool((distances < _TENSOR_BYTES).all())
-
-
-_WRITES: Final = frozenset(("global_store", "atomic", "lds_direct_store", "image", "smem_store"))
-_TENSOR_BYTES: Final = 1 << 36
 
 
 def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:

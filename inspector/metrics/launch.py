@@ -207,9 +207,14 @@ def _loops(subject: Subject) -> Iterator[Metric]:
             total = longest.iterations * 0
             for run in runs:
                 total = total + run.iterations * bytes_of[run.op.index]
-            loaded = int(total.max())
+            # What loops of unknown bounds load is unknown.
+            if {index for index, count in bytes_of.items() if count} <= {r.op.index for r in runs}:
+                loaded = int(total.max())
     yield Metric(ITERATIONS, most, "iterations", "derived", note)
-    yield Metric(LOOP_BYTES, loaded, "bytes", "derived", note)
+    unread = note or (
+        "" if loaded is not None else "loops that load have bounds that are not known"
+    )
+    yield Metric(LOOP_BYTES, loaded, "bytes", "derived", unread)
     yield Metric(BY_PROGRAM, by_program, "bool", "derived", note)
 
 
