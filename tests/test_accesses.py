@@ -468,7 +468,8 @@ def test_of_a_mask_nothing_may_be_known() -> None:
     [
         ("gfx942", "product", {"bits": 16, "whole": None, "kpack": None}, set()),
         ("gfx942", "product_of_words", {"bits": None, "whole": None, "kpack": 2}, set()),
-        ("gfx950", "product_of_words", {"bits": None, "whole": 32, "kpack": None}, {"KI043"}),
+        # The float32 matrix instructions take longer than twice the LDS: no rule speaks.
+        ("gfx950", "product_of_words", {"bits": None, "whole": 32, "kpack": None}, set()),
         ("gfx1100", "product_of_words", {"bits": None, "whole": None, "kpack": None}, {"KI019"}),
     ],
 )
