@@ -86,29 +86,30 @@ class PlainCode(Struct, frozen=True):
     def in_loops(self, pattern: str) -> int:
         """Those of them in innermost loops."""
         matching = re.compile(rf"^\s+(?:{pattern})(?=\s|$)", re.MULTILINE)
-        return sum(len(matching.findall(text)) for text in self._innermost_loops())
+        return sum(len(matching.findall(text)) for text in innermost_loops(self.assembly))
 
     def products_per_iteration(self) -> int:
         """Multiply-accumulates that the matrix units of a workgroup make in an innermost loop."""
         each = sum(
             int(m) * int(n) * int(k)
-            for text in self._innermost_loops()
+            for text in innermost_loops(self.assembly)
             for m, n, k in _MFMA.findall(text)
         )
         return each * self.num_warps
 
-    def _innermost_loops(self) -> Iterator[str]:
-        """The texts between a label and the last branch back to it, with no such inside."""
-        lines = self.assembly.splitlines()
-        at = {label[1]: n for n, line in enumerate(lines) if (label := _LABEL.match(line))}
-        ends: dict[int, int] = {}
-        for number, line in enumerate(lines):
-            branch = _BRANCH.match(line)
-            if branch is not None and at.get(branch[1], number) < number:
-                ends[at[branch[1]]] = number
-        for first, last in ends.items():
-            if not any(first < other and end < last for other, end in ends.items()):
-                yield "\n".join(lines[first : last + 1])
+
+def innermost_loops(assembly: str) -> Iterator[str]:
+    """The texts between a label and the last branch back to it, with no such inside."""
+    lines = assembly.splitlines()
+    at = {label[1]: n for n, line in enumerate(lines) if (label := _LABEL.match(line))}
+    ends: dict[int, int] = {}
+    for number, line in enumerate(lines):
+        branch = _BRANCH.match(line)
+        if branch is not None and at.get(branch[1], number) < number:
+            ends[at[branch[1]]] = number
+    for first, last in ends.items():
+        if not any(first < other and end < last for other, end in ends.items()):
+            yield "\n".join(lines[first : last + 1])
 
 
 def compiled(

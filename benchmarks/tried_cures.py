@@ -33,6 +33,8 @@ from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
 
+from .plain_triton import innermost_loops
+
 ROOT = Path(__file__).parent.parent
 SPILLS = ("KI001", "KI002", "KI037", "KI038")
 LDS = ("KI005",)
@@ -53,8 +55,6 @@ text = done.asm["amdgcn"]
 json.dump({"text": text, "shared": done.metadata.shared, "num_warps": done.metadata.num_warps},
           open("answer.json", "w"))
 """
-_LABEL = re.compile(r"^(\.LBB\w+):", re.MULTILINE)
-_BRANCH = re.compile(r"^\s+s_c?branch\w*\s+(\.LBB\w+)")
 _SCRATCH = re.compile(
     r"^\s+(scratch_(?:load|store)|buffer_(?:load|store)\w*.* offen? *;? *\d+-byte)"
 )
@@ -260,21 +260,13 @@ def _short_of_a_step(answer: dict[str, Any], variant: Variant) -> bool | None:
 
 
 def _scratch_in_loops(text: str) -> list[tuple[int, int]]:
-    """The scratch accesses and instructions of each innermost loop, by labels and branches back."""
-    lines = text.splitlines()
-    label_at = {m[1]: n for n, line in enumerate(lines) if (m := _LABEL.match(line))}
-    spans = sorted(
-        (label_at[m[1]], n)
-        for n, line in enumerate(lines)
-        if (m := _BRANCH.match(line)) and label_at.get(m[1], n) < n
-    )
-    inner = [s for s in spans if not any(s != o and s[0] <= o[0] and o[1] <= s[1] for o in spans)]
+    """The scratch accesses and instructions of each innermost loop."""
     return [
         (
-            sum(bool(_SCRATCH.match(line)) for line in lines[first:last]),
-            sum(bool(_INSTRUCTION.match(line)) for line in lines[first:last]),
+            sum(bool(_SCRATCH.match(line)) for line in loop.splitlines()),
+            sum(bool(_INSTRUCTION.match(line)) for line in loop.splitlines()),
         )
-        for first, last in inner
+        for loop in innermost_loops(text)
     ]
 
 

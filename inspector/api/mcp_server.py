@@ -12,14 +12,14 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import KinspectError
 from ..explain import ids
-from ..explain.items import NamedItem, item_of, keys_of, located
+from ..explain.items import NamedItem, NamedKey, item_of, keys_of, located
 from ..formats import agent, item_text, lint_agent
 from ..limits import TRY_SECONDS
 from ..model import KernelReport, Report
@@ -109,11 +109,8 @@ class Tools:
         item = ids.parsed(id)
         if item is None:
             raise KinspectError(f"{id!r} is no id", "name one that analyze printed: f557ab")
-        for report in self._last_reports():
-            named = located(id, item, [keys_of(kernel) for kernel in report.kernels])
-            if named is not None:
-                kernel = report.kernels[named.position]
-                return _item_text(item_of(id, item, named.fingerprint, kernel))
+        for kernel, named in self._named(id, item):
+            return _item_text(item_of(id, item, named.fingerprint, kernel))
         raise KinspectError(
             f"{id}: none of the last reports has it", "analyze the kernel again for present ids"
         )
@@ -130,12 +127,9 @@ class Tools:
         item = ids.parsed(id)
         if stage not in _STAGES:
             raise KinspectError(f"no stage {stage!r}", f"name one of {', '.join(_STAGES)}")
-        for report in self._last_reports():
-            if item is None:
-                break
-            named = located(id, item, [keys_of(kernel) for kernel in report.kernels])
-            if named is not None and named.fingerprint is None:
-                return _code(report.kernels[named.position], stage, first, last)
+        for kernel, named in self._named(id, item) if item is not None else ():
+            if named.fingerprint is None:
+                return _code(kernel, stage, first, last)
         raise KinspectError(
             f"{id}: no kernel of the last reports", "analyze it again for its present id"
         )
@@ -258,10 +252,14 @@ class Tools:
         with self._lock:
             self._reports = [report, *self._reports[: MOST_REPORTS - 1]]
 
-    def _last_reports(self) -> list[Report]:
-        """The newest first."""
+    def _named(self, id: str, item: ids.ItemId) -> Iterator[tuple[KernelReport, NamedKey]]:
+        """The kernels of the last reports that an id is about, the newest first."""
         with self._lock:
-            return list(self._reports)
+            reports = list(self._reports)
+        for report in reports:
+            named = located(id, item, [keys_of(kernel) for kernel in report.kernels])
+            if named is not None:
+                yield report.kernels[named.position], named
 
 
 def serve(root: Path) -> None:

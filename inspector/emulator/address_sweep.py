@@ -14,13 +14,13 @@ from msgspec import Struct
 from ..model import Function, Instruction
 from .buffer_lanes import lanes_in_buffer, offsets_of
 from .effects import effects_of, effects_of_halves
-from .held_masks import EXEC_BITS, HeldMasks
+from .held_masks import HeldMasks
 from .masked_writes import masked_sites
 from .operands import EXEC
 from .program import decoded_instructions
 from .register_sets import VECTOR_REGISTERS, rows_of
 from .registry import ExecutionTarget, NotCoveredError, Step
-from .slices import ACCESSES, address_bits, address_slice
+from .slices import ACCESSES, EXEC_BITS, address_bits, address_slice
 from .spilled_registers import SpillDwords, follow_spills
 from .start import KERNARG_ADDRESS, GridShape, initial_waves, waves_of
 from .steps import step_anywhere

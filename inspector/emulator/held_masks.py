@@ -12,13 +12,13 @@ import numpy as np
 
 from ..model import Instruction
 from .effects import RegisterEffect
-from .operands import EXEC, SCALAR_ROWS, Decoded, halves_of
+from .operands import SCALAR_ROWS, Decoded, halves_of
 from .register_sets import VECTOR_REGISTERS, scalar_bits
 from .registry import ExecutionTarget
+from .slices import EXEC_BITS
 from .unknowns import DRAWS
 from .waves import ALL, U32, Waves
 
-EXEC_BITS: Final = scalar_bits(EXEC, 2)
 MASKED_OFFSETS: Final = np.array([1 << 31, (1 << 31) - 1, ALL], U32)
 """Offsets that are set to mask lanes, out of reach of every buffer."""
 

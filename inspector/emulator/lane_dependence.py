@@ -14,13 +14,11 @@ from typing import Final
 
 from ..model import Function, Machine
 from .effects import effects_of
-from .operands import EXEC
 from .program import decoded_instructions
-from .register_sets import scalar_bits, vector_bits
-from .slices import address_bits
+from .register_sets import vector_bits
+from .slices import EXEC_BITS, address_bits
 from .start import target_of
 
-_EXEC_BITS: Final = scalar_bits(EXEC, 2)
 _OF_ONE_LANE: Final = re.compile(r"v_read(first)?lane_b32")
 _NUMBERS: Final = re.compile(r"v_mbcnt_\w+")
 """Instructions whose result is a lane's number, whatever they read."""
@@ -49,7 +47,7 @@ def lane_independent(
             name = inst.op.name
             if index in accesses:
                 dependent[index] = bool(address_bits(inst, decoded[index]) & registers)
-            varies = bool(effect.reads & ~_EXEC_BITS & registers) or bool(_NUMBERS.match(name))
+            varies = bool(effect.reads & ~EXEC_BITS & registers) or bool(_NUMBERS.match(name))
             if varies and not _OF_ONE_LANE.match(name):
                 registers |= effect.writes
             else:

@@ -40,7 +40,6 @@ SPECS = (
 _SWAP: Final = re.compile(
     r"(?:(?:global|flat)_atomic_cmpswap(_x2|_b32|_b64)?|ds_cmpst(?:ore)?_rtn_b(?:32|64))$"
 )
-_FORM: Final = re.compile(r"_(?:e32|e64|sdwa|dpp|e64_dpp)$")
 _COPIES: Final = frozenset(("v_mov_b32", "v_mov_b64"))
 _MOST_COPIES: Final = 8
 _MOST_INSTRUCTIONS: Final = 64
@@ -128,7 +127,7 @@ class _Loop:
         """The register that an instruction copies (or only makes canonical) to this one."""
         inst = self.before[index]
         result, *sources = _parts(inst)
-        base = _base(inst)
+        base = inst.op.name
         offset = named(result).index(register)
         is_canonical = (
             base.removeprefix("v_") in _CANONICAL and len(sources) == 2 and sources[0] == sources[1]
@@ -199,7 +198,7 @@ def _is_update(code: Sequence[Instruction], swap_at: int) -> bool:
     if new is None or old not in (loop := _Loop(code, swap_at)).written:
         return False
     writer = loop.origin(new).writer
-    return writer is not None and _base(code[writer]) not in _COPIES
+    return writer is not None and code[writer].op.name not in _COPIES
 
 
 def _operation(code: Sequence[Instruction], swap_at: int) -> tuple[Instruction, str] | None:
@@ -217,7 +216,7 @@ def _operation(code: Sequence[Instruction], swap_at: int) -> tuple[Instruction, 
     if len(sources) != 2:
         return None
     before = loop.origin(old)
-    name = _base(maker).removeprefix("v_")
+    name = maker.op.name.removeprefix("v_")
     for place, source in enumerate(sources):
         registers = named(source) if source.startswith("v") else ()
         is_old = bool(registers) and loop.origin(registers[0], made.writer) == before
@@ -246,10 +245,6 @@ def _instruction(
     name: str, arch: str | None, table: Mapping[str, tuple[tuple[frozenset[str], str], ...]]
 ) -> str | None:
     return next((text for archs, text in table.get(name, ()) if arch in archs), None)
-
-
-def _base(inst: Instruction) -> str:
-    return _FORM.sub("", inst.op.name)
 
 
 def _parts(inst: Instruction) -> list[str]:

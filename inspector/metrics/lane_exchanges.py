@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Function, Instruction, Metric, MetricSpec, Scalar
-from .subject import Subject, source_line
+from ..model import Instruction, Metric, MetricSpec, Scalar
+from .subject import Subject, own_instructions, source_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     steps: list[Instruction] = []
     repeated: list[Instruction] = []
     distances: set[int] = set()
-    in_loops = _in_loops(subject.function)
+    in_loops = {inst.index for loop in own_instructions(subject.function).values() for inst in loop}
     combined = (
         [inst for inst in exchanges if _is_combined(code, inst.index)]
         if subject.ttgir is None
@@ -83,17 +83,6 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "at": source_line((repeated or steps)[0].loc) if steps else None,
     }
     yield Metric(_EXCHANGES, value, "mapping", "derived")
-
-
-def _in_loops(function: Function) -> frozenset[int]:
-    """Indices of the instructions that stand in loops."""
-    blocks = {block for loop in function.loops for block in loop.blocks}
-    return frozenset(
-        index
-        for block in function.blocks
-        if block.index in blocks
-        for index in range(block.start, block.stop)
-    )
 
 
 def _sources(subject: Subject) -> Mapping[int, Any] | None:

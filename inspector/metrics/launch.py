@@ -55,7 +55,7 @@ SPECS = (
         "bytes",
         "derived",
         "kernel",
-        "Bytes that the loops with known iterations load, in the workgroup that makes most",
+        "Bytes that its loops load, in the workgroup that loads most; unknown if one of them is",
     ),
     MetricSpec(
         BY_PROGRAM,

@@ -151,10 +151,11 @@ def _is_staged(module: TtgirModule, load: TtgirOp) -> bool:
 def _again(module: TtgirModule) -> dict[str, Scalar]:
     """The value of `loads.again`: of the inner loop that loads most bytes again."""
     # Only Triton kernels need the flow of a module's values.
+    from ..ttgir import queries
     from ..ttgir.flow import flow_of
     from ..ttgir.loop_loads import loop_loads
 
-    flow = flow_of(module)
+    flow, constants = flow_of(module), queries.integer_constants(module)
     by_loop: dict[int, list[TtgirOp]] = {}
     for load in loop_loads(flow):
         by_loop.setdefault(load.loop, []).append(load.op)
@@ -173,7 +174,7 @@ def _again(module: TtgirModule) -> dict[str, Scalar]:
                 "name": variable_name(again[0].results[0]),
                 "at": op_line(again[0]),
                 "outer": op_line(flow.module.ops[outer]),
-                "passes": _passes(flow, outer),
+                "passes": queries.constant_trips(flow.module.ops[outer], constants),
             }
     return best
 
@@ -209,17 +210,3 @@ def _depends_on(flow: DataFlow, load: TtgirOp, loop: int) -> bool:
         if maker is not None and value not in flow.carried:
             ahead += flow.operands[maker.index]
     return False
-
-
-def _passes(flow: DataFlow, loop: int) -> int | None:
-    """Iterations of a loop with constant bounds."""
-    bounds: list[int] = []
-    for value in flow.operands[loop][:3]:
-        maker = flow.op(value)
-        number = maker.attributes.get("value") if maker is not None else None
-        if maker is None or maker.name != "arith.constant" or not isinstance(number, int):
-            return None
-        bounds.append(number)
-    if len(bounds) < 3 or bounds[2] <= 0:
-        return None
-    return max(-((bounds[0] - bounds[1]) // bounds[2]), 0)

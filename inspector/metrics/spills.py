@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Final
 
 from msgspec import Struct
 
@@ -36,7 +35,8 @@ from .capacity import capacity
 from .code_copies import COPIES, STATIC_RANGE
 from .options import option
 from .scratch_use import Use, address_of, scratch_accesses
-from .subject import Facts, Subject, innermost_loops
+from .subject import Subject, innermost_loops
+from .tile_parts import smaller_tile
 
 _SLOTS, _HOT = "spills.slots", "spills.hot_slots"
 SLOT_SPECS = (
@@ -373,7 +373,7 @@ def _of_triton(
     depths = _depths(subject.ttgir) if cdna and room < _SPLIT else set()
     walked = _sizes(subject, depths) if depths else []
     if not products and subject.ttgir is not None and sizes:
-        yield _smaller_tile(subject, subject.ttgir, sizes)
+        yield smaller_tile(subject.ttgir, subject.facts.constexprs, sizes[:_MOST_SIZES])
     elif room >= _SPLIT and sizes:
         first_choice = (
             "the one that the loop does not walk over where nothing is stored to scratch in it"
@@ -394,73 +394,6 @@ def _of_triton(
             f"last num_warps={waves * 2}, whose waves repeat rows of the products (5 of 12"
             " kernels gained by it)"
         )
-
-
-def _smaller_tile(subject: Subject, module: TtgirModule, sizes: Sequence[str]) -> str:
-    """The remedy of a kernel with loops and without products: how small, and what it takes."""
-    held = _largest_share(module)
-    part = 2
-    while part < _SMALLEST_PART and held > part * _SHARE:
-        part *= 2
-    text = f"a smaller tile: {_PARTS[part]} of {' or '.join(sizes[:_MOST_SIZES])}"
-    if part > 2:
-        text += f" (each lane holds {held} registers of the largest tensor alone)"
-    whole = [name for name in sizes[:_MOST_SIZES] if _is_reduced_whole(module, subject.facts, name)]
-    if whole:
-        names = " and ".join(whole)
-        text += f"; the loop reduces all of {names} at once: go over its parts in an inner loop"
-    return text
-
-
-_SHARE: Final = 64
-"""Registers of the largest tensor that a lane can hold beside others like it: a quarter of 256.
-(_fwd_kernel_token_att2_int8v of ModelTC/lightllm on gfx1100, 512 at BLOCK_N=512: 335 scratch
-accesses in the loop; 179, 31 and none with a half, a quarter and an eighth.)"""
-_PARTS: Final = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
-_SMALLEST_PART: Final = max(_PARTS)
-
-
-def _largest_share(module: TtgirModule) -> int:
-    """Registers that a lane holds of the largest tensor of a loop."""
-    # Only Triton kernels need them.
-    from ..ttgir import queries
-    from ..ttgir.layouts import elements_per_thread
-    from ..ttgir.lowered import element_bits
-
-    most = 0
-    for op in module.ops:
-        if queries.loop_above(op, module) is None:
-            continue
-        for kind in op.result_types:
-            bits = element_bits(kind.element) if kind.kind == "tensor" else None
-            count = elements_per_thread(kind.layout, kind.shape) if bits else None
-            if bits and count:
-                most = max(most, count * bits // 32)
-    return most
-
-
-def _is_reduced_whole(module: TtgirModule, facts: Facts, size: str) -> bool:
-    """Whether a loop reduces a tensor along a block size by which no loop goes on."""
-    from ..ttgir import queries
-
-    extent = facts.constexprs.get(size)
-    constants = {
-        op.results[0]: op.attributes.get("value")
-        for op in module.ops
-        if op.name == "arith.constant" and len(op.results) == 1
-    }
-    steps = {
-        constants.get(op.operands[2])
-        for op in module.ops
-        if op.name == "scf.for" and len(op.operands) > 2
-    }
-    return extent not in steps and any(
-        op.name == "tt.reduce"
-        and isinstance(axis := op.attributes.get("axis"), int)
-        and op.operand_types[0].shape[axis] == extent
-        and queries.loop_above(op, module) is not None
-        for op in module.ops
-    )
 
 
 def _repeats(products: Sequence[tuple[int, int]], waves: int) -> bool:

@@ -105,7 +105,7 @@ def _of_kernel(subject: Subject) -> _Work:
     if any(map(_is_opaque, loads)):
         return None, None, "it loads through descriptors"
     # Loops of the source that the compiler unrolled to the end.
-    constants = _constants(module)
+    constants = queries.integer_constants(module)
     macs = [_times(_macs((op,)), _runs(op, module, constants)) for op in dots]
     tiles = [tile for tile in map(tile_of, loads) if tile is not None]
     loaded = [
@@ -129,14 +129,6 @@ def _total(counts: Sequence[int | None]) -> int | None:
     return sum(known_counts) if len(known_counts) == len(counts) else None
 
 
-def _constants(module: TtgirModule) -> dict[str, int]:
-    return {
-        op.results[0]: value
-        for op in module.ops
-        if op.name == "arith.constant" and isinstance(value := op.attributes.get("value"), int)
-    }
-
-
 def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int | None:
     """The times that the loops around an operation run it; None where their bounds are not
     constant.
@@ -146,13 +138,10 @@ def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int
     runs, loop = 1, queries.loop_above(op, module)
     while loop is not None:
         header = module.ops[loop]
-        bounds = [constants.get(name) for name in header.operands[:3]]
-        if header.name != "scf.for" or len(bounds) < 3 or None in bounds:
+        trips = queries.constant_trips(header, constants)
+        if trips is None:
             return None
-        start, stop, step = (bound for bound in bounds if bound is not None)
-        if step <= 0:
-            return None
-        runs *= max(0, -(-(stop - start) // step))
+        runs *= trips
         loop = queries.loop_above(header, module)
     return runs
 

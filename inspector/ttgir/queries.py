@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp
@@ -136,6 +138,29 @@ def loop_above(op: TtgirOp, module: TtgirModule) -> int | None:
     while parent is not None and module.ops[parent].name not in LOOPS:
         parent = module.ops[parent].parent
     return parent
+
+
+def integer_constants(module: TtgirModule) -> dict[str, int]:
+    """The values that are integers known when the kernel is compiled, by their names."""
+    return {
+        op.results[0]: value
+        for op in module.ops
+        if op.name == "arith.constant" and isinstance(value := op.attributes.get("value"), int)
+    }
+
+
+def constant_trips(loop: TtgirOp, constants: Mapping[str, int]) -> int | None:
+    """Iterations of a loop; None where its bounds are not constant.
+
+    Args:
+        loop: the operation of a loop.
+        constants: as `integer_constants` has them.
+    """
+    bounds = [constants[name] for name in loop.operands[:3] if name in constants]
+    if loop.name != "scf.for" or len(bounds) < 3 or bounds[2] <= 0:
+        return None
+    start, stop, step = bounds
+    return max(0, -(-(stop - start) // step))
 
 
 def loops_without_dots(module: TtgirModule) -> int:
