@@ -39,7 +39,13 @@ from .options import (
 )
 from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .target_options import (
+    ScriptCommand,
+    TargetOptions,
+    point_option,
+    printed_words,
+    target_options,
+)
 
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
@@ -56,6 +62,8 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
         "agent": "lint_agent",
     }
 )
+_WITH_IDS = frozenset({"agent", "json", "sarif"})
+"""Formats that print what `kinspect show` opens."""
 _MOST_TARGETS = 1 << 32
 """More than a run has: the offset that sorts a later run's events behind an earlier one's."""
 _ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
@@ -158,10 +166,11 @@ def lint(
         _write(report, form, stream, details, color)
     # Text on the terminal shows the notes already; other formats are mostly read by programs.
     notes = () if form == "text" and output is None else report.notes
-    if form == "agent":
-        from .printed_ids import record
+    if form in _WITH_IDS:
+        from ..pipeline.printed_ids import record
 
-        notes += record("lint", report.kernels)
+        unrecorded = record("lint", printed_words(), report.kernels)
+        notes += unrecorded if form == "agent" else ()
     print_problems(report.errors, notes)
     if report.errors:
         return 2
