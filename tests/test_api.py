@@ -13,6 +13,7 @@ from typing import Any
 
 import kinspect
 import pytest
+from kinspect.inspector.cli.main import main
 
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
@@ -37,6 +38,18 @@ def copy(x, out, n, BLOCK: tl.constexpr, WHOLE: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = (offsets < n) | WHOLE
     tl.store(out + offsets, tl.load(x + offsets, mask=inside), mask=inside)
+
+
+SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
+SCRIPT = """
+import torch, triton, triton.language as tl
+@triton.jit
+def double(x, out, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(x + offsets) * 2)
+x = torch.zeros(4096, device="cuda")
+double[(4,)](x, x, BLOCK=1024)
+"""
 
 
 def tensors(number: int, **options: Any) -> list[kinspect.T]:
@@ -176,6 +189,44 @@ def test_rules_are_asked(analysis: kinspect.Analysis) -> None:
     directly = kinspect.lint(add, *tensors(3, aligned=False), 4096, BLOCK=1024)
     assert [f.fingerprint for f in directly.findings] == [f.fingerprint for f in result.findings]
     assert result.to_dict()["kernels"][0]["findings"]
+
+
+def test_files_are_linted_as_the_command_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With what the settings say of targets, what cannot be read, and what is not known."""
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(SCRIPT)
+    Path("small.s").write_text(SMALL.read_text())
+    Path("broken.s").write_text("s_nop 0\n")
+    Path("pyproject.toml").write_text('[tool.kinspect]\narch = ["gfx1100"]\n')
+    for target in (".", "small.s", "script.py"):
+        assert main(["lint", target, "--format", "json", "--fail-on", "never"]) in (0, 2)
+        said = json.loads(capfd.readouterr().out)
+        result = kinspect.lint(target, config="pyproject.toml", fail_on="never")
+        assert json.loads(json.dumps(result.to_dict())) == said
+    assert {kernel.arch for kernel in result.kernels} == {"gfx1100"}
+    with pytest.raises(kinspect.KinspectError, match=r"broken\.s: "):
+        kinspect.lint("broken.s")
+
+
+def test_files_are_emulated_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(SCRIPT)
+    emulated = kinspect.analyze("script.py", emulate=True).kernel.report.emulated
+    assert emulated is not None
+    assert emulated.workgroups == 4
+
+
+def test_the_code_of_files_is_compared(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.s", tmp_path / "after.s"
+    before.write_text(SMALL.read_text())
+    after.write_text(SMALL.read_text().replace("s_add_i32 s9", "s_add_u32 s9"))
+    (pair,) = kinspect.diff(before, after).pairs
+    assert pair.isa
+    assert pair.verdict != "same"
 
 
 def test_two_runs_are_compared(analysis: kinspect.Analysis) -> None:

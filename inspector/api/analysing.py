@@ -12,7 +12,7 @@ from ..errors import KinspectError
 from ..lint.rule import NO_RULES
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
-from ..model import Report, Variant
+from ..model import ErrorRecord, Report, Variant
 from ..pipeline import analysis
 from ..pipeline.analysis import Context
 from ..pipeline.analysis_options import AnalysisOptions
@@ -207,14 +207,23 @@ def _with_kernels(report: Report) -> Report:
     """The report itself.
 
     Raises:
-        KinspectError: it has no kernel; the first of its errors says why.
+        KinspectError: it has no kernel.
     """
-    if not report.kernels and report.errors:
-        first = report.errors[0]
+    refuse_nothing(report.target, report.kernels, report.errors)
+    return report
+
+
+def refuse_nothing(target: str, kernels: Sequence[object], errors: Sequence[ErrorRecord]) -> None:
+    """Refuses a run without kernels.
+
+    Raises:
+        KinspectError: there is none; the first of the errors says why.
+    """
+    if not kernels and errors:
+        first = errors[0]
         place = first.kernel if first.kernel is not None else first.file
         raise KinspectError(f"{place}: {first.stage}: {first.message}", first.hint)
-    if not report.kernels:
+    if not kernels:
         raise KinspectError(
-            f"{report.target}: there is no kernel in it", "see `kinspect analyze` for what it takes"
+            f"{target}: there is no kernel in it", "see `kinspect analyze` for what it takes"
         )
-    return report
