@@ -37,8 +37,10 @@ contracts: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m mkdocs build --quiet --strict
 
-bench: $(VENV)/.installed-test
+# BESIDE: options of the second, e.g. `make bench BESIDE="--quick --tinygrad ~/tinygrad"`.
+bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m kinspect.benchmarks.side_by_side $(BESIDE)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
