@@ -40,6 +40,7 @@ def copy(x, out, n, BLOCK: tl.constexpr, WHOLE: tl.constexpr):
     tl.store(out + offsets, tl.load(x + offsets, mask=inside), mask=inside)
 
 
+ROOT = Path(__file__).parent.parent
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 SCRIPT = """
 import torch, triton, triton.language as tl
@@ -75,12 +76,26 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert printed.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    "name", ["api.stand_in_tensor", "api.executing", "api.results", "api.analysing"]
-)
-def test_examples_in_docstrings(name: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(f"kinspect.inspector.{name}"))
+def documented() -> list[str]:
+    """Modules with examples."""
+    files = [path for path in (ROOT / "inspector").rglob("*.py") if ">>> " in path.read_text()]
+    return sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files)
+
+
+@pytest.mark.parametrize("name", documented())
+def test_examples_in_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(f"kinspect.{name}")
+    outcome = doctest.testmod(module, extraglobs={"kinspect": kinspect})
     assert outcome.failed == 0
+    assert outcome.attempted
+
+
+@pytest.mark.parametrize("name", [n for n in kinspect.__all__ if n.islower() and n.isidentifier()])
+def test_every_function_has_an_example(name: str) -> None:
+    if callable(value := getattr(kinspect, name)):
+        assert ">>> " in value.__doc__, name
 
 
 def test_a_kernel_is_specialised_as_a_launch_would(analysis: kinspect.Analysis) -> None:
@@ -248,23 +263,6 @@ def test_a_kernel_is_swept() -> None:
     for row in result.rows:
         alone = kinspect.compile(add, *tensors(3), 4096, **row["point"]).kernel
         assert row["figures"]["vgprs"] == alone["vgpr_count"]
-
-
-def test_a_script_is_emulated(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import torch, triton, triton.language as tl\n"
-        "@triton.jit\n"
-        "def fill(out, BLOCK: tl.constexpr):\n"
-        "    tl.store(out + tl.arange(0, BLOCK), 3.0)\n"
-        "out = torch.empty(64, device='cuda')\n"
-        "fill[(1,)](out, BLOCK=64)\n"
-        "assert (out == 3).all()\n"
-    )
-    result = kinspect.emulate(script)
-    assert result.status == 0
-    assert result.launches == 1
 
 
 def test_cures_are_tried(tmp_path: Path) -> None:

@@ -41,6 +41,14 @@ def analyze(
 ) -> Analysis:
     """Reports what the compiler makes of kernels.
 
+    >>> kernel = kinspect.analyze("docs/examples/column_sums.py", arch="gfx942").kernel
+    >>> kernel["vgpr_spill_count"], kernel["occupancy.waves_per_eu"]
+    (0, 8)
+    >>> sorted({finding.rule for finding in kernel.findings})
+    ['KI036', 'KI044']
+    >>> kernel.main_loop.metrics["count.global_load"].value
+    8
+
     Args:
         target: a `@triton.jit` kernel (autotuned ones too); a path as the command line takes it;
             assembly text; the bytes of a code object.
@@ -80,6 +88,10 @@ def compile(
     """Compiles kernels; `AnalyzedKernel.code` has the text of each stage.
 
     As `analyze`, without rules and without following what lanes touch.
+
+    >>> kernel = kinspect.compile("docs/examples/column_sums.py", arch="gfx942").kernel
+    >>> "buffer_load_ushort" in kernel.code(), "tt.load" in kernel.code("ttir")
+    (True, True)
     """
     bare = AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False)
     return Analysis(
@@ -97,6 +109,10 @@ def compile(
 
 def load(path: str | os.PathLike[str]) -> Analysis:
     """Reads a report that was saved as `.json` or `.kinspect`.
+
+    >>> kinspect.analyze("docs/examples/column_sums.py", arch="gfx942").save("before.kinspect")
+    >>> kinspect.load("before.kinspect").kernel["vgpr_spill_count"]
+    0
 
     Raises:
         KinspectError: it is none.

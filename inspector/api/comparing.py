@@ -35,6 +35,11 @@ def diff(
 ) -> Difference:
     """Compares two runs, kernel by kernel.
 
+    >>> before = kinspect.analyze("docs/examples/column_sums.py", arch="gfx942")
+    >>> difference = kinspect.diff(before, "docs/examples/column_sums.py", arch="gfx942")
+    >>> difference.regressed, [pair.verdict for pair in difference.pairs]
+    (False, ['same'])
+
     Args:
         before: what there was: a result of `analyze`, or what it takes without arguments.
         after: what there is.
@@ -67,6 +72,10 @@ def sweep(
     **options: Any,
 ) -> SweepResult:
     """Compiles a kernel in many configurations and compares the code.
+
+    >>> result = kinspect.sweep("docs/examples/column_sums.py", axes={"num_warps": [2, 4]})
+    >>> [(row["point"]["num_warps"], row["figures"]["vgprs"]) for row in result.rows]
+    [(2, 37), (4, 19)]
 
     Args:
         target: a `@triton.jit` kernel with its arguments, or a path.

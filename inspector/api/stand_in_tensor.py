@@ -27,7 +27,7 @@ _BITS: Mapping[str, int] = {
 class T:
     """A tensor that only has a type, a shape and an alignment; it holds no data.
 
-    >>> x = T(1024, 512, dtype="bf16")
+    >>> x = kinspect.T(1024, 512, dtype="bf16")
     >>> x.shape, x.stride(), x.numel()
     ((1024, 512), (512, 1), 524288)
 
