@@ -16,7 +16,9 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: lint types contracts docs
+# Beside mypy, which takes longest and one core.
+check:
+	$(MAKE) --jobs=2 lint types contracts docs
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

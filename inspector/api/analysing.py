@@ -56,7 +56,8 @@ def analyze(
         arch: gfx names of the targets; None for what the file says, or gfx942.
         kernel: of a file, the kernels by name, with shell wildcards.
         grid: of a kernel, the workgroups of the launch.
-        emulate: whether a few workgroups are executed on the emulator.
+        emulate: of a script or trace, whether a few workgroups of each launch are executed on the
+            emulator; of other targets a note says why they are not.
         options: of a kernel, its arguments by name and options of the backend (`num_warps=4`); of
             a file, `argv`, `call`, `signature`, `python`. Of both, `passes` (record the IR after
             each pass), `time_us` (a measured time of one launch) and `jobs`.
