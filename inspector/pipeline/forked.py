@@ -29,8 +29,8 @@ from .events import Failed
 from .reading import Transformed, Work, interrupted, read_target
 from .stored_reports import StoredReports
 
-MIN_BYTES = 1 << 20
-"""Size of targets from which on forking pays: reading this much assembly takes half a second."""
+MIN_BYTES = 1 << 19
+"""Size of targets from which on forking pays: reading this much assembly takes a quarter second."""
 _TARGETS_AHEAD = 2
 """Targets that a worker has been sent at a time, so that it never waits for the next."""
 
