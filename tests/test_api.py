@@ -227,6 +227,37 @@ def test_files_are_linted_as_the_command_does(
         kinspect.lint("broken.s")
 
 
+@triton.jit
+def gather(x, at, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(at + offsets, mask=offsets < n, other=0)
+    tl.store(out + offsets, tl.load(x + index, mask=offsets < n), mask=offsets < n)
+
+
+def test_kernels_are_emulated_with_what_a_call_passes() -> None:
+    torch = pytest.importorskip("torch")
+    x, out = kinspect.T(100, dtype="fp16"), kinspect.T(256, dtype="fp16", aligned=False)
+
+    def emulated(indices: Any, numbers: kinspect.T = x) -> Any:
+        kernel = kinspect.analyze(
+            *(gather, numbers, indices, out, 256), BLOCK=64, grid=(4,), emulate=True
+        ).kernel
+        assert kernel.report.emulated is not None, kernel.notes
+        return kernel.report.emulated
+
+    inside = emulated(torch.arange(256, dtype=torch.int32) % 100)
+    assert (inside.workgroups, inside.faults) == (4, ())
+    assert inside.made_up == ("float16", "float16")
+    outside = emulated(torch.arange(256, dtype=torch.int32))
+    assert {fault.kind for fault in outside.faults} == {"outside"}
+    # Made-up indices are 0, which is inside of everything.
+    index = kinspect.T(256, dtype="i32")
+    assert not emulated(index).faults
+    without_grid = kinspect.analyze(gather, x, index, out, 256, BLOCK=64, emulate=True).kernel
+    assert without_grid.report.emulated is None
+    assert any("not emulated" in note for note in without_grid.notes)
+
+
 def test_files_are_emulated_where_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

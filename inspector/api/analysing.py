@@ -56,8 +56,8 @@ def analyze(
         arch: gfx names of the targets; None for what the file says, or gfx942.
         kernel: of a file, the kernels by name, with shell wildcards.
         grid: of a kernel, the workgroups of the launch.
-        emulate: of a script or trace, whether a few workgroups of each launch are executed on the
-            emulator; of other targets a note says why they are not.
+        emulate: whether a few workgroups of each launch are executed on the emulator: of a kernel
+            with `grid`, of a script or a trace; of other targets a note says why they are not.
         options: of a kernel, its arguments by name and options of the backend (`num_warps=4`); of
             a file, `argv`, `call`, `signature`, `python`. Of both, `passes` (record the IR after
             each pass), `time_us` (a measured time of one launch) and `jobs`.
@@ -197,7 +197,8 @@ def _of_jit(
     names = (named.keys() & _OWN_OPTIONS) - parameter_names(kernel)
     own = {name: named.pop(name) for name in names}
     targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
-    variants = variants_of(kernel, args, named, targets, grid)
+    emulated = options.sample is not None
+    variants = variants_of(kernel, args, named, targets, grid, arguments=emulated)
     settings = compile_settings(bool(own.get("passes")))
     overrides = Overrides(time_us=own.get("time_us"))
     jobs = [
