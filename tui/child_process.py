@@ -21,7 +21,11 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import IO, Any
 
+from msgspec import Struct, field
+from msgspec.structs import astuple
+
 from ..inspector.errors import KinspectError
+from ..inspector.model import Metric
 
 SECONDS_TO_END = 5
 """Time that a child has to end its compilers before SIGALRM ends it."""
@@ -138,10 +142,11 @@ class MessagingChild:
     ) -> Iterator[tuple[str, Any]]:
         """Yields the messages up to the one that ends the work."""
         assert process.stdout is not None
+        received = Received()
         with process.stdout as stream:
             while True:
                 try:
-                    kind, payload = pickle.load(stream)
+                    kind, payload = MessageUnpickler(stream, received).load()
                 except (EOFError, pickle.UnpicklingError):
                     break
                 if kind == "error":
@@ -163,9 +168,10 @@ def serve(work: Callable[[Any, Callable[[str, Any], None]], None]) -> None:
         work: called with what was read and with the function that sends a message.
     """
     channel = result_channel()
+    sent = Sent()
 
     def send(kind: str, payload: Any) -> None:
-        pickle.dump((kind, payload), channel, pickle.HIGHEST_PROTOCOL)
+        MessagePickler(channel, sent).dump((kind, payload))
         channel.flush()
 
     interrupt_on_signals()
@@ -194,6 +200,80 @@ def _serve(
         # A bug must be shown as an error, not end what waits for it.
         message = f"internal error: {type(error).__name__}: {error}"
         send("error", (message, "please report it"))
+
+
+class Sent(Struct):
+    """What a child has sent, with the numbers by which it refers to it from then on."""
+
+    strings: dict[str, int] = field(default_factory=dict)
+    metrics: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+
+class Received(Struct):
+    """The other side of `Sent`: what was received, by number."""
+
+    strings: list[str] = field(default_factory=list)
+    metrics: list[Metric] = field(default_factory=list)
+
+
+class MessagePickler(pickle.Pickler):
+    """Pickles a message; strings, and figures that are 0 or unknown, only the first time.
+
+    Thousands of kernels have the same names, units and notes: shared by all of them, they take
+    half of the memory.
+
+    Args:
+        stream: where to.
+        sent: by the messages before it.
+    """
+
+    def __init__(self, stream: IO[bytes], sent: Sent) -> None:
+        super().__init__(stream, pickle.HIGHEST_PROTOCOL)
+        self._sent = sent
+
+    def persistent_id(self, value: object) -> object:
+        """What stands for a value; None where it is pickled as any other."""
+        if type(value) is str:
+            strings = self._sent.strings
+            if value in strings:
+                return strings[value]
+            strings[value] = len(strings)
+            return value
+        if type(value) is Metric and not value.value:
+            metrics = self._sent.metrics
+            # The type of a value that is false says which it is.
+            key = (value.name, type(value.value), value.unit, value.origin, value.note)
+            if key in metrics:
+                return (metrics[key],)
+            metrics[key] = len(metrics)
+            return astuple(value)
+        return None
+
+
+class MessageUnpickler(pickle.Unpickler):
+    """Reads what `MessagePickler` wrote.
+
+    Args:
+        stream: where from.
+        received: in the messages before it.
+    """
+
+    def __init__(self, stream: IO[bytes], received: Received) -> None:
+        super().__init__(stream)
+        self._received = received
+
+    def persistent_load(self, pid: Any) -> object:
+        """The value that something stands for."""
+        if type(pid) is int:
+            return self._received.strings[pid]
+        if type(pid) is str:
+            self._received.strings.append(pid)
+            return pid
+        if len(pid) == 1:
+            return self._received.metrics[pid[0]]
+        metric = Metric(*pid)
+        self._received.metrics.append(metric)
+        return metric
 
 
 def chunks(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:
