@@ -35,13 +35,13 @@ class Heading(Widget):
     }
 
     def on_mount(self) -> None:
-        """Polls the progress and the crumb, whose changes nothing reports."""
-        self.set_interval(0.2, self._tick)
+        """Follows the page, whose crumb changes with what it draws."""
         self._shown = ""
+        if isinstance(self.screen, Page):
+            self.screen.drawn_signal.subscribe(self, self._update, immediate=True)
 
-    def _tick(self) -> None:
-        page = self.screen
-        text = f"{page.crumb() if isinstance(page, Page) else ''}  {self._progress()}"
+    def _update(self, page: Page) -> None:
+        text = f"{page.crumb()}  {self._progress()}"
         if text != self._shown:
             self._shown = text
             self.refresh()

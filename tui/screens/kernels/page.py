@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
 from textual.events import Resize
+from textual.timer import Timer
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
@@ -80,6 +81,7 @@ class KernelsPage(Page):
         self._cursor_set = 0  # the row on which the last rebuild put the cursor
         self._rebuilt_at = 0.0  # of the monotonic clock
         self._rebuild_seconds = 0.0  # that the last rebuild took
+        self._later_rebuild: Timer | None = None
 
     @property
     def listing(self) -> Listing:
@@ -126,10 +128,11 @@ class KernelsPage(Page):
     def session_changed(self) -> None:
         """Rebuilds the table; during a run, not so often that rebuilding takes most of the time."""
         since_rebuild = time.monotonic() - self._rebuilt_at
-        if self.session.progress.running and since_rebuild < self._rebuild_seconds * _REBUILD_PAUSE:
-            self._shown_revision = -1  # so that the next poll tries again
-            return
-        self.rebuild()
+        pause = self._rebuild_seconds * _REBUILD_PAUSE - since_rebuild
+        if not self.session.progress.running or pause <= 0:
+            self.rebuild()
+        elif self._later_rebuild is None:
+            self._later_rebuild = self.set_timer(pause, self.rebuild)
 
     def rebuild(self, cursor_key: str | None = None) -> None:
         """Computes the rows and shows them.
@@ -141,6 +144,9 @@ class KernelsPage(Page):
             table = self.query_one(Table)
         except NoMatches:
             return
+        if self._later_rebuild is not None:
+            self._later_rebuild.stop()
+            self._later_rebuild = None
         started = time.monotonic()
         listing = self.listing
         node = self._node()
