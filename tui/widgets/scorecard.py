@@ -21,11 +21,19 @@ from .styles import part_style
 
 
 class CardFact(Struct, frozen=True):
-    """A labelled text; its style is `error`, `warning`, `info`, `dim` or "" for none."""
+    """A labelled text.
+
+    Attributes:
+        label: what the text is about; "" for none.
+        text: the text.
+        style: `error`, `warning`, `info`, `dim` or "" for none.
+        brief: whether it goes before the others, in a row, in a card of a few lines.
+    """
 
     label: str
     text: str
     style: str = ""
+    brief: bool = False
 
 
 class CardBlock(Struct, frozen=True):
@@ -184,7 +192,7 @@ class ScoreCard(Widget):
         return rows
 
     def _lines(self, card: Card, width: int, height: int) -> list[Text]:
-        """A line for the loop, one for its mix, and then the facts of the line."""
+        """A line for the loop, the facts of the line and, where there is room, the loop's mix."""
         title = Text(no_wrap=True)
         title.append(card.title, self._style("title"))
         title.append(f"  {'   '.join(card.about)}")
@@ -192,10 +200,20 @@ class ScoreCard(Widget):
         for fact in _nonzero(card.mix.facts):
             mix.append(f"{fact.label} ", self._style("label"))
             mix.append(f"{_short(fact.text)}  ")
-        rows = [title, mix]
-        for row in rows:
+        rows, facts = [title], self._line_block.facts
+        for fact in filter(lambda fact: fact.brief, facts):
+            row = Text(f"{fact.label:<{_LABEL - 1}} ", self._style("label"), no_wrap=True)
+            rows.append(row.append(fact.text, self._style(fact.style) if fact.style else Style()))
+        for row in (*rows, mix):
             row.truncate(width, overflow="ellipsis")
-        return [*rows, *self._facts(self._line_block, width)][: max(1, height)]
+        longer = tuple(fact for fact in facts if not fact.brief)
+        rows += self._facts(CardBlock("", longer), width)
+        if len(rows) < height:
+            return [*rows, *[Text()] * (height - len(rows) - 1), mix]
+        if len(rows) > height:
+            rows[height - 1].truncate(width - 2)
+            rows[height - 1].append(" …", self._style("dim"))
+        return rows[:height]
 
     def _loop(self, card: Card, width: int, compact: bool = False) -> list[Text]:
         rows = [Text(card.title, self._style("title"))]

@@ -14,7 +14,7 @@ from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.scorecard import Card, CardBlock, CardFact
-from .card import card_of, facts_of, line_list, loop_at
+from .card import card_of, facts_of, line_list, loop_at, source_fact
 from .columns import GutterColumn
 from .heat import LineHeat
 from .load import LineCosts, LoadedTexts, in_background, is_large, load, read, with_all_folds
@@ -350,6 +350,10 @@ class LinkedTexts:
         pane = self._panes.current
         cursor = pane.code.cursor
         line_block = facts_of(report, reading, pane.kind, cursor, self.costs, self.pressure)
+        lines = self.loaded.lines.get("source") if self.loaded is not None else None
+        if lines is not None and not self._panes.shows("source"):
+            fact = source_fact(reading, pane.kind, cursor, lines)
+            line_block = CardBlock(line_block.title, (*line_block.facts, fact))
         isa_lines = reading.links.related(pane.kind, cursor, "amdgcn")
         if isa_lines:
             fact = CardFact("became ISA", line_list(isa_lines))
