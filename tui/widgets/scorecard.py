@@ -112,17 +112,16 @@ class ScoreCard(Widget):
         self._draw()
 
     def notify_style_update(self) -> None:
-        """Redraws the card after the theme has changed."""
+        """Has the card laid out anew before it is drawn: its colours may have changed."""
         self._base = None
         super().notify_style_update()
-        if self.is_attached:
-            self._draw()
 
     def render_line(self, y: int) -> Strip:
         """Renders a row."""
         width, style = self.size.width, self._base
         if style is None:  # cached, since Textual computes it from all ancestors at every call
             style = self._base = self.rich_style
+            self._rows = self._build()
         if y >= len(self._rows):
             return Strip.blank(width, style)
         pieces = self._rows[y].render(self.app.console)

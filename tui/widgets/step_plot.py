@@ -54,7 +54,7 @@ class StepPlot(Plot):
     DEFAULT_CSS = """
     StepPlot { height: 1fr; width: 1fr; min-height: 3; }
     StepPlot > .plot--title { color: $foreground; text-style: bold; }
-    StepPlot > .plot--axis { color: $foreground 40%; }
+    StepPlot > .plot--axis { color: $foreground 60%; }
     StepPlot > .plot--line { color: $primary; }
     StepPlot > .plot--fill { color: $primary 25%; }
     StepPlot > .plot--now { color: $warning; text-style: bold; }

@@ -298,10 +298,11 @@ class LinkedTexts:
         return self.heat.ranks(kind, lambda line: 0)
 
     def show_again(self) -> None:
-        """Shows all texts with the columns that are chosen now."""
+        """Shows all texts with the columns that are chosen now, and the card beside them."""
         for pane in self._panes.slots:
             if not pane.is_missing:
                 self.show_in(pane, pane.kind, keep=True)
+        self.refresh_card()
 
     def _go_to_first_position(self) -> None:
         kind, line = self._first_position
