@@ -205,8 +205,8 @@ class ScoreCard(Widget):
             rows.append(row.append(fact.text, self._style(fact.style) if fact.style else Style()))
         for row in (*rows, mix):
             row.truncate(width, overflow="ellipsis")
-        longer = tuple(fact for fact in facts if not fact.brief)
-        rows += self._facts(CardBlock("", longer), width)
+        for fact in filter(lambda fact: not fact.brief, facts):
+            rows += self._facts(CardBlock("", (fact,)), width, flowing=True)
         if len(rows) < height:
             return [*rows, *[Text()] * (height - len(rows) - 1), mix]
         if len(rows) > height:
@@ -240,8 +240,14 @@ class ScoreCard(Widget):
     def _block(self, block: CardBlock, width: int) -> list[Text]:
         return [Text(block.title, self._style("title")), *self._facts(block, width)]
 
-    def _facts(self, block: CardBlock, width: int) -> list[Text]:
-        """Each label with its text beside it, wrapped; a long label is put above the text."""
+    def _facts(self, block: CardBlock, width: int, *, flowing: bool = False) -> list[Text]:
+        """Each label with its text beside it, wrapped; a long label is put above the text.
+
+        Args:
+            block: the facts.
+            width: of the rows, in cells.
+            flowing: whether a text that needs several rows takes their whole width.
+        """
         rows: list[Text] = []
         for fact in block.facts:
             style = self._style(fact.style) if fact.style else Style()
@@ -251,6 +257,10 @@ class ScoreCard(Widget):
             wide = 1 if len(fact.label) == 1 else max(_LABEL - 1, len(fact.label))
             label = Text(f"{fact.label:<{wide}} ")
             label.stylize(style if fact.style else self._style("label"))
+            if flowing and wide + 1 + len(fact.text) > width:
+                first, *others = self._wrapped(Text(f"{fact.label} {fact.text}", style), width - 2)
+                rows += [first, *(Text.assemble("  ", row) for row in others)]
+                continue
             if wide + 8 > width // 2 and wide >= _LABEL and wide + 1 + len(fact.text) > width:
                 rows.append(label)
                 label = Text("  ")
