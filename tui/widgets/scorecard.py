@@ -6,7 +6,6 @@ Its shape follows its size: a column at the side, a strip of three columns, or a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from msgspec import Struct
 from rich.segment import Segment
@@ -15,9 +14,8 @@ from rich.text import Text
 from textual.events import Resize
 from textual.geometry import Region
 from textual.strip import Strip
-from textual.widget import Widget
 
-from .styles import part_style
+from .styles import PartedWidget
 
 
 class CardFact(Struct, frozen=True):
@@ -67,9 +65,10 @@ _LABEL = 13  # columns of a label and the blank after it
 _SHORT_FIGURE = 5  # columns of a figure that can share its row with another
 
 
-class ScoreCard(Widget):
+class ScoreCard(PartedWidget):
     """Shows a `Card` and the facts of a line."""
 
+    PREFIX = "scorecard"
     DEFAULT_CSS = """
     ScoreCard { background: $surface; color: $foreground; padding: 0 1; }
     ScoreCard > .scorecard--title { color: $primary; text-style: bold; }
@@ -79,14 +78,6 @@ class ScoreCard(Widget):
     ScoreCard > .scorecard--warning { color: $warning; }
     ScoreCard > .scorecard--info { color: $primary; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "scorecard--title",
-        "scorecard--label",
-        "scorecard--dim",
-        "scorecard--error",
-        "scorecard--warning",
-        "scorecard--info",
-    }
 
     def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
         super().__init__(id=id)
@@ -142,7 +133,7 @@ class ScoreCard(Widget):
         if not width or not height:
             return []
         if self._card is None:
-            return self._wrapped(Text(self._note, self._style("dim")), width)
+            return self._wrapped(Text(self._note, self.part_style("dim")), width)
         if height >= _TALL:
             rows = self._column(self._card, width, height)
         elif width >= _SIDE_BY_SIDE:
@@ -193,16 +184,16 @@ class ScoreCard(Widget):
     def _lines(self, card: Card, width: int, height: int) -> list[Text]:
         """A line for the loop, the facts of the line and, where there is room, the loop's mix."""
         title = Text(no_wrap=True)
-        title.append(card.title, self._style("title"))
+        title.append(card.title, self.part_style("title"))
         title.append(f"  {'   '.join(card.about)}")
         mix = Text(no_wrap=True)
         for fact in _nonzero(card.mix.facts):
-            mix.append(f"{fact.label} ", self._style("label"))
+            mix.append(f"{fact.label} ", self.part_style("label"))
             mix.append(f"{_short(fact.text)}  ")
         rows, facts = [title], self._line_block.facts
         for fact in filter(lambda fact: fact.brief, facts):
-            row = Text(f"{fact.label:<{_LABEL - 1}} ", self._style("label"), no_wrap=True)
-            rows.append(row.append(fact.text, self._style(fact.style) if fact.style else Style()))
+            row = Text(f"{fact.label:<{_LABEL - 1}} ", self.part_style("label"), no_wrap=True)
+            rows.append(row.append(fact.text, self.part_style(fact.style)))
         for row in (*rows, mix):
             row.truncate(width, overflow="ellipsis")
         for fact in filter(lambda fact: not fact.brief, facts):
@@ -211,16 +202,16 @@ class ScoreCard(Widget):
             return [*rows, *[Text()] * (height - len(rows) - 1), mix]
         if len(rows) > height:
             rows[height - 1].truncate(width - 2)
-            rows[height - 1].append(" …", self._style("dim"))
+            rows[height - 1].append(" …", self.part_style("dim"))
         return rows[:height]
 
     def _loop(self, card: Card, width: int, compact: bool = False) -> list[Text]:
-        rows = [Text(card.title, self._style("title"))]
+        rows = [Text(card.title, self.part_style("title"))]
         about = card.about
         if compact:
             about = ("  ".join(card.known_about),) if card.known_about else ()
         for part in about:
-            rows += self._wrapped(Text(part, self._style("dim")), width)
+            rows += self._wrapped(Text(part, self.part_style("dim")), width)
         return rows
 
     def _mix(self, mix: CardBlock, width: int) -> list[Text]:
@@ -231,14 +222,14 @@ class ScoreCard(Widget):
         for number in range(0, len(short), 2):
             row = Text(no_wrap=True)
             for fact in short[number : number + 2]:
-                row.append(f"{fact.label:<{_LABEL - 1}} ", self._style("label"))
+                row.append(f"{fact.label:<{_LABEL - 1}} ", self.part_style("label"))
                 row.append(f"{fact.text:<{_SHORT_FIGURE + 1}}")
             rows.append(row)
         longer = tuple(fact for fact in nonzero if len(fact.text) > _SHORT_FIGURE)
         return rows + self._facts(CardBlock("", longer), width)
 
     def _block(self, block: CardBlock, width: int) -> list[Text]:
-        return [Text(block.title, self._style("title")), *self._facts(block, width)]
+        return [Text(block.title, self.part_style("title")), *self._facts(block, width)]
 
     def _facts(self, block: CardBlock, width: int, *, flowing: bool = False) -> list[Text]:
         """Each label with its text beside it, wrapped; a long label is put above the text.
@@ -250,13 +241,13 @@ class ScoreCard(Widget):
         """
         rows: list[Text] = []
         for fact in block.facts:
-            style = self._style(fact.style) if fact.style else Style()
+            style = self.part_style(fact.style)
             if not fact.label:
                 rows += self._wrapped(Text(fact.text, style), width)
                 continue
             wide = 1 if len(fact.label) == 1 else max(_LABEL - 1, len(fact.label))
             label = Text(f"{fact.label:<{wide}} ")
-            label.stylize(style if fact.style else self._style("label"))
+            label.stylize(style if fact.style else self.part_style("label"))
             if flowing and wide + 1 + len(fact.text) > width:
                 first, *others = self._wrapped(Text(f"{fact.label} {fact.text}", style), width - 2)
                 rows += [first, *(Text.assemble("  ", row) for row in others)]
@@ -272,9 +263,6 @@ class ScoreCard(Widget):
 
     def _wrapped(self, text: Text, width: int) -> list[Text]:
         return list(text.wrap(self.app.console, max(1, width)))
-
-    def _style(self, name: str) -> Style:
-        return part_style(self, f"scorecard--{name}")
 
 
 def _nonzero(facts: Sequence[CardFact]) -> tuple[CardFact, ...]:

@@ -6,7 +6,6 @@ It uses no plotting library, whose import takes as long as the whole page takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from msgspec import Struct
 from textual.events import Click
@@ -61,9 +60,6 @@ class StepPlot(Plot):
     StepPlot > .plot--guide { color: $warning 60%; }
     StepPlot > .plot--step { color: $success; text-style: bold; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"plot--{name}" for name in ("title", "axis", "line", "fill", "now", "guide", "step")
-    }
 
     class Picked(Message):
         """The plot was clicked at an x."""

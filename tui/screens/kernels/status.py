@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from msgspec import Struct
-from rich.style import Style
 from rich.text import Text
-from textual.widget import Widget
 
 from ....inspector.explain.view import plural
 from ...session import RunProgress
 from ...widgets.bars import bar
-from ...widgets.styles import part_style
+from ...widgets.styles import PartedWidget
 
 _MAX_BAR_CELLS = 20
 
@@ -49,9 +45,10 @@ class RunStatus(Struct, frozen=True):
     runs: int
 
 
-class Status(Widget):
+class Status(PartedWidget):
     """Shows the progress of the run, the number of rows, the filter and the order."""
 
+    PREFIX = "status"
     DEFAULT_CSS = """
     Status { height: 1; padding: 0 1; color: $foreground 70%; }
     Status > .status--bar { color: $success; }
@@ -60,13 +57,6 @@ class Status(Widget):
     Status > .status--filter { color: $accent; }
     Status > .status--mark { color: $secondary; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "status--bar",
-        "status--track",
-        "status--bad",
-        "status--filter",
-        "status--mark",
-    }
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +87,7 @@ class Status(Widget):
         if progress.expected:
             share = min(1.0, progress.done / progress.expected)
             for cells, name in bar(share, min(_MAX_BAR_CELLS, max(4, width // 8))):
-                line.append(cells, self._style(name))
+                line.append(cells, self.part_style(name))
             line.append(f" captured {progress.expected:,} · compiled {progress.compiled:,}")
         elif progress.compiled:
             line.append(f"{status.stage} … · compiled {progress.compiled:,}")
@@ -127,18 +117,15 @@ class Status(Widget):
     def _add_failed(self, line: Text, status: RunStatus) -> None:
         if status.failures:
             line.append(" · ")
-            line.append(f"{status.failures:,} failed", self._style("bad"))
+            line.append(f"{status.failures:,} failed", self.part_style("bad"))
 
     def _right(self, status: RunStatus) -> Text:
         line = Text(no_wrap=True)
         if status.filter_error:
-            line.append(f"{status.filter_error}  ", self._style("bad"))
+            line.append(f"{status.filter_error}  ", self.part_style("bad"))
         elif status.filter_text:
-            line.append(f"/{status.filter_text}  ", self._style("filter"))
+            line.append(f"/{status.filter_text}  ", self.part_style("filter"))
         if status.marked:
-            line.append(f"{status.marked} marked  ", self._style("mark"))
+            line.append(f"{status.marked} marked  ", self.part_style("mark"))
         line.append(f"by {status.sort}")
         return line
-
-    def _style(self, name: str) -> Style:
-        return part_style(self, f"status--{name}")
