@@ -12,7 +12,6 @@ from ....inspector.explain import loop_view, view
 from ....inspector.metrics.pressure import register_pressure
 from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
-from ...widgets.heading import Heading
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .card import card_of, facts_of, line_list, loop_at, source_fact
 from .columns import GutterColumn
@@ -175,7 +174,6 @@ class LinkedTexts:
         self._panes.lay_out()
         if self._page.focused is None:  # the pane lost the focus while it was hidden
             self._panes.current.target.focus()
-        self._page.query_one(Heading).refresh()
         self._panes.show_message("")
         self.refresh_card()
         # Paint the text first, then find its folds, then read what the analysis knows of it.

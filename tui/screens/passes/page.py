@@ -175,7 +175,6 @@ class PassesPage(Page):
             self._show_sentences(*why_no_dump(kernel), "a chooses another kernel.")
         elif artifact.path != self._path:
             self._open(artifact.path)
-        self.query_one(Heading).refresh()
 
     def _show_sentences(self, *lines: str) -> None:
         """Shows sentences in place of the passes."""
