@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import pickle
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,8 @@ SECONDS_TO_END = 5
 """Time that a child has to end its compilers before SIGALRM ends it."""
 END = "end"
 """The kind of the message after which a child sends no more."""
+_LENGTH = struct.Struct("<Q")
+"""The length of the message that follows it."""
 _POLL_SECONDS = 0.1
 _TAIL_BYTES = 2000
 """Bytes at the end of a child's error output in which its last line is looked for."""
@@ -57,8 +61,8 @@ def ending(status: int, errors: IO[bytes]) -> str:
 class MessagingChild:
     """A child process that sends pairs of a kind and a payload.
 
-    Its standard input carries the work, its standard output the messages, all pickled. The last one
-    may be ("error", (message, hint)).
+    Its standard input carries the work, its standard output the messages, each after its length,
+    all pickled. The last one may be ("error", (message, hint)).
 
     Args:
         module: whose `main` is the body of the process.
@@ -79,8 +83,11 @@ class MessagingChild:
         """The id of the process; None before it is started."""
         return None if self._process is None else self._process.pid
 
-    def messages(self) -> Iterator[tuple[str, Any]]:
+    def messages(self, is_cancelled: Callable[[], bool] | None = None) -> Iterator[tuple[str, Any]]:
         """Starts the process and yields its messages up to its end; to be called in a thread.
+
+        Args:
+            is_cancelled: polled while the process runs, which is ended once it returns True.
 
         Raises:
             KinspectError: it sent an error, could not be started, died, or was stopped.
@@ -93,7 +100,7 @@ class MessagingChild:
                 with contextlib.suppress(OSError, ValueError):  # `_received` says why it ended
                     pickle.dump(self._work, process.stdin, pickle.HIGHEST_PROTOCOL)
                     process.stdin.flush()
-                yield from self._received(process, errors)
+                yield from self._received(process, errors, is_cancelled)
             except OSError as error:
                 message = f"the process that {self._purpose} cannot be started: {error.strerror}"
                 raise KinspectError(message, "free memory, then try again") from None
@@ -138,22 +145,24 @@ class MessagingChild:
             return self._process
 
     def _received(
-        self, process: subprocess.Popen[bytes], errors: IO[bytes]
+        self,
+        process: subprocess.Popen[bytes],
+        errors: IO[bytes],
+        is_cancelled: Callable[[], bool] | None,
     ) -> Iterator[tuple[str, Any]]:
         """Yields the messages up to the one that ends the work."""
         assert process.stdout is not None
         received = Received()
         with process.stdout as stream:
-            while True:
-                try:
-                    kind, payload = MessageUnpickler(stream, received).load()
-                except (EOFError, pickle.UnpicklingError):
-                    break
+            for packed in _packed_messages(stream.fileno(), is_cancelled):
+                kind, payload = MessageUnpickler(io.BytesIO(packed), received).load()
+                if kind == END:
+                    return
                 if kind == "error":
                     raise KinspectError(*payload)
                 yield kind, payload
-                if kind == END:
-                    return
+        if is_cancelled is not None and is_cancelled():
+            self.stop()
         status = process.wait()
         if self._stopped:
             raise KinspectError("cancelled", "")
@@ -171,7 +180,9 @@ def serve(work: Callable[[Any, Callable[[str, Any], None]], None]) -> None:
     sent = Sent()
 
     def send(kind: str, payload: Any) -> None:
-        MessagePickler(channel, sent).dump((kind, payload))
+        message = io.BytesIO()
+        MessagePickler(message, sent).dump((kind, payload))
+        channel.write(_LENGTH.pack(message.tell()) + message.getvalue())
         channel.flush()
 
     interrupt_on_signals()
@@ -276,20 +287,28 @@ class MessageUnpickler(pickle.Unpickler):
         return metric
 
 
-def chunks(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:
-    """Yields what a child writes, up to its end or until the work is cancelled.
+def _packed_messages(stream: int, is_cancelled: Callable[[], bool] | None) -> Iterator[bytes]:
+    """Yields the messages that a child writes, up to its end or until the work is cancelled.
 
     Args:
         stream: the file descriptor of its output.
         is_cancelled: polled while nothing arrives.
     """
-    while not is_cancelled():
-        if not select.select([stream], [], [], _POLL_SECONDS)[0]:
+    buffer = bytearray()
+    pause = None if is_cancelled is None else _POLL_SECONDS
+    while is_cancelled is None or not is_cancelled():
+        if not select.select([stream], [], [], pause)[0]:
             continue
         chunk = os.read(stream, 1 << 20)
         if not chunk:
             return
-        yield chunk
+        buffer += chunk
+        while len(buffer) >= _LENGTH.size:
+            end = _LENGTH.size + _LENGTH.unpack_from(buffer)[0]
+            if len(buffer) < end:
+                break
+            yield bytes(buffer[_LENGTH.size : end])
+            del buffer[:end]
 
 
 def result_channel() -> IO[bytes]:

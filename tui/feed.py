@@ -76,8 +76,7 @@ class Feed:
         """Queues the process's events until it ends; a crash becomes a failure."""
         try:
             for _, event in self._child.messages():
-                if event is not None:
-                    self._put(event)
+                self._put(event)
         except KinspectError as error:
             if not self._stopped:
                 target = " ".join(self.request.targets)
