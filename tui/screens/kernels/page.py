@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -14,7 +13,6 @@ from textual.timer import Timer
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from ....inspector.capture.targets import SUFFIXES
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
@@ -29,12 +27,11 @@ from ..text_dialogues import FailureScreen
 from .columns import COLUMNS, fitting
 from .detail import Detail
 from .listing import Listing, on_fronts
-from .status import RunStatus, Status
+from .status import Status, first_stage
 from .tree import Node
 
 WIDE = 110
 """Columns of the terminal from which on bars have twice the cells."""
-_COMPILED = frozenset({"script", "inductor", "ttir", "trace"})  # kinds of targets; others are read
 _FILTER_HINT = "words, sev:error, vgpr>128, occ<=2, arch:gfx95, is:failed, -word"
 _REBUILD_PAUSE = 4.0
 """The least time between two rebuilds during a run, as a multiple of what the last one took."""
@@ -93,7 +90,7 @@ class KernelsPage(Page):
     def compose(self) -> ComposeResult:
         """Stacks heading, state of the run, table, details, filter and keys."""
         yield Heading()
-        yield Status()
+        yield Status(self.session, self.listing, watching=self.kinspect.opening.watch)
         yield Table(id="kernels")
         yield Detail()
         yield FilterLine(_FILTER_HINT, "Table", id="filter")
@@ -183,37 +180,15 @@ class KernelsPage(Page):
         if self.listing.leaves:
             return f"no row meets the filter {self.listing.filter_text!r}: escape clears it"
         if session.progress.running:
-            return f"{self._first_stage()} …"
+            return f"{first_stage(session)} …"
         if session.request is None:
             return "nothing is open: start with `kinspect tui TARGET`"
         return "no kernels in it"
 
-    def _first_stage(self) -> str:
-        """What a run does with its targets at first: "reading" or "capturing"."""
-        request = self.session.request
-        names = [text.partition("::")[0] for text in request.targets] if request else []
-        kinds = {SUFFIXES.get(Path(name).suffix, "script") for name in names}
-        return "reading" if names and not kinds & _COMPILED else "capturing"
-
     def _show_status(self) -> None:
         """Shows the state of the run and the details of the row under the cursor."""
-        listing = self.listing
-        status = RunStatus(
-            progress=self.session.progress,
-            stage=self._first_stage(),
-            failures=len(self.session.errors),
-            shown=listing.shown,
-            total=len(listing.leaves),
-            kernels=listing.kernels,
-            filter_text=listing.filter_text,
-            filter_error=listing.filter_error,
-            sort=listing.sort_title,
-            marked=sum(key in self.session.entries for key in listing.marked),
-            watching=self.kinspect.opening.watch,
-            runs=self.session.runs,
-        )
-        self.query_one(Status).show(status)
-        self.query_one(Detail).show(self._node(), listing.stars)
+        self.query_one(Status).refresh()
+        self.query_one(Detail).show(self._node(), self.listing.stars)
 
     def _node(self) -> Node | None:
         """The row under the cursor; None in an empty table."""
