@@ -75,7 +75,7 @@ class Side(Struct, frozen=True):
         name: `M`, `N` or `K`.
         extent: its elements.
         used: elements of it that are not padding.
-        granule: the fewest elements that a tile can have there for the same waves.
+        granule: the fewest elements that a tile can have there so that each wave has work.
     """
 
     name: str
@@ -131,15 +131,16 @@ def _dot(zeros: _Zeros, op: TtgirOp) -> PaddedDot | None:
         if b is not None:
             used_k, used_n = min(used_k, b[-2]), b[-1]
     work = dot_work(op)
-    waves = {} if work is None else {cover.name: cover.waves for cover in work.covers}
+    # A thin tile needs an instruction for each wave, by its other side.
+    area = _SMALLEST**2 * (work.waves if work is not None else 1)
     depth = _SMALLEST
     if work is not None:
         depth = max(cover.instruction for cover in work.covers if cover.name == "K")
     return PaddedDot(
         op,
         (
-            Side("M", tile.m, used_m, _SMALLEST * waves.get("M", 1)),
-            Side("N", tile.n, used_n, _SMALLEST * waves.get("N", 1)),
+            Side("M", tile.m, used_m, max(_SMALLEST, area // tile.n)),
+            Side("N", tile.n, used_n, max(_SMALLEST, area // tile.m)),
             Side("K", tile.k, used_k, max(_SMALLEST, depth)),
         ),
         zeros.flow.in_dot_loop(op),
