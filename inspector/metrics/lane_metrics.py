@@ -405,8 +405,9 @@ def _without_products(
 ) -> dict[str, Scalar]:
     """`cache.waste` that names no store of a product if another access wastes lines as well.
 
-    A matrix instruction hands each lane a few neighbours of a row. Where the rows fill lines, no
-    shape of the tile changes how many lines its store touches.
+    MFMA hands each lane a few neighbours of a row: where the rows fill lines, no shape of the tile
+    changes how many lines its store touches. WMMA hands one lane after the other an element of a
+    row, 16 in all, whatever the tile's shape.
     """
     line = value["line"]
     kinds = _result_layouts(subject)
@@ -420,9 +421,9 @@ def _without_products(
         for _, op in too_many
         if (access := access_at.get(op.line)) is not None
         and access.cls == "global_store"
-        and kinds.get(access.line) in _PRODUCT_LAYOUTS
+        and (kind := kinds.get(access.line)) in _PRODUCT_LAYOUTS
         and isinstance(line, int)
-        and _run_bytes(access) >= line
+        and (kind == _WMMA or _run_bytes(access) >= line)
     }
     changed: dict[str, Scalar] = dict(value)
     changed["by_products"] = _rounded(sum(more for more, op in too_many if op.line in products))
@@ -452,7 +453,8 @@ def _run_bytes(access: Access) -> int:
     return (access.contiguity or 0) * bits // 8 if bits is not None else 0
 
 
-_PRODUCT_LAYOUTS: Final = frozenset(("amd_mfma", "amd_wmma"))
+_WMMA: Final = "amd_wmma"
+_PRODUCT_LAYOUTS: Final = frozenset(("amd_mfma", _WMMA))
 
 
 def _assumed(use: LaneUse) -> str | None:
