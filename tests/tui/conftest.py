@@ -47,6 +47,7 @@ STABLE_SINCE = frozenset(
         "KI065",
         "KI067",
         "KI068",
+        "KI073",
         "KI074",
         "KI075",
         "KI078",
