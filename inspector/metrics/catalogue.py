@@ -9,6 +9,7 @@ from msgspec import Struct
 from ..model import Instruction, Metric, MetricSpec
 from . import (
     atomics,
+    bfloat_rounding,
     bounds,
     code_copies,
     demand,
@@ -93,6 +94,7 @@ METRICS: tuple[Family, ...] = (
     Family(float8.SPECS, kernel=float8.compute),
     Family(divisions.SPECS),
     Family(expansions.SPECS),
+    Family(bfloat_rounding.SPECS),
     Family(loop_shape.SPECS),
     Family(bounds.SPECS),
     Family(exposed_latency.SPECS),
