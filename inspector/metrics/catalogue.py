@@ -43,6 +43,7 @@ from . import (
     staging,
     summed_products,
     tile_sharing,
+    unchanged_loads,
     waits,
     work,
 )
@@ -93,6 +94,7 @@ METRICS: tuple[Family, ...] = (
     Family(exchange_loops.SPECS, kernel=exchange_loops.compute),
     Family(float8.SPECS, kernel=float8.compute),
     Family(divisions.SPECS),
+    Family(unchanged_loads.SPECS),
     Family(expansions.SPECS),
     Family(bfloat_rounding.SPECS),
     Family(loop_shape.SPECS),

@@ -51,6 +51,7 @@ STABLE_SINCE = frozenset(
         "KI074",
         "KI075",
         "KI078",
+        "KI085",
         "KI086",
     }
 )
