@@ -9,6 +9,7 @@ from msgspec import Struct
 from ..model import Instruction, Metric, MetricSpec
 from . import (
     atomics,
+    bfloat_rounding,
     bounds,
     code_copies,
     demand,
@@ -44,6 +45,7 @@ from . import (
     staging,
     summed_products,
     tile_sharing,
+    unchanged_loads,
     waits,
     work,
 )
@@ -96,7 +98,9 @@ METRICS: tuple[Family, ...] = (
     Family(exchange_loops.SPECS, kernel=exchange_loops.compute),
     Family(float8.SPECS, kernel=float8.compute),
     Family(divisions.SPECS),
+    Family(unchanged_loads.SPECS),
     Family(expansions.SPECS),
+    Family(bfloat_rounding.SPECS),
     Family(loop_shape.SPECS),
     Family(bounds.SPECS),
     Family(exposed_latency.SPECS),
