@@ -67,10 +67,9 @@ class _Step(Struct, frozen=True):
 
         An argument of the minimum is written beside it, and read from the other element alone.
         """
-        return (
-            len(self.writes) < len(self.reads) <= 2 * len(self.writes)
-            and not set(self.writes).isdisjoint(self.reads)
-        )
+        return len(self.writes) < len(self.reads) <= 2 * len(self.writes) and not set(
+            self.writes
+        ).isdisjoint(self.reads)
 
     @property
     def distance(self) -> int | None:
@@ -155,7 +154,7 @@ def _halves_or_doubles(inst: Instruction) -> bool:
 
 
 def _runs(code: Sequence[Instruction]) -> Iterator[Sequence[_Step]]:
-    """Yields steps one behind the other, at least `_FEWEST_STEPS`, whose distances halve or double."""
+    """Yields steps in sequence, at least `_FEWEST_STEPS`, whose distances halve or double."""
     run: list[_Step] = []
     for part in _between_barriers(code):
         step = _step(part)
