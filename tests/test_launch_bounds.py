@@ -104,7 +104,7 @@ def test_workgroups_that_return_early(tmp_path: Path) -> None:
     path.write_text(GEMM.format(loop=returning))
     figures = metrics(path)
     assert figures["launch.matrix_us"] == round(64 * 64 * 1024 / 1024 / 2100, 3)
-    assert figures["launch.iterations"] == 32
+    assert figures["launch.iterations"] == 31  # pipelining peels one off
 
 
 def test_workgroups_that_do_more(tmp_path: Path) -> None:

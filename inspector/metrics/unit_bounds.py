@@ -7,7 +7,6 @@ others is still a lower bound.
 from __future__ import annotations
 
 import importlib.util
-
 from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
