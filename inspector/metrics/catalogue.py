@@ -42,6 +42,7 @@ from . import (
     staging,
     summed_products,
     tile_sharing,
+    unpacked_operands,
     waits,
     work,
 )
@@ -91,6 +92,8 @@ METRICS: tuple[Family, ...] = (
     Family(lane_exchanges.SPECS, kernel=lane_exchanges.compute),
     Family(exchange_loops.SPECS, kernel=exchange_loops.compute),
     Family(float8.SPECS, kernel=float8.compute),
+    Family(unpacked_operands.SPECS, kernel=unpacked_operands.compute),
+    Family(unpacked_operands.ROUNDING_SPECS, region=unpacked_operands.roundings),
     Family(divisions.SPECS),
     Family(expansions.SPECS),
     Family(loop_shape.SPECS),
