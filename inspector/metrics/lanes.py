@@ -79,7 +79,15 @@ def _located_uses(
     located = places_of(function, machine, threads, arguments, spills)
     uses = uses_at(function, located, machine, largest=largest)
     if any(use.unknown in _BY_MASKS for use in uses.values()):
-        whole = places_of(function, machine, threads, arguments, spills, whole_waves=True)
+        whole = places_of(
+            function,
+            machine,
+            threads,
+            arguments,
+            spills,
+            whole_waves=True,
+            code=located.code if located is not None else None,
+        )
         uses = _completed(uses, uses_at(function, whole, machine, largest=largest))
     return uses, located
 
