@@ -44,6 +44,7 @@ class Liveness(Struct, frozen=True):
         before: the registers that are live before each instruction.
         after: the registers that are live behind each instruction.
         ended: the halves whose old values each instruction ends in all lanes that come there.
+        needed: VGPRs, AGPRs and SGPRs that each instruction needs at once.
     """
 
     target: ExecutionTarget
@@ -51,23 +52,19 @@ class Liveness(Struct, frozen=True):
     before: Sequence[int]
     after: Sequence[int]
     ended: Sequence[int]
+    needed: Sequence[tuple[int, int, int]]
 
     def vgprs(self, index: int) -> int:
         """VGPRs that an instruction needs at once: before it, or behind it with its results."""
-        return self._needed(index, vector_bits(0, self.target.accum_offset))
+        return self.needed[index][0]
 
     def agprs(self, index: int) -> int:
         """AGPRs that it needs."""
-        first = self.target.accum_offset
-        return self._needed(index, vector_bits(first, SCALAR_BIT - first))
+        return self.needed[index][1]
 
     def sgprs(self, index: int) -> int:
         """SGPRs that it needs, VCC among them."""
-        return self._needed(index, _SGPRS)
-
-    def _needed(self, index: int, file: int) -> int:
-        behind = self.after[index] | self.effects[index].writes
-        return max((self.before[index] & file).bit_count(), (behind & file).bit_count())
+        return self.needed[index][2]
 
     def untouched(self, blocks: Sequence[Block]) -> int:
         """Registers that are live all through some blocks, which neither read nor write them."""
@@ -122,7 +119,29 @@ def liveness(function: Function, machine: Machine) -> Liveness:
             after[index] = _either(live) & after_it
             live = _above(live, effects[index], ended[index])
             before[index] = _either(live) & may_hold
-    return Liveness(target, effects, before, after, ended)
+    return Liveness(target, effects, before, after, ended, _needed(target, effects, before, after))
+
+
+def _needed(
+    target: ExecutionTarget,
+    effects: Sequence[RegisterEffect],
+    before: Sequence[int],
+    after: Sequence[int],
+) -> list[tuple[int, int, int]]:
+    """VGPRs, AGPRs and SGPRs that each instruction needs: before it, or behind with its results."""
+    first = target.accum_offset
+    vgprs, agprs = vector_bits(0, first), vector_bits(first, SCALAR_BIT - first)
+    needed = []
+    for live, live_behind, effect in zip(before, after, effects, strict=True):
+        behind = live_behind | effect.writes
+        needed.append(
+            (
+                max((live & vgprs).bit_count(), (behind & vgprs).bit_count()),
+                max((live & agprs).bit_count(), (behind & agprs).bit_count()),
+                max((live & _SGPRS).bit_count(), (behind & _SGPRS).bit_count()),
+            )
+        )
+    return needed
 
 
 def _with_call(inst: Instruction, effect: RegisterEffect) -> RegisterEffect:
