@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ..model import Block, Function, Instruction
-from .effects import RegisterEffect, effects_of, effects_of_halves
+from .code_registers import registers_of
+from .effects import RegisterEffect
 from .instructions.lds import places_step
-from .masked_writes import masked_sites
 from .operands import Decoded
-from .program import decoded_instructions
 from .register_sets import VECTOR_REGISTERS, rows_of
 from .registry import BuildContext, ExecutionTarget, Step
 from .slices import ACCESSES, address_bits, address_slice
@@ -137,16 +136,15 @@ class AddressCode:
         self.function = function
         self.target = target
         self.classes = classes
-        self.decoded = decoded_instructions(function, target)
-        effects = effects_of(function.instructions, self.decoded, target)
-        followed = follow_spills(function, self.decoded, effects, spills)
+        registers = registers_of(function, target)
+        self.decoded, self.halves = registers.decoded, registers.halves
+        followed = follow_spills(function, self.decoded, registers.effects, spills)
         self.effects, self._moves = followed.effects, followed.moves
         self.slots = followed.slots
-        self._masked = masked_sites(function, self.effects)
-        self.halves = effects_of_halves(function.instructions, self.decoded, target)
+        self._masked = registers.masked
         self.order = sweep_order(function, ROUNDS)
         self.chosen, self.live, self._read_on = address_slice(
-            function, self.decoded, self.effects, classes, self._masked
+            function, self.decoded, self.effects, classes, masked=self._masked
         )
         vector = 0
         for site in self.chosen:

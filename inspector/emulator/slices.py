@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from ..model import Function, Instruction
 from .effects import RegisterEffect, bits_of, result_count
-from .masked_writes import masked_sites
 from .operands import EXEC, M0, SCALAR_ROWS, Decoded, Operand
 from .register_sets import VECTOR_REGISTERS, scalar_bits
 
@@ -79,7 +78,8 @@ def address_slice(
     decoded: Sequence[Decoded],
     effects: Sequence[RegisterEffect],
     classes: Container[str] = ACCESSES,
-    masked: Container[int] | None = None,
+    *,
+    masked: Container[int],
 ) -> Slice:
     """Accesses of these classes, all scalar instructions and what both depend on.
 
@@ -88,7 +88,7 @@ def address_slice(
         decoded: its instructions, taken apart.
         effects: what they do to registers.
         classes: of the accesses.
-        masked: what `masked_sites` has of them, where it is known.
+        masked: indices of those to which lanes come that are switched off there.
     """
     instructions = function.instructions
     accesses = {
@@ -110,7 +110,8 @@ def backward_slice(
     accesses: Mapping[int, tuple[int, int]],
     always: Container[int],
     masks: int = 0,
-    masked: Container[int] | None = None,
+    *,
+    masked: Container[int],
 ) -> Slice:
     """Accesses, the instructions that always count, and what both depend on.
 
@@ -121,11 +122,9 @@ def backward_slice(
             before the access, since it writes them.
         always: indices of instructions that count whatever needs them.
         masks: registers that are needed wherever anything is carried out.
-        masked: what `masked_sites` has of these instructions, where it is known.
+        masked: indices of the instructions to which lanes come that are switched off there.
     """
     blocks = function.blocks
-    if masked is None:
-        masked = masked_sites(function, effects)
     at_start = [0] * len(blocks)
     chosen: set[int] = set()
     read_on: set[int] = set()
@@ -192,7 +191,10 @@ def lds_address_bits(inst: Instruction, parts: Decoded) -> int:
 
 
 def lds_slice(
-    function: Function, decoded: Sequence[Decoded], effects: Sequence[RegisterEffect]
+    function: Function,
+    decoded: Sequence[Decoded],
+    effects: Sequence[RegisterEffect],
+    masked: Container[int],
 ) -> list[int]:
     """Accesses of LDS, branches, and what both depend on, masks included.
 
@@ -200,6 +202,7 @@ def lds_slice(
         function: the code.
         decoded: its instructions, taken apart.
         effects: what they do to registers, as `with_scc` has it.
+        masked: indices of those to which lanes come that are switched off there.
 
     Returns:
         Indices, ascending; none where it takes too long to find them.
@@ -210,4 +213,4 @@ def lds_slice(
         if inst.cls in LDS_CLASSES
     }
     branches = {site for site, parts in enumerate(decoded) if parts.name.startswith("s_cbranch_")}
-    return backward_slice(function, effects, accesses, branches, EXEC_BITS).sites
+    return backward_slice(function, effects, accesses, branches, EXEC_BITS, masked=masked).sites
