@@ -22,6 +22,8 @@ from .waves import ALL, U32, Array, Waves
 
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
+FETCHING: Final = "ds_bpermute"
+"""Beginning of the names of the exchanges in which each lane says whose value it takes."""
 WORKGROUPS: Final = (0, 0, 1)
 """The workgroup of each draw: the first one's masks let all lanes through, if any do."""
 
@@ -292,7 +294,7 @@ class AddressSweep:
         site = planned.site
         parts = self._code.decoded[site]
         address = address_bits(planned.instruction, parts)
-        if not parts.name.startswith("ds_bpermute") or address & ~VECTOR_REGISTERS:
+        if not parts.name.startswith(FETCHING) or address & ~VECTOR_REGISTERS:
             return
         waves, lanes = self._waves, self._target.lanes
         origin = (waves.u32[parts.operands[1].first] + U32(parts.number("offset"))) >> U32(2)

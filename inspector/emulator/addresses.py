@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ..model import Function, Machine
 from .address_code import EXCHANGE, AddressCode
-from .address_sweep import AddressSweep, Places
+from .address_sweep import FETCHING, AddressSweep, Places
 from .spilled_registers import SpillDwords
 from .start import target_of, waves_of
 from .unknowns import Arguments
@@ -98,6 +98,8 @@ def exchanged_lanes(function: Function, gpu: Machine, waves: int) -> Mapping[int
         return {}
     target = target_of(function, gpu.arch)
     if len(function.instructions) * waves * target.lanes > MOST_WORK:
+        return {}
+    if not any(inst.op.name.startswith(FETCHING) for inst in function.instructions):
         return {}
     threads = waves * target.lanes, 1, 1
     code = AddressCode(function, target, {}, frozenset((EXCHANGE,)))

@@ -200,19 +200,19 @@ def _without_suffix(mnemonic: str, suffixes: tuple[str, ...]) -> tuple[str, str]
 
 @functools.lru_cache(maxsize=1 << 14)
 def _operands_in(
-    part: str, accum_offset: int, *, is_first: bool
+    part: str, accum_offset: int, before: int
 ) -> tuple[tuple[Operand, ...], tuple[tuple[str, str], ...]]:
     """The operands and modifiers between two commas.
 
     Args:
         part: the text.
         accum_offset: row of the first AGPR.
-        is_first: whether no operand stands in front of it.
+        before: 0 where no operand stands in front of it, else 1.
     """
     operands: list[Operand] = []
     modifiers: list[tuple[str, str]] = []
     for position, token in enumerate(_split(part, " ")):
-        if (position or is_first or ":" in token) and _is_modifier(token):
+        if (position or not before or ":" in token) and _is_modifier(token):
             key, _, value = token.partition(":")
             modifiers.append((key, value))
         else:
@@ -237,7 +237,7 @@ def decode(mnemonic: str, text: str, suffixes: tuple[str, ...], accum_offset: in
     operands: tuple[Operand, ...] = ()
     modifiers: dict[str, str] = {}
     for part in _split(text, ","):
-        more, named = _operands_in(part, accum_offset, is_first=not operands)
+        more, named = _operands_in(part, accum_offset, min(len(operands), 1))
         operands += more
         modifiers.update(named)
     return Decoded(name, encoding, operands, modifiers, f"{mnemonic} {text}")

@@ -126,6 +126,7 @@ def backward_slice(
     """
     blocks = function.blocks
     at_start = [0] * len(blocks)
+    at_end: list[int | None] = [None] * len(blocks)
     chosen: set[int] = set()
     read_on: set[int] = set()
     for _ in range(MOST_ROUNDS):
@@ -134,6 +135,9 @@ def backward_slice(
             wanted = masks
             for successor in block.successors:
                 wanted |= at_start[successor]
+            if wanted == at_end[block.index]:
+                continue
+            at_end[block.index] = wanted
             for site in range(block.stop - 1, block.start - 1, -1):
                 effect = effects[site]
                 # In lanes that are switched off a vector register keeps what it had.
