@@ -319,7 +319,7 @@ class AddressSweep:
         """
         shape = (DRAWS, self._count, self._target.lanes)
         for part, (space, where, usable, size, writes) in enumerate(self._machine.seen):
-            if where.size != np.prod(shape):
+            if where.size != DRAWS * self._count * self._target.lanes:
                 continue  # an access of some lanes at a time
             if usable is not None and offsets is not None:
                 usable = lanes_in_buffer(usable, offsets, self._waves.active)
