@@ -77,10 +77,19 @@ def _located_uses(
 
     spills = spilled_dwords(function)
     located = places_of(function, machine, threads, arguments, spills)
-    uses = uses_at(function, located, machine, largest=largest)
+    known: dict[_Pattern, LaneUse] = {}
+    uses = uses_at(function, located, machine, largest=largest, known=known)
     if any(use.unknown in _BY_MASKS for use in uses.values()):
-        whole = places_of(function, machine, threads, arguments, spills, whole_waves=True)
-        uses = _completed(uses, uses_at(function, whole, machine, largest=largest))
+        whole = places_of(
+            function,
+            machine,
+            threads,
+            arguments,
+            spills,
+            whole_waves=True,
+            code=located.code if located is not None else None,
+        )
+        uses = _completed(uses, uses_at(function, whole, machine, largest=largest, known=known))
     return uses, located
 
 
@@ -93,13 +102,26 @@ def by_site(located: Located | None) -> dict[int, list[Places]]:
 
 
 def uses_at(
-    function: Function, located: Located | None, machine: Machine, *, largest: bool = False
+    function: Function,
+    located: Located | None,
+    machine: Machine,
+    *,
+    largest: bool = False,
+    known: dict[_Pattern, LaneUse] | None = None,
 ) -> dict[int, LaneUse]:
-    """The uses of accesses, by index of the instruction; arguments as for `lane_uses`."""
+    """The uses of accesses, by index of the instruction.
+
+    Args:
+        function: the kernel.
+        located: where the lanes lie.
+        machine: the target.
+        largest: as for `lane_uses`.
+        known: the uses of patterns on the same target that are known; others are added.
+    """
     if located is None:
         return dict.fromkeys(_sites(function), LaneUse(unknown=TOO_LARGE))
     accesses_at = by_site(located)
-    cache: dict[_Pattern, LaneUse] = {}
+    cache = {} if known is None else known
     uses = {site: LaneUse(unknown=NOT_REACHED) for site in _sites(function)}
     for site, reason in located.uncovered.items():
         uses[site] = LaneUse(unknown=f"the emulator does not cover it: {reason}")

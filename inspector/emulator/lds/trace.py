@@ -146,6 +146,8 @@ class _Walk:
         self._later: list[tuple[_State, int]] = []
         """States in which the other way was not taken, and the block where it leads."""
         self._count = 0
+        self._bytes_at: dict[tuple[bytes, bytes | None, int, int], AccessBytes] = {}
+        """By addresses, active lanes, size and offset: bytes that were touched before."""
         self._groups = [self._begin(workgroup)]
         self._trace = LdsTrace.of(self._groups[0].waves.count)
 
@@ -267,8 +269,14 @@ class _Walk:
         if plain is not None:
             row, offsets, size = plain
             active = None if waves.full else waves.active
+            addresses = waves.u32[row]
+            key = (addresses.tobytes(), None if active is None else active.tobytes(), size)
             return tuple(
-                AccessBytes((waves.u32[row] + U32(offset)).astype(np.int64), active, size)
+                self._bytes_at.get((*key, offset))
+                or self._bytes_at.setdefault(
+                    (*key, offset),
+                    AccessBytes((addresses + U32(offset)).astype(np.int64), active, size),
+                )
                 for offset in offsets
             )
         self._machine.seen = []
