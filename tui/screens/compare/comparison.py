@@ -12,12 +12,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ....inspector.capture.resolving import resolve
+from ....inspector.compare.diff.assembly import assembly_of
 from ....inspector.compare.diff.reports import (
     DiffOptions,
     diff_kernels,
     finished,
-    text_of_artifacts,
 )
 from ....inspector.compare.diff.results import DiffReport, KernelDiff
 from ....inspector.compare.diff.tolerances import Tolerances
@@ -25,7 +24,6 @@ from ....inspector.errors import KinspectError
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ....inspector.pipeline.analysis import source_reader
-from ....inspector.pipeline.inputs import read_text
 from ...child_process import MessagingChild, serve
 from .align import Aligned, aligned
 from .figures import short_labels
@@ -61,20 +59,6 @@ def comparison_of(left: KernelReport, right: KernelReport) -> KernelComparison:
     if code.rows:  # also of kernels that were read, whose code is not among their artifacts
         pair = replace(pair, code="seen")
     return KernelComparison(pair, code)
-
-
-def assembly_of(report: KernelReport) -> str | None:
-    """The assembly of a kernel, from its artifacts or from the target; None if it has gone."""
-    text = text_of_artifacts(report)
-    if text is not None:
-        return text
-    try:
-        targets = resolve(view.path_of(report))
-        if len(targets) == 1 and targets[0].kind == "asm":
-            return read_text(targets[0].path)
-    except (KinspectError, OSError):
-        pass  # the file has gone since
-    return None
 
 
 def compared_in_child(
