@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from ..isa.waitflow.registers import named, split_destination
 from ..model import Function, Instruction, Loop, LoopReport, Metric, MetricSpec, Scalar, TtgirOp
-from .capacity import capacity
 from .exposed_latency import LATENCY, PLAYED, Played
 from .loop_shape import position_of
 from .options import option
@@ -83,8 +82,8 @@ SPECS = (
         "dot of the same iteration multiplies), `writes` of them, `barriers` of the loop, the "
         "first load `at` which line; `latency` assumed for them, and clocks of a wave's "
         "`iteration` without waits for loads; of a dot's tiles in Triton the `stages` that they "
-        "fit the LDS and the registers with, up to 2, or, where two do not fit, what those take: "
-        "`lds` bytes of `lds_max`, or `registers` of a lane of `most_registers`",
+        "fit the LDS with, up to 2, or, where two do not fit, the `lds` bytes that those take, of "
+        "`lds_max`; registers of a lane that one stage takes `ahead`",
     ),
 )
 
@@ -159,12 +158,10 @@ def _loads(subject: Subject) -> tuple[DataFlow, Sequence[LoopLoad]] | None:
     return flow, loop_loads(flow)
 
 
-_NO_STAGES: Final[Mapping[str, Scalar]] = dict.fromkeys(
-    ("stages", "lds", "lds_max", "registers", "most_registers")
-)
+_NO_STAGES: Final[Mapping[str, Scalar]] = dict.fromkeys(("stages", "lds", "lds_max", "ahead"))
 _BYTES_OF_A_REGISTER: Final = 4
 _PADDING: Final = 32
-"""Of so many bytes, one is padding (Triton 3.9 on gfx950: 5,040 beside 163,840)."""
+"""Of so many bytes of copied tiles, one is padding (Triton 3.9: 5,040 beside 163,840)."""
 
 
 def _two_stages(
@@ -192,22 +189,15 @@ def _two_stages(
     if not sizes or machine is None or demand is None or not demand.waves_per_workgroup:
         return _NO_STAGES
     tiles, waves = max(sizes.values()), demand.waves_per_workgroup
-    resources = subject.function.resources
     copied = machine.arch in DIRECT_TO_LDS
     buffers = shared_buffers(loads[0])
     exchange = max((b.size or 0 for b in buffers if b.kind == "exchange" and b.in_loop), default=0)
-    lds = (2 * tiles if copied else tiles) + exchange
-    lds += lds // _PADDING
+    lds = exchange + (2 * tiles + 2 * tiles // _PADDING if copied else tiles)
+    lanes = subject.function.resources.wave_size or 64
+    ahead = 0 if copied else tiles // (_BYTES_OF_A_REGISTER * lanes * waves)
     if lds > machine.lds_max:
-        return {**_NO_STAGES, "lds": lds, "lds_max": machine.lds_max}
-    lanes = resources.wave_size or 64
-    unit = capacity(machine, resources.wave_size, False, subject.facts.llvm)
-    most = unit.most_vgprs(-(-waves // unit.eus))
-    under_way = 0 if copied else tiles // (_BYTES_OF_A_REGISTER * lanes * waves)
-    registers = (resources.vgpr_count or 0) + under_way
-    if registers > most:
-        return {**_NO_STAGES, "registers": registers, "most_registers": most}
-    return {**_NO_STAGES, "stages": 2}
+        return {**_NO_STAGES, "lds": lds, "lds_max": machine.lds_max, "ahead": ahead}
+    return {**_NO_STAGES, "stages": 2, "ahead": ahead}
 
 
 def _positions_for_dots(loads: tuple[DataFlow, Sequence[LoopLoad]]) -> frozenset[Place]:

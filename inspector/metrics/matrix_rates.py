@@ -86,7 +86,7 @@ def _slow(
         use.places[place] = use.places.get(place, 0) + cycles
     element, use = max(uses.items(), key=lambda item: item[1].cycles)
     rate = use.macs / use.cycles
-    best = _best_rates(machine)
+    best = best_rates(machine)
     stored = _stored(subject, use.places)
     halves = max(best.get(half, 0.0) for half in _HALVES)
     is_single = element == _SINGLE
@@ -103,7 +103,7 @@ def _slow(
     }
 
 
-def _best_rates(machine: Machine) -> dict[str, float]:
+def best_rates(machine: Machine) -> dict[str, float]:
     """Type of the operands -> multiply-accumulates a cycle of its fastest dense instruction."""
     best: dict[str, float] = {}
     for name, cycles in (machine.mfma_cycles or {}).items():

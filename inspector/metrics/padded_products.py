@@ -48,10 +48,10 @@ def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
         return {"dots": 0, "percent": 0, "zeros": 0}
     work = sum(prod(side.extent for side in dot.sides) for dot in dots)
     used = sum(prod(side.used for side in dot.sides) for dot in dots)
-    held = sum(prod(sum(_pieces(side)) for side in dot.sides) for dot in dots)
+    held = sum(prod(sum(pieces(side)) for side in dot.sides) for dot in dots)
     worst = max(padded, key=_padding)
     along = max(worst.sides, key=lambda side: side.extent / max(1, side.used))
-    pieces = _pieces(along)
+    parts = pieces(along)
     return {
         "dots": len(padded),
         "of": len(dots),
@@ -60,8 +60,8 @@ def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
         "along": along.name,
         "extent": along.extent,
         "used": along.used,
-        "pieces": " + ".join(map(str, pieces)),
-        "held": sum(pieces),
+        "pieces": " + ".join(map(str, parts)),
+        "held": sum(parts),
         "zeros": round(100 * (1 - used / work), 1),
         "percent": round(100 * (1 - held / work), 1),
     }
@@ -72,7 +72,7 @@ def _padding(dot: PaddedDot) -> int:
     return prod(side.extent for side in dot.sides) - prod(side.used for side in dot.sides)
 
 
-def _pieces(side: Side) -> tuple[int, ...]:
+def pieces(side: Side) -> tuple[int, ...]:
     """The least that one or two powers of two hold of a side's elements."""
     sizes = [side.granule]
     while sizes[-1] < side.extent:
@@ -87,4 +87,4 @@ def _pieces(side: Side) -> tuple[int, ...]:
         ]
         + [(size,) for size in sizes if size >= side.used]
     )
-    return min(candidates, key=lambda pieces: (sum(pieces), len(pieces)))
+    return min(candidates, key=lambda parts: (sum(parts), len(parts)))

@@ -47,10 +47,13 @@ STABLE_SINCE = frozenset(
         "KI065",
         "KI067",
         "KI068",
+        "KI071",
         "KI073",
         "KI074",
         "KI075",
         "KI078",
+        "KI081",
+        "KI083",
         "KI085",
         "KI086",
     }

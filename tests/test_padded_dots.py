@@ -1,0 +1,87 @@
+"""Dots on padding, by hand-written TTGIR, and the rates of the matrix unit by published figures."""
+
+from __future__ import annotations
+
+import pytest
+from kinspect.inspector.machines import load
+from kinspect.inspector.metrics.matrix_rates import best_rates
+from kinspect.inspector.metrics.padded_products import pieces
+from kinspect.inspector.ttgir.padded_dots import Side, padded_dots
+from kinspect.inspector.ttgir.parser import parse_ttgir
+
+HEAD = """
+#blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 64], warpsPerCTA = [4, 1], order = [1, 0]}>
+#row = #ttg.slice<{dim = 0, parent = #blocked}>
+module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 64 : i32} {
+  tt.func public @k(%p: !tt.ptr<f16>, %n: i32) {
+    %r = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32, #row>
+    %bound = arith.constant dense<BOUND> : tensor<128xi32, #row>
+    %zero = arith.constant dense<0.000000e+00> : tensor<64x128xf16, #blocked>
+    %acc = arith.constant dense<0.000000e+00> : tensor<64x128xf32, #blocked>
+    %a = arith.constant dense<1.000000e+00> : tensor<64x64xf16, #blocked>
+    %m = arith.cmpi slt, %r, %bound : tensor<128xi32, #row>
+    %m2 = tt.expand_dims %m {axis = 0 : i32} : tensor<128xi1, #row> -> tensor<1x128xi1, #blocked>
+    %m3 = tt.broadcast %m2 : tensor<1x128xi1, #blocked> -> tensor<64x128xi1, #blocked>
+    %q = tt.splat %p : !tt.ptr<f16> -> tensor<64x128x!tt.ptr<f16>, #blocked>
+    %b = tt.load %q, %m3, %zero : tensor<64x128x!tt.ptr<f16>, #blocked>
+    %c = USE
+    %d = tt.dot %a, %c, %acc : tensor<64x64xf16, #blocked> * tensor<64x128xf16, #blocked> -> tensor<64x128xf32, #blocked>
+    tt.return
+  }
+}
+"""  # noqa: E501 - types as Triton prints them
+
+
+def _used(bound: int, use: str) -> list[tuple[int, ...]]:
+    text = HEAD.replace("BOUND", str(bound)).replace("USE", use)
+    return [tuple(side.used for side in dot.sides) for dot in padded_dots(parse_ttgir(text, "k"))]
+
+
+@pytest.mark.parametrize(
+    ("bound", "use", "used"),
+    [
+        (72, "arith.mulf %b, %b : tensor<64x128xf16, #blocked>", [(64, 72, 64)]),
+        (72, "arith.addf %b, %b : tensor<64x128xf16, #blocked>", [(64, 72, 64)]),
+        # 1 is added to the zeros.
+        (72, "arith.addf %b, %b1 : tensor<64x128xf16, #blocked>", []),
+        (128, "arith.mulf %b, %b : tensor<64x128xf16, #blocked>", []),
+    ],
+)
+def test_a_constant_mask_leaves_zeros(bound: int, use: str, used: list[tuple[int, ...]]) -> None:
+    """Products keep the zeros, sums those of both operands; a mask of all elements leaves none."""
+    assert _used(bound, use) == used
+
+
+@pytest.mark.parametrize(
+    ("extent", "used", "granule", "held"),
+    [
+        (128, 72, 16, (64, 16)),
+        (128, 96, 16, (64, 32)),
+        (256, 192, 16, (128, 64)),
+        (128, 72, 64, (128,)),
+        (128, 113, 16, (128,)),
+        (16, 1, 16, (16,)),
+        (64, 16, 16, (16,)),
+    ],
+)
+def test_two_powers_of_two_hold_a_dimension(
+    extent: int, used: int, granule: int, held: tuple[int, ...]
+) -> None:
+    """The least that one or two of at least a granule hold."""
+    assert pieces(Side("K", extent, used, granule)) == held
+
+
+@pytest.mark.parametrize(
+    ("arch", "rates"),
+    [
+        # Peak rates of AMD's data sheets over CUs, 4 SIMDs, 2 operations and the clock: MI300X
+        # 1,307 TFLOPS of fp16, 654 of TF32, 163 of fp32; MI250X 383 and 96; MI355X 2,517 and 157.
+        ("gfx942", {"f16": 256, "bf16": 256, "xf32": 128, "f32": 32}),
+        ("gfx90a", {"f16": 128, "f32": 32}),
+        ("gfx950", {"f16": 512, "f32": 32}),
+    ],
+)
+def test_rates_are_those_of_data_sheets(arch: str, rates: dict[str, float]) -> None:
+    """Multiply-accumulates a cycle of one SIMD."""
+    best = best_rates(load(arch))
+    assert {element: best.get(element) for element in rates} == rates
