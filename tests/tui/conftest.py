@@ -48,6 +48,8 @@ STABLE_SINCE = frozenset(
         "KI074",
         "KI075",
         "KI078",
+        "KI090",
+        "KI091",
     }
 )
 """Rules that came out of preview after the screens were written: what they find is left out, so
