@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.model import KernelReport, Metric
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.launch_facts import Overrides
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 
@@ -99,7 +101,7 @@ def test_bounded(kernels: Mapping[str, KernelReport]) -> None:
 
 
 def test_stated_workgroup() -> None:
-    request = Request(
-        (str(FIXTURES / "hip_limits_gfx942.s"),), kernel="holds_30", passes=False, waves=4
-    )
-    assert collect(request).kernels[0].metrics["launch_bounds"].value is None
+    text = (FIXTURES / "hip_limits_gfx942.s").read_text()
+    context = Context("k.s", overrides=Overrides(waves_per_workgroup=4))
+    by_name = {kernel.name: kernel for kernel in analyze_text(text, context)}
+    assert by_name["holds_30"].metrics["launch_bounds"].value is None
