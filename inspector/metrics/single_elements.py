@@ -23,7 +23,7 @@ SPECS = (
         "derived",
         "kernel",
         "Accesses of global memory in HIP code without loops, LDS and atomics whose lanes lie side "
-        "by side, all of them of 32 bits at most and in one block: `loads`, `stores`, the `bytes` "
+        "by side, all of them of 64 bits at most and in one block: `loads`, `stores`, the `bytes` "
         "that a lane loads, `at` the line of the first load; none where an access is wider, lies "
         "elsewhere or where its lanes' addresses are not known",
     ),
@@ -33,7 +33,7 @@ _ACCESSES: Final = frozenset(("global_load", "global_store"))
 _OTHERS: Final = frozenset(("lds_write", "lds_atomic", "lds_direct", "atomic", "unknown"))
 _EXCHANGES: Final = ("ds_bpermute", "ds_permute", "ds_swizzle")
 """Exchanges of lanes within a wave, which touch no LDS."""
-_MOST_BITS: Final = 32
+_MOST_BITS: Final = 64
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
