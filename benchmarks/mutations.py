@@ -1,6 +1,9 @@
 """Faults put into compiled kernels, and how many of them the emulator notices.
 
-    python -m benchmarks.mutations [--arch gfx942 …] [--seed 0] [--most 20] [--survivors]
+    python -m benchmarks.mutations [--arch gfx942 …] [--seed 0] [--most 20] [--survivors] [--static]
+
+With `--static`, deleted waits and barriers are told as well by how many of them the analysis finds
+without running anything, as a race in LDS or a missing wait.
 
 Each kernel is compiled by the installed Triton, launched on random data and its result kept. Then
 one instruction of its assembly is changed at a time:
@@ -45,12 +48,15 @@ from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.launch_facts import Overrides
 from msgspec import Struct
 
 from .assembly_faults import MUTATIONS, is_needless, other_constants
 
 ADDRESS = 0x7F00_0000_0000
 SPACING = 1 << 30
+ORDERING = ("wait", "barrier")
 KINDS = ("wait", "barrier", "address", "swizzle", "overlap", "nop", "pid", "init")
 
 
@@ -76,11 +82,15 @@ class LaunchResults(Struct):
 
 
 class FaultCounts(Struct):
-    """Mutants by kind of fault. `needless`: those that change nothing, which do not count."""
+    """Mutants by kind of fault. `needless`: those that change nothing, which do not count.
+
+    `found_statically`: of the noticed ones, those that the analysis finds without an execution.
+    """
 
     noticed: Counter[str] = msgspec.field(default_factory=Counter)
     total: Counter[str] = msgspec.field(default_factory=Counter)
     needless: Counter[str] = msgspec.field(default_factory=Counter)
+    found_statically: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 def cases(arch: str) -> Iterator[CompiledLaunch]:
@@ -247,6 +257,7 @@ def main() -> int:
     options.add_argument("--most", type=int, default=20, help="of one kind in one kernel")
     options.add_argument("--kind", nargs="*", default=list(KINDS), choices=KINDS)
     options.add_argument("--survivors", action="store_true")
+    options.add_argument("--static", action="store_true")
     chosen = options.parse_args()
     counts = FaultCounts()
     unchanged = 0
@@ -260,11 +271,26 @@ def main() -> int:
             for kind in chosen.kind:
                 mutants = mutants_of(case, kind)
                 random.Random(chosen.seed).shuffle(mutants)
-                for mutant in survivors(case, clean, kind, mutants[: chosen.most], counts):
+                static = chosen.static and kind in ORDERING
+                chosen_mutants = mutants[: chosen.most]
+                for mutant in survivors(case, clean, kind, chosen_mutants, counts, static=static):
                     if chosen.survivors:
                         _show(arch, case, kind, mutant)
     print_counts(counts, unchanged)
+    if chosen.static:
+        for kind in ORDERING:
+            found, noticed = counts.found_statically[kind], counts.noticed[kind]
+            sys.stdout.write(f"{kind}: {found} of {noticed} noticed ones found statically\n")
     return 0
+
+
+def order_faults(case: CompiledLaunch, text: str) -> tuple[int, int]:
+    """LDS races and missing waits that the analysis finds in an assembly."""
+    launch = Overrides(lds_bytes=case.lds, workgroup=(case.threads, 1, 1))
+    (report,) = analyze_text(text, Context(case.name, overrides=launch))
+    races = report.metrics["lds.races"].value
+    missing = sum(1 for wait in report.waits if wait.verdict == "missing")
+    return int(races["pairs"]) if isinstance(races, dict) else 0, missing
 
 
 def survivors(
@@ -273,6 +299,8 @@ def survivors(
     kind: str,
     mutants: Iterable[tuple[str, str | None]],
     counts: FaultCounts,
+    *,
+    static: bool = False,
 ) -> Iterator[str]:
     """Runs mutants and counts them; yields those that are not noticed.
 
@@ -282,7 +310,9 @@ def survivors(
         kind: of the faults.
         mutants: see `mutants_of`.
         counts: added to.
+        static: whether to ask the analysis too.
     """
+    before = order_faults(case, case.text) if static else (0, 0)
     for mutant, control in mutants:
         if is_needless(kind, case.text, mutant) or (
             control is not None and equals(run(case, control), clean)
@@ -295,6 +325,12 @@ def survivors(
             continue
         counts.total[kind] += 1
         counts.noticed[kind] += not same
+        if static and not same:
+            now = order_faults(case, mutant)
+            counts.found_statically[kind] += now[0] > before[0] or now[1] > before[1]
+            if now == before:
+                line = _changed_line(case, mutant)
+                sys.stdout.write(f"{case.arch} {case.name} {kind}: not found statically: {line}\n")
         if same:
             yield mutant
 
@@ -316,9 +352,13 @@ def print_counts(counts: FaultCounts, unchanged: int) -> None:
 
 
 def _show(arch: str, case: CompiledLaunch, kind: str, mutant: str) -> None:
+    sys.stdout.write(f"{arch} {case.name} {kind}: {_changed_line(case, mutant)}\n")
+
+
+def _changed_line(case: CompiledLaunch, mutant: str) -> str:
     pairs = zip(case.text.split("\n"), mutant.split("\n"), strict=False)
     number, (old, new) = next((i, p) for i, p in enumerate(pairs, 1) if p[0] != p[1])
-    sys.stdout.write(f"{arch} {case.name} {kind}: line {number}: {old.strip()} -> {new.strip()}\n")
+    return f"line {number}: {old.strip()} -> {new.strip()}"
 
 
 if __name__ == "__main__":

@@ -80,7 +80,9 @@ def test_a_time_below_the_bound_is_impossible(script: Path) -> None:
 
 UNKNOWN = {
     "bound from memory": "for _ in range(0, tl.load(c).to(tl.int32)):",
-    "early return": "if tl.program_id(0) > 7:\n        return\n    for _ in range(0, 32):",
+    "early return": (
+        "if tl.program_id(0) > tl.load(c).to(tl.int32):\n        return\n    for _ in range(0, 32):"
+    ),
 }
 
 
@@ -92,6 +94,17 @@ def test_dots_that_nobody_knows_the_number_of(why: str, tmp_path: Path) -> None:
     figures = metrics(path, "--time-us", "0.1")
     assert figures["launch.matrix_us"] is None
     assert figures["time.impossible"] is None
+
+
+def test_workgroups_that_return_early(tmp_path: Path) -> None:
+    """8 of 256 workgroups do the products, and each of them takes as long as if all did."""
+    pytest.importorskip("triton")
+    path = tmp_path / "mm.py"
+    returning = "if tl.program_id(0) > 7:\n        return\n    for _ in range(0, 32):"
+    path.write_text(GEMM.format(loop=returning))
+    figures = metrics(path)
+    assert figures["launch.matrix_us"] == round(64 * 64 * 1024 / 1024 / 2100, 3)
+    assert figures["launch.iterations"] == 31  # pipelining peels one off
 
 
 def test_workgroups_that_do_more(tmp_path: Path) -> None:

@@ -39,16 +39,19 @@ from ..model import (
     Metric,
     MetricSpec,
     Origin,
+    Scalar,
     int_of,
 )
-from .subject import Subject, innermost_loops
-from .unit_bounds import Bound, latency, lines, wave_bounds
+from .lds_operands import operand_use
+from .subject import MATRIX_CLASSES, Subject, innermost_loops
+from .unit_bounds import Bound, latency, lds_least, lines, wave_bounds
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 COVERED = "bound.covered"
 MIN_COVERED = 0.5
 """No unit is named where less than this share of a loop's instructions is always executed."""
 L2, MEMORY = "uncached.l2", "uncached.memory"
+OPERANDS = "lds_operands"
 
 UNITS: Mapping[str, str] = {
     "matrix": "the matrix unit (MFMA, WMMA)",
@@ -113,12 +116,24 @@ SPECS = (
     MetricSpec(
         MEMORY, "cycles", "estimated", "loop", "The same if they all came from the device's memory"
     ),
+    MetricSpec(
+        OPERANDS,
+        "mapping",
+        "derived",
+        "loop",
+        "What the products of a hot loop without matrix instructions take from LDS: `dwords` "
+        "of a lane in an iteration, `uses` of them as operands, and `cycles` that the LDS takes at "
+        "least for the accesses of all resident waves, if all lanes take part in those whose "
+        "addresses are not known",
+    ),
 )
 
 OF_LANES: Final = frozenset(
     (UNIT, CYCLES, WAVE, L2, MEMORY, "bound.lds", "bound.lds_port", "bound.l1", "bound.latency")
 )
 """Figures that need the analysis of lanes, which decodes operands."""
+_FEWEST_READS: Final = 4
+"""Reads of LDS in an iteration from which on the operands of multiply-adds are looked for."""
 _BY_WAVE: Final = frozenset(("issue", "latency"))
 """Bounds that do not depend on other waves."""
 
@@ -282,6 +297,7 @@ def _metrics(
         if cycles is not None:
             shared[unit] = cycles, origin
         yield Metric(f"bound.{unit}", _rounded(cycles), "cycles", origin, bound.note)
+    yield from _lds_operands(subject, machine, executed, resident)
     unit, (cycles_of_unit, origin) = max(shared.items(), key=lambda item: item[1][0])
     unknown = ", ".join(name for name in UNITS if name not in shared)
     note = f"of the bounds that are known; unknown: {unknown}" if unknown else ""
@@ -312,6 +328,24 @@ def _shared(unit: str, cycles: float, resident: Residency, machine: Machine) -> 
     if unit in ("lds", "l1"):
         return cycles * resident.on_cu
     return cycles * resident.on_simd
+
+
+def _lds_operands(
+    subject: Subject, machine: Machine, executed: Sequence[Instruction], resident: Residency
+) -> Iterator[Metric]:
+    """The figures of `lds_operands`, where a loop has them."""
+    reads = sum(inst.cls == "lds_read" for inst in executed)
+    if reads < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
+        return
+    lanes = subject.demand.wave_size if subject.demand is not None else None
+    least = lds_least(subject.uses, machine, executed, lanes)
+    use = operand_use(executed)
+    value: dict[str, Scalar] = {
+        "dwords": use.dwords,
+        "uses": use.uses,
+        "cycles": None if least is None else _rounded(least * resident.on_cu),
+    }
+    yield Metric(OPERANDS, value, "mapping", "derived")
 
 
 def _uncached(

@@ -341,12 +341,9 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
         return {}, {}
     if importlib.util.find_spec("numpy") is None or resources.wave_start is None:
         return {}, {}
-    shape = subject.facts.workgroup_shape or resources.reqd_workgroup_size
+    shape = workgroup_shape(subject, waves)
     if shape is None:
-        if resources.wave_start.work_item_dims and not is_in_a_row(subject):
-            return dict.fromkeys(sites, LaneUse(unknown=SHAPE)), {}
-        shape = waves * (demand.wave_size or machine.wave_sizes[0]), 1, 1
-
+        return dict.fromkeys(sites, LaneUse(unknown=SHAPE)), {}
     try:
         arguments = known_arguments(subject, shape)
         largest = demand.waves_from == "largest"
@@ -370,11 +367,17 @@ def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[i
     return completed
 
 
-def is_in_a_row(subject: Subject) -> bool:
-    """Whether work-items are numbered in x alone: Triton's are."""
-    size = subject.function.resources.reqd_workgroup_size
-    return (
-        bool(subject.facts.signature)
-        or subject.ttgir is not None
-        or (size is not None and size[1:] == (1, 1))
-    )
+def workgroup_shape(subject: Subject, waves: int) -> tuple[int, int, int] | None:
+    """Work-items of a workgroup of some waves in x, y and z; None where the shape is not known.
+
+    Triton numbers them in x alone, and so does code that asks for no other number.
+    """
+    resources, machine, demand = subject.function.resources, subject.machine, subject.demand
+    stated = subject.facts.workgroup_shape or resources.reqd_workgroup_size
+    if stated is not None or machine is None:
+        return stated
+    start, triton = resources.wave_start, bool(subject.facts.signature) or subject.ttgir is not None
+    if start is not None and start.work_item_dims and not triton:
+        return None
+    wave_size = (demand.wave_size if demand is not None else None) or machine.wave_sizes[0]
+    return waves * wave_size, 1, 1

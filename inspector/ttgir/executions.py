@@ -100,7 +100,7 @@ def loop_runs(
 ) -> Iterator[LoopRun]:
     """Yields the loops whose iterations are known. Arguments as for `dot_executions`."""
     scalars = _Scalars(arguments, _extents(grid))
-    for op, iterations in _executions(module, scalars, grid):
+    for op, iterations in _executions(module, scalars, grid, past_unknown_returns=True):
         if op.name == "scf.for":
             yield LoopRun(op, iterations, scalars.is_by_program(op))
 
@@ -111,9 +111,17 @@ def _extents(grid: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def _executions(
-    module: TtgirModule, scalars: _Scalars, grid: tuple[int, ...]
+    module: TtgirModule,
+    scalars: _Scalars,
+    grid: tuple[int, ...],
+    *,
+    past_unknown_returns: bool = False,
 ) -> Iterator[tuple[TtgirOp, Numbers]]:
-    """Yields dots with their executions, and loops with their iterations."""
+    """Yields dots with their executions, and loops with their iterations.
+
+    What follows an early return on a condition that is not known (a number that is loaded) has no
+    executions, or, `past_unknown_returns`, those of the workgroups that do not return.
+    """
     count = math.prod(_extents(grid))
     if len(module.functions) != 1 or not 0 < count <= MOST_WORKGROUPS:
         return
@@ -121,8 +129,14 @@ def _executions(
     # begins after the `yield` of the first.
     entered: dict[int, Numbers | None] = {}
     for op in module.ops:
-        if op.name.startswith("cf."):  # an early return: who passes it is not tracked
-            return
+        if op.name.startswith("cf."):
+            if op.parent is None or not _is_early_return(module, op):
+                return  # who goes where is not tracked
+            known, before = scalars.values.get(op.operands[0]), entered.get(op.parent)
+            if before is None or (known is None and not past_unknown_returns):
+                return
+            entered[op.parent] = before if known is None else before * (1 - known)
+            continue
         times = _ONCE if op.parent is None else entered.get(op.parent)
         if op.name in DOTS:
             if times is not None:
@@ -140,6 +154,18 @@ def _executions(
                 entered[op.parent] = None
         elif len(op.results) == 1 and op.result_types and op.result_types[0].kind == "scalar":
             scalars.add(op)
+
+
+def _is_early_return(module: TtgirModule, op: TtgirOp) -> bool:
+    """Whether a branch leads to a return, which stands behind it, where its condition is true."""
+    following = op.index + 1
+    return (
+        op.name == "cf.cond_br"
+        and len(op.operands) == 1
+        and following < len(module.ops)
+        and module.ops[following].name == "tt.return"
+        and module.ops[following].parent == op.parent
+    )
 
 
 class _Scalars:

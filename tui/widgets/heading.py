@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, cast
 
-from rich.style import Style
 from rich.text import Text
 from textual.app import RenderResult
-from textual.widget import Widget
 
 from ..page_table import PAGES
-from ..pages import Page
-from .styles import part_style
+from .styles import PartedWidget
+
+if TYPE_CHECKING:
+    from ..pages import Page
 
 
-class Heading(Widget):
+class Heading(PartedWidget):
     """Shows the page's title and crumb, the pages' digits and, on the right, the progress."""
 
+    PREFIX = "heading"
     DEFAULT_CSS = """
     Heading {
         dock: top;
@@ -28,36 +29,30 @@ class Heading(Widget):
     Heading > .heading--other { color: $foreground 65%; }
     Heading > .heading--failed { color: $error; text-style: bold; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "heading--here",
-        "heading--other",
-        "heading--failed",
-    }
 
     def on_mount(self) -> None:
-        """Polls the progress and the crumb, whose changes nothing reports."""
-        self.set_interval(0.2, self._tick)
+        """Follows the page, whose crumb changes with what it draws."""
         self._shown = ""
+        self._page.drawn_signal.subscribe(self, self._update, immediate=True)
 
-    def _tick(self) -> None:
-        page = self.screen
-        text = f"{page.crumb() if isinstance(page, Page) else ''}  {self._progress()}"
+    @property
+    def _page(self) -> Page:
+        return cast("Page", self.screen)
+
+    def _update(self, page: Page) -> None:
+        text = f"{page.crumb()}  {self._progress()}"
         if text != self._shown:
             self._shown = text
             self.refresh()
 
     def render(self) -> RenderResult:
         """The line, cut to the widget's width."""
-        page = self.screen
-        current = page.NAME if isinstance(page, Page) else ""
+        current = self._page.NAME
         width = self.size.width
-        current_style, other_style = self._style("here"), self._style("other")
-        current_spec = PAGES.get(current)
-        left = Text(no_wrap=True)
-        left.append(
-            f" {current_spec.title if current_spec is not None else 'kinspect'}", current_style
-        )
-        crumb = page.crumb() if isinstance(page, Page) else ""
+        current_style, other_style = self.part_style("here"), self.part_style("other")
+        title = PAGES[current].title if current in PAGES else "kinspect"
+        left = Text(no_wrap=True).append(f" {title}", current_style)
+        crumb = self._page.crumb()
         if crumb:
             left.append(f"  {crumb}")
         progress = self._progress()
@@ -72,22 +67,15 @@ class Heading(Widget):
         left.truncate(room, overflow="ellipsis", pad=True)
         return Text.assemble(left, progress)
 
-    def _style(self, name: str) -> Style:
-        return part_style(self, f"heading--{name}")
-
     def _progress(self) -> Text:
         """The numbers of reported, expected and failed kernels; empty without any."""
-        page = self.screen
-        text = Text(no_wrap=True)
-        if not isinstance(page, Page):
-            return text
-        progress = page.session.progress
-        failed = len(page.session.errors)
+        text, session = Text(no_wrap=True), self._page.session
+        progress, failed = session.progress, len(session.errors)
         if progress.running and not (progress.done or progress.expected):
             text.append("starting … ")
         elif progress.running:
             total = f"/{progress.expected}" if progress.expected else ""
             text.append(f"{progress.done}{total} … ")
         if failed:
-            text.append(f"{failed} failed ", self._style("failed"))
+            text.append(f"{failed} failed ", self.part_style("failed"))
         return text

@@ -79,16 +79,14 @@ class RaceReport(Struct, frozen=True):
 def races_of(
     function: Function,
     gpu: Machine,
-    waves: int,
+    workgroup: tuple[int, int, int],
     arguments: Arguments | None = None,
-    *,
-    in_a_row: bool = False,
 ) -> RaceReport:
     """The races of a kernel; see `traces_of` for what is to be passed."""
     accesses = sum(inst.cls in LDS_CLASSES for inst in function.instructions)
     if not accesses:
         return RaceReport((), 0, 0)
-    traces = traces_of(function, gpu, waves, arguments, in_a_row=in_a_row)
+    traces = traces_of(function, gpu, workgroup, arguments)
     if traces.why:
         return RaceReport((), 0, accesses, traces.why)
     comparison, meeting = _Comparison(traces.ways), Meeting(function, traces)

@@ -10,8 +10,6 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from ...pages import Page
-from ...widgets.heading import Heading
-from ...widgets.keys import Keys
 from ...widgets.scorecard import ScoreCard
 from .pane import Pane
 
@@ -44,13 +42,11 @@ class Panes:
     def compose(self) -> ComposeResult:
         """Panes, card, a line for messages."""
         self._place_all()  # before Textual works out the styles of all that is in it
-        yield Heading()
         with Container(id="kernel-body"):
             yield Horizontal(self._left, self.slots[2], id="kernel-panes")
             yield self.card
         yield self.status
         yield self.prompt
-        yield Keys(palette=False)  # its room is taken by keys of this page
 
     def choose_first(self, kind: str) -> None:
         """Which text the keys act on when the page opens."""
@@ -61,6 +57,10 @@ class Panes:
     def pane_of(self, kind: str) -> Pane | None:
         """The pane that shows a text."""
         return next((p for p in self.slots if p.kind == kind and not p.is_missing), None)
+
+    def shows(self, kind: str) -> bool:
+        """Whether a text is on the screen."""
+        return any(pane.kind == kind and pane.display for pane in self.slots)
 
     def focus_on(self, pane: Pane) -> None:
         """Makes a pane the one that keys act on."""
@@ -129,7 +129,8 @@ class Panes:
         source, ttgir, amdgcn = self.slots
         _display(self._left, bool(visible & {source, ttgir}))
         _display(self.card, height >= 18 or wide)
-        self.card.styles.height = None if wide else (12 if height >= 36 else 7) if middle else 5
+        card_rows = 12 if height >= 36 and middle else 7 if height >= 24 else 5
+        self.card.styles.height = None if wide else card_rows
         page = [_class(self._page, "-wide", wide), _class(self._page, "-low", height < 12)]
         _display(self.status, height >= 12 and not self._page.has_class("-asking"))
         panes = [

@@ -1,0 +1,74 @@
+"""Operands of dots that vector instructions make of small integers, and roundings to bfloat16.
+
+No target before gfx950 rounds float32 to bfloat16 by an instruction. LLVM writes it out: the lowest
+bit that stays is added to half of what goes (`v_bfe_u32 x, 16, 1`, `v_add3_u32 ..., 0x7fff`), and
+NaNs are kept apart, five instructions for an element. An integer of eight bits needs no rounding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ..model import Metric, MetricSpec, Scalar
+from .matrix import named
+from .subject import Subject, Tally, op_line
+
+_UNPACKED: Final = "operands.unpacked"
+_ROUNDINGS: Final = "roundings.bf16"
+
+SPECS = (
+    MetricSpec(
+        _UNPACKED,
+        "mapping",
+        "derived",
+        "kernel",
+        "Dots in loops of which an operand is converted from loaded integers: how many `dots`; of "
+        "the first the `element` type that the integers become, their `bits` in memory, whether "
+        "they are multiplied before the dot (`scaled`), and `at` which line they are converted",
+    ),
+)
+ROUNDING_SPECS = (
+    MetricSpec(
+        _ROUNDINGS,
+        "conversions",
+        "derived",
+        "both",
+        "Conversions of float32 to bfloat16 that are written out in integer instructions, five for "
+        "each: v_bfe_u32 of bit 16, v_add3_u32, and the comparison and selection for NaNs",
+    ),
+)
+
+_LOWEST_BIT: Final = re.compile(r", *16, *1$")
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The metric of `SPECS`."""
+    if subject.ttgir is None:
+        yield Metric(_UNPACKED, None, "mapping", "derived", "needs the kernel's TTGIR")
+        return
+    from ..ttgir.unpacked_operands import unpacked_operands  # only kernels with a TTGIR need it
+
+    operands = list(unpacked_operands(subject.ttgir))
+    value: dict[str, Scalar] = {"dots": len(operands)}
+    if operands:
+        first = operands[0]
+        value |= {
+            "element": named(first.element),
+            "bits": first.bits,
+            "scaled": first.is_scaled,
+            "at": op_line(first.conversion),
+        }
+    yield Metric(_UNPACKED, value, "mapping", "derived")
+
+
+def roundings(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The metric of `ROUNDING_SPECS`."""
+    code = subject.function.instructions
+    count = sum(
+        code[index].op.name.startswith("v_bfe_u32")
+        and _LOWEST_BIT.search(code[index].operands) is not None
+        for index in region.indices
+    )
+    yield Metric(_ROUNDINGS, count, "conversions", "derived")

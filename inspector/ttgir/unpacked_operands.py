@@ -1,0 +1,94 @@
+"""Operands of dots that are computed from loaded integers: weights of 4 or 8 bits.
+
+A matrix unit that multiplies float16 takes none of them, so that each element is shifted out of its
+byte, converted, corrected by a zero point and scaled by vector instructions, in every iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from ..model import TtgirModule, TtgirOp
+from .flow import UNKNOWN, DataFlow, flow_of
+from .queries import DOTS, LOADS
+
+_CONVERSIONS: Final = frozenset(("arith.sitofp", "arith.uitofp"))
+_SHIFTS: Final = frozenset(("arith.shrsi", "arith.shrui", "arith.andi"))
+_MOST_OPS: Final = 400
+"""Operations above a dot's operand that are looked at."""
+
+
+class Unpacked(Struct, frozen=True):
+    """A dot in a loop with such an operand.
+
+    Attributes:
+        dot: the operation.
+        conversion: the one that makes numbers of the integers.
+        element: the type of these numbers.
+        bits: of each integer as it lies in memory: 4 where it is shifted or masked out of a byte
+            or word, else those of the loaded element.
+        is_scaled: whether the numbers are multiplied before the dot.
+    """
+
+    dot: TtgirOp
+    conversion: TtgirOp
+    element: str
+    bits: int
+    is_scaled: bool
+
+
+def unpacked_operands(module: TtgirModule) -> Iterator[Unpacked]:
+    """Yields the dots in loops of which an operand is converted from loaded integers."""
+    if not any(op.name in _CONVERSIONS for op in module.ops):
+        return
+    flow = flow_of(module)
+    for op in module.ops:
+        if op.name in DOTS and flow.loop[op.index] is not None:
+            yield from (
+                found
+                for value in flow.operands[op.index][:2]
+                if (found := _of_operand(flow, op, value)) is not None
+            )
+
+
+def _of_operand(flow: DataFlow, dot: TtgirOp, operand: int) -> Unpacked | None:
+    above = _made_of(flow, operand)
+    conversion = next(
+        (op for op in above if op.name in _CONVERSIONS and op.result_types[0].kind == "tensor"),
+        None,
+    )
+    if conversion is None:
+        return None
+    sources = [op for value in flow.operands[conversion.index] for op in _made_of(flow, value)]
+    load = next((op for op in sources if op.name in LOADS), None)
+    element = conversion.result_types[0].element
+    if load is None or not load.result_types or element is None:
+        return None
+    loaded = load.result_types[0].element or ""
+    if not loaded.startswith("i") or not loaded[1:].isdigit():
+        return None
+    is_shifted = any(op.name in _SHIFTS and op.result_types[0].kind == "tensor" for op in sources)
+    is_scaled = any(op.name == "arith.mulf" for op in above)
+    return Unpacked(dot, conversion, element, 4 if is_shifted else int(loaded[1:]), is_scaled)
+
+
+def _made_of(flow: DataFlow, value: int) -> list[TtgirOp]:
+    """The operations that a value is computed by, up to loads, the nearest first."""
+    made: list[TtgirOp] = []
+    ahead, visited = [value], set[int]()
+    while ahead and len(visited) < _MOST_OPS:
+        value = ahead.pop(0)
+        if value == UNKNOWN or value in visited:
+            continue
+        visited.add(value)
+        ahead += flow.carried.get(value, ())
+        op = flow.op(value)
+        if op is None or value in flow.carried:
+            continue
+        made.append(op)
+        if op.name not in LOADS and op.name not in DOTS:
+            ahead += flow.operands[op.index]
+    return made
