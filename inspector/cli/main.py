@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     # An analysis makes many small values and no cycles; collecting at the default rate takes a
     # tenth of a short run's time and frees nothing.
-    gc.set_threshold(200_000, 50, 50)
+    gc.set_threshold(500_000, 50, 50)
     try:
         from .group import run
 

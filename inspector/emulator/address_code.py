@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ..isa.mnemonics import access_bits
 from ..model import Block, Function, Instruction
 from .code_registers import registers_of
 from .effects import RegisterEffect
@@ -29,6 +30,8 @@ those of nested loops by the third."""
 EXCHANGE: Final = "cross_lane"
 """Class of the instructions whose lanes read others'."""
 _BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
+_PASSIVE: Final = frozenset(("global_load", "global_store", "lds_read", "lds_write"))
+"""Classes of accesses of which it is known what they draw where they are not carried out."""
 _COMPARES_ORDER: Final = re.compile(r"v_cmpx?_n?(lt|gt|le|ge)_")
 _UNIFORM: Final = ("v_readfirstlane", "v_readlane")
 """Instructions whose result is the same for all lanes, whatever they read."""
@@ -60,11 +63,13 @@ class PlannedStep(NamedTuple):
         address: of an access the registers that its addresses lie in; None for others.
         is_exchange: whether it is an exchange between lanes that is looked for.
         is_read_on: whether something that is carried out rests on its result; True for all but
-            accesses.
+            plain accesses.
         is_buffer: whether it is an access of a buffer.
         compares_order: whether it compares two numbers by order.
         brings_values: whether its result in each lane is a value that is not followed.
         is_uniform: whether its result is the same in all lanes.
+        is_places: whether `step` does no more than say where the lanes lie.
+        drawn: 32-bit words that a load would draw for each lane.
     """
 
     site: int
@@ -79,6 +84,8 @@ class PlannedStep(NamedTuple):
     compares_order: bool
     brings_values: bool
     is_uniform: bool
+    is_places: bool
+    drawn: int
 
     def scattered_behind(self, scattered: int, *, everything: bool) -> int:
         """The registers scattered behind the instruction: results of what rests on such ones.
@@ -177,13 +184,16 @@ class AddressCode:
         effect = self.effects[site]
         is_access = instruction.cls in self.classes
         is_exchange = is_access and instruction.cls == EXCHANGE
-        is_read_on = not is_access or site in self._read_on
+        is_passive = instruction.cls in _PASSIVE and not parts.name.startswith("flat_")
+        is_read_on = not (is_access and is_passive) or site in self._read_on
         kept = VECTOR_REGISTERS if site in self._masked else 0
         name = instruction.op.name
+        # What nobody reads need not be fetched, nor what is stored be put together.
+        places = None if is_read_on else places_step(parts, BuildContext(self.target, site))
         return PlannedStep(
             site,
             instruction,
-            self._step(site, instruction, parts, labels, is_read_on=is_read_on),
+            places or self._step(site, instruction, parts, labels),
             effect,
             tuple(
                 Half(half.reads, half.writes, half.low & half.high & ~kept)
@@ -196,6 +206,8 @@ class AddressCode:
             _COMPARES_ORDER.match(name) is not None,
             (is_exchange or instruction.cls in _BRINGING) and site not in self._moves,
             name.startswith(_UNIFORM),
+            places is not None,
+            _drawn_words(instruction),
         )
 
     def _step(
@@ -204,12 +216,15 @@ class AddressCode:
         instruction: Instruction,
         parts: Decoded,
         labels: dict[str, int],
-        *,
-        is_read_on: bool,
     ) -> Step:
         move = self._moves.get(site)
-        if move is not None:
-            return move
-        # What nobody reads need not be fetched, nor what is stored be put together.
-        places = None if is_read_on else places_step(parts, BuildContext(self.target, site))
-        return places or step_anywhere(instruction, parts, self.target, labels)
+        return move or step_anywhere(instruction, parts, self.target, labels)
+
+
+def _drawn_words(instruction: Instruction) -> int:
+    """The 32-bit words that a load draws for each lane; narrower values take one each."""
+    if instruction.cls not in ("lds_read", "global_load"):
+        return 0
+    bits = access_bits(instruction.op, instruction.operands) or 32
+    parts = 2 if "pair" in instruction.op.traits else 1
+    return parts * max(1, bits // 32 // parts)

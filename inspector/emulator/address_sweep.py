@@ -246,8 +246,11 @@ class AddressSweep:
         machine.seen = []
         for planned in self._code.plan[number]:
             if not (planned.is_read_on or is_last):
+                self._pass_over(planned)
                 scattered = planned.scattered_behind(scattered, everything=False)
                 continue
+            if planned.is_places:
+                self._pass_over(planned)
             effect = planned.effect
             reads, writes = effect.reads, effect.writes
             rests = bool(reads & scattered)
@@ -288,6 +291,13 @@ class AddressSweep:
                     waves.exec_changed()
                 scattered &= ~EXEC_BITS
         return scattered
+
+    def _pass_over(self, planned: PlannedStep) -> None:
+        """Leaves out what a load would draw that is not carried out."""
+        if planned.drawn:
+            in_lds = planned.instruction.cls == "lds_read"
+            memory = self._machine.drawn_lds if in_lds else self._memory
+            memory.pass_over(planned.drawn * DRAWS * self._count * self._target.lanes)
 
     def _take_sources(self, planned: PlannedStep, scattered: int) -> None:
         """Keeps the lanes that an exchange is about to read from."""

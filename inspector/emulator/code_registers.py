@@ -10,8 +10,7 @@ from msgspec import Struct
 from ..model import Function
 from .effects import RegisterEffect, effects_of, effects_of_halves
 from .masked_writes import masked_sites
-from .operands import Decoded
-from .program import decoded_instructions
+from .operands import SUFFIXES, Decoded, decode
 from .registry import ExecutionTarget
 
 
@@ -54,3 +53,11 @@ def registers_of(function: Function, target: ExecutionTarget) -> CodeRegisters:
             ),
         )
     return _RECENT[key][1]
+
+
+def decoded_instructions(function: Function, target: ExecutionTarget) -> list[Decoded]:
+    """A function's instructions with their operands."""
+    return [
+        decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset)
+        for inst in function.instructions
+    ]

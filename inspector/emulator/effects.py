@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -181,7 +181,7 @@ def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Re
     )
 
 
-class _ReadSource(NamedTuple):
+class _ReadSource(Struct, frozen=True):
     """A source that has registers: index of the operand, which of its registers are read, and the
     half; None for both.
     """
@@ -192,7 +192,7 @@ class _ReadSource(NamedTuple):
     half: int | None
 
 
-class _Form(NamedTuple):
+class _Form(Struct, frozen=True):
     """What instructions have in common that differ by their registers' numbers alone.
 
     Args:
@@ -232,12 +232,12 @@ def half_effect(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> R
         form = _FORMS[key] = _form_of(inst, parts, target)
     reads = reads_low = reads_high = form.reads
     writes = 0
-    for index, offset, count, half in form.sources:
-        operand = operands[index]
-        bits = _register_bits(operand, operand.first + offset, count)
+    for read in form.sources:
+        operand = operands[read.operand]
+        bits = _register_bits(operand, operand.first + read.offset, read.count)
         reads |= bits
-        reads_low |= 0 if half == 1 else bits
-        reads_high |= 0 if half == 0 else bits
+        reads_low |= 0 if read.half == 1 else bits
+        reads_high |= 0 if read.half == 0 else bits
     for index in form.written:
         operand = operands[index]
         writes |= _register_bits(operand, operand.first, operand.count)

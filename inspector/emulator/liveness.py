@@ -131,14 +131,28 @@ def _needed(
     """VGPRs, AGPRs and SGPRs that each instruction needs: before it, or behind with its results."""
     first = target.accum_offset
     vgprs, agprs = vector_bits(0, first), vector_bits(first, SCALAR_BIT - first)
+
+    def counts(registers: int) -> tuple[int, int, int]:
+        return (
+            (registers & vgprs).bit_count(),
+            (registers & agprs).bit_count(),
+            (registers & _SGPRS).bit_count(),
+        )
+
     needed = []
+    last, last_counts = 0, (0, 0, 0)  # most is live behind one instruction and before the next one
     for live, live_behind, effect in zip(before, after, effects, strict=True):
+        counts_before = last_counts if live == last else counts(live)
         behind = live_behind | effect.writes
+        counts_behind = counts_before if behind == live else counts(behind)
+        last, last_counts = behind, counts_behind
         needed.append(
-            (
-                max((live & vgprs).bit_count(), (behind & vgprs).bit_count()),
-                max((live & agprs).bit_count(), (behind & agprs).bit_count()),
-                max((live & _SGPRS).bit_count(), (behind & _SGPRS).bit_count()),
+            counts_before
+            if counts_before == counts_behind
+            else (
+                max(counts_before[0], counts_behind[0]),
+                max(counts_before[1], counts_behind[1]),
+                max(counts_before[2], counts_behind[2]),
             )
         )
     return needed

@@ -15,12 +15,14 @@ from msgspec import Struct
 from ..isa.waitflow.counters import GenerationCounters, events_of
 from ..isa.waitflow.waits import decode_wait
 from ..model import Function, Instruction
+from .branch_conditions import CONDITIONS
 from .calls import called_blocks
 from .checks.hazards import Hazard, hazards_of
+from .code_registers import decoded_instructions
 from .effects import RegisterEffect, effects_of, result_halves, touched_halves, vector_rows
 from .matrix_products import link
 from .modes import targets_of
-from .operands import EXEC, SUFFIXES, VCC, Decoded, decode
+from .operands import EXEC, VCC, Decoded
 from .registry import BuildContext, ExecutionTarget, Step
 from .relocations import resolved
 from .steps import refusal, step_of
@@ -135,14 +137,6 @@ class PreparedCode(Struct):
             block.divided += divided
 
 
-CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
-    "s_cbranch_scc0": lambda waves: ~waves.scc,
-    "s_cbranch_scc1": lambda waves: waves.scc,
-    "s_cbranch_vccz": lambda waves: waves.vccz,
-    "s_cbranch_vccnz": lambda waves: ~waves.vccz,
-    "s_cbranch_execz": lambda waves: waves.execz,
-    "s_cbranch_execnz": lambda waves: ~waves.execz,
-}
 _ENDS: Final = frozenset({"s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"})
 _BARRIERS: Final = frozenset({"s_barrier", "s_barrier_wait"})
 _OTHER_MODE: Final = "in a floating-point mode that is not followed"
@@ -274,14 +268,6 @@ class _BlockBuilder:
         if mode is None:
             return refusal(f"{parts.text}: {_OTHER_MODE}")
         return step_of(parts, context)
-
-
-def decoded_instructions(function: Function, target: ExecutionTarget) -> list[Decoded]:
-    """A function's instructions with their operands."""
-    return [
-        decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset)
-        for inst in function.instructions
-    ]
 
 
 def is_coherent(parts: Decoded) -> bool:

@@ -82,6 +82,7 @@ class DrawnMemory(GlobalMemory):
     ) -> Array:
         """Returns argument words where addresses lie in their segments, else drawn memory."""
         if addresses.ndim > 1 and not self.is_read:
+            self.pass_over(addresses.size * max(1, size // 4))
             return _zeros(addresses, size)
         if addresses.ndim > 1 or size < 4:
             return _drawn(self._random, addresses, size)
@@ -97,6 +98,10 @@ class DrawnMemory(GlobalMemory):
             rows[dword] = self._words[draw, word % self._words.shape[1]]
         return rows
 
+    def pass_over(self, count: int) -> None:
+        """Goes on as if as many words had been drawn; see `_pass_over`."""
+        _pass_over(self._random, count)
+
     def write(self, addresses: Array, values: Array, size: int, outside: Outside) -> None:
         """Nothing is kept."""
 
@@ -111,6 +116,10 @@ class DrawnWords(MemoryWords):
     def gather(self, offsets: Array, size: int) -> Array:
         return _drawn(self._random, offsets, size)
 
+    def pass_over(self, count: int) -> None:
+        """Goes on as if as many words had been drawn; see `_pass_over`."""
+        _pass_over(self._random, count)
+
     def scatter(self, offsets: Array, values: Array, size: int) -> None:
         """Nothing is kept."""
 
@@ -119,6 +128,16 @@ def _zeros(places: Array, size: int) -> Array:
     """Zeros in the shape that `MemoryWords.gather` has."""
     shape = places.shape if size < 4 else (size // 4, *places.shape)
     return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, U32))
+
+
+def _pass_over(random: np.random.Generator, count: int) -> None:
+    """Leaves out an even number of what `_drawn` draws, 32 bits each of which none is rejected.
+
+    What is drawn next does not depend on which loads somebody looks at.
+    """
+    bits = random.bit_generator
+    assert isinstance(bits, np.random.PCG64)
+    bits.advance(count // 2)
 
 
 def _drawn(random: np.random.Generator, places: Array, size: int) -> Array:
@@ -136,7 +155,8 @@ class Probe(MachineState):
         self.seen: list[tuple[str, Array, Array | None, int, bool]] = []
         self.local = LocalMemory(1 << 30, 0)
         self.local.stride = 0
-        self.local.words = DrawnWords(np.random.default_rng(2))
+        self.drawn_lds = DrawnWords(np.random.default_rng(2))
+        self.local.words = self.drawn_lds
         self.private = PrivateMemory(1 << 20, 0, 1, 64)
         self.private.words = self.local.words
 

@@ -17,6 +17,7 @@ All have a shape that broadcasts to [wave, lane].
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -107,7 +108,7 @@ def _typed(
 ) -> Read:
     """Returns a typed source without signs: its bits, changed by `before`, as values of `kind`."""
     if operand.kind == "constant" and before is None:
-        return _constant(operand, kind, half)
+        return _constant(operand, kind)
     if kind in WIDE:
         dtype = DTYPES[kind]
         if operand.is_null:
@@ -147,8 +148,15 @@ def _reinterpreted(bits: Read, kind: str, half: int) -> Read:
     return lambda waves: bits(waves).view(dtype)
 
 
-def _constant(operand: Operand, kind: str, half: int) -> Read:
+def _constant(operand: Operand, kind: str) -> Read:
     """Returns a reader of a constant: a scalar of the kind's type, the same for all lanes."""
+    value = _value(operand, kind)
+    return lambda waves: value
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _value(operand: Operand, kind: str) -> Any:
+    """A constant as a scalar of a kind's type."""
     value: Any
     if kind == "f16":
         value = numbers.from_f16(np.uint16(constant_bits(operand, kind)))
@@ -159,7 +167,7 @@ def _constant(operand: Operand, kind: str, half: int) -> Read:
         bits = constant_bits(operand, kind)
         value = np.dtype(dtype).type(0)
         value = np.array([bits], np.uint64).astype(f"u{np.dtype(dtype).itemsize}").view(dtype)[0]
-    return lambda waves: value
+    return value
 
 
 def destination(

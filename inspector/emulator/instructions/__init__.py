@@ -6,6 +6,7 @@ needs, are imported when the first of them is asked for.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Final
 
@@ -52,11 +53,18 @@ def import_all() -> None:
     """Imports all files, for a process that will execute kernels."""
     for module in _OTHERS:
         importlib.import_module(f".{module}", __name__)
+    _imported.cache_clear()
+
+
+@functools.cache
+def _imported(name: str) -> Builder | None:
+    """The builder of a mnemonic, of those that are imported."""
+    return registry.builder_of(name)
 
 
 def builder_of(name: str) -> Builder | None:
     """The builder of a mnemonic; None where it is not covered."""
-    builder = registry.builder_of(name)
+    builder = _imported(name)
     if builder is None:
         import_all()
         builder = registry.builder_of(name)

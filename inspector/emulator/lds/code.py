@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.mnemonics import FLOW_CLASSES
 from ...model import Function
 from ..code_registers import registers_of
 from ..effects import bits_of
@@ -77,7 +78,7 @@ class LdsCode:
             if site in self._spills
             else step_anywhere(function.instructions[site], self.decoded[site], target, labels)
             for site in self.chosen
-            if site not in self.plain
+            if site not in self.plain and function.instructions[site].cls not in FLOW_CLASSES
         }
 
     @property

@@ -51,9 +51,9 @@ class Meeting:
             touched = self._touched.setdefault(access.site, {})
             for wave, mask in masks[access.number].items():
                 previous = touched.get(wave)
-                grows = previous is not None and bool(mask & ~previous)
-                self._growing[access.site, wave] = grows
-                touched[wave] = mask | (previous or 0)
+                joined = mask if previous is None else mask | previous
+                self._growing[access.site, wave] = previous is not None and joined != previous
+                touched[wave] = joined
 
     def result(self) -> Mapping[int, frozenset[int]] | None:
         """The instructions that each access may meet; None where there are too many."""

@@ -24,9 +24,9 @@ from msgspec.structs import replace
 from ...isa.barriers import has_special_barriers
 from ...isa.mnemonics import FLOW_CLASSES, Flow, flow_of
 from ...model import Function, Instruction, Machine
+from ..branch_conditions import CONDITIONS
 from ..memory import MemoryWords
 from ..operands import TTMP, VCC
-from ..program import CONDITIONS
 from ..register_sets import SCALAR_BIT, scalar_bits
 from ..registry import NotCoveredError
 from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
