@@ -51,6 +51,7 @@ STABLE_SINCE = frozenset(
         "KI078",
         "KI095",
         "KI097",
+        "KI098",
         "KI099",
         "KI100",
     }
