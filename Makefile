@@ -16,7 +16,9 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: lint types contracts docs
+# Beside mypy, which takes longest and one core.
+check:
+	$(MAKE) --jobs=2 lint types contracts docs
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -37,8 +39,10 @@ contracts: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m mkdocs build --quiet --strict
 
-bench: $(VENV)/.installed-test
+# BESIDE: options of the second, e.g. `make bench BESIDE="--quick --tinygrad ~/tinygrad"`.
+bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m kinspect.benchmarks.side_by_side $(BESIDE)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

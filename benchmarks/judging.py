@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kinspect.inspector.compare.diff.reports import text_of_artifacts
+from kinspect.inspector.compare.diff.assembly import text_of_artifacts
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.schema import load_packs
 from kinspect.inspector.model import Artifact, Finding, KernelReport, Report, TtgirModule

@@ -84,7 +84,7 @@ class LaunchResults(Struct):
 class FaultCounts(Struct):
     """Mutants by kind of fault. `needless`: those that change nothing, which do not count.
 
-    `found_statically`: of all that count, those that the analysis finds without an execution.
+    `found_statically`: of the noticed ones, those that the analysis finds without an execution.
     """
 
     noticed: Counter[str] = msgspec.field(default_factory=Counter)
@@ -279,8 +279,8 @@ def main() -> int:
     print_counts(counts, unchanged)
     if chosen.static:
         for kind in ORDERING:
-            found, total = counts.found_statically[kind], counts.total[kind]
-            sys.stdout.write(f"{kind}: {found} of {total} found statically\n")
+            found, noticed = counts.found_statically[kind], counts.noticed[kind]
+            sys.stdout.write(f"{kind}: {found} of {noticed} noticed ones found statically\n")
     return 0
 
 
@@ -325,7 +325,7 @@ def survivors(
             continue
         counts.total[kind] += 1
         counts.noticed[kind] += not same
-        if static:
+        if static and not same:
             now = order_faults(case, mutant)
             counts.found_statically[kind] += now[0] > before[0] or now[1] > before[1]
             if now == before:

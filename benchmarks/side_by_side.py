@@ -1,10 +1,10 @@
 """kinspect beside other tools, on the same inputs in one run, in turns.
 
-    python -m kinspect.benchmarks.side_by_side --tritonparse PYTHON --tinygrad CHECKOUT \
-        --compiler-explorer triton_wrapper.py --output SIDE_BY_SIDE.md
+    python -m kinspect.benchmarks.side_by_side --output SIDE_BY_SIDE.md
 
-Every figure is the median of some rounds; in a round each step runs once. A round before these
-writes byte code and shows what fails. What others' tools need stands in environments of their own.
+The other tools are looked for in build/peers/, or where options say; of each that is missing a line
+on stderr says how to install it. Every figure is the median of some rounds; in a round each step
+runs once. A round before these writes byte code and shows what fails.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from .beside.codes import assembly, copies, sizes
 from .beside.machine import heading, load
 from .beside.measuring import Bench
+from .beside.peers import PEERS, at_hand, missing
 from .beside.running import emulators, sweeps
 from .beside.scripts import diffs, scripts, start
 
@@ -45,21 +46,23 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", metavar="SECTION,...", help=f"of {', '.join(SECTIONS)}")
     parser.add_argument("--output", type=Path, metavar="FILE.md")
-    parser.add_argument("--tritonparse", metavar="PYTHON", help="that has tritonparse and Triton")
-    parser.add_argument(
-        "--tinygrad", metavar="CHECKOUT", help="of tinygrad: its emulator is in no wheel"
-    )
-    parser.add_argument("--compiler-explorer", metavar="FILE", help="its triton_wrapper.py")
-    parser.add_argument("--rocprof-compute", metavar="COMMAND", help="the program")
+    for name, peer in PEERS.items():
+        parser.add_argument(f"--{name}", metavar="PATH", help=peer.what)
     parser.add_argument("--rocprof-workload", metavar="FOLDER", help="recorded by it, to analyse")
     options = parser.parse_args()
-    names = ("tritonparse", "tinygrad", "compiler-explorer", "rocprof-compute", "rocprof-workload")
-    tools = {name: getattr(options, name.replace("-", "_")) for name in names}
+    sections = options.only.split(",") if options.only else list(SECTIONS)
+    unknown = ", ".join(name for name in sections if name not in SECTIONS)
+    if unknown:
+        parser.error(f"--only: no section {unknown}; there are {', '.join(SECTIONS)}")
+    names = (*PEERS, "rocprof-workload")
+    tools = at_hand({name: getattr(options, name.replace("-", "_")) for name in names})
+    for line in missing(tools):
+        print(line, file=sys.stderr)
     rounds, failed = 1 if options.quick else options.rounds, 0
     lines = list(heading(tools, options.quick, rounds))
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), rounds, options.quick, tools)
-        for name in options.only.split(",") if options.only else SECTIONS:
+        for name in sections:
             print(f"{datetime.datetime.now():%H:%M:%S} {name}", file=sys.stderr, flush=True)
             try:
                 lines += ["", *SECTIONS[name](bench)]

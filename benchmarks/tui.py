@@ -53,7 +53,7 @@ BIG_TEXT = Aim(f"{LINES:,} lines: text shown after process start", "s", 1.0, "me
 BUSY_KEY = Aim("key press to repaint, while it is analysed", "ms", 50, "p95")
 IDLE_KEY = Aim("key press to repaint, after that", "ms", 50, "p95")
 FILTER = Aim(f"filter of {KERNELS:,} kernels, key to rows", "ms", 100, "p95")
-MEMORY = Aim("peak memory of the UI's process", "MB", 500, "median")
+MEMORY = Aim("peak memory of the UI's process", "MB", 200, "median")
 
 
 def main() -> None:

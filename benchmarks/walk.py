@@ -60,13 +60,17 @@ QUESTIONS = (
         "1-spill",
         "Why is this kernel slow, and which line spills?",
         ("down", "enter", "n"),
-        (r"KI038 waves_per_eu=2 makes", r" 88 ✗ +\d+ +for start_n in", r"reloads +scratch \d+"),
+        (
+            r"KI038 waves_per_eu=2 makes",
+            r"( 88 ✗ +\d+|line 88) +for start_n in",
+            r"reloads +scratch \d+",
+        ),
     ),
     Question(
         "2-occupancy",
         "What limits its occupancy?",
         ("5",),
-        (r"1 wave/EU = 1 workgroup/CU: limited by LDS", r"32768 B of LDS fewer"),
+        (r"1 wave/EU = 1 workgroup/CU:", r"limited by LDS", r"32768 B of LDS fewer"),
     ),
     Question(
         "3-narrow",
@@ -155,14 +159,26 @@ async def answer(
     report: Report,
     question: Question,
     look: Callable[[KinspectApp], None],
-    size: tuple[int, int] = SIZE,
+    *sizes: tuple[int, int],
 ) -> None:
-    """Presses the keys of a question and hands the application over as it then is."""
+    """Presses the keys of a question and hands the application over as it then is.
+
+    Args:
+        report: the kernels.
+        question: the question.
+        look: called with the application, once for each size.
+        sizes: of the terminal; keys are pressed in the first, and then it is resized.
+    """
     app = opened_app(report)
-    async with app.run_test(size=size) as pilot:
+    first, *others = sizes or (SIZE,)
+    async with app.run_test(size=first) as pilot:
         await rest(pilot)
         await press(pilot, question.keys)
         look(app)
+        for size in others:
+            await pilot.resize_terminal(*size)
+            await rest(pilot)
+            look(app)
 
 
 async def walk(report: Report) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import kinspect
 import pytest
+from kinspect.inspector.cli.main import main
 
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
@@ -39,6 +40,19 @@ def copy(x, out, n, BLOCK: tl.constexpr, WHOLE: tl.constexpr):
     tl.store(out + offsets, tl.load(x + offsets, mask=inside), mask=inside)
 
 
+ROOT = Path(__file__).parent.parent
+SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
+SCRIPT = """
+import torch, triton, triton.language as tl
+@triton.jit
+def double(x, out, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(x + offsets) * 2)
+x = torch.zeros(4096, device="cuda")
+double[(4,)](x, x, BLOCK=1024)
+"""
+
+
 def tensors(number: int, **options: Any) -> list[kinspect.T]:
     return [kinspect.T(4096, dtype="fp16", **options) for _ in range(number)]
 
@@ -62,12 +76,26 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert printed.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    "name", ["api.stand_in_tensor", "api.executing", "api.results", "api.analysing"]
-)
-def test_examples_in_docstrings(name: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(f"kinspect.inspector.{name}"))
+def documented() -> list[str]:
+    """Modules with examples."""
+    files = [path for path in (ROOT / "inspector").rglob("*.py") if ">>> " in path.read_text()]
+    return sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files)
+
+
+@pytest.mark.parametrize("name", documented())
+def test_examples_in_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(f"kinspect.{name}")
+    outcome = doctest.testmod(module, extraglobs={"kinspect": kinspect})
     assert outcome.failed == 0
+    assert outcome.attempted
+
+
+@pytest.mark.parametrize("name", [n for n in kinspect.__all__ if n.islower() and n.isidentifier()])
+def test_every_function_has_an_example(name: str) -> None:
+    if callable(value := getattr(kinspect, name)):
+        assert ">>> " in value.__doc__, name
 
 
 def test_a_kernel_is_specialised_as_a_launch_would(analysis: kinspect.Analysis) -> None:
@@ -178,6 +206,77 @@ def test_rules_are_asked(analysis: kinspect.Analysis) -> None:
     assert result.to_dict()["kernels"][0]["findings"]
 
 
+def test_files_are_linted_as_the_command_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With what the settings say of targets, what cannot be read, and what is not known."""
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(SCRIPT)
+    Path("small.s").write_text(SMALL.read_text())
+    Path("broken.s").write_text("s_nop 0\n")
+    Path("pyproject.toml").write_text('[tool.kinspect]\narch = ["gfx1100"]\n')
+    targets = {}
+    for target, status in ((".", 2), ("small.s", 0)):
+        assert main(["lint", target, "--format", "json", "--fail-on", "never"]) == status
+        said = json.loads(capfd.readouterr().out)
+        result = kinspect.lint(target, config="pyproject.toml", fail_on="never")
+        assert json.loads(json.dumps(result.to_dict())) == said
+        targets[target] = [kernel.arch for kernel in result.kernels]
+    assert targets == {".": ["gfx1100"], "small.s": ["gfx942"]}
+    with pytest.raises(kinspect.KinspectError, match=r"broken\.s: "):
+        kinspect.lint("broken.s")
+
+
+@triton.jit
+def gather(x, at, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(at + offsets, mask=offsets < n, other=0)
+    tl.store(out + offsets, tl.load(x + index, mask=offsets < n), mask=offsets < n)
+
+
+def test_kernels_are_emulated_with_what_a_call_passes() -> None:
+    torch = pytest.importorskip("torch")
+    x, out = kinspect.T(100, dtype="fp16"), kinspect.T(256, dtype="fp16", aligned=False)
+
+    def emulated(indices: Any, numbers: kinspect.T = x) -> Any:
+        kernel = kinspect.analyze(
+            *(gather, numbers, indices, out, 256), BLOCK=64, grid=(4,), emulate=True
+        ).kernel
+        assert kernel.report.emulated is not None, kernel.notes
+        return kernel.report.emulated
+
+    inside = emulated(torch.arange(256, dtype=torch.int32) % 100)
+    assert (inside.workgroups, inside.faults) == (4, ())
+    assert inside.made_up == ("float16", "float16")
+    outside = emulated(torch.arange(256, dtype=torch.int32))
+    assert {fault.kind for fault in outside.faults} == {"outside"}
+    # Made-up indices are 0, which is inside of everything.
+    index = kinspect.T(256, dtype="i32")
+    assert not emulated(index).faults
+    without_grid = kinspect.analyze(gather, x, index, out, 256, BLOCK=64, emulate=True).kernel
+    assert without_grid.report.emulated is None
+    assert any("not emulated" in note for note in without_grid.notes)
+
+
+def test_files_are_emulated_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(SCRIPT)
+    emulated = kinspect.analyze("script.py", emulate=True).kernel.report.emulated
+    assert emulated is not None
+    assert emulated.workgroups == 4
+
+
+def test_the_code_of_files_is_compared(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.s", tmp_path / "after.s"
+    before.write_text(SMALL.read_text())
+    after.write_text(SMALL.read_text().replace("s_add_i32 s9", "s_add_u32 s9"))
+    (pair,) = kinspect.diff(before, after).pairs
+    assert pair.isa
+    assert pair.verdict != "same"
+
+
 def test_two_runs_are_compared(analysis: kinspect.Analysis) -> None:
     narrow = kinspect.analyze(add, *tensors(3, aligned=False), 4096, BLOCK=1024)
     assert not kinspect.diff(analysis, analysis).differs
@@ -197,23 +296,6 @@ def test_a_kernel_is_swept() -> None:
     for row in result.rows:
         alone = kinspect.compile(add, *tensors(3), 4096, **row["point"]).kernel
         assert row["figures"]["vgprs"] == alone["vgpr_count"]
-
-
-def test_a_script_is_emulated(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import torch, triton, triton.language as tl\n"
-        "@triton.jit\n"
-        "def fill(out, BLOCK: tl.constexpr):\n"
-        "    tl.store(out + tl.arange(0, BLOCK), 3.0)\n"
-        "out = torch.empty(64, device='cuda')\n"
-        "fill[(1,)](out, BLOCK=64)\n"
-        "assert (out == 3).all()\n"
-    )
-    result = kinspect.emulate(script)
-    assert result.status == 0
-    assert result.launches == 1
 
 
 def test_cures_are_tried(tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""The pages: every command on them is run, and every line of output that is shown is printed."""
+"""The pages: every command on them is run, and every line of output that is shown is printed.
+
+Commands on files that nobody has (`gemm.py`), of which the README has most, and those within
+sentences are parsed: each option that they name is there, and takes what they give it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import click
 import pytest
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.cli.main import main
+from kinspect.inspector.errors import KinspectError
 from msgspec import Struct
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
@@ -20,6 +25,10 @@ BLOCK = re.compile(
     r"(?:^<!-- (?P<key>exit|needs): (?P<value>[^>]+) -->\n)?^```console\n(?P<text>.*?)^```$",
     re.M | re.S,
 )
+FENCE = re.compile(r"^ *```.*?\n(?P<text>.*?)^ *```$", re.M | re.S)
+COMMAND = re.compile(r"(\$ )?kinspect [\w./-]")
+SCHEMATIC = re.compile(r"[…|\[]|\.\.\.|COMMAND$")
+"""Of what says how commands are formed: `list|show`, `[TARGET…]`."""
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
@@ -84,14 +93,61 @@ def test_commands_do_what_the_page_shows(
             assert line.strip() in printed.out, f"{command.line}: {line}"
 
 
+def mentioned(page: Path) -> Iterator[str]:
+    """The commands of a page that are not run: those in blocks of other kinds and in sentences."""
+    text = page.read_text()
+    ran = {
+        block.start() for block in BLOCK.finditer(text) if page.name != "README.md" or block["key"]
+    }
+    for block in FENCE.finditer(text):
+        if not any(start <= block.start() <= start + 60 for start in ran):
+            lines = block["text"].splitlines()
+            yield from (line.removeprefix("$ ") for line in lines if COMMAND.match(line))
+    for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", FENCE.sub("", text)):
+        line = " ".join(span.split())
+        if COMMAND.match(line) and not SCHEMATIC.search(line):
+            yield line
+
+
+MENTIONING = [*pages(), ROOT / "CONTRIBUTING.md", *sorted((ROOT / "rules").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [p for p in MENTIONING if any(mentioned(p))], ids=subject)
+def test_commands_that_are_not_run_exist(page: Path) -> None:
+    wrong = []
+    for line in mentioned(page):
+        try:
+            parse(shlex.split(line, comments=True)[1:])
+        except (click.MissingParameter, click.exceptions.Exit):
+            pass  # `kinspect emulate` in a sentence, --help
+        except (click.ClickException, KinspectError) as error:
+            wrong.append(f"{line}: {error}")
+    assert not wrong
+
+
+def test_an_option_that_is_not_there_would_be_seen() -> None:
+    with pytest.raises(click.NoSuchOption):
+        parse(["analyze", "gemm.py", "--no-such-option"])
+    with pytest.raises(click.UsageError):
+        parse(["passes", "gemm.py", "--diff", "A", "B"])
+
+
 def parse(arguments: list[str]) -> None:
     """Parses a command line without running it."""
     command: click.Command = cli
     context = click.Context(cli)
-    while isinstance(command, click.Group) and arguments[0] in command.list_commands(context):
-        found = command.get_command(context, arguments.pop(0))
-        assert found is not None
-        command = found
+    if arguments and arguments[0] not in cli.list_commands(context):  # a target
+        arguments = ["analyze", *arguments]
+    while isinstance(command, click.Group):
+        if not arguments:
+            return  # it is there, and lists its own
+        if arguments[0] not in command.list_commands(context):
+            # `kinspect profile -- COMMAND`
+            assert "--" in arguments, f"no command {arguments[0]} in {command.name}"
+            break
+        subcommand = command.get_command(context, arguments.pop(0))
+        assert subcommand is not None
+        command = subcommand
         context = click.Context(command, parent=context)
     command.make_context("command", list(arguments))
 

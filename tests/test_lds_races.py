@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from emulated import KERNEL, troubles
@@ -91,7 +92,7 @@ IN_ORDER = {
 
 def report_of(code: str, arch: str = "gfx942", waves: int = 2) -> RaceReport:
     function = parse_text(KERNEL.format(arch=arch, code=PLACES + code), "k.s").kernels[0]
-    return races_of(function, load(arch), waves)
+    return races_of(function, load(arch), (waves * 64, 1, 1))
 
 
 @pytest.mark.parametrize("name", RACING)
@@ -172,7 +173,31 @@ def test_a_split_barrier(between: str, behind: str, races: int) -> None:
     )
     text = KERNEL.format(arch="gfx1201", code=places + code)
     text = text.replace("  .amdhsa_accum_offset 32\n", "")
-    assert len(races_of(parse_text(text, "k.s").kernels[0], load("gfx1201"), 2).races) == races
+    assert (
+        len(races_of(parse_text(text, "k.s").kernels[0], load("gfx1201"), (64, 1, 1)).races)
+        == races
+    )
+
+
+@pytest.mark.parametrize(("workgroup", "races"), [((64, 2, 1), 1), ((8, 16, 1), 0), (None, None)])
+def test_work_items_with_two_numbers(workgroup: Any, races: int | None) -> None:
+    """A row reads the next one's places: another wave's, or one in the same wave."""
+    code = (
+        "v_and_b32_e32 v1, 0x3ff, v0\nv_bfe_u32 v2, v0, 10, 10\nv_lshlrev_b32_e32 v2, 6, v2\n"
+        "v_add_lshl_u32 v1, v1, v2, 2\nv_xor_b32_e32 v2, 0x100, v1\n" + WRITE + WAIT + READ + WAIT
+    )
+    text = KERNEL.format(arch="gfx942", code=code)
+    dimensions = "  .amdhsa_system_vgpr_workitem_id 1\n.end_amdhsa_kernel"
+    launch = Overrides(workgroup=workgroup, waves_per_workgroup=None if workgroup else 2)
+    context = Context("k.s", overrides=launch)
+    (report,) = analyze_text(text.replace(".end_amdhsa_kernel", dimensions), context)
+    metric = report.metrics["lds.races"]
+    if races is None:
+        assert metric.value is None
+        assert "--workgroup" in metric.note
+    else:
+        assert isinstance(metric.value, dict)
+        assert metric.value["pairs"] == races
 
 
 def test_how_many_waves_there_are_has_to_be_known() -> None:
@@ -200,7 +225,9 @@ def compiled(name: str) -> str:
 
 def races_in(text: str, arch: str) -> RaceReport:
     """Of a kernel of 8 waves."""
-    report = races_of(parse_text(text, "k.s").kernels[0], load(arch), 8, in_a_row=True)
+    report = races_of(
+        parse_text(text, "k.s").kernels[0], load(arch), (8 * load(arch).wave_sizes[0], 1, 1)
+    )
     assert report.decided == report.accesses > 80
     return report
 
@@ -289,7 +316,7 @@ def test_a_barrier_between_bytes_that_no_two_waves_share_is_redundant(name: str)
         source=None,
     )
     assert kernel.metrics["barriers.redundant"].value == redundant
-    before = races_of(function, load("gfx942"), 2)
+    before = races_of(function, load("gfx942"), (128, 1, 1))
     assert before.races == ()
     if redundant == code.count(BARRIER):  # those that are left all matter, or none is left
         assert report_of(code.replace(BARRIER, "")).races == ()
@@ -316,4 +343,7 @@ def test_what_is_called_redundant_leaves_no_race_where_it_is_taken_out() -> None
     for line in lines:
         assert text[line - 1] == "s_barrier"
         text[line - 1] = ""
-    assert races_of(parse_text("\n".join(text), "k.s").kernels[0], load("gfx942"), 2).races == ()
+    assert (
+        races_of(parse_text("\n".join(text), "k.s").kernels[0], load("gfx942"), (128, 1, 1)).races
+        == ()
+    )

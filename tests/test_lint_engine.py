@@ -234,6 +234,21 @@ def test_within_a_severity_the_largest_savings_come_first() -> None:
     assert told[3] == ""
 
 
+def test_warnings_and_notes_are_one_order_of_savings() -> None:
+    rules = pack(
+        named("E1", severity="error"),
+        named("W1", severity="warning", saves="count.mfma"),
+        named("W2", severity="warning"),
+        named("W3", severity="warning", saves="count.scratch_store"),
+        named("N1", severity="info", saves="4 * count.mfma"),
+        named("N2", severity="info"),
+        named("N3", severity="info", saves="count.mfma"),
+    )
+    report = kernel(loops=[loop(count__scratch_load=9, count__scratch_store=3, count__mfma=20)])
+    found = [finding.rule for finding in evaluate(rules, report)]
+    assert found == ["E1", "N1", "W1", "N3", "W2", "N2", "W3"]
+
+
 def test_a_saving_is_a_share_of_what_there_is() -> None:
     rules = pack(rule(scope="kernel", require="vgpr_count < 40", message="m", saves="vgpr_count"))
     cold = msgspec.structs.replace(loop("L0"), hot=False)

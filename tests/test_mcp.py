@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.cli.main import main
 
 pytest.importorskip("triton")
 mcp = pytest.importorskip("mcp")
@@ -72,8 +73,20 @@ def with_server(folder: Path, use: Callable[[Any, Call], Awaitable[None]]) -> No
     asyncio.run(asyncio.wait_for(run(), 120))
 
 
-def test_from_a_report_to_a_cure(folder: Path) -> None:
+def test_from_a_report_to_a_cure(
+    folder: Path, shared_guests: None, capfd: pytest.CaptureFixture[str]
+) -> None:
     async def use(session: Any, call: Call) -> None:
+        only = await call("lint", target="total.py", arch="gfx942", select=["KI063"])
+        kernel = re.search(r"^kernel (\w+) total gfx942 total\.py:6", only, re.MULTILINE)
+        (identity,) = re.findall(r"^  more kinspect show (\w+)$", only, re.MULTILINE)
+        assert kernel is not None, only
+        assert "exponentials-to-base-e-in-hot-loop" in await call("show", id=identity)
+        assert "count.valu = " in await call("show", id=f"{kernel[1]}.L0")
+        assert "v_exp_f32" in await call("code", id=kernel[1])
+        capfd.readouterr()
+        assert main(["show", identity]) == 0, "in a shell too"
+        assert "total.py:8" in capfd.readouterr().out
         report = await call("analyze", target="total.py", arch="gfx942")
         kernel = re.search(r"^kernel (\w+) total gfx942 total\.py:6", report, re.MULTILINE)
         finding = re.search(r"^finding (\w+) KI063 warning total\.py:8 ", report, re.MULTILINE)
@@ -89,8 +102,7 @@ def test_from_a_report_to_a_cure(folder: Path) -> None:
         assert (await call("code", id=kernel[1], first=2, last=2)).startswith("2 ")
         cures = await call("try_cures", target="total.py", arch="gfx942", rules=["KI063"])
         assert "tried: tl.exp2 for tl.exp: gone" in cures
-        only = await call("lint", target="total.py", arch="gfx942", select=["KI063"])
-        assert f"finding {finding[1]} KI063" in only, "ids are the same"
+        assert finding[1] == identity, "ids are the same"
 
     with_server(folder, use)
 

@@ -137,6 +137,36 @@ rules:
     assert ids(printed("analyze", "small.s", "--format", "agent"), "kernel") == [kernel]
 
 
+@pytest.mark.parametrize(
+    ("command", "form"), [("analyze", "json"), ("lint", "json"), ("lint", "sarif")]
+)
+def test_fingerprints_of_documents(command: str, form: str, printed: Printed) -> None:
+    options = ["--select", "KI", "--fail-on", "never"] if command == "lint" else []
+    text = SMALL.read_text().replace(
+        "s_endpgm", "s_endpgm ; kinspect: ignore-file[KI001] a test", 1
+    )
+    Path("small.s").write_text(text)
+    document = printed(command, "small.s", "--format", form, *options)
+    fingerprints = set(re.findall(r'"fingerprint": ?"(\w{16})"', document))
+    assert fingerprints
+    if command == "lint":
+        assert f'"{"suppressions" if form == "sarif" else "setting"}"' in document
+    for fingerprint in fingerprints:
+        assert printed("show", fingerprint).startswith(f"finding {fingerprint}")
+
+
+def test_findings_of_trials_can_be_opened(printed: Printed) -> None:
+    pytest.importorskip("triton")
+    options = ("--arch", "gfx942", "--for", "KI044", "--budget", "0", "--format", "json")
+    document = json.loads(printed("try", str(COLUMN_SUMS), *options))
+    findings = [finding for kernel in document["kernels"] for finding in kernel["findings"]]
+    assert "KI044" in {finding["rule"] for finding in findings}
+    for finding in findings:
+        shown = printed("show", finding["fingerprint"])
+        assert re.search(rf"^finding \S+ +\w+ +{finding['rule']} \S+$", shown, re.M), shown
+        assert "  why: " in shown
+
+
 def test_it_is_opened_from_another_folder(printed: Printed, tmp_path: Path) -> None:
     (kernel,) = ids(printed("analyze", "small.s", "--format", "agent"), "kernel")
     os.chdir(tmp_path)
@@ -240,7 +270,7 @@ def test_damaged_records_are_passed_over(printed: Printed, tmp_path: Path) -> No
 
 
 def test_records_are_few(printed: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kinspect.inspector.cli.printed_ids._MOST_RUNS", 2)
+    monkeypatch.setattr("kinspect.inspector.pipeline.printed_ids._MOST_RUNS", 2)
     for number in range(4):
         printed("analyze", "small.s", "--format", "agent", "--lds", str(number))
     printed("analyze", "small.s", "--format", "agent", "--lds", "3")

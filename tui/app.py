@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,11 +25,16 @@ from .themes import THEMES
 
 if TYPE_CHECKING:
     # The pipeline's vocabulary takes longer to import than the first page takes to paint.
+    from textual.timer import Timer
+
     from ..inspector.pipeline.jobs import Request
     from .feed import Feed
     from .watching import Watcher
 
-_POLLS_PER_SECOND = 10
+_UPDATE_SECONDS = 0.1
+"""The least time between two updates of a page while a run sends events."""
+_LEAST_PAUSE = 0.01
+"""Textual's timers divide by their seconds."""
 _FIRST_PAINT = 0.15
 """Seconds that the first page has for painting before a run starts."""
 
@@ -90,11 +96,14 @@ class KinspectApp(RobustApp):
         self.opening = opening
         self.session = Session(None if callable(opening.request) else opening.request)
         self.session.progress.running = opening.request is not None
+        self.session.on_change = self._update_soon
         self.state = State.load() if opening.remember else State()
         self.feed: Feed | None = None
         self.watcher: Watcher | None = None
         self._pending_request = opening.request
         self._next_page: str | None = None  # the page that replaces the first one when that closes
+        self._updated_at = 0.0  # of the monotonic clock
+        self._update: Timer | None = None  # the next update
         self.suspended = False
         self.last_kernel: str | None = None
 
@@ -111,7 +120,6 @@ class KinspectApp(RobustApp):
         if len(self.screen_stack) < 2:
             self._next_page = None
             self.push_screen(page_class(first)())
-        self.set_interval(1 / _POLLS_PER_SECOND, self._poll)
         if self.opening.request is not None:
             # Imports would hold up the first page. If that page fails, its refresh never comes:
             # the second timer starts the run all the same.
@@ -145,7 +153,7 @@ class KinspectApp(RobustApp):
     def _request_failed(self, error: KinspectError) -> None:
         self.session.progress.running = False
         self.session.errors.append(ErrorRecord(None, None, "open", error.message, error.hint))
-        self.session.revision += 1
+        self.session.changed()
 
     def run_request(self, request: Request) -> None:
         """Starts a run; one that is under way is stopped."""
@@ -155,7 +163,7 @@ class KinspectApp(RobustApp):
             self.feed.stop(0)
         self.session.begin(request)
         self._watch_files(request)
-        self.feed = Feed(request)
+        self.feed = Feed(request, self._notified)
         self.feed.start()
 
     def _watch_files(self, request: Request) -> None:
@@ -167,19 +175,33 @@ class KinspectApp(RobustApp):
             self.watcher.stop()
         from .watching import Watcher
 
-        self.watcher = Watcher(request)
+        self.watcher = Watcher(request, self._notified)
         self.watcher.start()
 
-    def _poll(self) -> None:
+    def _notified(self) -> None:
+        """Has new events shown; called in the threads that bring them."""
+        self.call_later(self._update_soon)
+
+    def _update_soon(self) -> None:
+        """Updates the page once, at the earliest `_UPDATE_SECONDS` after the last update."""
+        if self._update is None and self.is_running:
+            since_update = time.monotonic() - self._updated_at
+            pause = max(_LEAST_PAUSE, _UPDATE_SECONDS - since_update)
+            self._update = self.set_timer(pause, self._update_page)
+
+    def _update_page(self) -> None:
         """Adds the run's new events to the session and lets the page show them."""
-        if self.feed is not None:
-            self._take_events(self.feed)
-        if self.watcher is not None and self.watcher.changed():
-            self.run_request(self.watcher.request)
-        for screen in reversed(self.screen_stack):
-            if isinstance(screen, Page):
-                screen.refresh_from_session()
-                break
+        try:
+            if self.feed is not None:
+                self._take_events(self.feed)
+            if self.watcher is not None and self.watcher.changed():
+                self.run_request(self.watcher.request)
+            for screen in reversed(self.screen_stack):
+                if isinstance(screen, Page):
+                    screen.refresh_from_session()
+                    break
+        finally:  # not before: the changes of the session here are shown already
+            self._update, self._updated_at = None, time.monotonic()
 
     def _take_events(self, feed: Feed) -> None:
         """Adds the events of a run to the session; opens the profile page for a recording."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import pickle
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -21,12 +23,18 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import IO, Any
 
+from msgspec import Struct, field
+from msgspec.structs import astuple
+
 from ..inspector.errors import KinspectError
+from ..inspector.model import Metric
 
 SECONDS_TO_END = 5
 """Time that a child has to end its compilers before SIGALRM ends it."""
 END = "end"
 """The kind of the message after which a child sends no more."""
+_LENGTH = struct.Struct("<Q")
+"""The length of the message that follows it."""
 _POLL_SECONDS = 0.1
 _TAIL_BYTES = 2000
 """Bytes at the end of a child's error output in which its last line is looked for."""
@@ -53,8 +61,8 @@ def ending(status: int, errors: IO[bytes]) -> str:
 class MessagingChild:
     """A child process that sends pairs of a kind and a payload.
 
-    Its standard input carries the work, its standard output the messages, all pickled. The last one
-    may be ("error", (message, hint)).
+    Its standard input carries the work, its standard output the messages, each after its length,
+    all pickled. The last one may be ("error", (message, hint)).
 
     Args:
         module: whose `main` is the body of the process.
@@ -75,8 +83,11 @@ class MessagingChild:
         """The id of the process; None before it is started."""
         return None if self._process is None else self._process.pid
 
-    def messages(self) -> Iterator[tuple[str, Any]]:
+    def messages(self, is_cancelled: Callable[[], bool] | None = None) -> Iterator[tuple[str, Any]]:
         """Starts the process and yields its messages up to its end; to be called in a thread.
+
+        Args:
+            is_cancelled: polled while the process runs, which is ended once it returns True.
 
         Raises:
             KinspectError: it sent an error, could not be started, died, or was stopped.
@@ -89,7 +100,7 @@ class MessagingChild:
                 with contextlib.suppress(OSError, ValueError):  # `_received` says why it ended
                     pickle.dump(self._work, process.stdin, pickle.HIGHEST_PROTOCOL)
                     process.stdin.flush()
-                yield from self._received(process, errors)
+                yield from self._received(process, errors, is_cancelled)
             except OSError as error:
                 message = f"the process that {self._purpose} cannot be started: {error.strerror}"
                 raise KinspectError(message, "free memory, then try again") from None
@@ -134,21 +145,24 @@ class MessagingChild:
             return self._process
 
     def _received(
-        self, process: subprocess.Popen[bytes], errors: IO[bytes]
+        self,
+        process: subprocess.Popen[bytes],
+        errors: IO[bytes],
+        is_cancelled: Callable[[], bool] | None,
     ) -> Iterator[tuple[str, Any]]:
         """Yields the messages up to the one that ends the work."""
         assert process.stdout is not None
+        received = Received()
         with process.stdout as stream:
-            while True:
-                try:
-                    kind, payload = pickle.load(stream)
-                except (EOFError, pickle.UnpicklingError):
-                    break
+            for packed in _packed_messages(stream.fileno(), is_cancelled):
+                kind, payload = MessageUnpickler(io.BytesIO(packed), received).load()
+                if kind == END:
+                    return
                 if kind == "error":
                     raise KinspectError(*payload)
                 yield kind, payload
-                if kind == END:
-                    return
+        if is_cancelled is not None and is_cancelled():
+            self.stop()
         status = process.wait()
         if self._stopped:
             raise KinspectError("cancelled", "")
@@ -163,9 +177,12 @@ def serve(work: Callable[[Any, Callable[[str, Any], None]], None]) -> None:
         work: called with what was read and with the function that sends a message.
     """
     channel = result_channel()
+    sent = Sent()
 
     def send(kind: str, payload: Any) -> None:
-        pickle.dump((kind, payload), channel, pickle.HIGHEST_PROTOCOL)
+        message = io.BytesIO()
+        MessagePickler(message, sent).dump((kind, payload))
+        channel.write(_LENGTH.pack(message.tell()) + message.getvalue())
         channel.flush()
 
     interrupt_on_signals()
@@ -196,20 +213,102 @@ def _serve(
         send("error", (message, "please report it"))
 
 
-def chunks(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:
-    """Yields what a child writes, up to its end or until the work is cancelled.
+class Sent(Struct):
+    """What a child has sent, with the numbers by which it refers to it from then on."""
+
+    strings: dict[str, int] = field(default_factory=dict)
+    metrics: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+
+class Received(Struct):
+    """The other side of `Sent`: what was received, by number."""
+
+    strings: list[str] = field(default_factory=list)
+    metrics: list[Metric] = field(default_factory=list)
+
+
+class MessagePickler(pickle.Pickler):
+    """Pickles a message; strings, and figures that are 0 or unknown, only the first time.
+
+    Thousands of kernels have the same names, units and notes: shared by all of them, they take
+    half of the memory.
+
+    Args:
+        stream: where to.
+        sent: by the messages before it.
+    """
+
+    def __init__(self, stream: IO[bytes], sent: Sent) -> None:
+        super().__init__(stream, pickle.HIGHEST_PROTOCOL)
+        self._sent = sent
+
+    def persistent_id(self, value: object) -> object:
+        """What stands for a value; None where it is pickled as any other."""
+        if type(value) is str:
+            strings = self._sent.strings
+            if value in strings:
+                return strings[value]
+            strings[value] = len(strings)
+            return value
+        if type(value) is Metric and not value.value:
+            metrics = self._sent.metrics
+            # The type of a value that is false says which it is.
+            key = (value.name, type(value.value), value.unit, value.origin, value.note)
+            if key in metrics:
+                return (metrics[key],)
+            metrics[key] = len(metrics)
+            return astuple(value)
+        return None
+
+
+class MessageUnpickler(pickle.Unpickler):
+    """Reads what `MessagePickler` wrote.
+
+    Args:
+        stream: where from.
+        received: in the messages before it.
+    """
+
+    def __init__(self, stream: IO[bytes], received: Received) -> None:
+        super().__init__(stream)
+        self._received = received
+
+    def persistent_load(self, pid: Any) -> object:
+        """The value that something stands for."""
+        if type(pid) is int:
+            return self._received.strings[pid]
+        if type(pid) is str:
+            self._received.strings.append(pid)
+            return pid
+        if len(pid) == 1:
+            return self._received.metrics[pid[0]]
+        metric = Metric(*pid)
+        self._received.metrics.append(metric)
+        return metric
+
+
+def _packed_messages(stream: int, is_cancelled: Callable[[], bool] | None) -> Iterator[bytes]:
+    """Yields the messages that a child writes, up to its end or until the work is cancelled.
 
     Args:
         stream: the file descriptor of its output.
         is_cancelled: polled while nothing arrives.
     """
-    while not is_cancelled():
-        if not select.select([stream], [], [], _POLL_SECONDS)[0]:
+    buffer = bytearray()
+    pause = None if is_cancelled is None else _POLL_SECONDS
+    while is_cancelled is None or not is_cancelled():
+        if not select.select([stream], [], [], pause)[0]:
             continue
         chunk = os.read(stream, 1 << 20)
         if not chunk:
             return
-        yield chunk
+        buffer += chunk
+        while len(buffer) >= _LENGTH.size:
+            end = _LENGTH.size + _LENGTH.unpack_from(buffer)[0]
+            if len(buffer) < end:
+                break
+            yield bytes(buffer[_LENGTH.size : end])
+            del buffer[:end]
 
 
 def result_channel() -> IO[bytes]:

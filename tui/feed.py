@@ -1,4 +1,4 @@
-"""Runs the pipeline in a child process, whose events the UI fetches at its own pace.
+"""Runs the pipeline in a child process, whose events the UI fetches when it is told of them.
 
 Analysis is hundreds of milliseconds of Python at a time: in a thread it would delay every key
 press. A process does not, can be ended at any moment, and leaves the UI running if it dies. The
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -30,10 +30,13 @@ class Feed:
 
     Args:
         request: the targets and options of the run.
+        notify: called in a thread when there are events, and not again before they are fetched.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, notify: Callable[[], object] = lambda: None) -> None:
         self.request = request
+        self._notify = notify
+        self._notified = False
         self._events: queue.SimpleQueue[Happening | RunEnded] = queue.SimpleQueue()
         self._child = MessagingChild(f"{__package__}.feed_child", request, "analyses")
         self._stopped = False
@@ -50,11 +53,13 @@ class Feed:
 
     def new_events(self, limit: int = 500) -> Iterator[Happening | RunEnded]:
         """Yields the events since the last call, at most `limit`; never waits."""
+        self._notified = False
         for _ in range(limit):
             try:
                 yield self._events.get_nowait()
             except queue.Empty:
                 return
+        self._notify_once()
 
     def stop(self, seconds: float = 5.0) -> None:
         """Ends the run and its compilers.
@@ -71,12 +76,20 @@ class Feed:
         """Queues the process's events until it ends; a crash becomes a failure."""
         try:
             for _, event in self._child.messages():
-                if event is not None:
-                    self._events.put(event)
+                self._put(event)
         except KinspectError as error:
             if not self._stopped:
                 target = " ".join(self.request.targets)
                 record = ErrorRecord(target, None, "analyze", error.message, error.hint)
-                self._events.put(Failed((0, 0), record))
+                self._put(Failed((0, 0), record))
         finally:
-            self._events.put(RunEnded())
+            self._put(RunEnded())
+
+    def _put(self, event: Happening | RunEnded) -> None:
+        self._events.put(event)
+        self._notify_once()
+
+    def _notify_once(self) -> None:
+        if not self._notified:
+            self._notified = True
+            self._notify()

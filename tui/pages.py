@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import BindingType
 from textual.screen import Screen
+from textual.signal import Signal
 
 from .key_table import bind
 from .page_table import PAGES
@@ -50,6 +51,7 @@ class Page(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.drawn_signal: Signal[Page] = Signal(self, "drawn")
         self._shown_revision = -1  # of the session; -1 makes the next refresh draw the page anew
 
     @property
@@ -82,6 +84,10 @@ class Page(Screen[None]):
         if self._has_widgets() and self._shown_revision != self.session.revision:
             self._shown_revision = self.session.revision
             self.session_changed()
+
+    def on_idle(self) -> None:
+        """Tells that the page has drawn what changed."""
+        self.drawn_signal.publish(self)
 
     def action_filter(self) -> None:
         """Opens the filter's input line, on pages that have one."""

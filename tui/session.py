@@ -9,7 +9,7 @@ replaces them, and `before` returns the last run's report of a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,6 +99,7 @@ class Session(Struct):
         notes: the run's notes, each once (the values are None).
         progress: of the current run.
         revision: grows with every change, so that views can tell cheaply whether they are current.
+        on_change: called after every change.
         runs: the number of runs started.
         stale: keys of the last run's kernels that the current run has not reported (yet).
         profile: the open profiler's recording, joined to the kernels; None without one.
@@ -110,6 +111,7 @@ class Session(Struct):
     notes: dict[str, None] = field(default_factory=dict)
     progress: RunProgress = field(default_factory=RunProgress)
     revision: int = 0
+    on_change: Callable[[], None] = lambda: None
     runs: int = 0
     stale: set[str] = field(default_factory=set)
     profile: Profile | None = None
@@ -134,7 +136,7 @@ class Session(Struct):
         self.notes.clear()
         self.progress = RunProgress(running=True)
         self.runs += 1
-        self.revision += 1
+        self.changed()
 
     def take(self, event: Happening) -> None:
         """Adds an event of the pipeline to the session."""
@@ -153,7 +155,12 @@ class Session(Struct):
             self.profile = event.profile
             self.notes.update(dict.fromkeys(event.profile.notes))
             self.progress.expected += len(event.profile.reports)
+        self.changed()
+
+    def changed(self) -> None:
+        """Has the views show the new state."""
         self.revision += 1
+        self.on_change()
 
     def end(self) -> None:
         """Ends the run: removes kernels that it did not report, unless their file failed."""
@@ -165,7 +172,7 @@ class Session(Struct):
             for key in [k for k in self.stale if _file(self.entries[k].path) not in failed]:
                 del self.entries[key]
                 self.stale.discard(key)
-        self.revision += 1
+        self.changed()
 
     def _add(self, event: Reported) -> None:
         entry = SessionKernel(event.order, event.report)
@@ -192,7 +199,7 @@ class Session(Struct):
         while entry.key in self.entries and self.entries[entry.key].tried != changes:
             entry = SessionKernel(like.order, report, entry.nth + 1, changes)
         self.entries[entry.key] = entry
-        self.revision += 1
+        self.changed()
         return entry
 
     def before(self, entry: SessionKernel) -> SessionKernel | None:

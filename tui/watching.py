@@ -1,6 +1,6 @@
 """Notices when a file that the run was made from is saved.
 
-A thread checks the files twice a second, and the UI polls it. A change is reported once a file has
+A thread checks the files twice a second. A change is reported once a file has
 been the same for two checks in a row, so that a half-written file is not analysed.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ..inspector.capture.resolving import resolve
@@ -27,11 +27,18 @@ class Watcher:
 
     Args:
         request: the run.
+        notify: called in the thread when files were saved.
         seconds: time between two checks of the files.
     """
 
-    def __init__(self, request: Request, seconds: float = INTERVAL_SECONDS) -> None:
+    def __init__(
+        self,
+        request: Request,
+        notify: Callable[[], object] = lambda: None,
+        seconds: float = INTERVAL_SECONDS,
+    ) -> None:
         self.request = request
+        self._notify = notify
         self._seconds = seconds
         self._fingerprints: dict[Path, Fingerprint] = {}  # of the watched files, as last reported
         self._changing: dict[Path, Fingerprint] = {}  # those that differed at the last check
@@ -72,6 +79,7 @@ class Watcher:
             if saved:
                 with self._lock:
                     self._changed = tuple(dict.fromkeys((*self._changed, *saved)))
+                self._notify()
             if self._stop.wait(self._seconds):
                 return
 

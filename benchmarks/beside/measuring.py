@@ -108,8 +108,9 @@ class Bench:
         fresh.mkdir()
         if not step.keeps:
             # What Triton is does not change between runs: its key is kept as between two days.
-            for entry in store.glob("artifacts-*"):
-                shutil.rmtree(entry)
+            for pattern in ("artifacts-*", "reports-*"):
+                for entry in store.glob(pattern):
+                    shutil.rmtree(entry)
         command = [part.replace("{fresh}", str(fresh)) for part in step.command]
         env = {
             "KINSPECT_CACHE_DIR": str(store),

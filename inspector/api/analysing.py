@@ -12,7 +12,7 @@ from ..errors import KinspectError
 from ..lint.rule import NO_RULES
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
-from ..model import Report, Variant
+from ..model import ErrorRecord, Report, Variant
 from ..pipeline import analysis
 from ..pipeline.analysis import Context
 from ..pipeline.analysis_options import AnalysisOptions
@@ -41,6 +41,14 @@ def analyze(
 ) -> Analysis:
     """Reports what the compiler makes of kernels.
 
+    >>> kernel = kinspect.analyze("docs/examples/column_sums.py", arch="gfx942").kernel
+    >>> kernel["vgpr_spill_count"], kernel["occupancy.waves_per_eu"]
+    (0, 8)
+    >>> sorted({finding.rule for finding in kernel.findings})
+    ['KI036', 'KI044']
+    >>> kernel.main_loop.metrics["count.global_load"].value
+    8
+
     Args:
         target: a `@triton.jit` kernel (autotuned ones too); a path as the command line takes it;
             assembly text; the bytes of a code object.
@@ -48,7 +56,8 @@ def analyze(
         arch: gfx names of the targets; None for what the file says, or gfx942.
         kernel: of a file, the kernels by name, with shell wildcards.
         grid: of a kernel, the workgroups of the launch.
-        emulate: whether a few workgroups are executed on the emulator.
+        emulate: whether a few workgroups of each launch are executed on the emulator: of a kernel
+            with `grid`, of a script or a trace; of other targets a note says why they are not.
         options: of a kernel, its arguments by name and options of the backend (`num_warps=4`); of
             a file, `argv`, `call`, `signature`, `python`. Of both, `passes` (record the IR after
             each pass), `time_us` (a measured time of one launch) and `jobs`.
@@ -80,6 +89,10 @@ def compile(
     """Compiles kernels; `AnalyzedKernel.code` has the text of each stage.
 
     As `analyze`, without rules and without following what lanes touch.
+
+    >>> kernel = kinspect.compile("docs/examples/column_sums.py", arch="gfx942").kernel
+    >>> "buffer_load_ushort" in kernel.code(), "tt.load" in kernel.code("ttir")
+    (True, True)
     """
     bare = AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False)
     return Analysis(
@@ -97,6 +110,10 @@ def compile(
 
 def load(path: str | os.PathLike[str]) -> Analysis:
     """Reads a report that was saved as `.json` or `.kinspect`.
+
+    >>> kinspect.analyze("docs/examples/column_sums.py", arch="gfx942").save("before.kinspect")
+    >>> kinspect.load("before.kinspect").kernel["vgpr_spill_count"]
+    0
 
     Raises:
         KinspectError: it is none.
@@ -180,7 +197,8 @@ def _of_jit(
     names = (named.keys() & _OWN_OPTIONS) - parameter_names(kernel)
     own = {name: named.pop(name) for name in names}
     targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
-    variants = variants_of(kernel, args, named, targets, grid)
+    emulated = options.sample is not None
+    variants = variants_of(kernel, args, named, targets, grid, arguments=emulated)
     settings = compile_settings(bool(own.get("passes")))
     overrides = Overrides(time_us=own.get("time_us"))
     jobs = [
@@ -207,14 +225,23 @@ def _with_kernels(report: Report) -> Report:
     """The report itself.
 
     Raises:
-        KinspectError: it has no kernel; the first of its errors says why.
+        KinspectError: it has no kernel.
     """
-    if not report.kernels and report.errors:
-        first = report.errors[0]
+    refuse_nothing(report.target, report.kernels, report.errors)
+    return report
+
+
+def refuse_nothing(target: str, kernels: Sequence[object], errors: Sequence[ErrorRecord]) -> None:
+    """Refuses a run without kernels.
+
+    Raises:
+        KinspectError: there is none; the first of the errors says why.
+    """
+    if not kernels and errors:
+        first = errors[0]
         place = first.kernel if first.kernel is not None else first.file
         raise KinspectError(f"{place}: {first.stage}: {first.message}", first.hint)
-    if not report.kernels:
+    if not kernels:
         raise KinspectError(
-            f"{report.target}: there is no kernel in it", "see `kinspect analyze` for what it takes"
+            f"{target}: there is no kernel in it", "see `kinspect analyze` for what it takes"
         )
-    return report

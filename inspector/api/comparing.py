@@ -6,23 +6,19 @@ import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..capture.sweep_axes import Axis
-from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports, text_of_artifacts
+from ..compare.diff.assembly import assembly_of
+from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports
 from ..compare.diff.tolerances import tolerances_of
-from ..compare.sweep.point import run_point
-from ..compare.sweep.results import PointResult, SweepPoint
-from ..compare.sweep.running import MOST_POINTS, SweepRequest, collect
-from ..compare.sweep.table import SweepProgress
+from ..compare.sweep.results import SweepPoint
+from ..compare.sweep.running import MOST_POINTS, SweepRequest, collect, collect_points
 from ..errors import KinspectError
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
-from ..pipeline.analysis import tool_versions
 from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.jobs import Job
-from ..pipeline.launch_facts import Overrides
+from ..pipeline.jobs import Request
 from .analysing import analyze
 from .jit_kernels import is_jit_kernel, variants_of
 from .results import Analysis, Difference, SweepResult
@@ -38,6 +34,11 @@ def diff(
     **options: Any,
 ) -> Difference:
     """Compares two runs, kernel by kernel.
+
+    >>> before = kinspect.analyze("docs/examples/column_sums.py", arch="gfx942")
+    >>> difference = kinspect.diff(before, "docs/examples/column_sums.py", arch="gfx942")
+    >>> difference.regressed, [pair.verdict for pair in difference.pairs]
+    (False, ['same'])
 
     Args:
         before: what there was: a result of `analyze`, or what it takes without arguments.
@@ -56,7 +57,7 @@ def diff(
         NamedReport(labels[0], left.report),
         NamedReport(labels[1], right.report),
         DiffOptions(tolerances_of(tuple(tolerances))),
-        text_of_artifacts,
+        assembly_of,
     )
     return Difference(report)
 
@@ -71,6 +72,10 @@ def sweep(
     **options: Any,
 ) -> SweepResult:
     """Compiles a kernel in many configurations and compares the code.
+
+    >>> result = kinspect.sweep("docs/examples/column_sums.py", axes={"num_warps": [2, 4]})
+    >>> [(row["point"]["num_warps"], row["figures"]["vgprs"]) for row in result.rows]
+    [(2, 37), (4, 19)]
 
     Args:
         target: a `@triton.jit` kernel with its arguments, or a path.
@@ -114,8 +119,6 @@ def _of_jit(
             f"{len(products)} points per target" if axes else "nothing to sweep",
             f"at most {most_points} are compiled: raise most_points" if axes else "name axes",
         )
-    settings = compile_settings(passes=False)
-    lean = AnalysisOptions(lanes=False, races=False, values=False)
     points = []
     for number, values in enumerate(products):
         point_values = dict(zip((axis.name for axis in axes), values, strict=True))
@@ -124,23 +127,7 @@ def _of_jit(
         ):
             file = variant.source.file if variant.source is not None else variant.kernel
             points.append(SweepPoint((0, number, index), file, variant, point_values))
-    jobs = [
-        Job(point.order[:2], point.file, point.variant, settings, Overrides(), lean)
-        for point in points
-    ]
-    progress = SweepProgress((points[0].variant.kernel,), tool_versions(), axes)
-    progress.planned, progress.complete = len(points), True
-    progress.capture_seconds = time.perf_counter() - started
-    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-        for point, outcome in zip(points, threads.map(run_point, jobs), strict=True):
-            progress.rows.append(
-                PointResult(
-                    point,
-                    outcome.figures,
-                    outcome.error,
-                    outcome.from_store,
-                    outcome.seconds,
-                    outcome.host,
-                )
-            )
-    return SweepResult(progress.result(time.perf_counter() - started))
+    run = Request(targets=(points[0].variant.kernel,), archs=targets, jobs=os.cpu_count() or 1)
+    request = SweepRequest(run, axes, most_points=most_points)
+    settings = compile_settings(passes=False)
+    return SweepResult(collect_points(points, request, settings, started))

@@ -32,6 +32,12 @@ def emulate(
 ) -> EmulationResult:
     """Runs a script, or a file of tests, on an emulated GPU.
 
+    The script's own asserts compare what its kernels computed:
+
+    >>> result = kinspect.emulate("docs/examples/doubled.py", arch="gfx942")
+    >>> result.status, result.launches
+    (0, 1)
+
     Args:
         script: the file, or `FILE::TEST`. It runs in a process of its own.
         argv: its arguments.
@@ -81,6 +87,10 @@ def emulate_code(
 ) -> CodeResult:
     """Launches one kernel of assembly or a code object on an emulated GPU.
 
+    >>> result = kinspect.emulate_code("docs/examples/iota.s", "i32[64]=zeros", block=(64, 1, 1))
+    >>> result.buffers[0].largest, result.profile.executed["instructions"]
+    (63.0, 5)
+
     Args:
         path: the file.
         arguments: as on the command line: `"f32[4096], i32[9]=zeros, i32 7"`.
@@ -122,7 +132,7 @@ def occupancy(
 ) -> Occupancy:
     """The occupancy of stated figures.
 
-    >>> result = occupancy("gfx942", vgprs=140, lds_bytes=32768, waves_per_workgroup=4)
+    >>> result = kinspect.occupancy("gfx942", vgprs=140, lds_bytes=32768, waves_per_workgroup=4)
     >>> result.waves_per_eu, result.limiter
     (2, 'lds')
 

@@ -19,6 +19,7 @@ from ..capture.options import MOST_CONFIGS
 from ..capture.records import refusal_of, variant_of_record
 from ..errors import KinspectError
 from ..model import Variant
+from .launch_arguments import passed_by
 
 Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]] | None
 """Workgroups of a launch, or a function of its arguments by name, as in `kernel[grid](...)`."""
@@ -35,6 +36,8 @@ def variants_of(
     named: Mapping[str, Any],
     archs: Sequence[str],
     grid: Grid = None,
+    *,
+    arguments: bool = False,
 ) -> list[Variant]:
     """The specialisations that a call would launch, for each target.
 
@@ -44,6 +47,7 @@ def variants_of(
         named: arguments by name, and options of the backend such as `num_warps`.
         archs: gfx names of the targets.
         grid: workgroups of the launch, or a function of the arguments that returns them.
+        arguments: whether what the call passes is kept, so that it can be executed.
 
     Raises:
         KinspectError: the arguments do not fit, or Triton's front end refuses the kernel.
@@ -54,7 +58,7 @@ def variants_of(
     variants = []
     for arch in archs:
         for tuning, values in configurations:
-            variant = _variant(jit_function, args, values, arch)
+            variant = _variant(jit_function, args, values, arch, arguments)
             launch = {**dict(zip(jit_function.arg_names, args, strict=False)), **values}
             extents = grid(launch) if callable(grid) else grid
             variants.append(
@@ -104,7 +108,9 @@ def _configurations(
     return choices
 
 
-def _variant(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: str) -> Variant:
+def _variant(
+    kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: str, arguments: bool
+) -> Variant:
     """One specialisation, taken through the front end.
 
     Raises:
@@ -113,7 +119,8 @@ def _variant(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: s
     frontend = import_module("..guest.frontend", __package__)
     options = {name: value for name, value in named.items() if name not in kernel.arg_names}
     try:
-        fields = frontend.lower(_source(kernel, args, named, arch), arch, options)
+        source, types, values = _source(kernel, args, named, arch)
+        fields = frontend.lower(source, arch, options)
     except KinspectError:
         raise
     except Exception as error:
@@ -128,11 +135,17 @@ def _variant(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: s
         "line": line,
         "unspecialised": frontend.unspecialised(kernel),
     }
-    return variant_of_record(record, str(import_module("triton").__version__))
+    variant = variant_of_record(record, str(import_module("triton").__version__))
+    return replace(variant, passed=passed_by(types, values)) if arguments else variant
 
 
-def _source(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: str) -> Any:
+def _source(
+    kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: str
+) -> tuple[Any, list[Any], list[Any]]:
     """The compiler's input, specialised by Triton's own binder as a launch would be.
+
+    Returns:
+        It, and type and value of each argument.
 
     Raises:
         KinspectError: the arguments do not fit the kernel's parameters.
@@ -162,7 +175,8 @@ def _source(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: st
         for path in paths.find_paths_if(attributes, lambda _, letters: isinstance(letters, str))
     }
     signature = dict(zip((p.name for p in kernel.params), types, strict=True))
-    return compiler.ASTSource(kernel, signature, constexprs, attrs)
+    source = compiler.ASTSource(kernel, signature, constexprs, attrs)
+    return source, types, list(bound.values())
 
 
 def _front_end_error(error: Exception, kernel: Any, arch: str) -> KinspectError:

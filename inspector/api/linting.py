@@ -8,18 +8,17 @@ from typing import Any
 
 from .. import settings
 from ..lint.results import FailOn
-from ..lint.rule import NO_RULES
-from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.events import Failed
 from ..pipeline.jobs import Request
 from ..pipeline.lint_judge import Judge
 from ..pipeline.lint_plan import LintOptions, make_plan
+from ..pipeline.lint_running import analysis_for, judged_events
 from ..pipeline.linting import LintEvent
 from ..pipeline.linting import lint as judged
 from ..pipeline.reading import Transformed
-from .analysing import report_of
+from .analysing import refuse_nothing, report_of
 from .results import LintResult
-from .targets import Target
+from .targets import Target, is_path, request_of
 
 
 def lint(
@@ -35,6 +34,10 @@ def lint(
     **options: Any,
 ) -> LintResult:
     """Asks rules of kernels.
+
+    >>> result = kinspect.lint("docs/examples/column_sums.py", select=["KI044"], fail_on="warning")
+    >>> result.failing, result.findings[0].saves_percent
+    (True, 98.4)
 
     Args:
         target: what `analyze` takes, or its result, which is not compiled again.
@@ -56,17 +59,19 @@ def lint(
         LintOptions(tuple(rules), tuple(select), tuple(ignore), fail_on),
         loaded,
     )
-    wanted = AnalysisOptions(  # the plan judges each report
-        rules=NO_RULES, lanes=plan.asks_of_lanes, races=plan.asks_of_races, values=False
-    )
-    report = report_of(
+    wanted, judge = analysis_for(plan), Judge(plan)
+    if is_path(target) and not args:
+        request = request_of(target, arch=arch, kernel=kernel, options=options, analysis=wanted)
+        report, _ = judged(judged_events(request, judge, loaded.arch), request, plan)
+        refuse_nothing(report.target, report.kernels, report.errors)
+        return LintResult(report)
+    reports = report_of(
         target, args, arch=arch, kernel=kernel, grid=None, options=options, analysis_options=wanted
     )
-    judge = Judge(plan)
     events: list[LintEvent] = [
         Transformed((0, number), judge(kernel_report))
-        for number, kernel_report in enumerate(report.kernels)
+        for number, kernel_report in enumerate(reports.kernels)
     ]
-    events += [Failed((1, number), error) for number, error in enumerate(report.errors)]
-    request = Request(targets=(report.target,), kernel=kernel)
+    events += [Failed((1, number), error) for number, error in enumerate(reports.errors)]
+    request = Request(targets=(reports.target,), kernel=kernel)
     return LintResult(judged(events, request, plan)[0])

@@ -1,7 +1,8 @@
 """`kinspect mcp`: the Python interface as tools of a Model Context Protocol server, over stdio.
 
 For coding agents that do not run a shell. Results are the texts of the agent format; what they
-name by an id, `show` opens. The server itself writes nothing but kinspect's own store of compiles.
+name by an id, `show` opens, and `kinspect show` in a shell. The server itself writes nothing but
+kinspect's own cache.
 Scripts run in processes of their own, as for `kinspect analyze` and `emulate`, and may do there
 what scripts do; only those below the server's folder are taken.
 """
@@ -17,12 +18,17 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from ..errors import KinspectError
 from ..explain import ids
 from ..explain.items import NamedItem, NamedKey, item_of, keys_of, located
 from ..formats import agent, item_text, lint_agent
 from ..limits import TRY_SECONDS
-from ..model import KernelReport, Report
+from ..lint.results import CheckedKernel
+from ..lint.schema import DEFAULT_PACK
+from ..model import Finding, KernelReport, Report
+from ..pipeline import printed_ids
 from ..version import VERSION
 from .analysing import analyze
 from .comparing import diff, sweep
@@ -75,11 +81,14 @@ class Tools:
                 "*fp16:16, *fp16:16, i32, 128": pointers with their alignment, constexprs by value.
             argv: arguments of the script.
         """
-        found = analyze(
-            self._path(target), arch=arch, kernel=kernel, signature=signature, argv=argv or ()
-        )
-        self._keep(found.report)
-        return _text(lambda stream: agent.write(found.report, stream))
+        path = self._path(target)
+        report = analyze(
+            path, arch=arch, kernel=kernel, signature=signature, argv=argv or ()
+        ).report
+        self._keep(report)
+        words = [*_words(path, arch, kernel), *(("--signature", signature) if signature else ())]
+        printed_ids.record("analyze", [*words, *(("--", *argv) if argv else ())], report.kernels)
+        return _text(lambda stream: agent.write(report, stream))
 
     def lint(
         self,
@@ -97,18 +106,24 @@ class Tools:
             select: ids, names or tags of the only rules to ask; default: all stable ones.
         """
         path = self._path(target)
-        judged = lint(path, arch=arch, kernel=kernel, select=select or ())
-        return _text(lambda stream: lint_agent.write(judged.report, stream))
+        analysis = analyze(path, arch=arch, kernel=kernel)  # in full: `show` runs no script
+        judged = lint(analysis, select=select or ()).report
+        self._keep(_with_findings(analysis.report, judged.kernels))
+        words = _words(path, arch, kernel)
+        if select:  # with the rules named, a pyproject.toml changes nothing
+            words += ("--rules", DEFAULT_PACK, "--select", ",".join(select))
+        printed_ids.record("lint" if select else "analyze", words, judged.kernels)
+        return _text(lambda stream: lint_agent.write(judged, stream))
 
     def show(self, id: str) -> str:
-        """Open an id that `analyze` printed: of a finding, kernel, loop (x.L0) or access (x.M41).
+        """Open an id that a tool printed: of a finding, kernel, loop (x.L0) or access (x.M41).
 
         Args:
             id: as printed.
         """
         item = ids.parsed(id)
         if item is None:
-            raise KinspectError(f"{id!r} is no id", "name one that analyze printed: f557ab")
+            raise KinspectError(f"{id!r} is no id", "name one that analyze or lint printed: f557ab")
         for kernel, named in self._named(id, item):
             return _item_text(item_of(id, item, named.fingerprint, kernel))
         raise KinspectError(
@@ -119,7 +134,7 @@ class Tools:
         """Print lines of a kernel's code, with their numbers.
 
         Args:
-            id: of a kernel that `analyze` printed.
+            id: of a kernel that `analyze` or `lint` printed.
             stage: amdgcn, ttgir, ttir or llir.
             first: the first line, from 1.
             last: the last line; at most 400 lines are printed.
@@ -328,6 +343,29 @@ def _take_over_streams() -> None:
     os.dup2(2, 1)
     sys.stdin = io.TextIOWrapper(os.fdopen(own_input, "rb"), encoding="utf-8")
     sys.stdout = io.TextIOWrapper(os.fdopen(own_output, "wb"), encoding="utf-8")
+
+
+def _words(path: str, arch: str | None, kernel: str | None) -> tuple[str, ...]:
+    """The words of a command line that selects the same kernels."""
+    named = (("--arch", arch), ("--kernel", kernel))
+    return (path, *(word for option, value in named if value for word in (option, value)))
+
+
+def _findings_of(kernel: CheckedKernel) -> tuple[Finding, ...]:
+    """All that rules say of a kernel; what a comment leaves out too."""
+    return (*kernel.findings, *(left_out.finding for left_out in kernel.suppressed))
+
+
+def _with_findings(report: Report, judged: Sequence[CheckedKernel]) -> Report:
+    """A report with what a lint run says of its kernels."""
+    findings = {kernel.id: _findings_of(kernel) for kernel in judged}
+    return replace(
+        report,
+        kernels=tuple(
+            replace(kernel, findings=findings.get(kernel.id, kernel.findings))
+            for kernel in report.kernels
+        ),
+    )
 
 
 def _text(write: Callable[[io.StringIO], None]) -> str:

@@ -22,12 +22,24 @@ _BITS: Mapping[str, int] = {
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), 8),
 }
 """Names of Triton and of PyTorch -> bits of an element in memory."""
+_TORCH: Mapping[str, str] = {
+    **{f"fp{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(("i1", "u1", "int1"), "bool"),
+    "bf16": "bfloat16",
+    "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+    "fp8e4b8": "float8_e4m3fnuz",
+    "fp8e5b16": "float8_e5m2fnuz",
+}
+"""Names of Triton -> those of PyTorch; other names are the same in both."""
 
 
 class T:
     """A tensor that only has a type, a shape and an alignment; it holds no data.
 
-    >>> x = T(1024, 512, dtype="bf16")
+    >>> x = kinspect.T(1024, 512, dtype="bf16")
     >>> x.shape, x.stride(), x.numel()
     ((1024, 512), (512, 1), 524288)
 
@@ -76,6 +88,17 @@ class T:
     def ptr_range(self) -> int:
         """Bytes of its storage: Triton asks whether 32-bit offsets reach all of it."""
         return self.numel() * self._itemsize
+
+
+def torch_dtype(tensor: T) -> str:
+    """PyTorch's name of a stand-in's type: `float16`."""
+    name = tensor.dtype.rpartition(".")[2]
+    return _TORCH.get(name, name)
+
+
+def offset(tensor: T) -> int:
+    """Bytes at which a stand-in begins in memory that is aligned: 0, or one element."""
+    return tensor.element_size() if tensor.data_ptr() == _UNALIGNED_ADDRESS else 0
 
 
 def _extents(shape: Sequence[Any]) -> tuple[int, ...]:

@@ -62,6 +62,7 @@ def request_of(
             argv=tuple(map(str, options.get("argv") or ())),
             calls=(call,) if isinstance(call, str) else tuple(call),
             signature=options.get("signature"),
+            arguments=analysis.sample is not None,
         ),
         analysis=analysis,
     )
@@ -77,6 +78,11 @@ def archs_of(arch: str | Sequence[str] | None) -> tuple[str, ...]:
 def is_text(target: object) -> bool:
     """Tells whether a string is assembly and not a path: no path has several lines."""
     return isinstance(target, str) and "\n" in target
+
+
+def is_path(target: object) -> bool:
+    """Tells whether a target is a path, which may end in `::KERNEL`."""
+    return isinstance(target, (str, os.PathLike)) and not is_text(target)
 
 
 def existing(target: object) -> str | Path:

@@ -27,6 +27,11 @@ def try_(
 ) -> TrialResult:
     """Compiles the cures of each finding, and tells what came of them.
 
+    >>> kinspect.try_("docs/examples/column_sums.py", arch="gfx942", rules=["KI044"]).cures
+    {}
+
+    Here nothing that can be compiled by itself helps: the source has to walk along the rows.
+
     Args:
         target: a path, as `kinspect try` takes it: cures may change tiles, for which the file is
             captured again.

@@ -24,7 +24,13 @@ from .options import (
 )
 from .progress import CompileProgress, print_problems
 from .signals import INTERRUPTED, end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .target_options import (
+    ScriptCommand,
+    TargetOptions,
+    point_option,
+    printed_words,
+    target_options,
+)
 
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 
@@ -136,10 +142,11 @@ def analyze(
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
     notes = report.notes
-    if form == "agent":
-        from .printed_ids import record
+    if form in ("agent", "json"):
+        from ..pipeline.printed_ids import record
 
-        notes += record("analyze", report.kernels)
+        unrecorded = record("analyze", printed_words(), report.kernels)
+        notes += unrecorded if form == "agent" else ()
     if save is not None and not report.kernels:
         notes = (*notes, f"{save} was not written: there is no kernel to save")
     elif save is not None:

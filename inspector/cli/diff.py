@@ -9,15 +9,14 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..capture.resolving import resolve
+from ..compare.diff.assembly import assembly_of
 from ..compare.diff.pairing import ARCH
-from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports, text_of_artifacts
+from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports
 from ..compare.diff.results import DiffReport
 from ..compare.diff.tolerances import tolerances_of
 from ..errors import KinspectError
-from ..model import KernelReport, Report
+from ..model import Report
 from ..pipeline.events import Captured, Compiled, Event
-from ..pipeline.inputs import read_text
 from ..pipeline.jobs import Request
 from .options import emulate_option, format_option, output_option, result_stream
 from .progress import counting, print_error, problem
@@ -166,7 +165,7 @@ def _targets(run: _DiffRun) -> DiffReport:
     left, right = (
         NamedReport(label, report) for label, report in zip(labels, reports, strict=True)
     )
-    return diff_reports(left, right, run.options, _text_of)
+    return diff_reports(left, right, run.options, assembly_of)
 
 
 def _archs(run: _DiffRun) -> DiffReport:
@@ -179,14 +178,14 @@ def _archs(run: _DiffRun) -> DiffReport:
     )
     # Both sides have the same errors: they are reported once.
     right = NamedReport(right.label, replace(right.report, errors=()))
-    return diff_reports(left, right, replace(run.options, varied=(ARCH,)), _text_of)
+    return diff_reports(left, right, replace(run.options, varied=(ARCH,)), assembly_of)
 
 
 def _tritons(run: _DiffRun) -> DiffReport:
     from ..compare.diff.running import diff_builds
 
     with counting() as progress:
-        return diff_builds(run.request, run.tritons, run.options, _text_of, progress)
+        return diff_builds(run.request, run.tritons, run.options, assembly_of, progress)
 
 
 def _options(run: _DiffRun) -> DiffReport:
@@ -195,7 +194,7 @@ def _options(run: _DiffRun) -> DiffReport:
     sets = [option_set(text) for text in run.sets]
     left, right = sets if len(sets) == 2 else (OptionSet({}), sets[0])
     with counting() as progress:
-        return diff_options(run.request, (left, right), run.options, _text_of, progress)
+        return diff_options(run.request, (left, right), run.options, assembly_of, progress)
 
 
 _COMPARISONS: dict[str, Callable[[_DiffRun], DiffReport]] = {
@@ -222,31 +221,6 @@ def _report(request: Request) -> Report:
                 progress(compiled, max(compiled, captured))
 
         return collect(request, saw, partial=False)
-
-
-def _text_of(report: KernelReport) -> str | None:
-    """Returns the assembly of a kernel, of its artifacts or the target; None if it is gone."""
-    text = text_of_artifacts(report)
-    if text is not None:
-        return text
-    path = report.id.partition("::")[0]
-    try:
-        targets = resolve(path)
-        if len(targets) == 1 and targets[0].kind == "asm":
-            return read_text(targets[0].path)
-        if len(targets) == 1 and targets[0].kind == "code_object":
-            return _disassembly(targets[0].path)
-    except (KinspectError, OSError):
-        pass  # the file is gone since the report was saved
-    return None
-
-
-def _disassembly(path: Path) -> str | None:
-    """Returns the listing of a code object; None if the file holds several."""
-    from ..isa.objects.load import load_images
-
-    images = load_images(path.read_bytes(), str(path))
-    return images[0].text if len(images) == 1 else None
 
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:

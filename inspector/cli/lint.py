@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TextIO, get_args
+from typing import TYPE_CHECKING, TextIO, get_args
 
 import click
-from msgspec.structs import replace
 
 from .. import settings
-from ..capture.resolving import resolve
-from ..capture.targets import kind_of
 from ..errors import KinspectError
 from ..lint.results import FailOn, LintReport
-from ..lint.rule import NO_RULES
-from ..model import KernelReport
-from ..pipeline import collecting as pipeline
-from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.events import Failed
 from ..pipeline.jobs import Request
 from ..pipeline.lint_judge import Judge
 from ..pipeline.lint_plan import LintOptions, LintPlan, make_plan
-from ..pipeline.linting import LintEvent
+from ..pipeline.lint_running import analysis_for, judged_events
 from ..pipeline.linting import lint as run
-from ..pipeline.reading import READ, Transformed
 from .options import (
     emulate_option,
     format_option,
@@ -39,7 +29,13 @@ from .options import (
 )
 from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .target_options import (
+    ScriptCommand,
+    TargetOptions,
+    point_option,
+    printed_words,
+    target_options,
+)
 
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
@@ -56,9 +52,8 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
         "agent": "lint_agent",
     }
 )
-_MOST_TARGETS = 1 << 32
-"""More than a run has: the offset that sorts a later run's events behind an earlier one's."""
-_ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
+_WITH_IDS = frozenset({"agent", "json", "sarif"})
+"""Formats that print what `kinspect show` opens."""
 
 
 @click.command(cls=ScriptCommand)
@@ -145,12 +140,7 @@ def lint(
     )
     plan = make_plan(options, loaded)
     recorder = history_recorder("lint", history, label)
-    wanted = AnalysisOptions(
-        rules=NO_RULES,  # the plan judges each report
-        lanes=recorder is not None or plan.asks_of_lanes,
-        races=recorder is not None or plan.asks_of_races,
-        values=False,
-    )
+    wanted = analysis_for(plan, figures=recorder is not None)
     request = target.request(emulate=emulate, analysis=wanted)
     end_as_interrupted()
     report = _linted(request, plan, recorder, loaded.arch)
@@ -158,10 +148,11 @@ def lint(
         _write(report, form, stream, details, color)
     # Text on the terminal shows the notes already; other formats are mostly read by programs.
     notes = () if form == "text" and output is None else report.notes
-    if form == "agent":
-        from .printed_ids import record
+    if form in _WITH_IDS:
+        from ..pipeline.printed_ids import record
 
-        notes += record("lint", report.kernels)
+        unrecorded = record("lint", printed_words(), report.kernels)
+        notes += unrecorded if form == "agent" else ()
     print_problems(report.errors, notes)
     if report.errors:
         return 2
@@ -181,11 +172,11 @@ def _linted(
     """
     judge = Judge(plan)
     if recorder is None:
-        events = _events(request, judge, archs)
+        events = judged_events(request, judge, archs)
     else:
         from ..bench.history.recorder import WithHistoryFigures
 
-        events = recorder.record_events(_events(request, WithHistoryFigures(judge), archs))
+        events = recorder.record_events(judged_events(request, WithHistoryFigures(judge), archs))
     report, accepted = run(CompileProgress().watched(events), request, plan)
     if recorder is not None:
         recorder.write_lint(report)
@@ -199,41 +190,6 @@ def _linted(
 def _names(options: tuple[str, ...]) -> tuple[str, ...]:
     """Splits the values of an option that may be repeated, each a list."""
     return split_list(",".join(options))
-
-
-def _events(
-    request: Request, judge: Callable[[KernelReport], Any], archs: tuple[str, ...]
-) -> Iterator[LintEvent]:
-    """Yields the run's events; without --arch, compiled targets have the archs of the settings.
-
-    Saved code has its own arch.
-    """
-    if request.archs or not archs:
-        return pipeline.transformed_reports(request, judge, artifacts=_ARTIFACTS)
-    return _events_with_archs(request, judge, archs)
-
-
-def _events_with_archs(
-    request: Request, judge: Callable[[KernelReport], Any], archs: tuple[str, ...]
-) -> Iterator[LintEvent]:
-    """Runs each group of adjacent compiled or saved targets, in the order of the command line."""
-    for number, (compiled, targets) in enumerate(groupby(request.targets, _is_compiled)):
-        part = replace(request, targets=tuple(targets), archs=archs if compiled else ())
-        for event in pipeline.transformed_reports(part, judge, artifacts=_ARTIFACTS):
-            if isinstance(event, Transformed | Failed):
-                index, number_in_target = event.order
-                order = (index + number * _MOST_TARGETS, number_in_target)
-                event = replace(event, order=order)
-            yield event
-
-
-def _is_compiled(text: str) -> bool:
-    """Tells whether a target, or some file of a folder, is compiled; else it is saved code."""
-    path = Path(text.partition("::")[0])
-    if path.is_dir():
-        return any(target.kind not in READ for target in resolve(text))
-    kind = kind_of(path) if path.is_file() else None
-    return kind is not None and kind not in READ
 
 
 def _write(

@@ -88,10 +88,10 @@ def show(
     With --plain the text itself is printed, all of the file unless --lines says otherwise.
     TARGET is what `kinspect analyze` takes.
 
-    ID is one that --format agent of `analyze` or `lint` printed: of a finding (1bf6c8: figures,
-    places, why, cure, code), a kernel (eb3938: its report, or with the options above its code), a
-    loop (eb3938.L0: metrics, code) or a memory access (eb3938.M41). Its run's files are analysed
-    again, with the options that the run had.
+    ID is one that --format agent of `analyze` or `lint` printed, or a fingerprint of JSON or SARIF:
+    of a finding (1bf6c8: figures, places, why, cure, code), a kernel (eb3938: its report, or with
+    the options above its code), a loop (eb3938.L0: metrics, code) or a memory access (eb3938.M41).
+    Its run's files are analysed again, with the options that the run had.
     """
     item = _item_id(target.targets[0])
     if item is not None:

@@ -17,9 +17,10 @@ from ..explain.items import NamedItem, item_of, located
 from ..lint.rule import RuleText
 from ..model import KernelReport
 from ..pipeline.analysis import recommended_pack
+from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.jobs import Request
+from ..pipeline.printed_ids import PrintedKernel, PrintedRun, runs
 from .options import split_list
-from .printed_ids import PrintedKernel, PrintedRun, runs
 from .progress import CompileProgress
 from .target_options import TargetOptions, target_of
 
@@ -113,8 +114,14 @@ def _analyzed(
     """
     options = context.params
     target: TargetOptions = target_of(context)
+    pack = recommended_pack()
     if run.command == "lint":
         request = target.request(emulate=options["emulate"])
+    elif run.command == "try":
+        from ..compare.trials.rules import judging_pack
+
+        pack, _ = judging_pack(split_list(",".join(options["rules"])))
+        request = target.request(analysis=AnalysisOptions(rules=pack))
     else:
         target = target.with_triton(options["tritons"])
         request = target.request(passes=not options["no_passes"], emulate=options["emulate"])
@@ -122,7 +129,7 @@ def _analyzed(
     for attempt in (_narrowed(request, printed), request):
         kernel = kernel or _kernel(attempt, printed.key)
     if kernel is None or run.command != "lint":
-        return kernel, {rule.text.id: rule.text for rule in recommended_pack().rules}
+        return kernel, {rule.text.id: rule.text for rule in pack.rules}
     return _judged(kernel, options)
 
 

@@ -34,7 +34,7 @@ _POINT = "point"
 """Name of the value of --set, which not all commands on targets have."""
 ARGV = "kinspect.argv"
 """Key of click's context for the script's own arguments."""
-WORDS = "kinspect.words"
+_WORDS = "kinspect.words"
 """Key of click's context for the command line as it was typed, after the command."""
 _CAPTURE_FIELDS = (
     *("calls", "signature", "defines", "max_configs", "most_sets", "first", "cwd", "stubs"),
@@ -52,7 +52,7 @@ class ScriptCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits off the arguments behind the first `--` for the script."""
-        ctx.meta[WORDS] = tuple(args)
+        ctx.meta[_WORDS] = tuple(args)
         if "--" in args:
             separator = args.index("--")
             ctx.meta[ARGV] = tuple(args[separator + 1 :])
@@ -133,6 +133,12 @@ class TargetOptions(Struct, frozen=True):
             analysis=analysis,
             point=self.point,
         )
+
+
+def printed_words() -> tuple[str, ...]:
+    """The words of the command line that runs now, after the command, as ids are recorded with."""
+    words: tuple[str, ...] = click.get_current_context().meta.get(_WORDS, ())
+    return words
 
 
 def point_option(function: F) -> F:

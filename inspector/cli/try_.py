@@ -25,7 +25,7 @@ from .progress import (
     print_problems,
 )
 from .signals import INTERRUPTED, end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, target_options
+from .target_options import ScriptCommand, TargetOptions, printed_words, target_options
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -97,8 +97,10 @@ def command(
     with result_stream(output) as stream:
         if form == "json":
             from ..formats import try_json
+            from ..pipeline.printed_ids import record
 
             try_json.write(result, stream)
+            record("try", printed_words(), [trials.kernel for trials in result.kernels])
         else:
             from ..formats import try_text
 

@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-import re
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
-from ..model import Function, Instruction
+from .address_code import AddressCode, PlannedStep
 from .buffer_lanes import lanes_in_buffer, offsets_of
-from .effects import effects_of, effects_of_halves
 from .held_masks import HeldMasks
-from .masked_writes import masked_sites
 from .operands import EXEC
-from .program import decoded_instructions
-from .register_sets import VECTOR_REGISTERS, rows_of
-from .registry import ExecutionTarget, NotCoveredError, Step
-from .slices import ACCESSES, EXEC_BITS, address_bits, address_slice
-from .spilled_registers import SpillDwords, follow_spills
+from .register_sets import VECTOR_REGISTERS
+from .registry import NotCoveredError
+from .slices import EXEC_BITS, address_bits
 from .start import KERNARG_ADDRESS, GridShape, initial_waves, waves_of
-from .steps import step_anywhere
-from .sweep_order import sweep_order
 from .taken_edges import TakenEdges
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 from .waves import ALL, U32, Array, Waves
 
-ROUNDS: Final = 3
-"""How often blocks of loops are carried out: a loop's changes have come round by the second time,
-those of nested loops by the third."""
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
+FETCHING: Final = "ds_bpermute"
+"""Beginning of the names of the exchanges in which each lane says whose value it takes."""
 WORKGROUPS: Final = (0, 0, 1)
 """The workgroup of each draw: the first one's masks let all lanes through, if any do."""
-EXCHANGE: Final = "cross_lane"
-"""Class of the instructions whose lanes read others'."""
-_BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
-_COMPARES_ORDER: Final = re.compile(r"v_cmpx?_n?(lt|gt|le|ge)_")
-_UNIFORM: Final = ("v_readfirstlane", "v_readlane")
-"""Instructions whose result is the same for all lanes, whatever they read."""
 
 
 class Places(Struct, frozen=True):
@@ -87,82 +71,60 @@ class _State(Struct):
 class AddressSweep:
     """A pass over the flow graph, each block after the blocks that lead to it, loops in rounds.
 
-    Spill slots are followed as registers behind those of the kernel.
+    Args:
+        code: the kernel, and what is carried out of it.
+        threads: work-items of its workgroup in x, y, z.
+        arguments: what is known of its arguments.
+        whole_waves: whether comparisons by order with what is unknown hold for all lanes.
+
+    Attributes:
+        is_affordable: whether there is something to carry out, and not too much to keep.
+        uncovered: accesses that the emulator does not carry out, by index: why.
     """
 
     def __init__(
         self,
-        function: Function,
-        target: ExecutionTarget,
+        code: AddressCode,
         threads: tuple[int, int, int],
         arguments: Arguments,
-        spills: SpillDwords,
         *,
         whole_waves: bool,
-        classes: frozenset[str] = ACCESSES,
     ) -> None:
-        """Chooses the instructions to carry out and sets up the waves, unless they are too many."""
-        self._function = function
-        self._target = target
+        """Sets up the waves, unless they are too many."""
+        self._code = code
+        self._target = code.target
         self._whole_waves = whole_waves
-        self._classes = classes
-        self._decoded = decoded_instructions(function, target)
-        effects = effects_of(function.instructions, self._decoded, target)
-        followed = follow_spills(function, self._decoded, effects, spills)
-        self._effects, self._moves = followed.effects, followed.moves
-        self._slots = followed.slots
-        self._masked = masked_sites(function, self._effects)
-        self._halves = effects_of_halves(function.instructions, self._decoded, target)
-        self._edges = TakenEdges(function, self._decoded)
-        self._order = sweep_order(function, ROUNDS)
-        chosen, self._live = address_slice(function, self._decoded, self._effects, classes)
-        vector = self._vector_registers(chosen)
-        self._rows = rows_of(vector)
-        self._live_behind = [
-            functools.reduce(operator.or_, (self._live[to] for to in block.successors), 0) & vector
-            for block in function.blocks
-        ]
-        self._count = waves_of(threads, target)
-        words = self._registers_held() * self._count * target.lanes * DRAWS
-        self.is_affordable = bool(chosen) and words <= MOST_HELD
+        self._edges = TakenEdges(code.function, code.decoded)
+        self._count = waves_of(threads, self._target)
+        words = self._registers_held() * self._count * self._target.lanes * DRAWS
+        self.is_affordable = bool(code.chosen) and words <= MOST_HELD
         if not self.is_affordable:
             return
-        labels = {label: block.start for block in function.blocks for label in block.labels}
-        self._steps: dict[int, Step] = {
-            site: self._moves.get(site)
-            or step_anywhere(function.instructions[site], self._decoded[site], target, labels)
-            for site in chosen
-        }
         self._random = np.random.default_rng(3)
-        self._machine = Probe(DrawnMemory(arguments))
-        self._waves = self._begin(function, threads, max([4, *(row + 1 for row in self._rows)]))
+        self._memory = DrawnMemory(arguments)
+        self._machine = Probe(self._memory)
+        self._waves = self._begin(threads, max([4, *(row + 1 for row in code.rows)]))
         self._places: dict[tuple[int, int], Places] = {}
-        self._masks = HeldMasks(self._waves, self._decoded, self._effects, self._halves, target)
+        self._masks = HeldMasks(self._waves, code.decoded, code.effects, code.halves, self._target)
         self.uncovered: dict[int, str] = {}
-
-    def _vector_registers(self, chosen: Sequence[int]) -> int:
-        """The set of vector registers that instructions read or write."""
-        registers = 0
-        for site in chosen:
-            registers |= self._effects[site].reads | self._effects[site].writes
-        return registers & VECTOR_REGISTERS
 
     def _registers_held(self) -> int:
         """How many vector registers are kept at the ends of blocks."""
-        kept = {b.index for position, b in enumerate(self._order) if self._is_kept(position)}
-        return sum(self._live_behind[number].bit_count() for number in kept)
+        order = self._code.order
+        kept = {block.index for position, block in enumerate(order) if self._is_kept(position)}
+        return sum(len(self._code.rows_behind[number]) for number in kept)
 
     def _is_kept(self, position: int) -> bool:
         """Whether the registers at the end of a block are needed later than by the next one."""
-        block = self._order[position]
+        block = self._code.order[position]
         if not self._edges.falls_through(block):
             return True
-        following = self._order[position + 1 : position + 2]
+        following = self._code.order[position + 1 : position + 2]
         return bool(block.successors) and [b.index for b in following] != [block.index + 1]
 
-    def _begin(self, function: Function, threads: tuple[int, int, int], registers: int) -> Waves:
+    def _begin(self, threads: tuple[int, int, int], registers: int) -> Waves:
         """All waves of one workgroup, for each draw."""
-        start = function.resources.wave_start
+        start = self._code.function.resources.wave_start
         assert start is not None
         state = initial_waves(
             start,
@@ -181,33 +143,36 @@ class AddressSweep:
 
     def run(self) -> list[Places]:
         """Returns every access as it was carried out last."""
-        entry = self._state(VECTOR_REGISTERS, self._slots)
+        code = self._code
+        entry = self._state(code.rows, code.slots)
         ends: dict[int, _State] = {}
         current = -1  # the block at whose end the registers stand
         scattered = 0
+        last = {block.index: position for position, block in enumerate(code.order)}
         with np.errstate(all="ignore"):
-            for position, block in enumerate(self._order):
+            for position, block in enumerate(code.order):
                 before = self._edges.before(block.index)
                 states = [ends[number] for number in before if number in ends]
                 if block.index == 0:
                     states.insert(0, entry)
                 if before == [current] and self._edges.follows(current, block.index):
-                    scattered = scattered & self._live[block.index]
+                    scattered = scattered & code.live[block.index]
                 elif states:
-                    scattered = self._enter(states, self._live[block.index])
+                    scattered = self._enter(states, block.index)
                 else:
                     continue  # nothing leads there
-                scattered = self._block(block.start, block.stop, scattered)
+                scattered = self._block(
+                    block.index, scattered, is_last=position == last[block.index]
+                )
                 current = block.index
                 self._edges.leave(block, self._waves)
                 if self._is_kept(position):
-                    ends[current] = self._state(self._live_behind[current], scattered)
+                    ends[current] = self._state(code.rows_behind[current], scattered)
         return [self._places[key] for key in sorted(self._places)]
 
-    def _state(self, live: int, scattered: int) -> _State:
-        """Returns a copy of the registers, of vector registers those that are live."""
+    def _state(self, rows: list[int], scattered: int) -> _State:
+        """Returns a copy of the registers, of vector registers some rows."""
         waves = self._waves
-        rows = [row for row in self._rows if live >> row & 1]
         return _State(
             {row: index for index, row in enumerate(rows)},
             waves.vector[rows],  # a copy: the index is a list
@@ -217,16 +182,16 @@ class AddressSweep:
             self._masks.held,
         )
 
-    def _enter(self, states: Sequence[_State], live: int) -> int:
+    def _enter(self, states: Sequence[_State], number: int) -> int:
         """Merges the registers at the ends of the blocks before; returns the scattered ones.
 
         Args:
             states: at their ends.
-            live: the registers that matter from here on.
+            number: of the block that is entered.
         """
         waves = self._waves
         first = states[0]
-        rows = [row for row in self._rows if live >> row & 1]
+        rows = self._code.rows_at_start[number]
         vector = first.vector[[first.row_of[row] for row in rows]]
         scalar, scc = first.scalar, first.scc
         scattered = first.scattered
@@ -234,14 +199,13 @@ class AddressSweep:
         for other in states[1:]:
             scattered |= other.scattered
             self._masks.held |= other.held
-            for index, row in enumerate(rows):
-                gap = other.vector[other.row_of[row]] - vector[index]
-                if not gap.any():
-                    continue
+            gaps = other.vector[[other.row_of[row] for row in rows]] - vector
+            for index in map(int, np.flatnonzero(gaps.any((1, 2)))):
+                gap = gaps[index]
                 if (gap == gap[:, :1]).all():
                     vector[index] += self._drawn(gap[:, 0])[:, None]
                 else:
-                    scattered |= 1 << row
+                    scattered |= 1 << rows[index]
             if (scalar != other.scalar).any():
                 gap = other.scalar - scalar
                 scalar = scalar.copy()
@@ -255,7 +219,7 @@ class AddressSweep:
         np.copyto(waves.scalar, scalar)
         waves.scc = scc.copy()
         waves.exec_changed()
-        return scattered & live
+        return scattered & self._code.live[number]
 
     def _drawn(self, gap: Array) -> Array:
         """Returns an unknown multiple of the differences' common power of two, uint32 [wave]."""
@@ -266,83 +230,71 @@ class AddressSweep:
         draws = np.repeat(times, len(gap) // DRAWS)
         return (draws * unit).astype(U32)
 
-    def _block(self, start: int, stop: int, scattered: int) -> int:
-        """Carries out what is needed of a block; returns the registers scattered behind it."""
-        waves, machine = self._waves, self._machine
-        for site in range(start, stop):
-            step = self._steps.get(site)
-            if step is None:
-                # What is not carried out is not needed either: its result may be anything.
+    def _block(self, number: int, scattered: int, *, is_last: bool) -> int:
+        """Carries out what is needed of a block.
+
+        Args:
+            number: of the block.
+            scattered: the registers that are before it.
+            is_last: whether it is for the last time, which is when accesses count.
+
+        Returns:
+            The registers scattered behind it. What is not carried out is not needed either: its
+            result may be anything.
+        """
+        waves, machine, masks = self._waves, self._machine, self._masks
+        machine.seen = []
+        for planned in self._code.plan[number]:
+            if not (planned.is_read_on or is_last):
+                scattered = planned.scattered_behind(scattered, everything=False)
                 continue
-            effect = self._effects[site]
-            instruction = self._function.instructions[site]
-            machine.seen = []
-            rests = bool(effect.reads & scattered)
-            is_uncovered = False
-            self.uncovered.pop(site, None)
-            offsets = offsets_of(self._decoded[site], waves, limited=self._whole_waves)
-            selected = self._masks.selected(site) if effect.reads & self._masks.held else 0
-            is_held = False
-            if instruction.cls == EXCHANGE and EXCHANGE in self._classes:
-                self._take_sources(site, scattered)
+            effect = planned.effect
+            reads, writes = effect.reads, effect.writes
+            rests = bool(reads & scattered)
+            is_uncovered = is_held = False
+            offsets = None
+            selected = masks.selected(planned.site) if reads & masks.held else 0
+            if is_last and planned.is_exchange:
+                self._take_sources(planned, scattered)
+            if is_last and planned.address is not None:
+                machine.seen = []
+                self.uncovered.pop(planned.site, None)
+                if planned.is_buffer:
+                    parts = self._code.decoded[planned.site]
+                    offsets = offsets_of(parts, waves, limited=self._whole_waves)
+            self._memory.is_read = planned.is_read_on
             try:
-                step(waves)
+                planned.step(waves)
             except NotCoveredError as error:
                 rests = is_uncovered = True
-                self.uncovered[site] = str(error)
+                self.uncovered[planned.site] = str(error)
             if (
                 self._whole_waves
-                and _COMPARES_ORDER.match(instruction.op.name)
-                and self._masks.hold(
-                    effect.writes, everything=rests or self._masks.has_unknown_bound(site)
-                )
+                and planned.compares_order
+                and masks.hold(writes, everything=rests or masks.has_unknown_bound(planned.site))
             ):
-                scattered &= ~effect.writes
+                scattered &= ~writes
                 rests = False
                 is_held = True
-            if instruction.cls in self._classes and instruction.cls != EXCHANGE:
-                address = address_bits(instruction, self._decoded[site])
-                self._take_down(site, bool(address & scattered), offsets)
-            scattered = self._scattered_behind(site, scattered, everything=is_uncovered)
+            if is_last and planned.address is not None:
+                self._take_down(planned.site, bool(planned.address & scattered), offsets)
+            scattered = planned.scattered_behind(scattered, everything=is_uncovered)
             if self._whole_waves:
                 scattered |= selected
-                self._masks.follow(instruction, effect, is_held=is_held)
-            if effect.writes & EXEC_BITS:
+                masks.follow(planned.instruction, effect, is_held=is_held)
+            if writes & EXEC_BITS:
                 if rests or not waves.active.any():
                     waves.scalar[EXEC : EXEC + self._target.lanes // 32] = ALL
                     waves.exec_changed()
                 scattered &= ~EXEC_BITS
         return scattered
 
-    def _scattered_behind(self, site: int, scattered: int, *, everything: bool) -> int:
-        """The registers scattered behind an instruction: results of what rests on such ones.
-
-        The halves of a dual instruction are apart: a move beside a sum of values from memory stays
-        known.
-        """
-        instruction = self._function.instructions[site]
-        behind = scattered
-        for effect in self._halves.get(site) or (self._effects[site],):
-            rests = everything or bool(effect.reads & scattered)
-            if (self._brings_values(instruction) and site not in self._moves) or (
-                rests and not instruction.op.name.startswith(_UNIFORM)
-            ):
-                behind |= effect.writes
-            else:
-                kept = VECTOR_REGISTERS if site in self._masked else 0
-                behind &= ~(effect.low & effect.high & ~kept)
-        return behind
-
-    def _brings_values(self, instruction: Instruction) -> bool:
-        """Returns whether an instruction's result in each lane is a value that is not followed."""
-        is_exchange = instruction.cls == EXCHANGE and EXCHANGE in self._classes
-        return is_exchange or instruction.cls in _BRINGING
-
-    def _take_sources(self, site: int, scattered: int) -> None:
+    def _take_sources(self, planned: PlannedStep, scattered: int) -> None:
         """Keeps the lanes that an exchange is about to read from."""
-        parts = self._decoded[site]
-        address = address_bits(self._function.instructions[site], parts)
-        if not parts.name.startswith("ds_bpermute") or address & ~VECTOR_REGISTERS:
+        site = planned.site
+        parts = self._code.decoded[site]
+        address = address_bits(planned.instruction, parts)
+        if not parts.name.startswith(FETCHING) or address & ~VECTOR_REGISTERS:
             return
         waves, lanes = self._waves, self._target.lanes
         origin = (waves.u32[parts.operands[1].first] + U32(parts.number("offset"))) >> U32(2)
@@ -367,7 +319,7 @@ class AddressSweep:
         """
         shape = (DRAWS, self._count, self._target.lanes)
         for part, (space, where, usable, size, writes) in enumerate(self._machine.seen):
-            if where.size != np.prod(shape):
+            if where.size != DRAWS * self._count * self._target.lanes:
                 continue  # an access of some lanes at a time
             if usable is not None and offsets is not None:
                 usable = lanes_in_buffer(usable, offsets, self._waves.active)

@@ -21,7 +21,8 @@ import numpy as np
 from msgspec import Struct
 
 from ..model import Function, Machine
-from .address_sweep import EXCHANGE, AddressSweep, Places
+from .address_code import EXCHANGE, AddressCode
+from .address_sweep import FETCHING, AddressSweep, Places
 from .spilled_registers import SpillDwords
 from .start import target_of, waves_of
 from .unknowns import Arguments
@@ -37,10 +38,12 @@ class Located(Struct, frozen=True):
     Args:
         places: the accesses, in the order of the code.
         uncovered: accesses that the emulator does not carry out, by index: why.
+        code: what was carried out, for further calls with the same code and spills.
     """
 
     places: Sequence[Places]
     uncovered: Mapping[int, str]
+    code: AddressCode
 
 
 def places_of(
@@ -51,6 +54,7 @@ def places_of(
     spills: SpillDwords | None = None,
     *,
     whole_waves: bool = False,
+    code: AddressCode | None = None,
 ) -> Located | None:
     """Where the accesses of a kernel lie.
 
@@ -62,6 +66,7 @@ def places_of(
         spills: its spills and reloads, which are followed; None: what is reloaded is unknown.
         whole_waves: whether a comparison by order with something unknown holds for all lanes, as
             checks of bounds do but in the last workgroup.
+        code: that of an earlier answer.
 
     Returns:
         None where the kernel does not say how waves begin, or is too large.
@@ -72,8 +77,9 @@ def places_of(
     if len(function.instructions) * waves_of(threads, target) * target.lanes > MOST_WORK:
         return None
     known = arguments or Arguments()
-    sweep = AddressSweep(function, target, threads, known, spills or {}, whole_waves=whole_waves)
-    return Located(sweep.run(), sweep.uncovered) if sweep.is_affordable else None
+    code = code or AddressCode(function, target, spills or {})
+    sweep = AddressSweep(code, threads, known, whole_waves=whole_waves)
+    return Located(sweep.run(), sweep.uncovered, code) if sweep.is_affordable else None
 
 
 def exchanged_lanes(function: Function, gpu: Machine, waves: int) -> Mapping[int, Array]:
@@ -93,16 +99,11 @@ def exchanged_lanes(function: Function, gpu: Machine, waves: int) -> Mapping[int
     target = target_of(function, gpu.arch)
     if len(function.instructions) * waves * target.lanes > MOST_WORK:
         return {}
+    if not any(inst.op.name.startswith(FETCHING) for inst in function.instructions):
+        return {}
     threads = waves * target.lanes, 1, 1
-    sweep = AddressSweep(
-        function,
-        target,
-        threads,
-        Arguments(),
-        {},
-        whole_waves=True,
-        classes=frozenset((EXCHANGE,)),
-    )
+    code = AddressCode(function, target, {}, frozenset((EXCHANGE,)))
+    sweep = AddressSweep(code, threads, Arguments(), whole_waves=True)
     if not sweep.is_affordable:
         return {}
     sources = {}

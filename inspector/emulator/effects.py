@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from ..model import Instruction
 from .crosslane import DPP_CONTROLS
 from .elementwise import KEEPS_HALF
 from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of, opsel
-from .register_sets import half_bits, scalar_bits, vector_bits
+from .register_sets import SCALAR_BIT, half_bits, scalar_bits
 from .registry import ExecutionTarget
 
 _NO_RESULT: Final = re.compile(
@@ -114,10 +114,15 @@ def _match(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
 
 def bits_of(operand: Operand) -> int:
     """The registers of an operand."""
+    return _register_bits(operand, operand.first, operand.count)
+
+
+def _register_bits(operand: Operand, first: int, count: int) -> int:
+    """Some registers of an operand's file: `count` from row `first` on."""
     if operand.kind == "vgpr":
-        return vector_bits(operand.first, operand.count)
+        return ((1 << count) - 1) << first
     if operand.kind == "sgpr" and operand.first != NULL:
-        return scalar_bits(operand.first, operand.count)
+        return ((1 << count) - 1) << (first + SCALAR_BIT)
     return 0
 
 
@@ -176,28 +181,93 @@ def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Re
     )
 
 
+class _ReadSource(NamedTuple):
+    """A source that has registers: index of the operand, which of its registers are read, and the
+    half; None for both.
+    """
+
+    operand: int
+    offset: int
+    count: int
+    half: int | None
+
+
+class _Form(NamedTuple):
+    """What instructions have in common that differ by their registers' numbers alone.
+
+    Args:
+        written: indices of the operands that are written.
+        sources: those that are read.
+        reads: registers that are read and not named.
+        writes: registers that are written and not named.
+        keeps_low, keeps_high: whether bits or lanes of a half of the result may stay.
+    """
+
+    written: tuple[int, ...]
+    sources: tuple[_ReadSource, ...]
+    reads: int
+    writes: int
+    keeps_low: bool
+    keeps_high: bool
+
+
+_FORMS: Final[dict[tuple[object, ...], _Form]] = {}
+
+
 def half_effect(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> RegisterEffect:
     """Returns the registers of an instruction, or of one half of a dual one (`halves_of`)."""
-    written, sources = results_and_sources(inst, parts)
-    reads = writes = reads_low = reads_high = 0
-    for number, operand in enumerate(sources):
-        bits = bits_of(_picked(parts, number, operand))
-        half = _half_read(parts, number, operand)
+    operands = parts.operands
+    key = (
+        parts.name,
+        parts.encoding,
+        inst.cls,
+        target,
+        tuple(parts.modifiers.items()) if parts.modifiers else (),
+        *[(operand.kind, operand.count, operand.half, operand.integer) for operand in operands],
+    )
+    form = _FORMS.get(key)
+    if form is None:
+        if len(_FORMS) >= _MOST_KNOWN:
+            _FORMS.clear()
+        form = _FORMS[key] = _form_of(inst, parts, target)
+    reads = reads_low = reads_high = form.reads
+    writes = 0
+    for index, offset, count, half in form.sources:
+        operand = operands[index]
+        bits = _register_bits(operand, operand.first + offset, count)
         reads |= bits
         reads_low |= 0 if half == 1 else bits
         reads_high |= 0 if half == 0 else bits
-    for operand in written:
-        writes |= bits_of(operand)
-    if _reads_vcc_unnamed(parts):
-        vcc = scalar_bits(VCC, target.lanes // 32)
-        reads, reads_low, reads_high = reads | vcc, reads_low | vcc, reads_high | vcc
-    low = high = writes
-    if written:
-        low = 0 if _keeps_half(parts, written, 0, target) else writes
-        high = 0 if _keeps_half(parts, written, 1, target) else writes
-    if _match(_COMPARES_LANES, parts.name) or "saveexec" in parts.name:
-        writes |= scalar_bits(EXEC, 2)
-    return RegisterEffect(reads, writes, low, high, reads_low, reads_high)
+    for index in form.written:
+        operand = operands[index]
+        writes |= _register_bits(operand, operand.first, operand.count)
+    low = 0 if form.keeps_low else writes
+    high = 0 if form.keeps_high else writes
+    return RegisterEffect(reads, writes | form.writes, low, high, reads_low, reads_high)
+
+
+def _form_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> _Form:
+    """Returns what `half_effect` needs to know of all instructions that are like one."""
+    results = result_count(inst, parts)
+    written, sources = results_and_sources(inst, parts)
+    # A result that is read as well stands behind the sources.
+    indices = (*range(results, len(parts.operands)), *range(results))
+    read = []
+    for number, (index, operand) in enumerate(zip(indices, sources, strict=False)):
+        if operand.kind in ("vgpr", "sgpr"):
+            picked = _picked(parts, number, operand)
+            half = _half_read(parts, number, operand)
+            read.append(_ReadSource(index, picked.first - operand.first, picked.count, half))
+    vcc = scalar_bits(VCC, target.lanes // 32) if _reads_vcc_unnamed(parts) else 0
+    masks = _match(_COMPARES_LANES, parts.name) or "saveexec" in parts.name
+    return _Form(
+        tuple(i for i in range(results) if parts.operands[i].kind in ("vgpr", "sgpr")),
+        tuple(read),
+        vcc,
+        scalar_bits(EXEC, 2) if masks else 0,
+        bool(written) and _keeps_half(parts, written, 0, target),
+        bool(written) and _keeps_half(parts, written, 1, target),
+    )
 
 
 def _reads_vcc_unnamed(parts: Decoded) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from ..model import Instruction
 from .effects import RegisterEffect
 from .operands import SCALAR_ROWS, Decoded, halves_of
-from .register_sets import VECTOR_REGISTERS, scalar_bits
+from .register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of
 from .registry import ExecutionTarget
 from .slices import EXEC_BITS
 from .unknowns import DRAWS
@@ -61,7 +61,7 @@ class HeldMasks:
             everything: whether it depends on that in any case.
         """
         waves = self._waves
-        rows = [row for row in range(SCALAR_ROWS) if writes & scalar_bits(row, 1)]
+        rows = rows_of(writes >> SCALAR_BIT & (1 << SCALAR_ROWS) - 1)
         masks = waves.scalar[rows].reshape(len(rows), DRAWS, self._count)
         if not everything and (masks == masks[:, :1]).all():
             return False

@@ -13,8 +13,7 @@ from collections.abc import Collection
 from typing import Final
 
 from ..model import Function, Machine
-from .effects import effects_of
-from .program import decoded_instructions
+from .code_registers import registers_of
 from .register_sets import vector_bits
 from .slices import EXEC_BITS, address_bits
 from .start import target_of
@@ -29,8 +28,8 @@ def lane_independent(
 ) -> frozenset[int]:
     """The accesses, by index, whose addresses rest on no lane's number."""
     target = target_of(function, machine.arch)
-    decoded = decoded_instructions(function, target)
-    effects = effects_of(function.instructions, decoded, target)
+    code = registers_of(function, target)
+    decoded, effects = code.decoded, code.effects
     start = function.resources.wave_start
     if start is None or not function.blocks:
         return frozenset()

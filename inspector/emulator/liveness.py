@@ -9,16 +9,16 @@ Values are those of active lanes; what a write ends where some are switched off:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import Block, Function, Instruction, Machine
-from .effects import RegisterEffect, effects_of
-from .masked_writes import masked_sites
-from .operands import EXEC, SUFFIXES, VCC, decode
+from .code_registers import registers_of
+from .effects import RegisterEffect
+from .operands import EXEC, VCC
 from .register_sets import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
 from .registry import ExecutionTarget
 from .start import initial_registers, target_of
@@ -44,6 +44,7 @@ class Liveness(Struct, frozen=True):
         before: the registers that are live before each instruction.
         after: the registers that are live behind each instruction.
         ended: the halves whose old values each instruction ends in all lanes that come there.
+        needed: VGPRs, AGPRs and SGPRs that each instruction needs at once.
     """
 
     target: ExecutionTarget
@@ -51,23 +52,19 @@ class Liveness(Struct, frozen=True):
     before: Sequence[int]
     after: Sequence[int]
     ended: Sequence[int]
+    needed: Sequence[tuple[int, int, int]]
 
     def vgprs(self, index: int) -> int:
         """VGPRs that an instruction needs at once: before it, or behind it with its results."""
-        return self._needed(index, vector_bits(0, self.target.accum_offset))
+        return self.needed[index][0]
 
     def agprs(self, index: int) -> int:
         """AGPRs that it needs."""
-        first = self.target.accum_offset
-        return self._needed(index, vector_bits(first, SCALAR_BIT - first))
+        return self.needed[index][1]
 
     def sgprs(self, index: int) -> int:
         """SGPRs that it needs, VCC among them."""
-        return self._needed(index, _SGPRS)
-
-    def _needed(self, index: int, file: int) -> int:
-        behind = self.after[index] | self.effects[index].writes
-        return max((self.before[index] & file).bit_count(), (behind & file).bit_count())
+        return self.needed[index][2]
 
     def untouched(self, blocks: Sequence[Block]) -> int:
         """Registers that are live all through some blocks, which neither read nor write them."""
@@ -99,30 +96,52 @@ def liveness(function: Function, machine: Machine) -> Liveness:
     """
     target = target_of(function, machine.arch)
     instructions = function.instructions
-    decoded = [
-        decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset) for inst in instructions
-    ]
+    registers = registers_of(function, target)
     effects = [
         _with_call(inst, effect)
-        for inst, effect in zip(
-            instructions, effects_of(instructions, decoded, target), strict=True
-        )
+        for inst, effect in zip(instructions, registers.effects, strict=True)
     ]
-    ended = _ended(function, effects)
-    leaving = _leaving(function, effects, ended)
-    arriving = _arriving(function, effects, target)
+    ended = _ended(effects, registers.masked)
+    read = [effect.reads_low | effect.reads_high << HIGH_HALVES for effect in effects]
+    defined = [
+        _defined_by(inst, effect) for inst, effect in zip(instructions, effects, strict=True)
+    ]
+    leaving = _leaving(function, read, ended)
+    arriving = _arriving(function, defined, target)
     before, after = [0] * len(effects), [0] * len(effects)
     for block, live, written in zip(function.blocks, leaving, arriving, strict=True):
-        written_before = [written]
+        # The registers that may hold something: first before each instruction, then behind it.
         for index in range(block.start, block.stop):
-            written |= _defined_by(instructions[index], effects[index])
-            written_before.append(written)
+            before[index] = written
+            written |= defined[index]
+            after[index] = written
         for index in range(block.stop - 1, block.start - 1, -1):
-            may_hold, after_it = written_before[index - block.start :][:2]
-            after[index] = _either(live) & after_it
-            live = _above(live, effects[index], ended[index])
-            before[index] = _either(live) & may_hold
-    return Liveness(target, effects, before, after, ended)
+            after[index] &= _either(live)
+            live = (live & ~ended[index]) | read[index]
+            before[index] &= _either(live)
+    return Liveness(target, effects, before, after, ended, _needed(target, effects, before, after))
+
+
+def _needed(
+    target: ExecutionTarget,
+    effects: Sequence[RegisterEffect],
+    before: Sequence[int],
+    after: Sequence[int],
+) -> list[tuple[int, int, int]]:
+    """VGPRs, AGPRs and SGPRs that each instruction needs: before it, or behind with its results."""
+    first = target.accum_offset
+    vgprs, agprs = vector_bits(0, first), vector_bits(first, SCALAR_BIT - first)
+    needed = []
+    for live, live_behind, effect in zip(before, after, effects, strict=True):
+        behind = live_behind | effect.writes
+        needed.append(
+            (
+                max((live & vgprs).bit_count(), (behind & vgprs).bit_count()),
+                max((live & agprs).bit_count(), (behind & agprs).bit_count()),
+                max((live & _SGPRS).bit_count(), (behind & _SGPRS).bit_count()),
+            )
+        )
+    return needed
 
 
 def _with_call(inst: Instruction, effect: RegisterEffect) -> RegisterEffect:
@@ -151,14 +170,8 @@ def _either(halves: int) -> int:
     return (halves | halves >> HIGH_HALVES) & _LOW
 
 
-def _above(live: int, effect: RegisterEffect, ended: int) -> int:
-    """The halves that are live before an instruction, from those behind it."""
-    return (live & ~ended) | effect.reads_low | effect.reads_high << HIGH_HALVES
-
-
-def _ended(function: Function, effects: Sequence[RegisterEffect]) -> list[int]:
+def _ended(effects: Sequence[RegisterEffect], masked: Container[int]) -> list[int]:
     """The halves whose old values each instruction ends in all lanes that come there."""
-    masked = masked_sites(function, effects)
     ended = []
     for index, effect in enumerate(effects):
         halves = effect.low | effect.high << HIGH_HALVES
@@ -166,24 +179,28 @@ def _ended(function: Function, effects: Sequence[RegisterEffect]) -> list[int]:
     return ended
 
 
-def _leaving(
-    function: Function, effects: Sequence[RegisterEffect], ended: Sequence[int]
-) -> list[int]:
-    """The halves that are live at the end of each block."""
+def _leaving(function: Function, read: Sequence[int], ended: Sequence[int]) -> list[int]:
+    """The halves that are live at the end of each block.
+
+    Args:
+        function: the code.
+        read: the halves that each instruction reads.
+        ended: those whose old values it ends.
+    """
     blocks = function.blocks
-    read, replaced = [], []
+    read_first, replaced = [], []
     for block in blocks:
         live, gone = 0, 0
         for index in range(block.stop - 1, block.start - 1, -1):
-            live = _above(live, effects[index], ended[index])
+            live = (live & ~ended[index]) | read[index]
             gone |= ended[index]
-        read.append(live)
+        read_first.append(live)
         replaced.append(gone)
     leaving = [0] * len(blocks)
     waiting = list(range(len(blocks)))
     while waiting:
         number = waiting.pop()
-        entering = read[number] | (leaving[number] & ~replaced[number])
+        entering = read_first[number] | (leaving[number] & ~replaced[number])
         for predecessor in blocks[number].predecessors:
             if entering & ~leaving[predecessor]:
                 leaving[predecessor] |= entering
@@ -191,16 +208,19 @@ def _leaving(
     return leaving
 
 
-def _arriving(
-    function: Function, effects: Sequence[RegisterEffect], target: ExecutionTarget
-) -> list[int]:
-    """The registers that may have been written when each block begins."""
+def _arriving(function: Function, defined: Sequence[int], target: ExecutionTarget) -> list[int]:
+    """The registers that may have been written when each block begins.
+
+    Args:
+        function: the code.
+        defined: the registers that each instruction writes.
+        target: the GPU.
+    """
     blocks = function.blocks
     written = [0] * len(blocks)
     for block in blocks:
         for index in range(block.start, block.stop):
-            inst = function.instructions[index]
-            written[block.index] |= _defined_by(inst, effects[index])
+            written[block.index] |= defined[index]
     arriving = [0] * len(blocks)
     start = function.resources.wave_start
     if blocks:

@@ -189,7 +189,38 @@ def _is_modifier(token: str) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=1 << 13)
+@functools.lru_cache(maxsize=1 << 10)
+def _without_suffix(mnemonic: str, suffixes: tuple[str, ...]) -> tuple[str, str]:
+    """A mnemonic without its encoding suffix, and that."""
+    for suffix in suffixes:
+        if mnemonic.endswith(suffix):
+            return mnemonic[: -len(suffix)], suffix.lstrip("_")
+    return mnemonic, ""
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _operands_in(
+    part: str, accum_offset: int, before: int
+) -> tuple[tuple[Operand, ...], tuple[tuple[str, str], ...]]:
+    """The operands and modifiers between two commas.
+
+    Args:
+        part: the text.
+        accum_offset: row of the first AGPR.
+        before: 0 where no operand stands in front of it, else 1.
+    """
+    operands: list[Operand] = []
+    modifiers: list[tuple[str, str]] = []
+    for position, token in enumerate(_split(part, " ")):
+        if (position or not before or ":" in token) and _is_modifier(token):
+            key, _, value = token.partition(":")
+            modifiers.append((key, value))
+        else:
+            operands.append(parse_operand(token, accum_offset))
+    return tuple(operands), tuple(modifiers)
+
+
+@functools.lru_cache(maxsize=1 << 14)
 def decode(mnemonic: str, text: str, suffixes: tuple[str, ...], accum_offset: int) -> Decoded:
     """Takes one instruction apart.
 
@@ -199,24 +230,17 @@ def decode(mnemonic: str, text: str, suffixes: tuple[str, ...], accum_offset: in
         suffixes: the encoding suffixes, longest first.
         accum_offset: row of the first AGPR.
     """
-    name, encoding = mnemonic, ""
-    for suffix in suffixes:
-        if mnemonic.endswith(suffix):
-            name, encoding = mnemonic[: -len(suffix)], suffix.lstrip("_")
-            break
-    # gfx1250 prints the low bits of a register's number and the whole number behind it.
-    text = _FULL_NUMBER.sub(r"\1", text)
-    operands: list[Operand] = []
+    name, encoding = _without_suffix(mnemonic, suffixes)
+    if "/*" in text:
+        # gfx1250 prints the low bits of a register's number and the whole number behind it.
+        text = _FULL_NUMBER.sub(r"\1", text)
+    operands: tuple[Operand, ...] = ()
     modifiers: dict[str, str] = {}
     for part in _split(text, ","):
-        tokens = _split(part, " ")
-        for position, token in enumerate(tokens):
-            if (position or not operands or ":" in token) and _is_modifier(token):
-                key, _, value = token.partition(":")
-                modifiers[key] = value
-            else:
-                operands.append(parse_operand(token, accum_offset))
-    return Decoded(name, encoding, tuple(operands), modifiers, f"{mnemonic} {text}")
+        more, named = _operands_in(part, accum_offset, min(len(operands), 1))
+        operands += more
+        modifiers.update(named)
+    return Decoded(name, encoding, operands, modifiers, f"{mnemonic} {text}")
 
 
 SUFFIXES: Final = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")

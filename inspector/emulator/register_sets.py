@@ -6,6 +6,7 @@ registers.
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from .operands import M0, VCC
@@ -45,11 +46,17 @@ def scalar_bits(first: int, count: int) -> int:
 
 def rows_of(registers: int) -> list[int]:
     """The rows in a bit set of registers, ascending."""
+    return list(_rows(registers))
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def _rows(registers: int) -> tuple[int, ...]:
+    """What `rows_of` returns; code comes back to the same few registers."""
     rows = []
     while registers:
         rows.append((registers & -registers).bit_length() - 1)
         registers &= registers - 1
-    return rows
+    return tuple(rows)
 
 
 def name_of(row: int, accum_offset: int) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Container, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..model import Function, Instruction
 from .effects import RegisterEffect, bits_of, result_count
-from .masked_writes import masked_sites
 from .operands import EXEC, M0, SCALAR_ROWS, Decoded, Operand
 from .register_sets import VECTOR_REGISTERS, scalar_bits
 
@@ -60,17 +59,36 @@ def _address_operands(instruction: Instruction, parts: Decoded) -> Sequence[Oper
     return sources
 
 
+class Slice(NamedTuple):
+    """Instructions to carry out.
+
+    Args:
+        sites: their indices, ascending; none where it takes too long to find them.
+        at_start: of each block the registers that they read before they are written.
+        read_on: the accesses among them whose results others of them read.
+    """
+
+    sites: list[int]
+    at_start: list[int]
+    read_on: frozenset[int]
+
+
 def address_slice(
     function: Function,
     decoded: Sequence[Decoded],
     effects: Sequence[RegisterEffect],
     classes: Container[str] = ACCESSES,
-) -> tuple[list[int], list[int]]:
+    *,
+    masked: Container[int],
+) -> Slice:
     """Accesses of these classes, all scalar instructions and what both depend on.
 
-    Returns:
-        Indices of these instructions, none where it takes too long to find them; of each block the
-        registers that they read before they are written.
+    Args:
+        function: the code.
+        decoded: its instructions, taken apart.
+        effects: what they do to registers.
+        classes: of the accesses.
+        masked: indices of those to which lanes come that are switched off there.
     """
     instructions = function.instructions
     accesses = {
@@ -83,7 +101,7 @@ def address_slice(
         for index, inst in enumerate(instructions)
         if inst.cls in _SCALAR or inst.op.name.startswith("v_cmpx")
     }
-    return backward_slice(function, effects, accesses, always)
+    return backward_slice(function, effects, accesses, always, masked=masked)
 
 
 def backward_slice(
@@ -92,7 +110,9 @@ def backward_slice(
     accesses: Mapping[int, tuple[int, int]],
     always: Container[int],
     masks: int = 0,
-) -> tuple[list[int], list[int]]:
+    *,
+    masked: Container[int],
+) -> Slice:
     """Accesses, the instructions that always count, and what both depend on.
 
     Args:
@@ -102,20 +122,22 @@ def backward_slice(
             before the access, since it writes them.
         always: indices of instructions that count whatever needs them.
         masks: registers that are needed wherever anything is carried out.
-
-    Returns:
-        As `address_slice` does.
+        masked: indices of the instructions to which lanes come that are switched off there.
     """
     blocks = function.blocks
-    masked = masked_sites(function, effects)
     at_start = [0] * len(blocks)
+    at_end: list[int | None] = [None] * len(blocks)
     chosen: set[int] = set()
+    read_on: set[int] = set()
     for _ in range(MOST_ROUNDS):
         changed = False
         for block in reversed(blocks):
             wanted = masks
             for successor in block.successors:
                 wanted |= at_start[successor]
+            if wanted == at_end[block.index]:
+                continue
+            at_end[block.index] = wanted
             for site in range(block.stop - 1, block.start - 1, -1):
                 effect = effects[site]
                 # In lanes that are switched off a vector register keeps what it had.
@@ -123,6 +145,8 @@ def backward_slice(
                 if site in accesses:
                     chosen.add(site)
                     address, written = accesses[site]
+                    if effect.writes & wanted:
+                        read_on.add(site)
                     wanted = wanted & ~(written & ~kept) | address
                 elif site in always or effect.writes & wanted:
                     chosen.add(site)
@@ -132,8 +156,8 @@ def backward_slice(
                 at_start[block.index] = wanted
                 changed = True
         if not changed:
-            return sorted(chosen), at_start
-    return [], at_start
+            return Slice(sorted(chosen), at_start, frozenset(read_on))
+    return Slice([], at_start, frozenset())
 
 
 def with_scc(effect: RegisterEffect, parts: Decoded) -> RegisterEffect:
@@ -171,7 +195,10 @@ def lds_address_bits(inst: Instruction, parts: Decoded) -> int:
 
 
 def lds_slice(
-    function: Function, decoded: Sequence[Decoded], effects: Sequence[RegisterEffect]
+    function: Function,
+    decoded: Sequence[Decoded],
+    effects: Sequence[RegisterEffect],
+    masked: Container[int],
 ) -> list[int]:
     """Accesses of LDS, branches, and what both depend on, masks included.
 
@@ -179,6 +206,7 @@ def lds_slice(
         function: the code.
         decoded: its instructions, taken apart.
         effects: what they do to registers, as `with_scc` has it.
+        masked: indices of those to which lanes come that are switched off there.
 
     Returns:
         Indices, ascending; none where it takes too long to find them.
@@ -189,4 +217,4 @@ def lds_slice(
         if inst.cls in LDS_CLASSES
     }
     branches = {site for site, parts in enumerate(decoded) if parts.name.startswith("s_cbranch_")}
-    return backward_slice(function, effects, accesses, branches, EXEC_BITS)[0]
+    return backward_slice(function, effects, accesses, branches, EXEC_BITS, masked=masked).sites

@@ -56,6 +56,8 @@ def follow_spills(
         effects: what they do to registers.
         dwords: the spills and reloads.
     """
+    if not dwords:
+        return FollowedSpills(effects, {}, 0)
     data = {site: _data_rows(function, decoded, effects, site) for site in dwords}
     irregular = {
         dword

@@ -41,7 +41,11 @@ class Arguments(Struct, frozen=True):
 
 
 class DrawnMemory(GlobalMemory):
-    """Memory whose contents are unknown: words by address and draw."""
+    """Memory whose contents are unknown: words by address and draw.
+
+    Attributes:
+        is_read: whether anybody looks at what the lanes of a wave read; zeros will do otherwise.
+    """
 
     def __init__(self, arguments: Arguments) -> None:
         """Draws words that stand for sizes, strides and addresses; the known ones are set."""
@@ -64,6 +68,7 @@ class DrawnMemory(GlobalMemory):
             words[:, offset // 4] = word & ALL
         self._words = words.astype(U32)
         self._random = random
+        self.is_read = True
 
     def argument(self, offset: int, size: int) -> Array:
         """An argument of 4 or 8 bytes as a signed number, int64 [draw]."""
@@ -76,6 +81,8 @@ class DrawnMemory(GlobalMemory):
         self, addresses: Array, size: int, outside: Outside, wanted: Array | None = None
     ) -> Array:
         """Returns argument words where addresses lie in their segments, else drawn memory."""
+        if addresses.ndim > 1 and not self.is_read:
+            return _zeros(addresses, size)
         if addresses.ndim > 1 or size < 4:
             return _drawn(self._random, addresses, size)
         inside = addresses - KERNARG_ADDRESS
@@ -106,6 +113,12 @@ class DrawnWords(MemoryWords):
 
     def scatter(self, offsets: Array, values: Array, size: int) -> None:
         """Nothing is kept."""
+
+
+def _zeros(places: Array, size: int) -> Array:
+    """Zeros in the shape that `MemoryWords.gather` has."""
+    shape = places.shape if size < 4 else (size // 4, *places.shape)
+    return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, U32))
 
 
 def _drawn(random: np.random.Generator, places: Array, size: int) -> Array:

@@ -137,7 +137,8 @@ class Waves:
 
     def set_mask(self, row: int, lanes: Array) -> None:
         """Writes bool [wave, lane] to scalar registers as it is: the caller clears idle lanes."""
-        lanes = np.broadcast_to(lanes, (self.count, self.lanes))
+        if lanes.shape != (self.count, self.lanes):
+            lanes = np.broadcast_to(lanes, (self.count, self.lanes))
         packed = np.packbits(lanes, axis=1, bitorder="little").view(U32)
         for word in range(self.lanes // 32):
             self.scalar[row + word] = packed[:, word]

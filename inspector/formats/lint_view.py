@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..explain.view import plural
-from ..lint.ranking import SEVERITIES, Severity, saving_rank
+from ..lint.ranking import SEVERITIES, Place, Severity, place_in_order
 from ..lint.results import CheckedKernel, LintReport, Suppression
 from ..lint.rule import RuleText
 from ..model import Finding
@@ -108,12 +108,16 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Merge
         MergedFindings(key.state, key.place, tuple(occurrences), key.by)
         for key, occurrences in by_key.items()
     ]
-    # A rule's groups stay together: its largest saving ranks them all.
-    savings: dict[str, tuple[int, float]] = {}
+    # A rule's groups of one severity stay together: the largest saving ranks them all.
+    order: dict[tuple[str, Severity], Place] = {}
     for group in merged:
-        rule, saving = group.first.rule, saving_rank(group.first.saves_percent)
-        savings[rule] = min(savings.get(rule, saving), saving)
-    return sorted(merged, key=lambda group: _rank(group, savings[group.first.rule]))
+        finding = group.first
+        key_of_rule = finding.rule, finding.severity
+        place = place_in_order(finding.severity, finding.saves_percent)
+        order[key_of_rule] = min(order.get(key_of_rule, place), place)
+    return sorted(
+        merged, key=lambda group: _rank(group, order[group.first.rule, group.first.severity])
+    )
 
 
 class _Key(Struct, frozen=True):
@@ -153,15 +157,14 @@ def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppressi
         yield "suppressed", suppressed.finding, suppressed.by
 
 
-def _rank(group: MergedFindings, saving: tuple[int, float]) -> tuple[object, ...]:
-    """Sorts groups: the most severe first, then by what the rule's cures save at most.
+def _rank(group: MergedFindings, place: Place) -> tuple[object, ...]:
+    """Sorts groups by the place of their rule in the order of findings.
 
     Equals are sorted by certainty, then by rule and place.
     """
     first = group.first
     return (
-        SEVERITIES.index(first.severity),
-        saving,
+        *place,
         _CONFIDENCE.index(first.confidence),
         first.rule,
         group.place.file,

@@ -84,6 +84,11 @@ def operations(instruction: Instruction, lanes: int) -> tuple[Operations, ...]:
     return tuple(operation for half in halves for operation in _vector(half, lanes))
 
 
+def product_of(name: str) -> Operations | None:
+    """The operations of a matrix instruction of one block, or whose name states its blocks."""
+    return _matrix(name, 1)
+
+
 @functools.lru_cache(maxsize=512)
 def _matrix(name: str, a_registers: int) -> Operations | None:
     """Operations of D = A · B + C: 2 · M · N · K for each block; half where A is sparse.

@@ -71,7 +71,7 @@ def evaluate(
         source_text: looks up source lines, for the locations and a steadier fingerprint.
 
     Returns:
-        Findings, errors first; those of one severity by what their cure saves at most, then in the
+        Findings, errors first, warnings and notes by what their cure saves at most, then in the
         order of the loops, those of the kernel as a whole before them. One that supersedes graver
         ones has their severity.
 

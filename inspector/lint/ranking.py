@@ -17,14 +17,24 @@ SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType(
 WORTHWHILE = 10.0
 """Percent: a cure that saves less at most comes after those whose saving nothing bounds."""
 
+Place = tuple[bool, int, float, int]
+"""A place in the order of findings, the lowest first."""
 
-def saving_rank(saves_percent: float | None) -> tuple[int, float]:
-    """Sorts cures: the largest savings first, then those without a bound, then small savings."""
+
+def place_in_order(severity: Severity, saves_percent: float | None) -> Place:
+    """The place of a finding by its severity and by what its cure saves at most, the lowest first.
+
+    Errors come first. Warnings and notes are one order: the largest savings, then cures whose
+    saving nothing bounds, then small savings; where these are equal, warnings before notes. A note
+    that may save four fifths of the time is worth more than a warning of a tenth.
+    """
     if saves_percent is None:
-        return (1, 0.0)
-    return (0 if saves_percent >= WORTHWHILE else 2, -saves_percent)
+        kind, saving = 1, 0.0
+    else:
+        kind, saving = (0 if saves_percent >= WORTHWHILE else 2), -saves_percent
+    return severity != "error", kind, saving, SEVERITY_RANK[severity]
 
 
-def rank(finding: Finding) -> tuple[int, int, float]:
+def rank(finding: Finding) -> Place:
     """The place of a finding among those of a kernel, the lowest first."""
-    return (SEVERITY_RANK[finding.severity], *saving_rank(finding.saves_percent))
+    return place_in_order(finding.severity, finding.saves_percent)

@@ -189,7 +189,7 @@ class RuleText(Struct, frozen=True, kw_only=True):
         explain: why it matters, for a newcomer.
         fix: what to change; may hold figures in braces, as the message does.
         saves: percent of an iteration's time (for scope kernel: of the hot loops', without loops of
-            the kernel's) that the cure saves at most; findings of one severity are ranked by it.
+            the kernel's) that the cure saves at most; warnings and notes are ranked by it.
             Left out where nothing bounds it.
         references: documents that the rule rests on.
         status: `preview` rules are not yet proved on real kernels.

@@ -228,15 +228,9 @@ def _lie_side_by_side(op: MemoryOp) -> bool | None:
 
     None where their addresses are not known, as where they come from memory.
     """
-    use = op.use
-    if use is None or op.bits is None or None in (use.bytes, use.lanes, use.lines, use.lines_ideal):
+    if op.use is None or op.bits is None:
         return None
-    assert use.bytes is not None
-    assert use.lanes is not None
-    assert use.lines is not None
-    assert use.lines_ideal is not None
-    # A start within a line costs one line more.
-    return use.bytes * 8 >= use.lanes * op.bits and use.lines <= use.lines_ideal + 1
+    return op.use.lies_side_by_side(op.bits)
 
 
 def _access_values(access: Access) -> dict[str, MetricValue]:

@@ -52,7 +52,7 @@ def _limiting_reason(tile: Tile, limits: WidthLimits, axes: Axes) -> Reason | No
     if contiguity == facts:
         fastest_dim = _contiguous_dim(tile, axes, limits.dim)
         if fastest_dim is not None:
-            return _wrong_order(limits, fastest_dim)
+            return _wrong_order(tile, limits, fastest_dim)
         return explain_contiguity(tile, limits, axes, need)
     if aligned == facts:
         reason = not_aligned(tile, limits, axes, need)
@@ -158,7 +158,7 @@ def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
     return longest if facts.contiguity[longest] > 1 else None
 
 
-def _wrong_order(limits: WidthLimits, fastest: int) -> Reason:
+def _wrong_order(tile: Tile, limits: WidthLimits, fastest: int) -> Reason:
     """The reason of memory contiguous along dimension `fastest`, with elements along another."""
     dim = limits.dim
     if limits.across == fastest:
@@ -166,8 +166,12 @@ def _wrong_order(limits: WidthLimits, fastest: int) -> Reason:
             "layout",
             f"memory is contiguous along dim {fastest}, where neighbouring lanes lie, but a lane's"
             f" own elements lie side by side along dim {dim}: each moves one element",
-            "A product or another access fixes this layout. In a loop, convert the tile once"
-            " before the store, or swap the operands of the product.",
+            "A product or another access fixes this layout: store tl.trans of the tile, with the"
+            " dimensions of addresses and mask swapped too, or swap the operands of the product"
+            " (tl.dot(tl.trans(b), tl.trans(a)))."
+            if is_store(tile)
+            else "A product or another access fixes this layout: load the tile by itself, or"
+            " transposed (tl.trans after the load).",
         )
     return Reason(
         "order",

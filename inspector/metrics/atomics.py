@@ -8,6 +8,7 @@ all of the wave's accesses, writes the cache back before the atomic and invalida
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
@@ -28,7 +29,9 @@ SPECS = (
         "`ordered` by Triton's default (acq_rel), though nothing uses their result and they are no "
         "signal, the first `at` which line; `unchanging`: in a loop that does not change their "
         "address, so that they could follow it, the first `unchanging_at` which line; neither "
-        "in kernels that exchange values",
+        "in kernels that exchange values; `adders`: workgroups of the launch that add to each "
+        "address of a tensor, as it does not depend on all of a workgroup's numbers, the most of "
+        "them, and `adders_at` which line (None: grid or addresses are not known, or one adds)",
     ),
     MetricSpec(
         SHARED,
@@ -64,12 +67,16 @@ def compute(subject: Subject) -> Iterator[Metric]:
     locks = _has_lock(module)
     unneeded = [] if locks else list(_ordered_sums(module, atomics))
     unchanging = list(_unchanging(module)) if atomics and not locks else []
+    sums = [] if locks else list(_sums(module, atomics))
+    adders = _adders(module, sums, subject.facts.grid) if sums else None
     value: dict[str, Scalar] = {
         "of": len(atomics),
         "ordered": len(unneeded),
         "at": op_line(unneeded[0]) if unneeded else None,
         "unchanging": len(unchanging),
         "unchanging_at": op_line(unchanging[0]) if unchanging else None,
+        "adders": adders[0] if adders is not None else None,
+        "adders_at": op_line(adders[1]) if adders is not None else None,
     }
     yield Metric(_ATOMICS, value, "mapping", "derived")
 
@@ -105,19 +112,68 @@ def _has_lock(module: TtgirModule) -> bool:
 
 
 def _ordered_sums(module: TtgirModule, atomics: Sequence[TtgirOp]) -> Iterator[TtgirOp]:
-    """Atomics of Triton's default order whose result is unused, no signals to other workgroups.
+    """Atomics of Triton's default order whose result nothing uses, no signals to other workgroups.
 
     Who has chosen another order needs it. A whole number at one address may be a signal: a
     semaphore, or a count of who has finished.
     """
+    for op in _sums(module, atomics):
+        if op.attributes.get("sem", _DEFAULT_ORDER) == _DEFAULT_ORDER:
+            yield op
+
+
+def _sums(module: TtgirModule, atomics: Sequence[TtgirOp]) -> Iterator[TtgirOp]:
+    """Atomics whose result nothing uses, without those that may be signals."""
     used = {operand for op in module.ops for operand in op.operands}
     for op in atomics:
         result_type = op.result_types[0] if op.result_types else None
         if result_type is None or not used.isdisjoint(op.results):
             continue
         is_number = not result_type.shape and not result_type.text.startswith(("f", "bf"))
-        if op.attributes.get("sem", _DEFAULT_ORDER) == _DEFAULT_ORDER and not is_number:
+        if not is_number:
             yield op
+
+
+def _adders(
+    module: TtgirModule, atomics: Sequence[TtgirOp], grid: Sequence[int] | None
+) -> tuple[int, TtgirOp] | None:
+    """The most workgroups that add to the same addresses, and by which atomic; None for one.
+
+    An address that is made of a workgroup's number along an axis counts as that workgroup's alone,
+    and one that memory delivers as unknown.
+    """
+    if not grid:
+        return None
+    # The flow of values is followed for kernels with atomics only.
+    from ..ttgir.flow import UNKNOWN, flow_of
+    from ..ttgir.queries import LOADS
+
+    flow = flow_of(module)
+    most: tuple[int, TtgirOp] | None = None
+    for atomic in atomics:
+        count = 2 if atomic.name.startswith("amdg.") else 1
+        ahead, visited = list(flow.operands[atomic.index][:count]), set[int]()
+        axes = set[str]()
+        while ahead:
+            value = ahead.pop()
+            if value in visited:
+                continue
+            visited.add(value)
+            maker = flow.op(value)
+            if value == UNKNOWN or (maker is not None and maker.name in LOADS):
+                break
+            ahead += flow.carried.get(value, ())
+            if maker is None:
+                continue
+            if maker.name == "tt.get_program_id":
+                axes.add(str(maker.attributes.get("axis")))
+            elif value not in flow.carried:
+                ahead += flow.operands[maker.index]
+        else:
+            shared = [size for axis, size in zip("xyz", grid, strict=False) if axis not in axes]
+            if prod(shared) > (1 if most is None else most[0]):
+                most = prod(shared), atomic
+    return most
 
 
 def _unchanging(module: TtgirModule) -> Iterator[TtgirOp]:

@@ -91,10 +91,12 @@ def carried_cycles(code: Code, executed: Sequence[int], others: Sequence[int]) -
             uncertain_rows |= _bits(first_row, stop)
     nodes = []
     for index in executed:
-        reads, writes = (
-            tuple(rows for rows in operand_rows if not uncertain_rows & _bits(*rows))
-            for operand_rows in code.registers(index)
-        )
+        reads, writes = code.registers(index)
+        if uncertain_rows:
+            reads, writes = (
+                tuple(rows for rows in operand_rows if not uncertain_rows & _bits(*rows))
+                for operand_rows in (reads, writes)
+            )
         if writes:
             cycles = _cycles(code.function.instructions[index], code.machine)
             nodes.append(_Node(cycles, reads, writes))

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..model import Access, MemoryOp, Metric, Scalar, TtgirModule, TtgirOp, number_of
 from ..ttgir.flow import UNKNOWN, DataFlow, flow_of, rests_on_loads
-from ..ttgir.lowered import element_bits
+from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
 from ..ttgir.movements import Movements, movements
 from ..ttgir.queries import DOTS, LOCAL_ALLOCATIONS, LOCAL_LOAD, VIEWS
 from ..ttgir.trips import staging
@@ -28,6 +28,7 @@ class Remedy(Enum):
 
     TRANSPOSED_LOAD = "transposed load"
     ORDER = "order"
+    ACROSS = "across"
     KPACK = "kpack"
     DEEPER_TILE = "deeper tile"
 
@@ -128,14 +129,17 @@ def _tile(
     uses = set(_uses_in_dots(flow, users, moves, lds_read))
     if layout is None or bits is None or len(tile_type.shape) != 2 or len(uses) != 1:
         return None
-    ((k_dim, transposed, operand_bits),) = uses
+    ((k_dim, transposed, operand_bits, on_matrix_unit),) = uses
     order = layout.params.get("order")
     if not isinstance(order, tuple) or len(order) != 2:
         return None
     k_contiguous = order[0] == k_dim and layout.kind != _ROTATING
     fills_bank = bits >= _BANK_BITS
     remedy: Remedy | None = None
-    if k_contiguous and transposed and layout.params.get("maxPhase") == 1:
+    if not on_matrix_unit:
+        # Lanes side by side multiply neighbours along M or N, of one K.
+        remedy = Remedy.ACROSS if k_contiguous and movable else None
+    elif k_contiguous and transposed and layout.params.get("maxPhase") == 1:
         remedy = Remedy.TRANSPOSED_LOAD if _is_pipelined(flow, lds_read) else None
     elif fills_bank and kpack is None:
         # What is narrowed on its way to the dot lies by other pieces than an operand of 32 bits.
@@ -164,11 +168,11 @@ def _uses_in_dots(
     users: Mapping[int, Sequence[TtgirOp]],
     moves: Movements,
     lds_read: TtgirOp,
-) -> Iterator[tuple[int, bool, int | None]]:
+) -> Iterator[tuple[int, bool, int | None, bool]]:
     """Yields the tile's dimension that is K for each dot reached without LDS.
 
-    With it come whether `tt.trans` turns the tile on the way, and the bits of an element of the
-    operand.
+    With it come whether `tt.trans` turns the tile on the way, the bits of an element of the
+    operand, and whether the matrix unit computes the dot.
     """
     ahead = [(flow.results[lds_read.index][0], False)]
     visited: set[tuple[int, bool]] = set()
@@ -189,7 +193,10 @@ def _uses_in_dots(
                     if operand == value:
                         k_dim = 1 - position
                         bits = element_bits(user.operand_types[position].element)
-                        yield (1 - k_dim if transposed else k_dim), transposed, bits
+                        layout = user.result_types[0].layout
+                        on_matrix_unit = layout is None or layout.kind in MATRIX_LAYOUTS
+                        dim = 1 - k_dim if transposed else k_dim
+                        yield dim, transposed, bits, on_matrix_unit
             elif user.name == "tt.trans":
                 ahead.append((results[0], not transposed))
             elif user.name.startswith(_ELEMENTWISE) or moves.get(user.index) in _IN_WAVE:
@@ -253,6 +260,8 @@ def advice(
             continue
         if tile.remedy is Remedy.ORDER and not _is_worth_its_lines(subject, tile, metrics):
             continue
+        if tile.remedy is Remedy.ACROSS and not _fills_half_a_line(subject, tile):
+            continue
         key = tile.remedy, access.line
         cycles[key] = cycles.get(key, 0.0) + conflicts
     largest = {
@@ -260,16 +269,23 @@ def advice(
         for remedy, _ in cycles
     }
     order, deeper = largest.get(Remedy.ORDER), largest.get(Remedy.DEEPER_TILE)
-    transposed = largest.get(Remedy.TRANSPOSED_LOAD)
+    transposed, across = largest.get(Remedy.TRANSPOSED_LOAD), largest.get(Remedy.ACROSS)
     return {
         "curable": round(sum(cycles.values()), 2),
         "bits": order.bits if order is not None else None,
         "order_at": op_line(order.load) if order is not None else None,
+        "across_at": op_line(across.load) if across is not None else None,
         "whole": deeper.bits if deeper is not None else None,
         "kpack": 2 if Remedy.KPACK in largest else None,
         "transposed_at": op_line(transposed.load) if transposed is not None else None,
         "stages": 1 if transposed is not None else None,
     }
+
+
+def _fills_half_a_line(subject: Subject, tile: OperandTile) -> bool:
+    """Whether the side of a tile that is not K has half a cache line at least."""
+    line = subject.machine.cache_line_bytes if subject.machine is not None else None
+    return line is None or 2 * tile.across * tile.bits // 8 >= line
 
 
 def _is_worth_its_lines(subject: Subject, tile: OperandTile, metrics: Mapping[str, Metric]) -> bool:

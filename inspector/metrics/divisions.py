@@ -115,7 +115,7 @@ def _of_loop(
             for inst in function.instructions[
                 function.blocks[number].start : function.blocks[number].stop
             ]
-            for register in _written_registers(inst)
+            for register in written_registers(inst)
         }
         blocks = [function.blocks[number] for number in loop.blocks]
         for division in divisions:
@@ -191,7 +191,7 @@ def _by_divisor(code: Sequence[Instruction]) -> list[list[Instruction]]:
             _, divisor, _ = _sources(inst)
             version = tuple(writes[register] for register in named(divisor))
             groups.setdefault((divisor, version), []).append(inst)
-        writes.update(_written_registers(inst))
+        writes.update(written_registers(inst))
     return list(groups.values())
 
 
@@ -242,7 +242,7 @@ def _halves(inst: Instruction) -> Iterator[tuple[str, str]]:
         yield name, operands
 
 
-def _written_registers(inst: Instruction) -> set[int]:
+def written_registers(inst: Instruction) -> set[int]:
     """Registers that an instruction writes."""
     if inst.cls in _WRITES_NOTHING:
         return set()

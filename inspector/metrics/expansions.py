@@ -123,24 +123,34 @@ def _region(
 ) -> tuple[int, int, dict[str, Scalar]]:
     """Instructions saved in a region, its vector instructions, and the metric's value."""
     expansions = find(subject.function, [inst.index for inst in region])
-    vector = [inst for inst in region if inst.cls in VALU_CLASSES]
-    slow = sum("transcendental" in inst.op.traits for inst in vector)
-    slot, slower = rates(subject)
-    known = slot is not None and (slower is not None or not slow)
-    bits = sum(access_bits(inst.op, inst.operands) or 0 for inst in region if inst.cls in _MEMORY)
+    work = region_work(subject, region)
     first = min(expansions.results, key=lambda inst: inst.index, default=None)
     value: dict[str, Scalar] = {
         **expansions.counts,
         "instructions": len(expansions.steps),
         "saved": expansions.saved,
-        "valu": len(vector),
-        "valu_cycles": (len(vector) - slow) * (slot or 0) + slow * (slower or 0) if known else None,
-        "bytes": bits // 8,
+        **work,
         "at": source_line(first.loc) if first is not None else None,
     }
     if find is exponentials_and_logarithms:
         value |= _shorter_forms(subject, expansions.results)
-    return expansions.saved, len(vector), value
+    return expansions.saved, int(work["valu"] or 0), value
+
+
+def region_work(subject: Subject, region: Sequence[Instruction]) -> dict[str, Scalar]:
+    """Vector instructions of a region (`valu`), their `valu_cycles` for one wave at least, and
+    `bytes` per lane that its accesses of global memory move.
+    """
+    vector = [inst for inst in region if inst.cls in VALU_CLASSES]
+    slow = sum("transcendental" in inst.op.traits for inst in vector)
+    slot, slower = rates(subject)
+    known = slot is not None and (slower is not None or not slow)
+    bits = sum(access_bits(inst.op, inst.operands) or 0 for inst in region if inst.cls in _MEMORY)
+    return {
+        "valu": len(vector),
+        "valu_cycles": (len(vector) - slow) * (slot or 0) + slow * (slower or 0) if known else None,
+        "bytes": bits // 8,
+    }
 
 
 def _shorter_forms(subject: Subject, results: Sequence[Instruction]) -> dict[str, Scalar]:

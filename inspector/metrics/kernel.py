@@ -20,6 +20,7 @@ from ..model import (
     WaitOp,
 )
 from . import (
+    bfloat_rounding,
     bounds,
     divisions,
     expansions,
@@ -88,6 +89,7 @@ def kernel_report(
         spills.slot_metrics(subject, slots, hot),
         divisions.kernel_metrics(subject, hot),
         expansions.kernel_metrics(subject, hot),
+        bfloat_rounding.kernel_metrics(subject, hot),
     ):
         metrics.update((metric.name, metric) for metric in family)
     accesses = _accesses(subject, memory)

@@ -20,11 +20,11 @@ from .subject import Subject, own_instructions, source_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_EXCHANGES: Final = "lane_exchanges"
+EXCHANGES: Final = "lane_exchanges"
 
 SPECS = (
     MetricSpec(
-        _EXCHANGES,
+        EXCHANGES,
         "mapping",
         "derived",
         "kernel",
@@ -66,7 +66,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         sources = _sources(subject)
         if sources is None:
             note = "the lanes' numbers were not followed"
-            yield Metric(_EXCHANGES, None, "mapping", "derived", note)
+            yield Metric(EXCHANGES, None, "mapping", "derived", note)
             return
         for inst in combined:
             distance = _distance(sources.get(inst.index))
@@ -82,7 +82,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "distances": len(distances),
         "at": source_line((repeated or steps)[0].loc) if steps else None,
     }
-    yield Metric(_EXCHANGES, value, "mapping", "derived")
+    yield Metric(EXCHANGES, value, "mapping", "derived")
 
 
 def _sources(subject: Subject) -> Mapping[int, Any] | None:

@@ -61,9 +61,10 @@ SPECS = (
         "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
         "leave `padded` cycles; pieces of `swizzle` bytes, their numbers XORed with that of the "
         "row of `swizzle_row` bytes, `swizzled`; `bank_row` bytes of all banks; left out where "
-        "Triton laid the tile out: there, beside dots, the cycles of conflicts that a change of "
-        "the source reaches (`curable`): `bits` of an element of the operand loaded at `order_at` "
-        "whose K is not contiguous; `transposed_at` which line one is loaded ahead that tl.trans "
+        "Triton laid the tile out: there the cycles of conflicts that a change of the source "
+        "reaches (`curable`): `bits` of an element of the operand loaded at `order_at` whose K is "
+        "not contiguous; `across_at` which line one is loaded whose K is, for a product of the "
+        "vector unit; `transposed_at` which line one is loaded ahead that tl.trans "
         "turns, and the num_`stages` without that; `whole` bits of one that fills a bank and no "
         "kpack widens; a `kpack` to try",
     ),
@@ -169,7 +170,7 @@ def with_layouts(
         laid_out = dict(value)
         if access is not None:
             laid_out = {**_laid_out(value), "layout": access.layout}
-        if name == "lds.conflicts" and products and accesses:
+        if name == "lds.conflicts" and accesses:
             from .conflict_remedies import advice
 
             laid_out.update(advice(subject, tiles, accesses, memory, metrics))
@@ -183,7 +184,7 @@ def with_layouts(
 
 
 NO_ADVICE: Final[Mapping[str, Scalar]] = dict.fromkeys(
-    ("curable", "bits", "order_at", "transposed_at", "stages", "whole", "kpack")
+    ("curable", "bits", "order_at", "across_at", "transposed_at", "stages", "whole", "kpack")
 )
 """The remedies of operands where the layout of none is known."""
 _PRODUCTS: Final = frozenset(("count.mfma", "count.wmma"))
@@ -404,8 +405,9 @@ def _without_products(
 ) -> dict[str, Scalar]:
     """`cache.waste` that names no store of a product if another access wastes lines as well.
 
-    A matrix instruction hands each lane a few neighbours of a row. Where the rows fill lines, no
-    shape of the tile changes how many lines its store touches.
+    MFMA hands each lane a few neighbours of a row: where the rows fill lines, no shape of the tile
+    changes how many lines its store touches. WMMA hands one lane after the other an element of a
+    row, 16 in all, whatever the tile's shape.
     """
     line = value["line"]
     kinds = _result_layouts(subject)
@@ -419,9 +421,9 @@ def _without_products(
         for _, op in too_many
         if (access := access_at.get(op.line)) is not None
         and access.cls == "global_store"
-        and kinds.get(access.line) in _PRODUCT_LAYOUTS
+        and (kind := kinds.get(access.line)) in _PRODUCT_LAYOUTS
         and isinstance(line, int)
-        and _run_bytes(access) >= line
+        and (kind == _WMMA or _run_bytes(access) >= line)
     }
     changed: dict[str, Scalar] = dict(value)
     changed["by_products"] = _rounded(sum(more for more, op in too_many if op.line in products))
@@ -451,7 +453,8 @@ def _run_bytes(access: Access) -> int:
     return (access.contiguity or 0) * bits // 8 if bits is not None else 0
 
 
-_PRODUCT_LAYOUTS: Final = frozenset(("amd_mfma", "amd_wmma"))
+_WMMA: Final = "amd_wmma"
+_PRODUCT_LAYOUTS: Final = frozenset(("amd_mfma", _WMMA))
 
 
 def _assumed(use: LaneUse) -> str | None:

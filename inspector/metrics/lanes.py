@@ -77,10 +77,19 @@ def _located_uses(
 
     spills = spilled_dwords(function)
     located = places_of(function, machine, threads, arguments, spills)
-    uses = uses_at(function, located, machine, largest=largest)
+    known: dict[_Pattern, LaneUse] = {}
+    uses = uses_at(function, located, machine, largest=largest, known=known)
     if any(use.unknown in _BY_MASKS for use in uses.values()):
-        whole = places_of(function, machine, threads, arguments, spills, whole_waves=True)
-        uses = _completed(uses, uses_at(function, whole, machine, largest=largest))
+        whole = places_of(
+            function,
+            machine,
+            threads,
+            arguments,
+            spills,
+            whole_waves=True,
+            code=located.code if located is not None else None,
+        )
+        uses = _completed(uses, uses_at(function, whole, machine, largest=largest, known=known))
     return uses, located
 
 
@@ -93,13 +102,26 @@ def by_site(located: Located | None) -> dict[int, list[Places]]:
 
 
 def uses_at(
-    function: Function, located: Located | None, machine: Machine, *, largest: bool = False
+    function: Function,
+    located: Located | None,
+    machine: Machine,
+    *,
+    largest: bool = False,
+    known: dict[_Pattern, LaneUse] | None = None,
 ) -> dict[int, LaneUse]:
-    """The uses of accesses, by index of the instruction; arguments as for `lane_uses`."""
+    """The uses of accesses, by index of the instruction.
+
+    Args:
+        function: the kernel.
+        located: where the lanes lie.
+        machine: the target.
+        largest: as for `lane_uses`.
+        known: the uses of patterns on the same target that are known; others are added.
+    """
     if located is None:
         return dict.fromkeys(_sites(function), LaneUse(unknown=TOO_LARGE))
     accesses_at = by_site(located)
-    cache: dict[_Pattern, LaneUse] = {}
+    cache = {} if known is None else known
     uses = {site: LaneUse(unknown=NOT_REACHED) for site in _sites(function)}
     for site, reason in located.uncovered.items():
         uses[site] = LaneUse(unknown=f"the emulator does not cover it: {reason}")
@@ -319,12 +341,9 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
         return {}, {}
     if importlib.util.find_spec("numpy") is None or resources.wave_start is None:
         return {}, {}
-    shape = subject.facts.workgroup_shape or resources.reqd_workgroup_size
+    shape = workgroup_shape(subject, waves)
     if shape is None:
-        if resources.wave_start.work_item_dims and not is_in_a_row(subject):
-            return dict.fromkeys(sites, LaneUse(unknown=SHAPE)), {}
-        shape = waves * (demand.wave_size or machine.wave_sizes[0]), 1, 1
-
+        return dict.fromkeys(sites, LaneUse(unknown=SHAPE)), {}
     try:
         arguments = known_arguments(subject, shape)
         largest = demand.waves_from == "largest"
@@ -348,11 +367,17 @@ def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[i
     return completed
 
 
-def is_in_a_row(subject: Subject) -> bool:
-    """Whether work-items are numbered in x alone: Triton's are."""
-    size = subject.function.resources.reqd_workgroup_size
-    return (
-        bool(subject.facts.signature)
-        or subject.ttgir is not None
-        or (size is not None and size[1:] == (1, 1))
-    )
+def workgroup_shape(subject: Subject, waves: int) -> tuple[int, int, int] | None:
+    """Work-items of a workgroup of some waves in x, y and z; None where the shape is not known.
+
+    Triton numbers them in x alone, and so does code that asks for no other number.
+    """
+    resources, machine, demand = subject.function.resources, subject.machine, subject.demand
+    stated = subject.facts.workgroup_shape or resources.reqd_workgroup_size
+    if stated is not None or machine is None:
+        return stated
+    start, triton = resources.wave_start, bool(subject.facts.signature) or subject.ttgir is not None
+    if start is not None and start.work_item_dims and not triton:
+        return None
+    wave_size = (demand.wave_size if demand is not None else None) or machine.wave_sizes[0]
+    return waves * wave_size, 1, 1

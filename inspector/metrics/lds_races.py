@@ -14,7 +14,7 @@ from ..errors import unforeseen
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .arguments import known_arguments
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
-from .lanes import is_in_a_row
+from .lanes import SHAPE, workgroup_shape
 from .subject import Subject, source_line
 
 if TYPE_CHECKING:
@@ -82,11 +82,12 @@ def followed(subject: Subject) -> tuple[RaceReport | None, str]:
         return None, NOT_LOOKED_AT
     from ..emulator.lds.races import races_of
 
-    arguments = known_arguments(subject)
+    shape = workgroup_shape(subject, waves)
+    if shape is None:
+        return None, SHAPE
+    arguments = known_arguments(subject, shape)
     try:
-        report = races_of(
-            subject.function, machine, waves, arguments, in_a_row=is_in_a_row(subject)
-        )
+        report = races_of(subject.function, machine, shape, arguments)
     except Exception as error:
         # A bug in the emulator's steps must not take the report with it.
         return None, unforeseen(error).message

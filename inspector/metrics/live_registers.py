@@ -117,7 +117,7 @@ def compute(subject: Subject, counted: Tally) -> Iterator[Metric]:
             if spec.scope == "both":
                 yield Metric(spec.name, None, spec.unit, spec.origin, why)
         return
-    needed = [(live.vgprs(i), live.agprs(i), live.sgprs(i)) for i in counted.indices]
+    needed = [live.needed[index] for index in counted.indices]
     for name, column in zip((VGPRS, AGPRS, SGPRS), zip(*needed, strict=True), strict=True):
         yield Metric(name, max(column), "registers", "derived")
     vector = [vgprs + agprs for vgprs, agprs, _ in needed]

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ..isa.waitflow.registers import named, split_destination
 from ..model import Function, Instruction, Loop, LoopReport, Metric, MetricSpec, Scalar, TtgirOp
+from .capacity import capacity
 from .exposed_latency import LATENCY, PLAYED, Played
 from .loop_shape import position_of
 from .options import option
@@ -81,7 +82,9 @@ SPECS = (
         "the workgroup wait for memory and for each other: `loads` (by Triton those alone that a "
         "dot of the same iteration multiplies), `writes` of them, `barriers` of the loop, the "
         "first load `at` which line; `latency` assumed for them, and clocks of a wave's "
-        "`iteration` without waits for loads",
+        "`iteration` without waits for loads; of a dot's tiles in Triton the `stages` that they "
+        "fit the LDS and the registers with, up to 2, or, where two do not fit, what those take: "
+        "`lds` bytes of `lds_max`, or `registers` of a lane of `most_registers`",
     ),
 )
 
@@ -117,6 +120,7 @@ def with_structure(
     by_source = _by_source(subject, loads, played)
     # Of Triton's loads those that stay in the iteration of their dot.
     for_dots = None if loads is None else _positions_for_dots(loads)
+    two_stages = _NO_STAGES if loads is None else _two_stages(subject, loads)
     shapes = {loop.id: loop for loop in subject.function.loops}
     return tuple(
         replace(
@@ -126,7 +130,12 @@ def with_structure(
                 **{metric.name: metric for metric in by_source(report)},
                 _SERIAL: Metric(
                     _SERIAL,
-                    _serial(subject.function, shapes[report.id], played.get(report.id), for_dots),
+                    {
+                        **_serial(
+                            subject.function, shapes[report.id], played.get(report.id), for_dots
+                        ),
+                        **two_stages,
+                    },
                     "mapping",
                     "derived",
                 ),
@@ -148,6 +157,57 @@ def _loads(subject: Subject) -> tuple[DataFlow, Sequence[LoopLoad]] | None:
 
     flow = flow_of(subject.ttgir)
     return flow, loop_loads(flow)
+
+
+_NO_STAGES: Final[Mapping[str, Scalar]] = dict.fromkeys(
+    ("stages", "lds", "lds_max", "registers", "most_registers")
+)
+_BYTES_OF_A_REGISTER: Final = 4
+_PADDING: Final = 32
+"""Of so many bytes, one is padding (Triton 3.9 on gfx950: 5,040 beside 163,840)."""
+
+
+def _two_stages(
+    subject: Subject, loads: tuple[DataFlow, Sequence[LoopLoad]]
+) -> Mapping[str, Scalar]:
+    """Whether the tiles that dots take from loads of their own iteration fit twice.
+
+    Of two stages, one is on its way: in LDS where loads are copied there directly, otherwise in
+    registers. With stages, tiles share no bytes of LDS with what changes its layout there. The loop
+    that loads most is the one that counts.
+    """
+    from ..ttgir.conversions import tile_bytes
+    from ..ttgir.loop_loads import Use
+    from ..ttgir.shared_buffers import shared_buffers
+    from .staged import DIRECT_TO_LDS
+
+    machine, demand = subject.machine, subject.demand
+    sizes: dict[int, int] = {}  # loop -> bytes of its tiles
+    for load in loads[1]:
+        if Use.DOT in load.uses and load.op.result_types:
+            size = tile_bytes(load.op.result_types[0])
+            if size is None:
+                return _NO_STAGES
+            sizes[load.loop] = sizes.get(load.loop, 0) + size
+    if not sizes or machine is None or demand is None or not demand.waves_per_workgroup:
+        return _NO_STAGES
+    tiles, waves = max(sizes.values()), demand.waves_per_workgroup
+    resources = subject.function.resources
+    copied = machine.arch in DIRECT_TO_LDS
+    buffers = shared_buffers(loads[0])
+    exchange = max((b.size or 0 for b in buffers if b.kind == "exchange" and b.in_loop), default=0)
+    lds = (2 * tiles if copied else tiles) + exchange
+    lds += lds // _PADDING
+    if lds > machine.lds_max:
+        return {**_NO_STAGES, "lds": lds, "lds_max": machine.lds_max}
+    lanes = resources.wave_size or 64
+    unit = capacity(machine, resources.wave_size, False, subject.facts.llvm)
+    most = unit.most_vgprs(-(-waves // unit.eus))
+    under_way = 0 if copied else tiles // (_BYTES_OF_A_REGISTER * lanes * waves)
+    registers = (resources.vgpr_count or 0) + under_way
+    if registers > most:
+        return {**_NO_STAGES, "registers": registers, "most_registers": most}
+    return {**_NO_STAGES, "stages": 2}
 
 
 def _positions_for_dots(loads: tuple[DataFlow, Sequence[LoopLoad]]) -> frozenset[Place]:

@@ -44,7 +44,8 @@ SPECS = (
         "both",
         "The dot whose work is repeated most: `times`, `at` which line, `tile` M×N×K, `along` "
         "which dimension, where `waves` side by side span `each` elements each over a tile of "
-        "`needed`; `instruction`: what one matrix instruction spans there; `fit_waves`: the most "
+        "`needed`; `instruction`: what one matrix instruction spans there, `narrower`: what one "
+        "of half of it does, where the target has that; `fit_waves`: the most "
         "waves that would have work of their own; `try_waves`: the same, or as many more as it "
         "takes for the tiles that loops load to fit into a lane's registers; then `spilling_waves` "
         "is `fit_waves`, and `registers` about what a lane would need with it; none where the "
@@ -69,9 +70,11 @@ SPECS = (
 )
 
 _REPEATED_FIELDS = (
-    "times", "at", "tile", "along", "needed", "waves", "each", "instruction", "fit_waves",
-    "try_waves", "spilling_waves", "registers",
+    "times", "at", "tile", "along", "needed", "waves", "each", "instruction", "narrower",
+    "fit_waves", "try_waves", "spilling_waves", "registers",
 )  # fmt: skip
+_NARROW = 16
+"""Rows and columns of the matrix instructions with matrix_instr_nonkdim=16, MFMA's other choice."""
 _REGISTER_BITS = 32
 _NO_TTGIR = "needs the kernel's TTGIR"
 _NO_JOIN = "the matrix instructions cannot be joined with TTGIR's dots for certain"
@@ -271,6 +274,7 @@ def _most_repeated(
         cover.waves,
         cover.per_wave,
         cover.instruction,
+        _NARROW if cover.instruction == 2 * _NARROW else None,
         fit_waves,
         try_waves if worth_it else None,
         fit_waves if try_waves != fit_waves else None,

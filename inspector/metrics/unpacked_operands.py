@@ -38,7 +38,7 @@ ROUNDING_SPECS = (
         "derived",
         "both",
         "Conversions of float32 to bfloat16 that are written out in integer instructions, five for "
-        "each: bit 16 (v_bfe_u32, v_and_b32_sdwa), v_add3_u32, and the comparison and selection for NaNs",
+        "each: bit 16 (v_bfe_u32, v_and_b32_sdwa), v_add3_u32, and what NaNs take",
     ),
 )
 

@@ -76,6 +76,24 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     whole_waves: bool = False
     unknown: str = ""
 
+    def lies_side_by_side(self, bits: int) -> bool | None:
+        """Whether the lanes access different bytes that fill as few cache lines as possible.
+
+        None where their addresses are not known, as where they come from memory.
+
+        Args:
+            bits: of the access, for each lane.
+        """
+        if (
+            self.bytes is None
+            or self.lanes is None
+            or self.lines is None
+            or self.lines_ideal is None
+        ):
+            return None
+        # A start within a line costs one line more.
+        return self.bytes * 8 >= self.lanes * bits and self.lines <= self.lines_ideal + 1
+
 
 class MemoryOp(Struct, frozen=True, omit_defaults=True):
     """One memory access of the kernel.

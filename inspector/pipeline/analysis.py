@@ -7,7 +7,7 @@ object) and nothing is written.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,6 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     functions = _chosen_functions(program, context)
     binary = _stated_by_code_object(context)
     options = context.analysis
-    pack = default_pack() if options.rules is None else options.rules
-    source_text = source_reader()
     module, ttir = _ttgir(context), _ttir(context)
     reports = []
     instructions = 0
@@ -152,8 +150,15 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
                 metadata=context.metadata or {},
                 sample=options.sample,
             )
-        reports.append(replace(report, findings=evaluate(pack, report, source_text)))
-    return reports
+        reports.append(report)
+    return with_findings(reports, options)
+
+
+def with_findings(reports: Iterable[KernelReport], options: AnalysisOptions) -> list[KernelReport]:
+    """The reports with what the rules of the options say of them."""
+    pack = default_pack() if options.rules is None else options.rules
+    source_text = source_reader()
+    return [replace(report, findings=evaluate(pack, report, source_text)) for report in reports]
 
 
 @functools.cache

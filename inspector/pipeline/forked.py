@@ -19,15 +19,18 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..capture.targets import Target
+from ..compile.store import default_root
 from ..errors import KinspectError, unforeseen
 from .error_records import target_record
 from .events import Failed
 from .reading import Transformed, Work, interrupted, read_target
+from .stored_reports import StoredReports
 
-MIN_BYTES = 1 << 20
-"""Size of targets from which on forking pays: reading this much assembly takes half a second."""
+MIN_BYTES = 1 << 19
+"""Size of targets from which on forking pays: reading this much assembly takes a quarter second."""
 _TARGETS_AHEAD = 2
 """Targets that a worker has been sent at a time, so that it never waits for the next."""
 
@@ -67,6 +70,8 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Transformed
         (Ctrl-C) yields the outcomes finished so far and one `Failed` that counts the others.
     """
     first, *later = range(len(targets))
+    stored = StoredReports(default_root())
+    work = replace(work, stored=stored)
     pool = _Pool(targets, work, later)
     finished = 0
     try:
@@ -79,6 +84,7 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Transformed
         for outcomes in pool.outcomes():
             finished += 1
             yield from outcomes
+        stored.prune()
     except KeyboardInterrupt:
         for outcomes in pool.finished_outcomes():
             finished += 1

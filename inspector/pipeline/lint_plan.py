@@ -21,9 +21,11 @@ from ..lint.selection import PREVIEW, Words, chosen, union
 from ..metrics.atomics import SHARED
 from ..metrics.bounds import OF_LANES
 from ..metrics.exposed_latency import EXPOSED
+from ..metrics.lane_exchanges import EXCHANGES
 from ..metrics.lane_metrics import LANE_FIGURES
 from ..metrics.lds_races import RACES
 from ..metrics.live_registers import LIVE_FIGURES
+from ..metrics.single_elements import ELEMENTS
 from ..metrics.waits import REDUNDANT_BARRIERS
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from ..lint.baseline import Baseline
 
 
-RESTS_ON_LANES = LANE_FIGURES | OF_LANES | LIVE_FIGURES | {EXPOSED, SHARED}
+RESTS_ON_LANES = LANE_FIGURES | OF_LANES | LIVE_FIGURES | {ELEMENTS, EXCHANGES, EXPOSED, SHARED}
 """Metrics that are others, or unknown, where it is not worked out what lanes touch."""
 RESTS_ON_RACES = frozenset((RACES, REDUNDANT_BARRIERS))
 """The same where LDS accesses are not followed wave by wave."""

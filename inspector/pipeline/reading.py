@@ -25,6 +25,7 @@ from .naming import matches
 
 if TYPE_CHECKING:
     from ..report.json_read import SavedReport
+    from .stored_reports import StoredReports
 
 READ = frozenset({"asm", "code_object", "ttgir", "report", "archive"})
 """Kinds of targets that are read; the others are compiled. They are named here, so that a run that
@@ -49,11 +50,13 @@ class Work(Struct, frozen=True):
         request: the run.
         transform: called with each report; what it returns is the result.
         artifacts: the kinds that `transform` needs of an archive; None: all.
+        stored: reports on assembly that are kept from run to run; None: each is analysed.
     """
 
     request: Request
     transform: Callable[[KernelReport], Any]
     artifacts: frozenset[str] | None = None
+    stored: StoredReports | None = None
 
 
 def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed | Failed]:
@@ -87,10 +90,13 @@ def _outcomes(index: int, target: Target, work: Work) -> Iterator[Transformed | 
         yield from _saved(index, target, work)
         return
     context = _context(target, work.request)
+    reports: Sequence[KernelReport]
     if target.kind == "code_object":
         reports = analysis.analyze_code_object(target.path.read_bytes(), context)
     elif target.kind == "ttgir":
         reports = analysis.analyze_ttgir(read_text(target.path), context)
+    elif work.stored is not None:
+        reports = work.stored.analyzed(read_text(target.path), context)
     else:
         reports = analysis.analyze_text(read_text(target.path), context)
     for number, report in enumerate(reports):

@@ -93,6 +93,29 @@ def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
     return tuple(fate_by_key.values())
 
 
+def widened_from(op: TtgirOp, source: TtgirModule) -> tuple[str, str]:
+    """The element types of a dot's operands before the conversions right in front of it.
+
+    Args:
+        op: a dot of TTIR.
+        source: the TTIR.
+    """
+    conversions = {
+        result: conversion
+        for conversion in source.ops
+        if conversion.name in CONVERSIONS
+        for result in conversion.results
+    }
+    before = list(_elements(op))
+    for k, name in enumerate(op.operands[:2]):
+        conversion = conversions.get(name)
+        if conversion is not None:
+            narrow = conversion.operand_types[0].element
+            if (element_bits(narrow) or 64) < (element_bits(before[k]) or 0):
+                before[k] = narrow
+    return before[0], before[1]
+
+
 def element_bits(element: str) -> int | None:
     """Bits of an element type: `f8E4M3FN` 8, `e2m1` 4, `bf16` 16; None for unknown names."""
     small = _SMALL_FLOAT.fullmatch(element)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -224,7 +225,6 @@ WORDLESS = {
     "roofline--grid",
     "table--track",
     "status--track",
-    "plot--axis",
     "{'':{margin}}",
 }
 """Bars and marks: nobody reads them."""
@@ -264,6 +264,34 @@ def test_text_can_be_read(theme: Theme) -> None:
         faint = grounds[where].blend(colours["foreground"], FAINTEST / 100)
         found = contrast(faint, grounds[where])
         assert found >= READABLE, f"faint text on {where}: {found:.2f}"
+
+
+async def test_words_on_the_screen_can_be_read_in_all_themes(opened: Any) -> None:
+    """After a change of the theme as well: what is drawn by hand must not keep old colours."""
+    async with opened(size=(80, 24)) as pilot:
+        app = pilot.app
+        for page, theme in itertools.product([None, *KEYED], (*THEMES, THEMES[0])):
+            if page is not None:
+                app.action_page(page)
+            elif app.screen.NAME != "kernel":
+                app.open_kernel(next(iter(app.session.entries)))
+            app.theme = theme.name
+            await pilot.pause(0.05)
+            faint = [*faint_words(app)]
+            assert not faint, (page, theme.name)
+
+
+def faint_words(app: KinspectApp) -> Iterator[tuple[str, float]]:
+    """Words that are drawn in too little contrast, and their contrast."""
+    for strip in app.screen._compositor.render_strips(app.size):
+        for text, style, _ in strip:
+            if style is None or not re.search(r"\w", text):
+                continue
+            assert style.color is not None, text
+            assert style.bgcolor is not None, text
+            colours = [Color.from_rich_color(c) for c in (style.color, style.bgcolor)]
+            if (ratio := contrast(*colours)) < READABLE:
+                yield text.strip(), round(ratio, 2)
 
 
 def _colour(theme: Theme, name: str) -> Color:

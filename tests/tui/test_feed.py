@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.model import Metric
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.events import Captured, Compiled, Event, Failed, Reported
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.tui import child_process
 from kinspect.tui.feed import Feed, RunEnded
 from tui_kernels import descendants
 
@@ -63,6 +66,30 @@ def test_it_brings_what_the_pipeline_says() -> None:
     wanted = pipeline.collect(request)
     assert [e.report for e in events if isinstance(e, Reported)] == list(wanted.kernels)
     assert [type(e) for e in events] == [Reported, Reported]
+
+
+def test_kernels_share_their_strings_and_empty_figures() -> None:
+    """Of 2,000 kernels, names, units and notes took half of the memory."""
+    feed = Feed(Request((str(DATA / "small_gfx942.s"), str(DATA / "isa" / "handwritten.gfx90a.s"))))
+    feed.start()
+    first, second = (e.report.metrics for e in all_of(feed) if isinstance(e, Reported))
+    names = {name: name for name in first}
+    assert all(names.get(name, name) is name for name in second)
+    empty = [n for n, m in first.items() if not m.value and second.get(n) == m]
+    assert len(empty) > 9
+    assert all(second[name] is first[name] for name in empty)
+
+
+def test_empty_figures_keep_their_types() -> None:
+    values = (0, False, 0.0, None, "", {}, {"a": 0}, 1, 0, False, 0.0, None, "", {}, {"a": 0}, 1)
+    metrics = [Metric("count", value, "", "derived") for value in values]
+    stream, sent, received = io.BytesIO(), child_process.Sent(), child_process.Received()
+    for metric in metrics:
+        child_process.MessagePickler(stream, sent).dump(metric)
+    stream.seek(0)
+    read = [child_process.MessageUnpickler(stream, received).load() for _ in metrics]
+    assert read == metrics
+    assert [type(metric.value) for metric in read] == [type(value) for value in values]
 
 
 def test_a_wrong_request_is_a_failure_and_an_end() -> None:

@@ -103,7 +103,7 @@ async def test_another_report_of_the_kernel_is_shown(opened: Any, report: Report
         pilot.app.session.entries[kernel.id] = replace(
             pilot.app.session.entries[kernel.id], report=replace(kernel, findings=())
         )
-        pilot.app.session.revision += 1
+        pilot.app.session.changed()
         await until(pilot, lambda: "✗" not in text_of(pilot.app) and page.settled)
         assert page.panes.pane_of("amdgcn").code.cursor == 23
 

@@ -166,7 +166,7 @@ async def test_it_fills_while_the_run_goes_on(opened: Make, filled: Report) -> N
     async with opened(size=(120, 40), of=empty) as pilot:
         session = pilot.app.session
         session.progress = RunProgress(running=True)
-        session.revision += 1
+        session.changed()
         await until(pilot, lambda: text_of(pilot.app).count("capturing …") == 2)
         configs = [k for k in filled.kernels if k.variant is not None]
         variants = tuple(k.variant for k in configs if k.variant is not None)

@@ -13,6 +13,7 @@ from kinspect.inspector.compare.passhistory import history_of
 from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
 from kinspect.inspector.pipeline.events import Reported
+from kinspect.tui import child_process
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.screens.passes import reading
@@ -363,13 +364,13 @@ async def test_a_big_dump_is_read_by_another_process(
 def test_a_process_that_is_given_up_is_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "CHILD_BYTES", 0)
     started: list[Any] = []
-    popen = reading.subprocess.Popen
+    popen = child_process.subprocess.Popen
 
     def noted(*args: Any, **kwargs: Any) -> Any:
         started.append(popen(*args, **kwargs))
         return started[-1]
 
-    monkeypatch.setattr(reading.subprocess, "Popen", noted)
+    monkeypatch.setattr(child_process.subprocess, "Popen", noted)
     assert list(reading.results_from_child(path, None, lambda: True)) == []
     assert started[0].poll() is not None
 

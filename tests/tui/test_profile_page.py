@@ -326,7 +326,7 @@ async def test_it_opens_by_itself_when_a_recording_arrives(opened: Any, report: 
                 pass
 
         app.feed = Brought()
-        app._poll()
+        app._update_page()
         await pilot.pause()
         assert isinstance(app.screen, ProfilePage)
         app.feed = None

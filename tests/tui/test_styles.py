@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pytest
 from kinspect.tui.themes import THEMES
 from kinspect.tui.widgets.keys import Keys
 from kinspect.tui.widgets.scorecard import Card, CardBlock, CardFact, ScoreCard
 from kinspect.tui.widgets.step_plot import StepFunction, StepPlot
-from kinspect.tui.widgets.styles import bar_style, part_style
+from kinspect.tui.widgets.styles import PartedWidget
 from kinspect.tui.widgets.table import Table
 from rich.console import Console
 from rich.style import Style
@@ -18,15 +18,15 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.strip import Strip
 from textual.theme import Theme
-from textual.widget import Widget
 
 NAMES = [theme.name for theme in THEMES]
 ColorSystem = Literal["truecolor", "256", "standard"] | None
 
 
-class Rows(Widget):
+class Rows(PartedWidget):
     """A widget whose parts have tints."""
 
+    PREFIX = "rows"
     DEFAULT_CSS = """
     Rows { background: $surface; }
     Rows > .rows--bar { background: $primary 30%; }
@@ -34,9 +34,6 @@ class Rows(Widget):
     Rows > .rows--bold { text-style: bold; }
     Rows > .rows--plain { color: $error; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"rows--{name}" for name in ("bar", "dim", "bold", "plain")
-    }
 
 
 class Shown(App[None]):
@@ -83,41 +80,18 @@ async def test_tints_are_blended(theme: str) -> None:
         known = app.theme_variables
         surface, primary = Color.parse(known["surface"]), Color.parse(known["primary"])
         text = Color.parse(known["foreground"])
-        bar = part_style(rows, "rows--bar")
+        bar = rows.part_style("bar")
         assert bar.color is None
         assert color(bar.bgcolor) == surface.blend(primary, 0.3, 1.0)
-        dim = part_style(rows, "rows--dim")
+        dim = rows.part_style("dim")
         assert dim.bgcolor is None
         assert contrast(color(dim.color), surface) < 0.75 * contrast(text, surface)
         assert contrast(color(dim.color), surface) > 3  # and can be read
         # What stands in a selected row can be read on its bar.
         for name in ("foreground", "primary", "error", "warning"):
             assert contrast(Color.parse(known[name]), color(bar.bgcolor)) > 3, name
-        assert part_style(rows, "rows--bold") == Style(bold=True)
-        assert part_style(rows, "rows--plain").color == Color.parse(known["error"]).rich_color
-
-
-@pytest.mark.parametrize("system", ["truecolor", "256", "standard", None])
-async def test_a_bar_is_reversed_where_there_are_no_tints(system: ColorSystem) -> None:
-    app = Shown()
-    async with app.run_test() as pilot:
-        app.console = Console(color_system=system, force_terminal=True)
-        await pilot.pause()
-        rows = app.query_one(Rows)
-        bar = bar_style(rows, "rows--bar")
-        if system in ("truecolor", "256"):
-            assert bar == part_style(rows, "rows--bar")
-        else:
-            assert contrast(color(bar.color), color(bar.bgcolor)) > 7
-
-
-async def test_a_bar_is_reversed_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    app = Shown()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        bar = bar_style(app.query_one(Rows), "rows--bar")
-        assert contrast(color(bar.color), color(bar.bgcolor)) > 7
+        assert rows.part_style("bold") == Style(bold=True)
+        assert rows.part_style("plain").color == Color.parse(known["error"]).rich_color
 
 
 def foregrounds(strips: list[Strip], text: str) -> Iterator[Color]:
@@ -181,3 +155,14 @@ async def test_the_selected_kernel_can_be_read(
             assert contrast(under, behind) > 1.2
             if segment.text.strip(" ▁·-"):
                 assert contrast(color(segment.style.color), under) > 3, segment
+
+
+async def test_the_selected_kernel_is_seen_without_colours(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with opened(size=(120, 40), page="kernels") as pilot:
+        table = pilot.app.screen.query_one(Table)
+        for segment in table.render_line(1 + table.cursor):
+            style = segment.style
+            assert contrast(color(style.color), color(style.bgcolor)) > 7

@@ -8,16 +8,16 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from ..key_table import bind
 from ..widgets.table import Table
 from ..widgets.table_rows import ColumnHead, TableRow
+from .dialogue import Dialogue
 
 _TITLE = 17  # cells for a column's box and title
 
 
-class ColumnsMenu(ModalScreen[list[str]]):
+class ColumnsMenu(Dialogue[list[str]]):
     """The menu; its result is the names of the columns to show, empty for the default ones.
 
     Args:
@@ -27,13 +27,7 @@ class ColumnsMenu(ModalScreen[list[str]]):
     """
 
     DEFAULT_CSS = """
-    ColumnsMenu { align: center middle; background: $background 60%; }
-    ColumnsMenu > Vertical {
-        width: 84; max-width: 96%; height: 30; max-height: 90%; background: $surface;
-        border: round $primary; border-title-color: $primary;
-        border-subtitle-color: $foreground 60%;
-    }
-    ColumnsMenu Table { background: $surface; }
+    ColumnsMenu > Vertical { width: 84; max-width: 96%; height: 30; padding: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,C,enter", "close", "Close", show=False, priority=True),

@@ -11,7 +11,6 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ...inspector.errors import KinspectError
@@ -19,6 +18,7 @@ from ...inspector.explain import view
 from ...inspector.model import Report
 from ..export import FORMATS, PICTURES, Picture, check, suffix_of, write
 from ..pages import Page
+from .dialogue import Dialogue
 
 if TYPE_CHECKING:
     from ..app import KinspectApp
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MOST_NAME = 60
 
 
-class ExportScreen(ModalScreen[None]):
+class ExportScreen(Dialogue[None]):
     """A field for the file's name, whose suffix chooses the format.
 
     Args:
@@ -34,19 +34,7 @@ class ExportScreen(ModalScreen[None]):
     """
 
     DEFAULT_CSS = """
-    ExportScreen { align: center middle; }
-    ExportScreen > Vertical {
-        width: 76;
-        max-width: 100%;
-        height: auto;
-        max-height: 100%;
-        background: $surface;
-        border: round $primary;
-        border-title-color: $foreground;
-        border-subtitle-color: $foreground 70%;
-        padding: 0 1;
-        overflow-y: auto;
-    }
+    ExportScreen > Vertical { width: 76; max-width: 100%; max-height: 100%; overflow-y: auto; }
     ExportScreen Input { background: $panel; margin: 0 0 1 0; }
     ExportScreen #message { height: auto; min-height: 1; margin: 1 0 0 0; }
     """

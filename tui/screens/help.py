@@ -6,21 +6,21 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from msgspec import Struct
 from rich.text import Text
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.dom import DOMNode
 from textual.events import Resize
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from ..page_table import PAGES
 from ..pages import Page
+from .dialogue import TextDialogue
 
 _WIDTH = 78
 _TWO_COLUMNS = 96
@@ -198,7 +198,7 @@ def _in_two_columns(blocks: Sequence[Sequence[Text]], width: int) -> Text:
     return text
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(TextDialogue):
     """A dialogue that shows the help of the page below it.
 
     Args:
@@ -206,30 +206,8 @@ class HelpScreen(ModalScreen[None]):
     """
 
     DEFAULT_CSS = """
-    HelpScreen { align: center middle; }
-    HelpScreen > VerticalScroll {
-        width: 90%;
-        min-width: 78;
-        max-width: 150;
-        height: auto;
-        max-height: 100%;
-        background: $surface;
-        border: round $primary;
-        border-title-color: $foreground;
-        border-subtitle-color: $foreground 70%;
-        padding: 0 1;
-        scrollbar-size: 1 1;
-    }
+    HelpScreen > VerticalScroll { min-width: 78; max-width: 150; max-height: 100%; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,f1,question_mark,enter", "close", "Close"),
-        Binding("j,down", "scroll(1)", "Down", priority=True),
-        Binding("k,up", "scroll(-1)", "Up", priority=True),
-        Binding("ctrl+d,pagedown,space", "page(1)", "Page down", priority=True),
-        Binding("ctrl+u,pageup", "page(-1)", "Page up", priority=True),
-        Binding("g,home", "end(-1)", "Top", priority=True),
-        Binding("G,end", "end(1)", "Bottom", priority=True),
-    ]
 
     def __init__(self, screen: Screen[object]) -> None:
         super().__init__()
@@ -257,24 +235,3 @@ class HelpScreen(ModalScreen[None]):
         self.query_one("#text", Static).update(
             help_text(self._groups, self._introduction, max(20, width))
         )
-
-    def action_close(self) -> None:
-        """Closes the help."""
-        self.dismiss()
-
-    def action_scroll(self, lines: int) -> None:
-        """Scrolls by lines."""
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
-
-    def action_page(self, screens: int) -> None:
-        """Scrolls by screens."""
-        box = self.query_one(VerticalScroll)
-        box.scroll_relative(y=screens * max(1, box.size.height - 2), animate=False)
-
-    def action_end(self, side: int) -> None:
-        """Scrolls to the top (-1) or the bottom (1)."""
-        box = self.query_one(VerticalScroll)
-        if side < 0:
-            box.scroll_home(animate=False)
-        else:
-            box.scroll_end(animate=False)

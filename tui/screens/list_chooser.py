@@ -9,11 +9,11 @@ from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ..widgets.code import Span, Text
 from ..widgets.filtered_list import RowList, word_filter
+from .dialogue import Dialogue
 
 
 class Choice(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Choice(Struct, frozen=True):
     searched: str = ""
 
 
-class ListChooser(ModalScreen[str | None]):
+class ListChooser(Dialogue[str | None]):
     """A filtered list; its result is the key of the chosen row, or None.
 
     Args:
@@ -42,14 +42,9 @@ class ListChooser(ModalScreen[str | None]):
     """
 
     DEFAULT_CSS = """
-    ListChooser { align: center middle; }
-    ListChooser > Vertical {
-        width: 90%; max-width: 120; height: 80%; min-height: 5;
-        background: $surface; border: round $primary; padding: 0 1;
-    }
+    ListChooser > Vertical { max-width: 120; height: 80%; min-height: 5; }
     ListChooser Input { border: none; height: 1; padding: 0; background: $panel; }
     ListChooser Static { height: 1; color: $foreground 60%; }
-    ListChooser RowList { background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "Close"),

@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.markup import escape
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
 from ...inspector.capture.sweep_axes import Value
@@ -20,6 +19,7 @@ from ...inspector.errors import KinspectError
 from ...inspector.model import KernelReport
 from ...inspector.pipeline.jobs import Request
 from ..session import SessionKernel
+from .dialogue import Dialogue
 
 if TYPE_CHECKING:
     from ..app import KinspectApp
@@ -53,7 +53,7 @@ def recompile(app: KinspectApp, entry: SessionKernel) -> None:
     app.push_screen(RecompileScreen(entry, app.session.request), add_and_compare)
 
 
-class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
+class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
     """The form; its result is the new report and the changed settings as text.
 
     Args:
@@ -62,12 +62,7 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
     """
 
     DEFAULT_CSS = """
-    RecompileScreen { align: center middle; background: $background 60%; }
-    RecompileScreen > VerticalScroll {
-        width: 64; max-width: 96%; height: auto; max-height: 90%; padding: 0 1;
-        background: $surface; border: round $primary; border-title-color: $primary;
-        border-subtitle-color: $foreground 60%;
-    }
+    RecompileScreen > VerticalScroll { width: 64; max-width: 96%; }
     RecompileScreen Horizontal { height: 1; }
     RecompileScreen Label { width: 24; color: $foreground 80%; }
     RecompileScreen .head { color: $foreground 60%; width: 100%; }

@@ -5,30 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.markup import escape
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ...inspector.model import ErrorRecord
 from ..key_table import bind
-
-
-class TextDialogue(ModalScreen[None]):
-    """A dialogue with one scrolling frame, which most keys close."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss", "Close", show=False),
-        Binding("j,down", "scroll(1)", "Down", show=False),
-        Binding("k,up", "scroll(-1)", "Up", show=False),
-        Binding("ctrl+d,pagedown,space", "scroll(10)", "Page down", show=False),
-        Binding("ctrl+u,pageup", "scroll(-10)", "Page up", show=False),
-    ]
-
-    def action_scroll(self, lines: int) -> None:
-        """Scrolls the text."""
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+from .dialogue import TextDialogue
 
 
 class ExplainScreen(TextDialogue):
@@ -39,15 +23,9 @@ class ExplainScreen(TextDialogue):
         text: plain lines.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "dismiss", "Close")]
     DEFAULT_CSS = """
-    ExplainScreen { align: center middle; background: $background 60%; }
     ExplainScreen > VerticalScroll {
-        width: 90%; max-width: 100; height: auto; max-height: 85%;
-        border: round $primary; background: $surface; padding: 0 1;
-        border-title-color: $primary; border-title-style: bold;
-        border-subtitle-color: $foreground 60%;
-        scrollbar-size: 1 1;
+        max-width: 100; max-height: 85%; border-title-style: bold;
     }
     """
 
@@ -72,12 +50,7 @@ class FailureScreen(TextDialogue):
     """
 
     DEFAULT_CSS = """
-    FailureScreen { align: center middle; background: $background 60%; }
-    FailureScreen > VerticalScroll {
-        width: 90%; height: auto; max-height: 90%; padding: 0 1;
-        background: $surface; border: round $error; border-title-color: $error;
-        border-subtitle-color: $foreground 60%;
-    }
+    FailureScreen > VerticalScroll { border: round $error; border-title-color: $error; }
     FailureScreen .hint { color: $accent; margin-top: 1; }
     FailureScreen .head { color: $foreground 60%; margin-top: 1; }
     """

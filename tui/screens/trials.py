@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.markup import escape
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ...inspector.errors import KinspectError
@@ -23,6 +22,7 @@ from ..session import SessionKernel
 from ..widgets.bars import Piece
 from ..widgets.table import Table
 from ..widgets.table_rows import ColumnHead, TableRow
+from .dialogue import Dialogue
 
 if TYPE_CHECKING:
     from ...inspector.compare.trials.results import TrialRow
@@ -54,7 +54,7 @@ def try_cures(app: KinspectApp, entry: SessionKernel, findings: Iterable[Finding
     app.notify(f"nothing can be tried: {why}", severity="warning", markup=False)
 
 
-class TrialsScreen(ModalScreen[None]):
+class TrialsScreen(Dialogue[None]):
     """The trials of one kernel.
 
     Args:
@@ -64,13 +64,7 @@ class TrialsScreen(ModalScreen[None]):
     """
 
     DEFAULT_CSS = """
-    TrialsScreen { align: center middle; background: $background 60%; }
-    TrialsScreen > Vertical {
-        width: 96%; max-width: 150; height: 80%; background: $surface; padding: 0 1;
-        border: round $primary; border-title-color: $primary;
-        border-subtitle-color: $foreground 60%;
-    }
-    TrialsScreen Table { background: $surface; height: 1fr; }
+    TrialsScreen > Vertical { width: 96%; max-width: 150; height: 80%; }
     TrialsScreen #outcome { height: 3; color: $foreground 80%; }
     TrialsScreen #state { height: 1; color: $foreground 60%; }
     TrialsScreen #state.failed { color: $error; height: auto; }

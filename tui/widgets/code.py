@@ -176,11 +176,6 @@ class CodeView(CodeRows, can_focus=True):
         lines = (line for line in self._heat if self._rows.row_of(line) * height // rows == y)
         return max(lines, key=lambda line: (self._heat[line], -line), default=None)
 
-    def show_cursor(self, visible: bool) -> None:
-        """Shows or hides the bar on the cursor's line."""
-        self._cursor_bar = visible
-        self.refresh()
-
     def move_to(self, line: int, *, quiet: bool = False, centre: bool = False) -> None:
         """Puts the cursor on a line and brings it into view; opens folds that hide it.
 

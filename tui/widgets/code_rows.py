@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
 from textual.strip import Strip
@@ -30,45 +29,6 @@ class CodeRows(Styled):
 
     PREFIX = "code"
     BARS = frozenset({"cursor", "cursor-blurred", "selected"})
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "code--number",
-        "code--cursor",
-        "code--cursor-blurred",
-        "code--linked",
-        "code--match",
-        "code--fold",
-        "code--comment",
-        "code--directive",
-        "code--label",
-        "code--keyword",
-        "code--name",
-        "code--string",
-        "code--literal",
-        "code--register",
-        "code--type",
-        "code--matrix",
-        "code--memory",
-        "code--lds",
-        "code--scratch",
-        "code--wait",
-        "code--vector",
-        "code--scalar",
-        "code--branch",
-        "code--other",
-        "code--error",
-        "code--warning",
-        "code--info",
-        "code--dim",
-        "code--added",
-        "code--removed",
-        "code--heat",
-        "code--selected",
-        "code--loop",
-        "code--loop-hot",
-        "code--count",
-        "code--read",
-        "code--written",
-    }
 
     def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
         super().__init__(id=id)
@@ -78,7 +38,6 @@ class CodeRows(Styled):
         self._anchor: int | None = None  # where the selection began
         self._linked: frozenset[int] = frozenset()
         self._matches: Callable[[int], Sequence[Hit] | None] = no_hits
-        self._cursor_bar = True
         self._heat: Mapping[int, float] = {}  # line -> its part of the hottest line's figure
         self._heat_strip: tuple[tuple[int, int], list[str]] = (
             (0, 0),
@@ -146,7 +105,7 @@ class CodeRows(Styled):
 
     def _state(self, line: int) -> str:
         """The style of a whole row; "" for most."""
-        if line == self._cursor and self._cursor_bar:
+        if line == self._cursor:
             return "cursor" if self.has_focus else "cursor-blurred"
         if self._anchor is not None and self.selection[0] <= line <= self.selection[1]:
             return "selected"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from rich.style import Style
 from rich.text import Text
 from textual.app import RenderResult
-from textual.widget import Widget
 
 from ..page_table import PAGES
 from ..pages import Page
-from .styles import part_style
+from .styles import PartedWidget
 
 
-class Heading(Widget):
+class Heading(PartedWidget):
     """Shows the page's title and crumb, the pages' digits and, on the right, the progress."""
 
+    PREFIX = "heading"
     DEFAULT_CSS = """
     Heading {
         dock: top;
@@ -28,20 +25,15 @@ class Heading(Widget):
     Heading > .heading--other { color: $foreground 65%; }
     Heading > .heading--failed { color: $error; text-style: bold; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "heading--here",
-        "heading--other",
-        "heading--failed",
-    }
 
     def on_mount(self) -> None:
-        """Polls the progress and the crumb, whose changes nothing reports."""
-        self.set_interval(0.2, self._tick)
+        """Follows the page, whose crumb changes with what it draws."""
         self._shown = ""
+        if isinstance(self.screen, Page):
+            self.screen.drawn_signal.subscribe(self, self._update, immediate=True)
 
-    def _tick(self) -> None:
-        page = self.screen
-        text = f"{page.crumb() if isinstance(page, Page) else ''}  {self._progress()}"
+    def _update(self, page: Page) -> None:
+        text = f"{page.crumb()}  {self._progress()}"
         if text != self._shown:
             self._shown = text
             self.refresh()
@@ -51,7 +43,7 @@ class Heading(Widget):
         page = self.screen
         current = page.NAME if isinstance(page, Page) else ""
         width = self.size.width
-        current_style, other_style = self._style("here"), self._style("other")
+        current_style, other_style = self.part_style("here"), self.part_style("other")
         current_spec = PAGES.get(current)
         left = Text(no_wrap=True)
         left.append(
@@ -72,9 +64,6 @@ class Heading(Widget):
         left.truncate(room, overflow="ellipsis", pad=True)
         return Text.assemble(left, progress)
 
-    def _style(self, name: str) -> Style:
-        return part_style(self, f"heading--{name}")
-
     def _progress(self) -> Text:
         """The numbers of reported, expected and failed kernels; empty without any."""
         page = self.screen
@@ -89,5 +78,5 @@ class Heading(Widget):
             total = f"/{progress.expected}" if progress.expected else ""
             text.append(f"{progress.done}{total} … ")
         if failed:
-            text.append(f"{failed} failed ", self._style("failed"))
+            text.append(f"{failed} failed ", self.part_style("failed"))
         return text

@@ -6,17 +6,14 @@ drawing it would take most of the time of a key press.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from msgspec import Struct
 from rich.text import Text
 from textual.app import RenderResult
 from textual.binding import Binding
 from textual.events import Click
 from textual.screen import Screen
-from textual.widget import Widget
 
-from .styles import part_style
+from .styles import PartedWidget
 
 
 class _Hint(Struct, frozen=True):
@@ -24,13 +21,14 @@ class _Hint(Struct, frozen=True):
     description: str
 
 
-class Keys(Widget):
+class Keys(PartedWidget):
     """Shows the keys of the page and of the focused widget; a click presses one.
 
     Args:
         palette: whether to show the command palette's key at the right, if there is room.
     """
 
+    PREFIX = "keys"
     DEFAULT_CSS = """
     Keys {
         dock: bottom;
@@ -40,7 +38,6 @@ class Keys(Widget):
     }
     Keys > .keys--key { color: $accent; text-style: bold; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"keys--key"}
     ALLOW_SELECT = False
 
     def __init__(self, *, palette: bool = True) -> None:
@@ -58,7 +55,7 @@ class Keys(Widget):
 
     def render(self) -> RenderResult:
         """The hints that fit, those of the page before those of the application."""
-        style = part_style(self, "keys--key")
+        style = self.part_style("key")
         text, width = Text(no_wrap=True), self.size.width
         self._click_regions = []
         for hint in self._hints():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
-from typing import ClassVar
 
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
@@ -59,13 +58,6 @@ class Roofline(Plot):
     Roofline > .roofline--chosen { color: $warning; text-style: bold; }
     Roofline > .roofline--guide { color: $warning 60%; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"roofline--{name}"
-        for name in (
-            "title", "axis", "grid", "roof", "other-roof", "peak", "point", "label", "chosen",
-            "guide",
-        )
-    }  # fmt: skip
 
     class Picked(Message):
         """A point was clicked."""

@@ -6,7 +6,6 @@ Its shape follows its size: a column at the side, a strip of three columns, or a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from msgspec import Struct
 from rich.segment import Segment
@@ -15,17 +14,24 @@ from rich.text import Text
 from textual.events import Resize
 from textual.geometry import Region
 from textual.strip import Strip
-from textual.widget import Widget
 
-from .styles import part_style
+from .styles import PartedWidget
 
 
 class CardFact(Struct, frozen=True):
-    """A labelled text; its style is `error`, `warning`, `info`, `dim` or "" for none."""
+    """A labelled text.
+
+    Attributes:
+        label: what the text is about; "" for none.
+        text: the text.
+        style: `error`, `warning`, `info`, `dim` or "" for none.
+        brief: whether it goes before the others, in a row, in a card of a few lines.
+    """
 
     label: str
     text: str
     style: str = ""
+    brief: bool = False
 
 
 class CardBlock(Struct, frozen=True):
@@ -59,9 +65,10 @@ _LABEL = 13  # columns of a label and the blank after it
 _SHORT_FIGURE = 5  # columns of a figure that can share its row with another
 
 
-class ScoreCard(Widget):
+class ScoreCard(PartedWidget):
     """Shows a `Card` and the facts of a line."""
 
+    PREFIX = "scorecard"
     DEFAULT_CSS = """
     ScoreCard { background: $surface; color: $foreground; padding: 0 1; }
     ScoreCard > .scorecard--title { color: $primary; text-style: bold; }
@@ -71,14 +78,6 @@ class ScoreCard(Widget):
     ScoreCard > .scorecard--warning { color: $warning; }
     ScoreCard > .scorecard--info { color: $primary; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "scorecard--title",
-        "scorecard--label",
-        "scorecard--dim",
-        "scorecard--error",
-        "scorecard--warning",
-        "scorecard--info",
-    }
 
     def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
         super().__init__(id=id)
@@ -104,17 +103,16 @@ class ScoreCard(Widget):
         self._draw()
 
     def notify_style_update(self) -> None:
-        """Redraws the card after the theme has changed."""
+        """Has the card laid out anew before it is drawn: its colours may have changed."""
         self._base = None
         super().notify_style_update()
-        if self.is_attached:
-            self._draw()
 
     def render_line(self, y: int) -> Strip:
         """Renders a row."""
         width, style = self.size.width, self._base
         if style is None:  # cached, since Textual computes it from all ancestors at every call
             style = self._base = self.rich_style
+            self._rows = self._build()
         if y >= len(self._rows):
             return Strip.blank(width, style)
         pieces = self._rows[y].render(self.app.console)
@@ -135,7 +133,7 @@ class ScoreCard(Widget):
         if not width or not height:
             return []
         if self._card is None:
-            return self._wrapped(Text(self._note, self._style("dim")), width)
+            return self._wrapped(Text(self._note, self.part_style("dim")), width)
         if height >= _TALL:
             rows = self._column(self._card, width, height)
         elif width >= _SIDE_BY_SIDE:
@@ -184,26 +182,36 @@ class ScoreCard(Widget):
         return rows
 
     def _lines(self, card: Card, width: int, height: int) -> list[Text]:
-        """A line for the loop, one for its mix, and then the facts of the line."""
+        """A line for the loop, the facts of the line and, where there is room, the loop's mix."""
         title = Text(no_wrap=True)
-        title.append(card.title, self._style("title"))
+        title.append(card.title, self.part_style("title"))
         title.append(f"  {'   '.join(card.about)}")
         mix = Text(no_wrap=True)
         for fact in _nonzero(card.mix.facts):
-            mix.append(f"{fact.label} ", self._style("label"))
+            mix.append(f"{fact.label} ", self.part_style("label"))
             mix.append(f"{_short(fact.text)}  ")
-        rows = [title, mix]
-        for row in rows:
+        rows, facts = [title], self._line_block.facts
+        for fact in filter(lambda fact: fact.brief, facts):
+            row = Text(f"{fact.label:<{_LABEL - 1}} ", self.part_style("label"), no_wrap=True)
+            rows.append(row.append(fact.text, self.part_style(fact.style)))
+        for row in (*rows, mix):
             row.truncate(width, overflow="ellipsis")
-        return [*rows, *self._facts(self._line_block, width)][: max(1, height)]
+        for fact in filter(lambda fact: not fact.brief, facts):
+            rows += self._facts(CardBlock("", (fact,)), width, flowing=True)
+        if len(rows) < height:
+            return [*rows, *[Text()] * (height - len(rows) - 1), mix]
+        if len(rows) > height:
+            rows[height - 1].truncate(width - 2)
+            rows[height - 1].append(" …", self.part_style("dim"))
+        return rows[:height]
 
     def _loop(self, card: Card, width: int, compact: bool = False) -> list[Text]:
-        rows = [Text(card.title, self._style("title"))]
+        rows = [Text(card.title, self.part_style("title"))]
         about = card.about
         if compact:
             about = ("  ".join(card.known_about),) if card.known_about else ()
         for part in about:
-            rows += self._wrapped(Text(part, self._style("dim")), width)
+            rows += self._wrapped(Text(part, self.part_style("dim")), width)
         return rows
 
     def _mix(self, mix: CardBlock, width: int) -> list[Text]:
@@ -214,26 +222,36 @@ class ScoreCard(Widget):
         for number in range(0, len(short), 2):
             row = Text(no_wrap=True)
             for fact in short[number : number + 2]:
-                row.append(f"{fact.label:<{_LABEL - 1}} ", self._style("label"))
+                row.append(f"{fact.label:<{_LABEL - 1}} ", self.part_style("label"))
                 row.append(f"{fact.text:<{_SHORT_FIGURE + 1}}")
             rows.append(row)
         longer = tuple(fact for fact in nonzero if len(fact.text) > _SHORT_FIGURE)
         return rows + self._facts(CardBlock("", longer), width)
 
     def _block(self, block: CardBlock, width: int) -> list[Text]:
-        return [Text(block.title, self._style("title")), *self._facts(block, width)]
+        return [Text(block.title, self.part_style("title")), *self._facts(block, width)]
 
-    def _facts(self, block: CardBlock, width: int) -> list[Text]:
-        """Each label with its text beside it, wrapped; a long label is put above the text."""
+    def _facts(self, block: CardBlock, width: int, *, flowing: bool = False) -> list[Text]:
+        """Each label with its text beside it, wrapped; a long label is put above the text.
+
+        Args:
+            block: the facts.
+            width: of the rows, in cells.
+            flowing: whether a text that needs several rows takes their whole width.
+        """
         rows: list[Text] = []
         for fact in block.facts:
-            style = self._style(fact.style) if fact.style else Style()
+            style = self.part_style(fact.style)
             if not fact.label:
                 rows += self._wrapped(Text(fact.text, style), width)
                 continue
             wide = 1 if len(fact.label) == 1 else max(_LABEL - 1, len(fact.label))
             label = Text(f"{fact.label:<{wide}} ")
-            label.stylize(style if fact.style else self._style("label"))
+            label.stylize(style if fact.style else self.part_style("label"))
+            if flowing and wide + 1 + len(fact.text) > width:
+                first, *others = self._wrapped(Text(f"{fact.label} {fact.text}", style), width - 2)
+                rows += [first, *(Text.assemble("  ", row) for row in others)]
+                continue
             if wide + 8 > width // 2 and wide >= _LABEL and wide + 1 + len(fact.text) > width:
                 rows.append(label)
                 label = Text("  ")
@@ -245,9 +263,6 @@ class ScoreCard(Widget):
 
     def _wrapped(self, text: Text, width: int) -> list[Text]:
         return list(text.wrap(self.app.console, max(1, width)))
-
-    def _style(self, name: str) -> Style:
-        return part_style(self, f"scorecard--{name}")
 
 
 def _nonzero(facts: Sequence[CardFact]) -> tuple[CardFact, ...]:

@@ -6,7 +6,6 @@ It uses no plotting library, whose import takes as long as the whole page takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from msgspec import Struct
 from textual.events import Click
@@ -54,16 +53,13 @@ class StepPlot(Plot):
     DEFAULT_CSS = """
     StepPlot { height: 1fr; width: 1fr; min-height: 3; }
     StepPlot > .plot--title { color: $foreground; text-style: bold; }
-    StepPlot > .plot--axis { color: $foreground 40%; }
+    StepPlot > .plot--axis { color: $foreground 60%; }
     StepPlot > .plot--line { color: $primary; }
     StepPlot > .plot--fill { color: $primary 25%; }
     StepPlot > .plot--now { color: $warning; text-style: bold; }
     StepPlot > .plot--guide { color: $warning 60%; }
     StepPlot > .plot--step { color: $success; text-style: bold; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"plot--{name}" for name in ("title", "axis", "line", "fill", "now", "guide", "step")
-    }
 
     class Picked(Message):
         """The plot was clicked at an x."""

@@ -6,6 +6,9 @@ the whole foreground, and a tint of the primary colour as the primary colour its
 
 from __future__ import annotations
 
+import re
+from typing import Any, ClassVar
+
 from rich.style import Style
 from textual.app import App
 from textual.color import Color
@@ -16,54 +19,39 @@ _TINTS = ("256", "truecolor", "windows")
 """Colour systems with enough colours to tell a tint from what it lies on."""
 
 
-def part_style(widget: Widget, name: str) -> Style:
-    """The style of a component class, its colours blended with what is behind the widget.
+class PartedWidget(Widget):
+    """A widget that draws its own parts, in the styles that its `DEFAULT_CSS` sets for them.
 
-    Args:
-        widget: that the class is of.
-        name: the component class.
-
-    Returns:
-        Only what the class itself sets, to be laid over the widget's own style.
-    """
-    return blended(widget.get_component_styles(name), widget.background_colors[1])
-
-
-def bar_style(widget: Widget, name: str) -> Style:
-    """The style of a bar over a row, such as the cursor's: a tint, laid over what is drawn.
-
-    Args:
-        widget: that the class is of.
-        name: the component class, which sets a background.
-
-    Returns:
-        As `part_style`; where tints cannot be shown the widget's colours in reverse.
-    """
-    return part_style(widget, name) if tinted(widget.app) else reverse(widget)
-
-
-class PartStyles:
-    """The styles of a widget's component classes, each computed when it is first used.
-
-    Args:
-        widget: that the classes are of.
-        prefix: the first part of their names, as in `PREFIX--NAME`.
+    Attributes:
+        PREFIX: the first part of the names of its component classes, as in `PREFIX--PART`.
     """
 
-    def __init__(self, widget: Widget, prefix: str) -> None:
-        self._widget = widget
-        self._prefix = prefix
-        self._styles: dict[str, Style] = {"": Style()}
+    PREFIX: ClassVar[str] = ""
 
-    def __getitem__(self, name: str) -> Style:
-        style = self._styles.get(name)
+    def __init_subclass__(cls, **options: Any) -> None:
+        cls.COMPONENT_CLASSES = set(re.findall(rf"\.({cls.PREFIX}--[\w-]+)", cls.DEFAULT_CSS))
+        super().__init_subclass__(**options)
+
+    def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
+        super().__init__(id=id)
+        self._part_styles: dict[str, Style] = {"": Style()}
+
+    def part_style(self, part: str) -> Style:
+        """The style of a part, its colours blended with what is behind the widget.
+
+        Returns:
+            Only what the part's rules set, to be laid over the widget's own style.
+        """
+        style = self._part_styles.get(part)
         if style is None:
-            style = self._styles[name] = part_style(self._widget, f"{self._prefix}--{name}")
+            rules = self.get_component_styles(f"{self.PREFIX}--{part}")
+            style = self._part_styles[part] = blended(rules, self.background_colors[1])
         return style
 
-    def drop(self) -> None:
-        """Forgets the styles, because the theme has changed."""
-        self._styles = {"": Style()}
+    def notify_style_update(self) -> None:
+        """Forgets the styles, because the theme may have changed."""
+        self._part_styles = {"": Style()}
+        super().notify_style_update()
 
 
 def blended(rules: StylesBase, behind: Color) -> Style:

@@ -68,28 +68,6 @@ class Table(Styled, can_focus=True):
     Table > .table--worse { color: $error; text-style: bold; }
     Table > .table--other { color: $accent; text-style: bold; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "table--head",
-        "table--sorted",
-        "table--cursor",
-        "table--cursor-blurred",
-        "table--empty",
-        "table--faded",
-        "table--dim",
-        "table--name",
-        "table--group",
-        "table--bar",
-        "table--good",
-        "table--track",
-        "table--error",
-        "table--warning",
-        "table--info",
-        "table--star",
-        "table--mark",
-        "table--better",
-        "table--worse",
-        "table--other",
-    }
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("down", "move(1)", "Down", show=False),
         bind("up", "move(-1)", "Up", show=False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...explain import loop_view, view
 from ...model import LoopReport, value_of
@@ -72,21 +72,37 @@ def first_stage(pair: KernelDiff) -> str:
 def in_short(pair: KernelDiff) -> str:
     """Returns what decides the verdict, in a few words; else what changed at all."""
     deciding = [c for c in pair.changes if c.matters and c.judgement != "neutral"]
-    briefs = [_brief(c) for c in deciding[:MOST_WHY]]
+    briefs = _briefs(pair, deciding[:MOST_WHY])
     if len(deciding) > MOST_WHY:
         briefs.append(f"{len(deciding) - MOST_WHY} more")
     if briefs:
         return "; ".join(briefs)
     minor = [c for c in pair.changes if c.judgement in ("regression", "improvement")]
     if minor:
-        return "; ".join(_brief(c) for c in minor[:MOST_WHY])
+        return "; ".join(_briefs(pair, minor[:MOST_WHY]))
     if any(c.judgement == "shown" for c in pair.changes):
         return f"{view.plural(len(pair.changes), 'figure')} shown, not judged: two targets"
     if pair.changes:
-        briefs = [_brief(c) for c in pair.changes[:MOST_NEUTRAL]]
-        omitted = len(pair.changes) - len(briefs)
+        briefs = _briefs(pair, pair.changes[:MOST_NEUTRAL])
+        omitted = len(pair.changes[MOST_NEUTRAL:])
         return "; ".join(briefs) + (f"; {omitted} more" if omitted else "")
     return "" if pair.verdict == "same" else "the code differs, no figure does"
+
+
+def _briefs(pair: KernelDiff, changes: Sequence[FigureChange]) -> list[str]:
+    """Changes in a few words each; those in a row that are per the same work are one text."""
+    bases = {loops.left.id: loops.basis for loops in pair.loops if loops.left is not None}
+    briefs: list[str] = []
+    former = ""
+    for change in changes:
+        brief, basis = _brief(change), bases.get(change.loop or "", "")
+        if not basis or not brief.endswith(f" {basis}"):
+            basis = ""
+        elif basis == former:
+            brief = f"{briefs.pop().removesuffix(f' {basis}')}, {brief}"
+        briefs.append(brief)
+        former = basis
+    return briefs
 
 
 def _brief(change: FigureChange) -> str:

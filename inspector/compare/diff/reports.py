@@ -236,17 +236,6 @@ def _functions(pair: KernelDiff, text: TextReader) -> tuple[Function, Function] 
     return functions[0], functions[1]
 
 
-def text_of_artifacts(report: KernelReport) -> str | None:
-    """The assembly among a report's artifacts; None where it cannot be read."""
-    artifact = report.artifacts.get("amdgcn")
-    if artifact is None:
-        return None
-    try:
-        return artifact.path.read_text("utf-8", "replace")
-    except OSError:
-        return None
-
-
 def _side(label: str, report: KernelReport) -> Side:
     return Side(label, report.artifacts, report=report)
 

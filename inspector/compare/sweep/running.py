@@ -43,7 +43,8 @@ from .table import SweepProgress
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
-    from ...compile.pool import Compiler
+    from ...compile.pool import Compiler, CompileSettings
+    from ...pipeline.launch_facts import Overrides
 
 MOST_POINTS = 1024
 MOST_TUNED = 256
@@ -160,6 +161,54 @@ def sweep(
     yield from _SweepRun(request, targets, executor, work).events()
 
 
+def collect_points(
+    points: Sequence[SweepPoint], request: SweepRequest, settings: CompileSettings, started: float
+) -> Sweep:
+    """Compiles points that were captured already, and returns their tables.
+
+    Args:
+        points: all of them, at least one.
+        request: names what they are points of.
+        settings: how they are compiled.
+        started: when their capture began, by `time.perf_counter`.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    result = gathering(request)
+    gather(result, PointsPlanned(len(points), True, time.perf_counter() - started))
+    jobs = [_job(point, settings, request.run.overrides) for point in points]
+    with ThreadPoolExecutor(request.run.jobs, "kinspect") as threads:
+        for point, outcome in zip(points, threads.map(run_point, jobs), strict=True):
+            gather(result, _done(point, outcome))
+    return result.result(time.perf_counter() - started)
+
+
+def _job(point: SweepPoint, settings: CompileSettings, overrides: Overrides) -> Job:
+    """Returns the job that compiles a point."""
+    # No figure of a sweep depends on lanes' addresses, races or the values in registers.
+    return Job(
+        order=point.order[:2],
+        path=point.file,
+        variant=point.variant,
+        settings=settings,
+        overrides=overrides,
+        analysis=AnalysisOptions(lanes=False, races=False, values=False),
+    )
+
+
+def _done(point: SweepPoint, outcome: PointOutcome) -> PointDone:
+    return PointDone(
+        PointResult(
+            point=point,
+            figures=outcome.figures,
+            error=outcome.error,
+            from_store=outcome.from_store,
+            seconds=outcome.seconds,
+            host=outcome.host,
+        )
+    )
+
+
 class _SweepRun:
     """The state of a sweep: the points that were captured, submitted and finished."""
 
@@ -240,7 +289,8 @@ class _SweepRun:
                     continue
                 self._parameters.update(dict.fromkeys(item.variant.signature))
                 for point in self._expanded(item.variant, (index, kernel_index), target):
-                    self._waiting.append((point, self._job(point, compiler)))
+                    job = _job(point, compiler.settings, request.overrides)
+                    self._waiting.append((point, job))
                     self._planned += 1
                 kernel_index += 1
                 if self._planned > self._request.most_points:
@@ -256,18 +306,6 @@ class _SweepRun:
             raise refused_name(unknown[0], options, list(self._parameters), where)
         self._submit_waiting(submit)
         yield PointsPlanned(self._planned, True, self._elapsed())
-
-    def _job(self, point: SweepPoint, compiler: Compiler) -> Job:
-        """Returns the job that compiles a point."""
-        # No figure of a sweep depends on lanes' addresses, races or the values in registers.
-        return Job(
-            order=point.order[:2],
-            path=point.file,
-            variant=point.variant,
-            settings=compiler.settings,
-            overrides=self._request.run.overrides,
-            analysis=AnalysisOptions(lanes=False, races=False, values=False),
-        )
 
     def _capture_request(self) -> Request:
         """Returns the request of the capture: without --autotune, one configuration per launch."""
@@ -330,16 +368,7 @@ class _SweepRun:
         outcome = outcome_of(job, future)
         self._finished_count += 1
         self._compiled_count += not outcome.from_store
-        yield PointDone(
-            PointResult(
-                point=point,
-                figures=outcome.figures,
-                error=outcome.error,
-                from_store=outcome.from_store,
-                seconds=outcome.seconds,
-                host=outcome.host,
-            )
-        )
+        yield _done(point, outcome)
 
     def _elapsed(self) -> float:
         return time.perf_counter() - self._started

@@ -15,7 +15,7 @@ from ..operands import M0, Decoded
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import AccessForm, extended, place_in_register
-from .spaces import StoredRegisters, read_lds, usable_lanes, write_lds
+from .spaces import StoredRegisters, both, lds_places, read_lds, usable_lanes, write_lds
 
 _NAME: Final = re.compile(
     r"ds_(read|write|load|store)(2|_2addr)?(_stride64|st64)?_"
@@ -56,6 +56,33 @@ def plain_places(decoded: Decoded) -> tuple[int, list[int], int] | None:
         return None
     offsets = pair_offsets(decoded, size, stride=bool(stride)) if two else single_offset(decoded)
     return decoded.operands[address_index].first, offsets, size
+
+
+def places_step(decoded: Decoded, context: BuildContext) -> Step | None:
+    """A step that tells the machine where a read or write lies, and carries nothing out.
+
+    Args:
+        decoded: the instruction.
+        context: names it.
+
+    Returns:
+        The step; None for accesses of other forms than `plain_places` has.
+    """
+    plain = plain_places(decoded)
+    if plain is None:
+        return None
+    row, offsets, size = plain
+    steps = [U32(offset) for offset in offsets]
+    stored = np.zeros(0, U32) if decoded.name.startswith(("ds_write", "ds_store")) else None
+
+    def step(waves: Waves) -> None:
+        base = waves.u32[row]
+        for offset in steps:
+            where, inside = lds_places(waves, context, base + offset, size)
+            usable = both(usable_lanes(waves, None), inside)
+            waves.machine.before_lds(context.index, waves, where, usable, size, stored)
+
+    return step
 
 
 def single_offset(decoded: Decoded) -> list[int]:

@@ -89,7 +89,9 @@ def compare(decoded: Decoded, context: BuildContext) -> Step:
     dpp_lanes = crosslane.written(decoded, context.target)
 
     def step(waves: Waves) -> None:
-        mask = np.broadcast_to(test(first(waves), second(waves)), (waves.count, waves.lanes))
+        mask = test(first(waves), second(waves))
+        if mask.shape != (waves.count, waves.lanes):
+            mask = np.broadcast_to(mask, (waves.count, waves.lanes))
         if dpp_lanes is not None:
             mask = mask & dpp_lanes(waves).astype(bool)
         elif not waves.full:

@@ -124,14 +124,21 @@ def define_scalar(
             value = compute(*(read(waves) for read in reads))
             if scc == "own":
                 value, carry = value
-                waves.scc = np.broadcast_to(carry, waves.scc.shape).copy()
+                waves.scc = _of_waves(carry, waves)
             elif scc:
-                waves.scc = np.broadcast_to(value != 0, waves.scc.shape).copy()
+                waves.scc = _of_waves(value != 0, waves)
             write(waves, value)
 
         return step
 
     builds(*names.split())(build)
+
+
+def _of_waves(condition: Array, waves: Waves) -> Array:
+    """A copy of a condition code, bool [wave]."""
+    if condition.shape != waves.scc.shape:
+        condition = np.broadcast_to(condition, waves.scc.shape)
+    return condition.copy()
 
 
 def low5(value: Array) -> Array:

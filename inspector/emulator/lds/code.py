@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from ...model import Function
-from ..effects import bits_of, effect_of, effects_of_halves
+from ..code_registers import registers_of
+from ..effects import bits_of
 from ..instructions.lds import plain_places
 from ..operands import EXEC, Decoded
-from ..program import decoded_instructions
 from ..register_sets import scalar_bits
 from ..registry import ExecutionTarget, NotCoveredError, Step
 from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT, lds_address_bits, lds_slice, with_scc
@@ -49,17 +49,17 @@ class LdsCode:
         self.function = function
         self.target = target
         self._barriers_under: dict[int, bool] = {}
-        self.decoded = decoded_instructions(function, self.target)
+        registers = registers_of(function, target)
+        self.decoded, self._halves = registers.decoded, registers.halves
         self.effects = [
-            with_scc(effect_of(inst, parts, self.target), parts)
-            for inst, parts in zip(function.instructions, self.decoded, strict=True)
+            with_scc(effect, parts)
+            for effect, parts in zip(registers.effects, self.decoded, strict=True)
         ]
-        self._halves = effects_of_halves(function.instructions, self.decoded, target)
         registers_alone = list(self.effects)
         spills = spills_of(function, self.decoded)
         for site, spill in spills.items():
             self.effects[site] = spill.effect
-        self.chosen = lds_slice(function, self.decoded, self.effects)
+        self.chosen = lds_slice(function, self.decoded, self.effects, registers.masked)
         self._spills = with_rows(spills, frozenset(self.chosen))
         for site in spills:
             placed = self._spills.get(site)

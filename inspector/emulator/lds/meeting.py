@@ -66,6 +66,7 @@ class Meeting:
         pairs: dict[int, set[int]] = {site: set() for site in self._kinds}
         sites = list(self._kinds)
         by_all = {site: _of_any_wave(self._touched.get(site, {})) for site in sites}
+        by_others = {site: _of_other_waves(touched) for site, touched in self._touched.items()}
         for number, site in enumerate(sites):
             for other in sites[number:]:
                 if self._kinds[site] == self._kinds[other] == "read":
@@ -75,7 +76,7 @@ class Meeting:
                     or other in unknown
                     or (
                         by_all[site] & by_all[other]
-                        and _meet(self._touched[site], self._touched[other])
+                        and _meet(by_all[site], by_others[site], self._touched[other])
                     )
                 ):
                     pairs[site].add(other)
@@ -90,11 +91,20 @@ def _of_any_wave(touched: Mapping[int, int]) -> int:
     return mask
 
 
-def _meet(first: Mapping[int, int], second: Mapping[int, int]) -> bool:
-    """Whether two different waves touch the same granules."""
-    return any(
-        mask & other_mask
-        for wave, mask in first.items()
-        for other_wave, other_mask in second.items()
-        if wave != other_wave
-    )
+def _of_other_waves(touched: Mapping[int, int]) -> dict[int, int]:
+    """By wave, the granules that the others touch."""
+    return {
+        wave: _of_any_wave({other: mask for other, mask in touched.items() if other != wave})
+        for wave in touched
+    }
+
+
+def _meet(all_first: int, others_first: Mapping[int, int], second: Mapping[int, int]) -> bool:
+    """Whether two different waves touch the same granules.
+
+    Args:
+        all_first: the granules that any wave touches by the first access.
+        others_first: by wave, those that the others touch by it.
+        second: by wave, those that it touches by the second access.
+    """
+    return any(others_first.get(wave, all_first) & mask for wave, mask in second.items())

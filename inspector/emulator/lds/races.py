@@ -79,16 +79,14 @@ class RaceReport(Struct, frozen=True):
 def races_of(
     function: Function,
     gpu: Machine,
-    waves: int,
+    workgroup: tuple[int, int, int],
     arguments: Arguments | None = None,
-    *,
-    in_a_row: bool = False,
 ) -> RaceReport:
     """The races of a kernel; see `traces_of` for what is to be passed."""
     accesses = sum(inst.cls in LDS_CLASSES for inst in function.instructions)
     if not accesses:
         return RaceReport((), 0, 0)
-    traces = traces_of(function, gpu, waves, arguments, in_a_row=in_a_row)
+    traces = traces_of(function, gpu, workgroup, arguments)
     if traces.why:
         return RaceReport((), 0, accesses, traces.why)
     comparison, meeting = _Comparison(traces.ways), Meeting(function, traces)
@@ -121,6 +119,8 @@ class _Comparison:
             [p for way in ways for access in way.accesses for p in access.parts]
         )
         self._known: dict[tuple[int, bytes, bytes], list[int]] = {}
+        self._of_parts: dict[int, list[int]] = {}
+        """By identity: traces keep all parts, and have the same one where bytes are the same."""
         self._masks: dict[int, dict[int, int]] = {}
         self._races: dict[tuple[int, int], Race] = {}
 
@@ -142,7 +142,10 @@ class _Comparison:
         """Returns the granules that an access touches, by wave."""
         masks = dict.fromkeys(access.waves, 0)
         for part in access.parts:
-            for wave, mask in zip(access.waves, self._of_part(part), strict=True):
+            of_part = self._of_parts.get(id(part))
+            if of_part is None:
+                of_part = self._of_parts[id(part)] = self._of_part(part)
+            for wave, mask in zip(access.waves, of_part, strict=True):
                 masks[wave] |= mask
         return masks
 

@@ -13,6 +13,7 @@ staggered barriers is followed as it is. A branch on what is unknown is taken by
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -50,38 +51,32 @@ _WAVE_NUMBER: Final = scalar_bits(TTMP + 8, 1)
 def traces_of(
     function: Function,
     gpu: Machine,
-    waves: int,
+    workgroup: tuple[int, int, int],
     arguments: Arguments | None = None,
-    *,
-    in_a_row: bool = False,
 ) -> LdsTraces:
     """Follows a kernel's waves, on each way that leads to accesses of LDS.
 
     Args:
         function: the kernel.
         gpu: what executes it.
-        waves: of its workgroup.
+        workgroup: its work-items in x, y and z.
         arguments: what is known of its arguments: they decide how often loops go round.
-        in_a_row: whether the work-items of a workgroup are numbered in x alone, as Triton's are.
     """
-    why = _why_not(function, gpu, waves, in_a_row=in_a_row)
+    why = _why_not(function, workgroup)
     if why:
         return LdsTraces(why=why)
-    walk = _Walk(function, gpu, waves, arguments or Arguments())
+    walk = _Walk(function, gpu, workgroup, arguments or Arguments())
     with np.errstate(all="ignore"):
         return walk.run()
 
 
-def _why_not(function: Function, gpu: Machine, waves: int, *, in_a_row: bool) -> str:
+def _why_not(function: Function, workgroup: tuple[int, int, int]) -> str:
     """Returns why a kernel cannot be followed; empty where it can."""
-    start = function.resources.wave_start
-    if start is None:
+    if function.resources.wave_start is None:
         return "the code does not say how waves begin"
     if not function.all_read:
         return "not all of the code was read"
-    if start.work_item_dims and not in_a_row:
-        return "work-items have two or three numbers, and the workgroup's shape is not known"
-    if waves * target_of(function, gpu.arch).lanes > MOST_LANES:
+    if math.prod(workgroup) > MOST_LANES:
         return "the workgroup is too large"
     if has_special_barriers(function):
         return "barriers have names"
@@ -132,7 +127,13 @@ class _State(Struct, eq=False):
 class _Walk:
     """The waves of a workgroup on their way, and the other ways that they might have gone."""
 
-    def __init__(self, function: Function, gpu: Machine, waves: int, arguments: Arguments) -> None:
+    def __init__(
+        self,
+        function: Function,
+        gpu: Machine,
+        workgroup: tuple[int, int, int],
+        arguments: Arguments,
+    ) -> None:
         """Puts all waves at the kernel's entry."""
         self._function = function
         self._code = LdsCode(function, target_of(function, gpu.arch))
@@ -145,17 +146,19 @@ class _Walk:
         self._later: list[tuple[_State, int]] = []
         """States in which the other way was not taken, and the block where it leads."""
         self._count = 0
-        self._groups = [self._begin(waves)]
-        self._trace = LdsTrace.of(waves)
+        self._bytes_at: dict[tuple[bytes, bytes | None, int, int], AccessBytes] = {}
+        """By addresses, active lanes, size and offset: bytes that were touched before."""
+        self._groups = [self._begin(workgroup)]
+        self._trace = LdsTrace.of(self._groups[0].waves.count)
 
-    def _begin(self, waves: int) -> WaveGroup:
+    def _begin(self, workgroup: tuple[int, int, int]) -> WaveGroup:
         """The waves of a workgroup at the kernel's entry."""
         target, start = self._code.target, self._function.resources.wave_start
         assert start is not None
         state = initial_waves(
             start,
             target,
-            GridShape((waves * target.lanes, 1, 1), (9, 9, 9)),
+            GridShape(workgroup, (9, 9, 9)),
             np.array((0,)),
             self._machine,
             registers=max(4, (self._code.touched & VECTOR).bit_length()),
@@ -266,8 +269,14 @@ class _Walk:
         if plain is not None:
             row, offsets, size = plain
             active = None if waves.full else waves.active
+            addresses = waves.u32[row]
+            key = (addresses.tobytes(), None if active is None else active.tobytes(), size)
             return tuple(
-                AccessBytes((waves.u32[row] + U32(offset)).astype(np.int64), active, size)
+                self._bytes_at.get((*key, offset))
+                or self._bytes_at.setdefault(
+                    (*key, offset),
+                    AccessBytes((addresses + U32(offset)).astype(np.int64), active, size),
+                )
                 for offset in offsets
             )
         self._machine.seen = []

@@ -1,29 +1,22 @@
 """Compares two kernels: their figures, and the code of their hot loops.
 
 Aligning thousands of instructions holds the interpreter's lock for tenths of a second, which would
-freeze the screen: large kernels are compared in a child process, whose `main` is below. Its
-standard input carries the two reports, its standard output the result: a `KernelComparison`, or a
-text that says why there is none. Both are pickled.
+freeze the screen: large kernels are compared in a child process, whose `main` is below.
 """
 
 from __future__ import annotations
 
-import contextlib
-import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ....inspector.capture.resolving import resolve
+from ....inspector.compare.diff.assembly import assembly_of
 from ....inspector.compare.diff.reports import (
     DiffOptions,
     diff_kernels,
     finished,
-    text_of_artifacts,
 )
 from ....inspector.compare.diff.results import DiffReport, KernelDiff
 from ....inspector.compare.diff.tolerances import Tolerances
@@ -31,8 +24,7 @@ from ....inspector.errors import KinspectError
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ....inspector.pipeline.analysis import source_reader
-from ....inspector.pipeline.inputs import read_text
-from ... import child_process
+from ...child_process import MessagingChild, serve
 from .align import Aligned, aligned
 from .figures import short_labels
 
@@ -69,20 +61,6 @@ def comparison_of(left: KernelReport, right: KernelReport) -> KernelComparison:
     return KernelComparison(pair, code)
 
 
-def assembly_of(report: KernelReport) -> str | None:
-    """The assembly of a kernel, from its artifacts or from the target; None if it has gone."""
-    text = text_of_artifacts(report)
-    if text is not None:
-        return text
-    try:
-        targets = resolve(view.path_of(report))
-        if len(targets) == 1 and targets[0].kind == "asm":
-            return read_text(targets[0].path)
-    except (KinspectError, OSError):
-        pass  # the file has gone since
-    return None
-
-
 def compared_in_child(
     left: KernelReport, right: KernelReport, is_cancelled: Callable[[], bool]
 ) -> KernelComparison | str:
@@ -98,29 +76,12 @@ def compared_in_child(
     """
     if sum(map(_size, (left, right))) < CHILD_BYTES:
         return _comparison_or_reason(left, right)
-    process = subprocess.Popen(
-        child_process.command(__name__),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    child = MessagingChild(__name__, (left, right), "compares")
+    result: KernelComparison
     try:
-        with contextlib.suppress(BrokenPipeError):  # the process has died: unpickling fails below
-            pickle.dump((left, right), process.stdin, pickle.HIGHEST_PROTOCOL)
-            process.stdin.flush()
-        packed = b"".join(child_process.chunks(process.stdout.fileno(), is_cancelled))
-    finally:
-        process.kill()
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-        process.stdout.close()
-        process.wait()
-    try:
-        result: KernelComparison | str = pickle.loads(packed)
-    except (EOFError, pickle.UnpicklingError):
-        return "the process that compares has ended; choose them again"
+        ((_, result),) = child.messages(is_cancelled)
+    except KinspectError as error:
+        return str(error)
     return result
 
 
@@ -147,7 +108,4 @@ def _comparison_or_reason(left: KernelReport, right: KernelReport) -> KernelComp
 
 def main() -> None:
     """Compares the kernels on standard input; the body of the child process."""
-    left, right = pickle.load(sys.stdin.buffer)
-    channel = child_process.result_channel()
-    pickle.dump(_comparison_or_reason(left, right), channel, pickle.HIGHEST_PROTOCOL)
-    channel.flush()
+    serve(lambda kernels, send: send("comparison", comparison_of(*kernels)))

@@ -77,18 +77,18 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
     Args:
         pair: the compared kernels.
         code: the amount of differing code as text; "" where that is unknown.
-        short: whether to leave out the lines that name the two kernels.
+        short: whether what matters has to fit a few lines: settings first, without the lines that
+            name the two kernels.
     """
-    summary = diff_view.in_short(pair)
-    parts: list[Piece] = [
-        (f" {diff_view.VERDICT_WORDS[pair.verdict]} ", f"bold reverse {_COLOURS[pair.verdict]}"),
-        (f"  {summary or 'nothing differs that is looked at'}\n", ""),
-    ]
-    if not short:
-        parts += _sides(pair)
-    differences = differing(pair.left, pair.right)
-    if differences:
-        parts.append((", ".join(f"{n} {a} → {b}" for n, a, b in differences) + "\n", "$accent"))
+    summary = diff_view.in_short(pair) or "nothing differs that is looked at"
+    changed = ", ".join(f"{n} {a} → {b}" for n, a, b in differing(pair.left, pair.right))
+    settings = [(f"{changed}\n", "$accent")] if changed else []
+    word = f" {diff_view.VERDICT_WORDS[pair.verdict]} "
+    parts: list[Piece] = [(word, f"bold reverse {_COLOURS[pair.verdict]}"), ("  ", "")]
+    if short:
+        parts += [*settings, (f"{summary}\n", "")]
+    else:
+        parts += [(f"{summary}\n", ""), *_sides(pair), *settings]
     stages = diff_view.stages(pair)
     if stages:
         parts.append((f"{stages}\n", ""))

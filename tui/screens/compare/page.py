@@ -122,7 +122,6 @@ class ComparePage(Page):
     def session_changed(self) -> None:
         """Updates the chooser's list."""
         self.query_one(Chooser).show(self.session.ordered())
-        self.query_one(Heading).refresh()
 
     @property
     def _choosing(self) -> bool:
@@ -133,7 +132,7 @@ class ComparePage(Page):
         chooser = self.query_one(Chooser)
         chooser.show(self.session.ordered())
         chooser.begin(self._left, self._right)
-        self._retitle()
+        self.refresh_bindings()
 
     def on_chooser_chosen(self, event: Chooser.Chosen) -> None:
         """Compares the chosen kernels."""
@@ -147,7 +146,7 @@ class ComparePage(Page):
         code = self.query_one(SideBySide)
         code.show(Aligned(()), short_labels(left, right))
         code.views[0].focus()
-        self._retitle()
+        self.refresh_bindings()
         work = partial(self._compare, left, right)
         self.run_worker(work, thread=True, exclusive=True, group="compare", exit_on_error=False)
 
@@ -193,10 +192,6 @@ class ComparePage(Page):
         """Lays out the texts again, once the panes have their new sizes."""
         self.call_after_refresh(self._lay_out_figures)
 
-    def _retitle(self) -> None:
-        self.query_one(Heading).refresh()
-        self.refresh_bindings()
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disables the comparison's keys while the chooser is shown."""
         of_result = action in _OF_RESULT
@@ -209,7 +204,7 @@ class ComparePage(Page):
         elif self._left is not None and self._right is not None:
             self.query_one(ContentSwitcher).current = "result"
             self.query_one(SideBySide).views[0].focus()
-            self._retitle()
+            self.refresh_bindings()
 
     def action_swap(self) -> None:
         """Swaps the two kernels."""

@@ -145,7 +145,6 @@ class FindingsPage(Page):
         rows = self._rows
         view = self.query_one(RowList)
         view.show(Text(lines, lambda line: rows[line].spans), self._cursor_after(former_row))
-        self.query_one(Heading).refresh()
         self._explain()
 
     def _cursor_after(self, former: FindingRow | None) -> int:

@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.markup import escape
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ...widgets.code import Text
 from ...widgets.filtered_list import RowList
+from ..dialogue import Dialogue
 from ..list_chooser import Choice, ListChooser
 from .queries import HistoryMetric, RunTable
 
@@ -35,7 +35,7 @@ def metric_chooser(metrics: Sequence[HistoryMetric], chosen: str) -> ListChooser
     return ListChooser("metric over the runs", choices, chosen)
 
 
-class RunScreen(ModalScreen[None]):
+class RunScreen(Dialogue[None]):
     """A dialogue that shows a run in full.
 
     Args:
@@ -44,12 +44,7 @@ class RunScreen(ModalScreen[None]):
     """
 
     DEFAULT_CSS = """
-    RunScreen { align: center middle; }
-    RunScreen > Vertical {
-        width: 90%; max-width: 180; height: 80%; background: $surface;
-        border: round $primary; padding: 0 1;
-    }
-    RunScreen CodeView { background: $surface; }
+    RunScreen > Vertical { max-width: 180; height: 80%; }
     RunScreen .titles { height: 1; color: $foreground 60%; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Back")]

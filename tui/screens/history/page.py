@@ -228,7 +228,6 @@ class HistoryPage(Page):
             chart, kernel_history.why_no_chart if kernel_history is not None else "no such kernel"
         )
         self._show_runs()
-        self.query_one(Heading).refresh()
 
     def _show_runs(self) -> None:
         """Shows the table of the kernel's runs, with a column for each plotted series."""

@@ -110,6 +110,21 @@ def facts_of(
     return CardBlock("This line", tuple(facts))
 
 
+def source_fact(reading: KernelReading, kind: str, line: int, lines: Sequence[str]) -> CardFact:
+    """The line of the source that a line of another text stems from.
+
+    Args:
+        reading: links the texts.
+        kind: of the other text.
+        line: its line.
+        lines: of the source.
+    """
+    source = reading.links.nearest(kind, line, "source")
+    if source is None:
+        return CardFact("source", "stems from no line of it", "dim", brief=True)
+    return CardFact(f"line {source + 1}", " ".join(lines[source].split()), brief=True)
+
+
 def _sentence(finding: Finding, reading: KernelReading) -> str:
     text = f"{finding.rule} {' '.join(finding.message.split())}"
     places, lines = reading.marks.places(finding)
@@ -126,7 +141,8 @@ def _spill(reading: KernelReading, line: int) -> Iterator[CardFact]:
         return
     is_store = line + 1 in slot.stores
     place = "" if slot.offset is None else f"{slot.offset}:{slot.offset + slot.size - 1}"
-    yield CardFact("spills to" if is_store else "reloads", f"scratch {place}".rstrip())
+    verb = "spills to" if is_store else "reloads"
+    yield CardFact(verb, f"scratch {place}".rstrip(), brief=True)
     if slot.value is not None:
         yield CardFact("value", registers_view.parked_text(slot.value))
     for title, numbers in (("stored at", slot.stores), ("reloaded at", slot.reloads)):

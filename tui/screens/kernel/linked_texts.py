@@ -12,9 +12,8 @@ from ....inspector.explain import loop_view, view
 from ....inspector.metrics.pressure import register_pressure
 from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
-from ...widgets.heading import Heading
 from ...widgets.scorecard import Card, CardBlock, CardFact
-from .card import card_of, facts_of, line_list, loop_at
+from .card import card_of, facts_of, line_list, loop_at, source_fact
 from .columns import GutterColumn
 from .heat import LineHeat
 from .load import LineCosts, LoadedTexts, in_background, is_large, load, read, with_all_folds
@@ -175,7 +174,6 @@ class LinkedTexts:
         self._panes.lay_out()
         if self._page.focused is None:  # the pane lost the focus while it was hidden
             self._panes.current.target.focus()
-        self._page.query_one(Heading).refresh()
         self._panes.show_message("")
         self.refresh_card()
         # Paint the text first, then find its folds, then read what the analysis knows of it.
@@ -298,10 +296,11 @@ class LinkedTexts:
         return self.heat.ranks(kind, lambda line: 0)
 
     def show_again(self) -> None:
-        """Shows all texts with the columns that are chosen now."""
+        """Shows all texts with the columns that are chosen now, and the card beside them."""
         for pane in self._panes.slots:
             if not pane.is_missing:
                 self.show_in(pane, pane.kind, keep=True)
+        self.refresh_card()
 
     def _go_to_first_position(self) -> None:
         kind, line = self._first_position
@@ -350,6 +349,10 @@ class LinkedTexts:
         pane = self._panes.current
         cursor = pane.code.cursor
         line_block = facts_of(report, reading, pane.kind, cursor, self.costs, self.pressure)
+        lines = self.loaded.lines.get("source") if self.loaded is not None else None
+        if lines is not None and not self._panes.shows("source"):
+            fact = source_fact(reading, pane.kind, cursor, lines)
+            line_block = CardBlock(line_block.title, (*line_block.facts, fact))
         isa_lines = reading.links.related(pane.kind, cursor, "amdgcn")
         if isa_lines:
             fact = CardFact("became ISA", line_list(isa_lines))

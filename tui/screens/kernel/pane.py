@@ -37,7 +37,7 @@ class PaneTitle(Widget):
         left, right = f"{self.heading or ' '}{self.title}", f" {self.position} "
         room = width - len(left) - len(right) - 2
         pieces = [
-            Segment(self.heading or " ", base + Style(dim=True)),
+            Segment(self.heading or " ", base),
             Segment(self.title, base + Style(bold=True)),
         ]
         if len(self.file) <= room:

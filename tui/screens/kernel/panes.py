@@ -62,6 +62,10 @@ class Panes:
         """The pane that shows a text."""
         return next((p for p in self.slots if p.kind == kind and not p.is_missing), None)
 
+    def shows(self, kind: str) -> bool:
+        """Whether a text is on the screen."""
+        return any(pane.kind == kind and pane.display for pane in self.slots)
+
     def focus_on(self, pane: Pane) -> None:
         """Makes a pane the one that keys act on."""
         if pane is not self.current:
@@ -129,7 +133,8 @@ class Panes:
         source, ttgir, amdgcn = self.slots
         _display(self._left, bool(visible & {source, ttgir}))
         _display(self.card, height >= 18 or wide)
-        self.card.styles.height = None if wide else (12 if height >= 36 else 7) if middle else 5
+        card_rows = 12 if height >= 36 and middle else 7 if height >= 24 else 5
+        self.card.styles.height = None if wide else card_rows
         page = [_class(self._page, "-wide", wide), _class(self._page, "-low", height < 12)]
         _display(self.status, height >= 12 and not self._page.has_class("-asking"))
         panes = [

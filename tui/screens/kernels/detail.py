@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.text import Text
-from textual.widget import Widget
 
 from ....inspector.explain import occupancy_view, view
 from ....inspector.model import ErrorRecord, Finding, KernelReport
 from ...session import SEVERITIES, SessionKernel
-from ...widgets.styles import part_style
+from ...widgets.styles import PartedWidget
 from .columns import COLUMNS, UNKNOWN, KernelColumn, Value
 from .leaves import Leaf
 from .tree import Node
@@ -20,9 +18,10 @@ _LABELS = {"error": "error", "warning": "warn ", "info": "note "}
 _MAX_FINDINGS = 16
 
 
-class Detail(Widget):
+class Detail(PartedWidget):
     """A strip that shows a kernel's findings, a group's summary or a failure's message."""
 
+    PREFIX = "detail"
     DEFAULT_CSS = """
     Detail { height: 6; padding: 0 1; background: $surface; border-top: solid $panel; }
     Detail > .detail--error { color: $error; text-style: bold; }
@@ -32,14 +31,6 @@ class Detail(Widget):
     Detail > .detail--name { color: $foreground; text-style: bold; }
     Detail > .detail--star { color: $accent; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "detail--error",
-        "detail--warning",
-        "detail--info",
-        "detail--dim",
-        "detail--name",
-        "detail--star",
-    }
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,8 +164,7 @@ class Detail(Widget):
     def _text(self, *pieces: tuple[str, str]) -> Text:
         line = Text(no_wrap=True)
         for name, text in pieces:
-            style = part_style(self, f"detail--{name}") if name else ""
-            line.append(text, style)
+            line.append(text, self.part_style(name))
         return line
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
 from textual.events import Resize
+from textual.timer import Timer
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from ....inspector.capture.targets import SUFFIXES
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
@@ -28,12 +27,11 @@ from ..text_dialogues import FailureScreen
 from .columns import COLUMNS, fitting
 from .detail import Detail
 from .listing import Listing, on_fronts
-from .status import RunStatus, Status
+from .status import Status, first_stage
 from .tree import Node
 
 WIDE = 110
 """Columns of the terminal from which on bars have twice the cells."""
-_COMPILED = frozenset({"script", "inductor", "ttir", "trace"})  # kinds of targets; others are read
 _FILTER_HINT = "words, sev:error, vgpr>128, occ<=2, arch:gfx95, is:failed, -word"
 _REBUILD_PAUSE = 4.0
 """The least time between two rebuilds during a run, as a multiple of what the last one took."""
@@ -80,6 +78,7 @@ class KernelsPage(Page):
         self._cursor_set = 0  # the row on which the last rebuild put the cursor
         self._rebuilt_at = 0.0  # of the monotonic clock
         self._rebuild_seconds = 0.0  # that the last rebuild took
+        self._later_rebuild: Timer | None = None
 
     @property
     def listing(self) -> Listing:
@@ -91,7 +90,7 @@ class KernelsPage(Page):
     def compose(self) -> ComposeResult:
         """Stacks heading, state of the run, table, details, filter and keys."""
         yield Heading()
-        yield Status()
+        yield Status(self.session, self.listing, watching=self.kinspect.opening.watch)
         yield Table(id="kernels")
         yield Detail()
         yield FilterLine(_FILTER_HINT, "Table", id="filter")
@@ -126,10 +125,11 @@ class KernelsPage(Page):
     def session_changed(self) -> None:
         """Rebuilds the table; during a run, not so often that rebuilding takes most of the time."""
         since_rebuild = time.monotonic() - self._rebuilt_at
-        if self.session.progress.running and since_rebuild < self._rebuild_seconds * _REBUILD_PAUSE:
-            self._shown_revision = -1  # so that the next poll tries again
-            return
-        self.rebuild()
+        pause = self._rebuild_seconds * _REBUILD_PAUSE - since_rebuild
+        if not self.session.progress.running or pause <= 0:
+            self.rebuild()
+        elif self._later_rebuild is None:
+            self._later_rebuild = self.set_timer(pause, self.rebuild)
 
     def rebuild(self, cursor_key: str | None = None) -> None:
         """Computes the rows and shows them.
@@ -141,6 +141,9 @@ class KernelsPage(Page):
             table = self.query_one(Table)
         except NoMatches:
             return
+        if self._later_rebuild is not None:
+            self._later_rebuild.stop()
+            self._later_rebuild = None
         started = time.monotonic()
         listing = self.listing
         node = self._node()
@@ -177,37 +180,15 @@ class KernelsPage(Page):
         if self.listing.leaves:
             return f"no row meets the filter {self.listing.filter_text!r}: escape clears it"
         if session.progress.running:
-            return f"{self._first_stage()} …"
+            return f"{first_stage(session)} …"
         if session.request is None:
             return "nothing is open: start with `kinspect tui TARGET`"
         return "no kernels in it"
 
-    def _first_stage(self) -> str:
-        """What a run does with its targets at first: "reading" or "capturing"."""
-        request = self.session.request
-        names = [text.partition("::")[0] for text in request.targets] if request else []
-        kinds = {SUFFIXES.get(Path(name).suffix, "script") for name in names}
-        return "reading" if names and not kinds & _COMPILED else "capturing"
-
     def _show_status(self) -> None:
         """Shows the state of the run and the details of the row under the cursor."""
-        listing = self.listing
-        status = RunStatus(
-            progress=self.session.progress,
-            stage=self._first_stage(),
-            failures=len(self.session.errors),
-            shown=listing.shown,
-            total=len(listing.leaves),
-            kernels=listing.kernels,
-            filter_text=listing.filter_text,
-            filter_error=listing.filter_error,
-            sort=listing.sort_title,
-            marked=sum(key in self.session.entries for key in listing.marked),
-            watching=self.kinspect.opening.watch,
-            runs=self.session.runs,
-        )
-        self.query_one(Status).show(status)
-        self.query_one(Detail).show(self._node(), listing.stars)
+        self.query_one(Status).refresh()
+        self.query_one(Detail).show(self._node(), self.listing.stars)
 
     def _node(self) -> Node | None:
         """The row under the cursor; None in an empty table."""

@@ -2,56 +2,32 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from pathlib import Path
 
-from msgspec import Struct
-from rich.style import Style
 from rich.text import Text
-from textual.widget import Widget
 
+from ....inspector.capture.targets import SUFFIXES
 from ....inspector.explain.view import plural
-from ...session import RunProgress
+from ...session import Session
 from ...widgets.bars import bar
-from ...widgets.styles import part_style
+from ...widgets.styles import PartedWidget
+from .listing import Listing
 
 _MAX_BAR_CELLS = 20
+_COMPILED = frozenset({"script", "inductor", "ttir", "trace"})
+"""Kinds of targets that are compiled; others are read."""
 
 
-class RunStatus(Struct, frozen=True):
-    """The content of the status line.
+class Status(PartedWidget):
+    """Shows the progress of the run, the number of rows, the filter and the order.
 
-    Attributes:
-        progress: of the run.
-        stage: what the run does before the first kernel is captured, such as "reading".
-        failures: kernels and files that failed.
-        shown: kernels and failures that pass the filter.
-        total: kernels and failures without the filter.
-        kernels: the table's outermost rows that hold kernels.
-        filter_text: the filter as typed; "" without one.
-        filter_error: why the filter cannot be understood; "" if it can.
-        sort: the name of the order.
-        marked: kernels that the user marked.
+    Args:
+        session: the run.
+        listing: the rows.
         watching: whether files are analysed again when they are saved.
-        runs: the number of runs started.
     """
 
-    progress: RunProgress
-    stage: str
-    failures: int
-    shown: int
-    total: int
-    kernels: int
-    filter_text: str
-    filter_error: str
-    sort: str
-    marked: int
-    watching: bool
-    runs: int
-
-
-class Status(Widget):
-    """Shows the progress of the run, the number of rows, the filter and the order."""
-
+    PREFIX = "status"
     DEFAULT_CSS = """
     Status { height: 1; padding: 0 1; color: $foreground 70%; }
     Status > .status--bar { color: $success; }
@@ -60,85 +36,79 @@ class Status(Widget):
     Status > .status--filter { color: $accent; }
     Status > .status--mark { color: $secondary; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "status--bar",
-        "status--track",
-        "status--bad",
-        "status--filter",
-        "status--mark",
-    }
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session, listing: Listing, *, watching: bool) -> None:
         super().__init__()
-        self._run_status: RunStatus | None = None
-
-    def show(self, status: RunStatus) -> None:
-        """Shows another status."""
-        self._run_status = status
-        self.refresh()
+        self._session = session
+        self._listing = listing
+        self._watching = watching
 
     def render(self) -> Text:
         """The line, cut to the widget's width."""
-        status = self._run_status
-        if status is None:
-            return Text("")
         width = self.content_size.width
-        right = self._right(status)
-        left = self._run(status, width) if status.progress.running else self._counts(status)
+        right = self._right()
+        left = self._run(width) if self._session.progress.running else self._counts()
         left.truncate(max(0, width - right.cell_len - 1), overflow="ellipsis", pad=True)
         line = Text.assemble(left, " ", right)
         line.truncate(width, overflow="ellipsis")
         return line
 
-    def _run(self, status: RunStatus, width: int) -> Text:
+    def _run(self, width: int) -> Text:
         """The left half during a run: its progress."""
-        progress = status.progress
+        progress, stage = self._session.progress, first_stage(self._session)
         line = Text(no_wrap=True)
         if progress.expected:
             share = min(1.0, progress.done / progress.expected)
             for cells, name in bar(share, min(_MAX_BAR_CELLS, max(4, width // 8))):
-                line.append(cells, self._style(name))
+                line.append(cells, self.part_style(name))
             line.append(f" captured {progress.expected:,} · compiled {progress.compiled:,}")
         elif progress.compiled:
-            line.append(f"{status.stage} … · compiled {progress.compiled:,}")
+            line.append(f"{stage} … · compiled {progress.compiled:,}")
         else:
-            line.append(f"{status.stage} …")
-        reported = max(0, progress.done - status.failures)
+            line.append(f"{stage} …")
+        reported = max(0, progress.done - len(self._session.errors))
         line.append(f"{' · ' if line else ''}{reported:,} done")
-        self._add_failed(line, status)
+        self._add_failed(line)
         return line
 
-    def _counts(self, status: RunStatus) -> Text:
+    def _counts(self) -> Text:
         """The left half after a run: the numbers of kernels, configurations and failures."""
-        line = Text(no_wrap=True)
-        if status.filter_text:
-            line.append(f"{status.shown:,} of {status.total:,}")
+        line, listing = Text(no_wrap=True), self._listing
+        total = len(listing.leaves)
+        variants = total - len(self._session.errors)
+        if listing.filter_text:
+            line.append(f"{listing.shown:,} of {total:,}")
         else:
-            line.append(plural(status.kernels, "kernel"))
-            if status.total - status.failures > status.kernels:
-                line.append(f" · {plural(status.total - status.failures, 'specialisation')}")
-        self._add_failed(line, status)
-        if status.progress.interrupted:
+            line.append(plural(listing.kernels, "kernel"))
+            if variants > listing.kernels:
+                line.append(f" · {plural(variants, 'specialisation')}")
+        self._add_failed(line)
+        if self._session.progress.interrupted:
             line.append(" · interrupted")
-        if status.watching:
-            line.append(f" · run {status.runs}, watching for saves")
+        if self._watching:
+            line.append(f" · run {self._session.runs}, watching for saves")
         return line
 
-    def _add_failed(self, line: Text, status: RunStatus) -> None:
-        if status.failures:
+    def _add_failed(self, line: Text) -> None:
+        if failures := len(self._session.errors):
             line.append(" · ")
-            line.append(f"{status.failures:,} failed", self._style("bad"))
+            line.append(f"{failures:,} failed", self.part_style("bad"))
 
-    def _right(self, status: RunStatus) -> Text:
-        line = Text(no_wrap=True)
-        if status.filter_error:
-            line.append(f"{status.filter_error}  ", self._style("bad"))
-        elif status.filter_text:
-            line.append(f"/{status.filter_text}  ", self._style("filter"))
-        if status.marked:
-            line.append(f"{status.marked} marked  ", self._style("mark"))
-        line.append(f"by {status.sort}")
+    def _right(self) -> Text:
+        line, listing = Text(no_wrap=True), self._listing
+        if listing.filter_error:
+            line.append(f"{listing.filter_error}  ", self.part_style("bad"))
+        elif listing.filter_text:
+            line.append(f"/{listing.filter_text}  ", self.part_style("filter"))
+        if marked := sum(key in self._session.entries for key in listing.marked):
+            line.append(f"{marked} marked  ", self.part_style("mark"))
+        line.append(f"by {listing.sort_title}")
         return line
 
-    def _style(self, name: str) -> Style:
-        return part_style(self, f"status--{name}")
+
+def first_stage(session: Session) -> str:
+    """What a run does with its targets at first: "reading" or "capturing"."""
+    request = session.request
+    names = [text.partition("::")[0] for text in request.targets] if request else []
+    kinds = {SUFFIXES.get(Path(name).suffix, "script") for name in names}
+    return "reading" if names and not kinds & _COMPILED else "capturing"

@@ -247,7 +247,6 @@ class OccupancyPage(Page):
             self._show_problems(problems)
         else:
             self._show_answer(query, answer)
-        self.query_one(Heading).refresh()
 
     def _show_problems(self, problems: dict[str, str]) -> None:
         labels = {field.name: field.label for field in FIELDS}

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.events import Resize
-from textual.message import Message
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
@@ -31,35 +30,11 @@ from .diff_pane import DiffPane
 from .diff_view import DiffView, plain
 from .pass_line import PassLine
 from .pass_list import PassList, list_text
-from .reading import HistoryResult, Span, SpanResult, results_from_child
+from .reading import HistoryResult, PassText, Result, Span, results_from_child
 from .timeline import Listed, Timeline, thing_title, why_no_dump
 
 # Least columns for list and diff side by side; least rows for the taller line of sizes.
 _WIDE_COLUMNS, _TALL_ROWS = 110, 32
-
-
-class DumpRead(Message):
-    """A dump has been read; which passes changed something may still be unknown."""
-
-    def __init__(self, path: Path, dump: PassDump) -> None:
-        super().__init__()
-        self.path, self.dump = path, dump
-
-
-class HistoryRead(Message):
-    """What the passes did to the line or operation that is followed, or why that is not known."""
-
-    def __init__(self, path: Path, result: History | KinspectError) -> None:
-        super().__init__()
-        self.path, self.result = path, result
-
-
-class SpanRead(Message):
-    """The text of a span of a dump's states has been computed."""
-
-    def __init__(self, path: Path, span_result: SpanResult) -> None:
-        super().__init__()
-        self.path, self.span, self.result = path, span_result.span, span_result.result
 
 
 class PassesPage(Page):
@@ -175,7 +150,6 @@ class PassesPage(Page):
             self._show_sentences(*why_no_dump(kernel), "a chooses another kernel.")
         elif artifact.path != self._path:
             self._open(artifact.path)
-        self.query_one(Heading).refresh()
 
     def _show_sentences(self, *lines: str) -> None:
         """Shows sentences in place of the passes."""
@@ -219,52 +193,55 @@ class PassesPage(Page):
         for result in results_from_child(path, span, lambda: worker.is_cancelled, thing):
             if worker.is_cancelled:
                 return
-            if isinstance(result, PassDump):
-                self.post_message(DumpRead(path, result))
-            elif isinstance(result, HistoryResult):
-                self.post_message(HistoryRead(path, result.result))
-            else:
-                self.post_message(SpanRead(path, result))
+            self.call_later(self._take, path, result)
 
-    def on_dump_read(self, event: DumpRead) -> None:
-        """Shows the passes."""
-        if event.path != self._path:
+    def _take(self, path: Path, result: Result) -> None:
+        """Shows what was read, unless it is of another dump."""
+        if path != self._path:
             return
+        if isinstance(result, PassDump):
+            self._take_dump(result)
+        elif isinstance(result, HistoryResult):
+            self._take_history(result.result)
+        else:
+            self._take_text(result.span, result.result)
+
+    def _take_dump(self, dump: PassDump) -> None:
+        """Shows the passes; which of them changed something may still be unknown."""
         history = None
         if self._timeline is None:
             self._index = 0
         else:
             history = self._timeline.history
-        self._timeline = Timeline(event.dump, history=history)
+        self._timeline = Timeline(dump, history=history)
         self._update_list()
 
-    def on_history_read(self, event: HistoryRead) -> None:
+    def _take_history(self, result: History | KinspectError) -> None:
         """Lists the passes that changed what is followed, with the cursor on the first."""
-        if event.path != self._path or self._timeline is None:
+        if self._timeline is None:
             return
-        if isinstance(event.result, KinspectError) or not event.result.events:
+        if isinstance(result, KinspectError) or not result.events:
             about = f"no pass over TTIR or TTGIR changed {thing_title(self._thing)}: all are listed"
             self.notify(about, timeout=6)
             return
-        self._timeline.history = event.result
-        self._listed, self._index = "history", event.result.events[0].index
+        self._timeline.history = result
+        self._listed, self._index = "history", result.events[0].index
         self._update_list()
 
-    def on_span_read(self, event: SpanRead) -> None:
+    def _take_text(self, span: Span | None, result: PassText | KinspectError) -> None:
         """Records how much a pass changed, and shows its diff if the page waits for it."""
-        if event.path != self._path:
+        if span is None or self._timeline is None:
+            if isinstance(result, KinspectError):
+                path = self._path
+                self._show_sentences(result.message, result.hint)
+                self._path = path  # else every change of the session would read it again
             return
-        if event.span is None or self._timeline is None:
-            if isinstance(event.result, KinspectError):
-                self._show_sentences(event.result.message, event.result.hint)
-                self._path = event.path  # else every change of the session would read it again
-            return
-        self.query_one(DiffPane).take(event.span, event.result)
-        first, last = event.span
-        if isinstance(event.result, KinspectError) or event.result.change is None:
+        self.query_one(DiffPane).take(span, result)
+        first, last = span
+        if isinstance(result, KinspectError) or result.change is None:
             return
         if last == first + 1 and self._timeline.passes[first].changed:
-            self._timeline.changes[first] = event.result.change
+            self._timeline.changes[first] = result.change
             self._update_list()
 
     def _update_summary(self) -> None:

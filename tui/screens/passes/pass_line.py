@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
-from ...widgets.styles import part_style
+from ...widgets.styles import PartedWidget
 from .timeline import LEVELS, Timeline, levels
 
 _STAGES = ("ttir", "ttgir", "llir")
 
 
-class PassLine(Widget):
+class PassLine(PartedWidget):
     """A sparkline of the module's size above a band of the stages; a click chooses a pass."""
 
+    PREFIX = "line"
     DEFAULT_CSS = """
     PassLine { height: 2; }
     PassLine > .line--ttir { color: $secondary; }
@@ -29,9 +27,6 @@ class PassLine(Widget):
     PassLine > .line--cursor { background: $primary 40%; }
     PassLine > .line--span { background: $secondary 25%; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *(f"line--{name}" for name in (*_STAGES, "still", "cursor", "span")),
-    }
 
     class Picked(Message):
         """A pass was clicked."""
@@ -86,9 +81,6 @@ class PassLine(Widget):
         segments = [Segment(text, base + style) for text, style in cells]
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _style(self, name: str) -> Style:
-        return part_style(self, f"line--{name}")
-
     def _bars(self, rows: int, y: int) -> list[tuple[str, Style]]:
         """The cells of a row of the bars, which are `rows` high."""
         assert self._timeline is not None
@@ -104,17 +96,17 @@ class PassLine(Widget):
         for index, (start, stop) in enumerate(columns):
             if start < filled:  # several passes share the column
                 if index == self._cursor:
-                    row[-1] = (row[-1][0], row[-1][1] + self._style("cursor"))
+                    row[-1] = (row[-1][0], row[-1][1] + self.part_style("cursor"))
                 continue
             column = sharing[start]
             eighths = max(heights[n] for n in column)
             level = max(0, min(8, eighths - (rows - 1 - y) * 8))
             changed = any(passes[n].changed is not False for n in column)
-            style = self._style(passes[index].stage if changed else "still")
+            style = self.part_style(passes[index].stage if changed else "still")
             if index == self._cursor:
-                style += self._style("cursor")
+                style += self.part_style("cursor")
             elif first <= index <= last:
-                style += self._style("span")
+                style += self.part_style("span")
             row.append((LEVELS[level] * (stop - start), style))
             filled = stop
         return row
@@ -133,6 +125,6 @@ class PassLine(Widget):
             room = columns[stop - 1][1] - columns[start][0]
             name = f" {passes[start].stage} "
             text = f"╺{name:━^{room - 2}}╸" if room > len(name) + 2 else "━" * room
-            cells.append((text[:room], self._style(passes[start].stage)))
+            cells.append((text[:room], self.part_style(passes[start].stage)))
             start = stop
         return cells

@@ -1,27 +1,21 @@
 """Reads a pass dump, a large one in a child process, whose `main` is below.
 
 A regular expression over many megabytes holds the interpreter's lock, which would freeze the
-screen. The process's arguments are the file, what to follow through the passes ("" for nothing) and
-the two states to compare; without states it reads the whole dump. Its standard output carries
-results and then None, each pickled after its length.
+screen.
 """
 
 from __future__ import annotations
 
-import itertools
-import pickle
-import struct
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from ....inspector.compare.passhistory import History, history_of
 from ....inspector.compile.passes import PassDump, diff, read_passes
 from ....inspector.errors import KinspectError
-from ... import child_process
+from ...child_process import MessagingChild, serve
 
 CHILD_BYTES = 4 << 20
 """Bytes from which on reading a dump pays for the start of a process."""
@@ -29,7 +23,6 @@ CHILD_BYTES = 4 << 20
 MAX_CHARS = 1 << 20
 """A text is cut after this many characters, which are some 10,000 lines."""
 
-_LENGTH = struct.Struct("<Q")  # the length of what follows
 Span = tuple[int, int]
 """Two states of the module; twice the same for that state itself."""
 
@@ -160,46 +153,20 @@ def results_from_child(
     if not is_large:
         yield from results(path, span, thing)
         return
-    command = [*child_process.command(__name__), str(path), thing, *map(str, span or ())]
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdout is not None
-    ended = False
+    child = MessagingChild(__name__, (path, span, thing), "reads the pass dump")
     try:
-        for packed in _received(process.stdout.fileno(), is_cancelled):
-            result: Result | None = pickle.loads(packed)
-            if result is None:
-                ended = True
-            else:
-                yield result
-    finally:
-        process.kill()
-        process.stdout.close()
-        process.wait()
-    if not ended and not is_cancelled():
-        message = f"{path}: the process that read the pass dump has ended"
-        yield SpanResult(span, KinspectError(message, "open the page again"))
-
-
-def _received(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:
-    """Yields the messages from a pipe up to its end, or until reading is cancelled."""
-    buffer = bytearray()
-    for chunk in child_process.chunks(stream, is_cancelled):
-        buffer += chunk
-        while len(buffer) >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(buffer)
-            if len(buffer) < _LENGTH.size + size:
-                break
-            yield bytes(buffer[_LENGTH.size : _LENGTH.size + size])
-            del buffer[: _LENGTH.size + size]
+        for _, result in child.messages(is_cancelled):
+            yield result
+    except KinspectError as error:
+        if not is_cancelled():
+            yield SpanResult(span, error)
 
 
 def main() -> None:
-    """Writes the results and then None to standard output; the body of the child process."""
-    path, thing, *ends = sys.argv[1:]
-    span = (int(ends[0]), int(ends[1])) if ends else None
-    for result in itertools.chain(results(Path(path), span, thing), (None,)):
-        packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
-        sys.stdout.buffer.write(_LENGTH.pack(len(packed)) + packed)
-        sys.stdout.buffer.flush()
+    """Sends the results of what standard input names; the body of the child process."""
+    serve(_send_results)
+
+
+def _send_results(job: tuple[Path, Span | None, str], send: Callable[[str, Any], None]) -> None:
+    for result in results(*job):
+        send("result", result)

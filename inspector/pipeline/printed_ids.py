@@ -1,4 +1,6 @@
-"""Which ids `--format agent` printed, and for which command line, so that they can be opened.
+"""Which ids a run printed, and for which command line, so that `kinspect show ID` opens them.
+
+An id is what the agent format names, or a fingerprint of the JSON and SARIF formats.
 
 A run's record is a small file in the cache folder: what is behind an id is worked out again when it
 is asked for, from the same files by the same options, and compiles come from the store.
@@ -11,7 +13,6 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import click
 from msgspec import MsgspecError, Struct
 
 from ..compile.store import default_root
@@ -20,13 +21,12 @@ from ..explain.view import path_of
 from ..lint.results import CheckedKernel
 from ..model import KernelReport
 from ..writing import reason, replacing
-from .target_options import WORDS
 
 _FOLDER = "printed-v1"
 _MOST_RUNS = 200
 """Records that are kept, of the newest runs."""
 _MOST_BYTES = 64 << 20
-"""A larger record is not read: no run writes one."""
+"""Of all records; a larger one is not read: no run writes one."""
 
 
 class PrintedKernel(Struct, frozen=True):
@@ -51,7 +51,7 @@ class PrintedRun(Struct, frozen=True):
     """A run and what it printed.
 
     Args:
-        command: `analyze` or `lint`.
+        command: `analyze`, `lint` or `try`.
         words: of its command line, after the command.
         folder: in which it ran.
         kernels: all that it reported.
@@ -64,9 +64,16 @@ class PrintedRun(Struct, frozen=True):
 
 
 def record(
-    command: str, kernels: Sequence[KernelReport] | Sequence[CheckedKernel]
+    command: str,
+    words: Sequence[str],
+    kernels: Sequence[KernelReport] | Sequence[CheckedKernel],
 ) -> tuple[str, ...]:
-    """Records the ids that the command that runs now has printed.
+    """Records the ids that a run printed.
+
+    Args:
+        command: `analyze`, `lint` or `try`.
+        words: of the command line that works them out again, after the command.
+        kernels: all that it reported.
 
     Returns:
         Notes: why they cannot be opened, where the record could not be written.
@@ -75,7 +82,7 @@ def record(
 
     run = PrintedRun(
         command=command,
-        words=click.get_current_context().meta.get(WORDS, ()),
+        words=tuple(words),
         folder=os.getcwd(),
         kernels=tuple(map(_printed, kernels)),
     )
@@ -104,8 +111,10 @@ def runs() -> Iterator[PrintedRun]:
 
 
 def _printed(kernel: KernelReport | CheckedKernel) -> PrintedKernel:
+    findings = kernel.findings
     if isinstance(kernel, CheckedKernel):
         case, path = kernel.case, kernel.file
+        findings += (*kernel.known, *(left_out.finding for left_out in kernel.suppressed))
     else:
         case = kernel.variant.case if kernel.variant is not None else None
         path = path_of(kernel)
@@ -114,7 +123,7 @@ def _printed(kernel: KernelReport | CheckedKernel) -> PrintedKernel:
         label=f"{kernel.name}[{case}]" if case else kernel.name,
         arch=kernel.arch,
         path=path,
-        findings=tuple(finding.fingerprint for finding in kernel.findings),
+        findings=tuple(finding.fingerprint for finding in findings),
     )
 
 
@@ -134,6 +143,9 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def _drop_oldest(folder: Path) -> None:
-    for file in _newest_first(folder)[_MOST_RUNS:]:
+    size = 0
+    for number, file in enumerate(_newest_first(folder)):
         with contextlib.suppress(OSError):
-            file.unlink()
+            size += file.stat().st_size
+            if number >= _MOST_RUNS or (number and size > _MOST_BYTES):
+                file.unlink()

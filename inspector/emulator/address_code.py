@@ -1,0 +1,215 @@
+"""The part of a kernel that its lanes' addresses depend on, made ready to be swept over.
+
+It rests on the code alone: sweeps with other arguments or assumptions share it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ..model import Block, Function, Instruction
+from .code_registers import registers_of
+from .effects import RegisterEffect
+from .instructions.lds import places_step
+from .operands import Decoded
+from .register_sets import VECTOR_REGISTERS, rows_of
+from .registry import BuildContext, ExecutionTarget, Step
+from .slices import ACCESSES, address_bits, address_slice
+from .spilled_registers import SpillDwords, follow_spills
+from .steps import step_anywhere
+from .sweep_order import sweep_order
+
+ROUNDS: Final = 3
+"""How often blocks of loops are carried out: a loop's changes have come round by the second time,
+those of nested loops by the third."""
+EXCHANGE: Final = "cross_lane"
+"""Class of the instructions whose lanes read others'."""
+_BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
+_COMPARES_ORDER: Final = re.compile(r"v_cmpx?_n?(lt|gt|le|ge)_")
+_UNIFORM: Final = ("v_readfirstlane", "v_readlane")
+"""Instructions whose result is the same for all lanes, whatever they read."""
+
+
+class Half(NamedTuple):
+    """One operation of an instruction, of which dual ones have two: its registers as sets of bits.
+
+    Args:
+        reads: what it reads.
+        writes: what it writes.
+        ended: what it writes whole, in all lanes that come there.
+    """
+
+    reads: int
+    writes: int
+    ended: int
+
+
+class PlannedStep(NamedTuple):
+    """An instruction that is carried out.
+
+    Args:
+        site: its index.
+        instruction: as it was read.
+        step: carries it out.
+        effect: the registers that it reads and writes.
+        halves: those of its operations.
+        address: of an access the registers that its addresses lie in; None for others.
+        is_exchange: whether it is an exchange between lanes that is looked for.
+        is_read_on: whether something that is carried out rests on its result; True for all but
+            accesses.
+        is_buffer: whether it is an access of a buffer.
+        compares_order: whether it compares two numbers by order.
+        brings_values: whether its result in each lane is a value that is not followed.
+        is_uniform: whether its result is the same in all lanes.
+    """
+
+    site: int
+    instruction: Instruction
+    step: Step
+    effect: RegisterEffect
+    halves: tuple[Half, ...]
+    address: int | None
+    is_exchange: bool
+    is_read_on: bool
+    is_buffer: bool
+    compares_order: bool
+    brings_values: bool
+    is_uniform: bool
+
+    def scattered_behind(self, scattered: int, *, everything: bool) -> int:
+        """The registers scattered behind the instruction: results of what rests on such ones.
+
+        The halves of a dual instruction are apart: a move beside a sum of values from memory stays
+        known.
+
+        Args:
+            scattered: those before it.
+            everything: whether it was not carried out.
+        """
+        behind = scattered
+        for reads, writes, ended in self.halves:
+            rests = everything or reads & scattered
+            if self.brings_values or (rests and not self.is_uniform):
+                behind |= writes
+            else:
+                behind &= ~ended
+        return behind
+
+
+class AddressCode:
+    """A kernel's instructions, with those chosen that addresses depend on.
+
+    Spill slots are followed as registers behind those of the kernel.
+
+    Args:
+        function: the kernel.
+        target: what executes it.
+        spills: its spills and reloads.
+        classes: of the accesses whose addresses are looked for.
+
+    Attributes:
+        function, target, classes: as passed.
+        decoded: by index, the instruction taken apart.
+        effects: by index, the registers that it reads and writes.
+        halves: by index of a dual instruction, those of its operations.
+        slots: the registers that stand for spill slots.
+        order: the blocks as they are carried out.
+        chosen: indices of the instructions that are carried out; none where it takes too long to
+            find them.
+        live: by block, the registers that these read before they write them.
+        rows: the vector registers that matter, ascending.
+        rows_at_start, rows_behind: by block, those of them that are live there.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        target: ExecutionTarget,
+        spills: SpillDwords,
+        classes: frozenset[str] = ACCESSES,
+    ) -> None:
+        """Chooses the instructions to carry out."""
+        self.function = function
+        self.target = target
+        self.classes = classes
+        registers = registers_of(function, target)
+        self.decoded, self.halves = registers.decoded, registers.halves
+        followed = follow_spills(function, self.decoded, registers.effects, spills)
+        self.effects, self._moves = followed.effects, followed.moves
+        self.slots = followed.slots
+        self._masked = registers.masked
+        self.order = sweep_order(function, ROUNDS)
+        self.chosen, self.live, self._read_on = address_slice(
+            function, self.decoded, self.effects, classes, masked=self._masked
+        )
+        vector = 0
+        for site in self.chosen:
+            vector |= self.effects[site].reads | self.effects[site].writes
+        vector &= VECTOR_REGISTERS
+        self.rows = rows_of(vector)
+        self.rows_at_start = [rows_of(live & vector) for live in self.live]
+        self.rows_behind = [
+            rows_of(
+                functools.reduce(operator.or_, (self.live[to] for to in block.successors), 0)
+                & vector
+            )
+            for block in function.blocks
+        ]
+
+    @functools.cached_property
+    def plan(self) -> Sequence[Sequence[PlannedStep]]:
+        """By block, what is carried out of it."""
+        labels = {label: block.start for block in self.function.blocks for label in block.labels}
+        chosen = frozenset(self.chosen)
+
+        def of_block(block: Block) -> list[PlannedStep]:
+            sites = (site for site in range(block.start, block.stop) if site in chosen)
+            return [self._planned(site, labels) for site in sites]
+
+        return [of_block(block) for block in self.function.blocks]
+
+    def _planned(self, site: int, labels: dict[str, int]) -> PlannedStep:
+        instruction, parts = self.function.instructions[site], self.decoded[site]
+        effect = self.effects[site]
+        is_access = instruction.cls in self.classes
+        is_exchange = is_access and instruction.cls == EXCHANGE
+        is_read_on = not is_access or site in self._read_on
+        kept = VECTOR_REGISTERS if site in self._masked else 0
+        name = instruction.op.name
+        return PlannedStep(
+            site,
+            instruction,
+            self._step(site, instruction, parts, labels, is_read_on=is_read_on),
+            effect,
+            tuple(
+                Half(half.reads, half.writes, half.low & half.high & ~kept)
+                for half in self.halves.get(site) or (effect,)
+            ),
+            address_bits(instruction, parts) if is_access and not is_exchange else None,
+            is_exchange,
+            is_read_on,
+            parts.name.startswith("buffer_"),
+            _COMPARES_ORDER.match(name) is not None,
+            (is_exchange or instruction.cls in _BRINGING) and site not in self._moves,
+            name.startswith(_UNIFORM),
+        )
+
+    def _step(
+        self,
+        site: int,
+        instruction: Instruction,
+        parts: Decoded,
+        labels: dict[str, int],
+        *,
+        is_read_on: bool,
+    ) -> Step:
+        move = self._moves.get(site)
+        if move is not None:
+            return move
+        # What nobody reads need not be fetched, nor what is stored be put together.
+        places = None if is_read_on else places_step(parts, BuildContext(self.target, site))
+        return places or step_anywhere(instruction, parts, self.target, labels)

@@ -1,0 +1,90 @@
+"""Matrix work on padding: zeros that a tile's power of two adds to a dimension that is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from ..model import Metric, MetricSpec, Scalar
+from .subject import Subject, op_line
+
+if TYPE_CHECKING:
+    from ..ttgir.padded_dots import PaddedDot, Side
+
+_PADDING: Final = "matrix.padding"
+
+SPECS = (
+    MetricSpec(
+        _PADDING,
+        "mapping",
+        "derived",
+        "kernel",
+        "Dots in loops (all, where no loop has one) of which a part multiplies zeros whatever the "
+        "arguments, because a constant mask leaves out the end of a dimension: `dots` of `of`; of "
+        "the one with most of it `at` its line, the `tile` M×N×K, `along` which dimension, its "
+        "`extent` and `used` elements of it, and the two `pieces` that would hold these, `held` in "
+        "all; `zeros`: percent of the multiply-accumulates of all of them that are on padding, "
+        "`percent`: that such pieces would save",
+    ),
+)
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The metric of `SPECS`."""
+    if subject.ttgir is None:
+        yield Metric(_PADDING, None, "mapping", "derived", "needs the kernel's TTGIR")
+        return
+    from ..ttgir.padded_dots import padded_dots  # only kernels with a TTGIR need it
+
+    dots = padded_dots(subject.ttgir)
+    in_loops = [dot for dot in dots if dot.in_loop]
+    yield Metric(_PADDING, _value(in_loops or dots), "mapping", "derived")
+
+
+def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
+    padded = [dot for dot in dots if dot.is_padded]
+    if not padded:
+        return {"dots": 0, "percent": 0, "zeros": 0}
+    work = sum(prod(side.extent for side in dot.sides) for dot in dots)
+    used = sum(prod(side.used for side in dot.sides) for dot in dots)
+    held = sum(prod(sum(_pieces(side)) for side in dot.sides) for dot in dots)
+    worst = max(padded, key=_padding)
+    along = max(worst.sides, key=lambda side: side.extent / max(1, side.used))
+    pieces = _pieces(along)
+    return {
+        "dots": len(padded),
+        "of": len(dots),
+        "at": op_line(worst.op),
+        "tile": "x".join(str(side.extent) for side in worst.sides),
+        "along": along.name,
+        "extent": along.extent,
+        "used": along.used,
+        "pieces": " + ".join(map(str, pieces)),
+        "held": sum(pieces),
+        "zeros": round(100 * (1 - used / work), 1),
+        "percent": round(100 * (1 - held / work), 1),
+    }
+
+
+def _padding(dot: PaddedDot) -> int:
+    """Multiply-accumulates on padding."""
+    return prod(side.extent for side in dot.sides) - prod(side.used for side in dot.sides)
+
+
+def _pieces(side: Side) -> tuple[int, ...]:
+    """The least that one or two powers of two hold of a side's elements."""
+    sizes = [side.granule]
+    while sizes[-1] < side.extent:
+        sizes.append(2 * sizes[-1])
+    candidates = (
+        [(side.extent,)]
+        + [
+            (size, rest)
+            for size in sizes
+            for rest in sizes
+            if rest < size < side.extent and size + rest >= side.used
+        ]
+        + [(size,) for size in sizes if size >= side.used]
+    )
+    return min(candidates, key=lambda pieces: (sum(pieces), len(pieces)))

@@ -1,0 +1,81 @@
+"""Kernels without loops in which each lane moves one small element of each array.
+
+Such a wave lives for one return trip to memory: its start, the addresses, a load, a wait for it,
+little arithmetic, a store. A lane that takes several neighbours asks for them at once, in wider
+accesses, and pays for the rest once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ..isa.mnemonics import access_bits
+from ..model import Function, Instruction, LaneUse, Metric, MetricSpec, Scalar
+from .subject import Subject, source_line
+
+ELEMENTS: Final = "single_elements"
+
+SPECS = (
+    MetricSpec(
+        ELEMENTS,
+        "mapping",
+        "derived",
+        "kernel",
+        "Accesses of global memory in HIP code without loops, LDS and atomics whose lanes lie side "
+        "by side, all of them of 32 bits at most and in one block: `loads`, `stores`, the `bytes` "
+        "that a lane loads, `at` the line of the first load; none where an access is wider, lies "
+        "elsewhere or where its lanes' addresses are not known",
+    ),
+)
+
+_ACCESSES: Final = frozenset(("global_load", "global_store"))
+_OTHERS: Final = frozenset(("lds_write", "lds_atomic", "lds_direct", "atomic", "unknown"))
+_EXCHANGES: Final = ("ds_bpermute", "ds_permute", "ds_swizzle")
+"""Exchanges of lanes within a wave, which touch no LDS."""
+_MOST_BITS: Final = 32
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The metric of `SPECS`."""
+    function = subject.function
+    if subject.ttgir is not None or function.loops or function.calls or function.unread:
+        yield Metric(ELEMENTS, None, "mapping", "derived", "HIP code without loops is looked at")
+        return
+    accesses = [inst for inst in function.instructions if inst.cls in _ACCESSES]
+    loads = [inst for inst in accesses if inst.cls == "global_load"]
+    if (
+        not loads
+        or any(map(_is_of_lds, function.instructions))
+        or not _stand_together(function, accesses)
+        or not all(_is_single(inst, subject.uses.get(inst.index)) for inst in accesses)
+    ):
+        yield Metric(ELEMENTS, None, "mapping", "derived", "not all accesses are such")
+        return
+    value: dict[str, Scalar] = {
+        "loads": len(loads),
+        "stores": len(accesses) - len(loads),
+        "bytes": sum(access_bits(inst.op, inst.operands) or 0 for inst in loads) // 8,
+        "at": source_line(loads[0].loc),
+    }
+    yield Metric(ELEMENTS, value, "mapping", "derived")
+
+
+def _is_of_lds(inst: Instruction) -> bool:
+    """Whether an instruction is an atomic, or an access of LDS or of an unknown kind of memory."""
+    if inst.cls == "lds_read":
+        return not inst.op.name.startswith(_EXCHANGES)
+    return inst.cls in _OTHERS or "flat" in inst.op.traits
+
+
+def _stand_together(function: Function, accesses: Sequence[Instruction]) -> bool:
+    """Whether all accesses stand in one block, so that those of several elements can be joined."""
+    first, last = accesses[0].index, accesses[-1].index
+    return any(block.start <= first and last < block.stop for block in function.blocks)
+
+
+def _is_single(inst: Instruction, use: LaneUse | None) -> bool:
+    bits = access_bits(inst.op, inst.operands)
+    if bits is None or bits > _MOST_BITS or use is None:
+        return False
+    return use.lies_side_by_side(bits) is True

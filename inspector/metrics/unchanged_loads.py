@@ -1,0 +1,103 @@
+"""Loads of a loop that bring the same address in every iteration.
+
+A compiler moves such a load out of the loop where it can prove that nothing in the loop changes the
+memory: not beside stores through other pointers. Here the addresses tell which tensors those are
+(`written_tensors`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final
+
+from ..isa.waitflow.registers import named, split_destination
+from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
+from .divisions import written_registers
+from .subject import Subject, source_line
+from .written_tensors import WRITES, unwritten
+
+_UNCHANGED: Final = "loads.unchanged"
+
+SPECS: Final = (
+    MetricSpec(
+        _UNCHANGED,
+        "mapping",
+        "derived",
+        "loop",
+        "Vector loads of global memory in the loop's own code whose address no instruction of the "
+        "loop changes, from tensors that the loop does not store to (nor the kernel, where the "
+        "loop has barriers or atomics): how many `loads`, of the first the `instruction` and `at` "
+        "which line; volatile loads are left out; None where a store's address is not known",
+    ),
+)
+
+_EXCHANGES: Final = frozenset(("atomic", "barrier"))
+_COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
+"""Bits by which a load asks for what others have stored: of volatile and atomic loads."""
+
+
+def loop_metrics(
+    subject: Subject, instructions_of: Mapping[str, Sequence[Instruction]]
+) -> dict[str, dict[str, Metric]]:
+    """Loop id -> its metric by name."""
+    return {
+        loop.id: {metric.name: metric for metric in _of_loop(subject, loop, own)}
+        for loop in subject.function.loops
+        for own in (instructions_of[loop.id],)
+    }
+
+
+def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Iterator[Metric]:
+    """The metric of one loop.
+
+    Args:
+        subject: the kernel.
+        loop: the loop.
+        own: its instructions without those of nested loops.
+    """
+    loads = [
+        inst
+        for inst in own
+        if inst.cls == "global_load" and _COHERENT.search(inst.operands) is None
+    ]
+    if not loads:
+        yield _metric([])
+        return
+    function = subject.function
+    code = [
+        inst
+        for number in loop.blocks
+        for inst in function.instructions[
+            function.blocks[number].start : function.blocks[number].stop
+        ]
+    ]
+    changed = {register for inst in code for register in written_registers(inst)}
+    unchanged = [inst for inst in loads if _keeps_address(inst, changed)]
+    # Behind a barrier or an atomic stands what other waves have stored, anywhere in the kernel.
+    is_exchange = any(inst.cls in _EXCHANGES for inst in code)
+    writers = function.instructions if is_exchange else code
+    stores = [inst for inst in writers if inst.cls in WRITES] if unchanged else []
+    safe = unwritten(subject, unchanged, stores) if stores else unchanged
+    if safe is None:
+        note = "where the loop stores is not known"
+        yield Metric(_UNCHANGED, None, "mapping", "derived", note)
+        return
+    safe_indices = {inst.index for inst in safe if not stores or inst.index in subject.places}
+    yield _metric([inst for inst in unchanged if inst.index in safe_indices])
+
+
+def _keeps_address(inst: Instruction, changed: Set[int]) -> bool:
+    """Whether a load's address is made of registers, none of which the loop changes."""
+    registers = set(named(split_destination(inst.operands)[1]))
+    return bool(registers) and registers.isdisjoint(changed)
+
+
+def _metric(unchanged: Sequence[Instruction]) -> Metric:
+    first = unchanged[0] if unchanged else None
+    value: dict[str, Scalar] = {
+        "loads": len(unchanged),
+        "instruction": first.op.name if first is not None else None,
+        "at": source_line(first.loc) if first is not None else None,
+    }
+    return Metric(_UNCHANGED, value, "mapping", "derived")

@@ -1,0 +1,120 @@
+"""Addresses that vector instructions compute in 64 bits where a base and a 32-bit offset would do.
+
+An access of global memory takes its address as a pair of VGPRs, or as an SGPR pair with a VGPR of
+32 bits added to it (ISA documents, "Global" and the SADDR field). LLVM chooses the latter where it
+can prove that the offset in bytes is not negative and fits in 32 bits, which an index of C++ seldom
+shows: an `int` may be negative, and `4 * index` may overflow an `unsigned`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ..isa.waitflow.registers import named, split_destination
+from ..model import Instruction, Metric, MetricSpec, Scalar
+from .subject import Subject, Tally, source_line
+
+_ADDRESSES: Final = "wide_addresses"
+
+SPECS = (
+    MetricSpec(
+        _ADDRESSES,
+        "mapping",
+        "derived",
+        "both",
+        "Accesses of global memory whose address is a pair of VGPRs that 64-bit arithmetic of the "
+        "same loop makes of a base in SGPRs: how many `accesses` of the `of`, vector "
+        "`instructions` of that arithmetic, those beyond one for each access (`saved`), `at` the "
+        "line of the first; 0 for Triton's code, whose buffer operations another metric counts",
+    ),
+)
+
+_WIDE: Final = re.compile(
+    r"v_(?:lshl_add_u64|add_co_u32|addc_co_u32|add_co_ci_u32|add_nc_u64|lshlrev_b64"
+    r"|ashrrev_i32|mad_u64_u32|mad_i64_i32|mad_co_u64_u32|mad_co_i64_i32)$"
+)
+_CARRIES: Final = re.compile(r"v_(?:add_co|addc_co|add_co_ci|mad_)")
+"""Instructions whose second operand is a carry that they write."""
+_SIGN: Final = "v_ashrrev_i32"
+"""An arithmetic shift by 31 makes the upper half of a number that is widened."""
+_ACCESSES: Final = frozenset(("global_load", "global_store"))
+_PAIR: Final = 2
+_VGPRS: Final = range(4096)
+_SGPRS: Final = range(8192, 12288)
+_MOST_STEPS: Final = 16
+"""Instructions of one address that are followed."""
+
+
+def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The metric of `SPECS` for a kernel or loop."""
+    code = [subject.function.instructions[index] for index in region.indices]
+    accesses = [(at, inst) for at, inst in enumerate(code) if inst.cls in _ACCESSES]
+    with_base: list[Instruction] = []
+    arithmetic: set[int] = set()
+    if subject.ttgir is None:
+        writers = _Writers(code)
+        for at, inst in accesses:
+            chain = writers.wide_chain(at, _address(inst))
+            if chain:
+                with_base.append(inst)
+                arithmetic |= chain
+    value: dict[str, Scalar] = {
+        "accesses": len(with_base),
+        "of": len(accesses),
+        "instructions": len(arithmetic),
+        "saved": max(0, len(arithmetic) - len(with_base)),
+        "at": source_line(with_base[0].loc) if with_base else None,
+    }
+    yield Metric(_ADDRESSES, value, "mapping", "derived")
+
+
+def _address(inst: Instruction) -> tuple[int, ...]:
+    """The pair of VGPRs that holds an access's whole address; empty where none does."""
+    operands = [operand.strip() for operand in inst.operands.split(",")]
+    position = 1 if inst.cls == "global_load" else 0
+    if len(operands) <= position + 1 or not operands[-1].startswith("off"):
+        return ()
+    registers = named(operands[position])
+    return registers if len(registers) == _PAIR and registers[0] in _VGPRS else ()
+
+
+class _Writers:
+    """The instructions of a region by the registers that they write."""
+
+    def __init__(self, code: Sequence[Instruction]) -> None:
+        self._code = code
+        self._of: dict[int, list[int]] = {}
+        for at, inst in enumerate(code):
+            for register in named(split_destination(inst.operands)[0]):
+                if register in _VGPRS and inst.cls not in ("global_store", "lds_write"):
+                    self._of.setdefault(register, []).append(at)
+
+    def wide_chain(self, until: int, address: Sequence[int]) -> set[int]:
+        """The 64-bit arithmetic of an address; empty where no base in SGPRs is part of it.
+
+        Args:
+            until: the access's place in the region.
+            address: its registers.
+        """
+        chain: set[int] = set()
+        adds_scalar = False
+        pending = [(register, until) for register in address]
+        while pending and len(chain) < _MOST_STEPS:
+            register, before = pending.pop()
+            writer = max((at for at in self._of.get(register, ()) if at < before), default=None)
+            if writer is None or writer in chain:
+                continue
+            inst = self._code[writer]
+            if _WIDE.match(inst.op.name) is None:
+                continue
+            operands = [operand.strip() for operand in inst.operands.split(",")]
+            if inst.op.name == _SIGN and operands[1] != "31":
+                continue
+            chain.add(writer)
+            sources = operands[2 if _CARRIES.match(inst.op.name) else 1 :]
+            registers = {number for source in sources for number in named(source)}
+            adds_scalar |= "add" in inst.op.name and not registers.isdisjoint(_SGPRS)
+            pending.extend((number, writer) for number in registers if number in _VGPRS)
+        return {self._code[at].index for at in chain} if adds_scalar else set()

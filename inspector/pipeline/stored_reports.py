@@ -1,0 +1,146 @@
+"""Reports on saved assembly in the cache folder, for runs over many files that are repeated.
+
+Kept is what follows from the file and those beside it: all but the findings, since rules may
+change, and so may the sources that findings quote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from ..lint.rule import NO_RULES
+from ..model import KernelReport
+from ..version import VERSION
+from . import analysis
+from .analysis import ANALYSIS_VERSION, Context
+
+FOLDER = "reports-v1"
+MOST_BYTES = 512 << 20
+"""Of all reports together; a kernel of 200 instructions takes 50 kB."""
+_CHECKSUM_BYTES = 32
+_OF_OTHER_FILES = (".include", ".incbin")
+"""Directives by which a text names files that its key does not cover."""
+
+
+class StoredReports:
+    """Analyses assembly texts, or takes their reports from the folder.
+
+    Args:
+        cache: kinspect's cache folder.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self._folder = cache / FOLDER
+
+    def analyzed(self, text: str, context: Context) -> Sequence[KernelReport]:
+        """As `analysis.analyze_text`."""
+        place = self._place(text, context)
+        if place is None:
+            return analysis.analyze_text(text, context)
+        reports = _read(place)
+        if reports is None:
+            bare = replace(context, analysis=replace(context.analysis, rules=NO_RULES))
+            reports = analysis.analyze_text(text, bare)
+            # What was not read may be read once there is a disassembler.
+            if not any(report.unread for report in reports):
+                _write(place, reports)
+        return analysis.with_findings(reports, context.analysis)
+
+    def prune(self) -> None:
+        """Drops the oldest reports where there are too many."""
+        files = []
+        with contextlib.suppress(OSError):
+            for group in os.scandir(self._folder):
+                files += [(entry.stat(), entry.path) for entry in os.scandir(group)]
+        total = sum(status.st_size for status, _ in files)
+        if total <= MOST_BYTES:
+            return
+        for status, path in sorted(files, key=lambda item: item[0].st_mtime_ns):
+            if total <= MOST_BYTES // 2:
+                return
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+                total -= status.st_size
+
+    def _place(self, text: str, context: Context) -> Path | None:
+        """Where the reports on a text are kept; None where they depend on more than the key has."""
+        options = context.analysis
+        if options.sample is not None or context.variant is not None or context.artifacts:
+            return None
+        if any(directive in text for directive in _OF_OTHER_FILES):
+            return None
+        stated = (
+            *(VERSION, ANALYSIS_VERSION, _package_state(), os.getcwd()),
+            *(context.path, context.arch, context.patterns, context.overrides, context.notes),
+            *(context.metadata, context.ttgir, context.ttir),
+            *(options.lanes, options.races, options.values),
+        )
+        try:
+            parts = [msgspec.msgpack.encode(stated), text.encode("utf-8", "surrogatepass")]
+            if context.code_object is not None:
+                parts.append(context.code_object.read_bytes())
+        except (OSError, TypeError, ValueError, OverflowError):
+            return None
+        name = _digest(*(_digest(part) for part in parts)).hex()
+        return self._folder / name[:2] / name[2:]
+
+
+def _digest(*parts: bytes) -> bytes:
+    from hashlib import blake2b  # loads OpenSSL
+
+    return blake2b(b"".join(parts), digest_size=_CHECKSUM_BYTES).digest()
+
+
+@functools.cache
+def _package_state() -> tuple[int, int, int]:
+    """Number, bytes and latest change of the package's files: another state, other reports."""
+    number = size = latest = 0
+    for folder, _, names in os.walk(Path(__file__).parent.parent):
+        for name in names:
+            if name.endswith((".py", ".yaml")):
+                with contextlib.suppress(OSError):
+                    status = os.stat(os.path.join(folder, name))
+                    number, size = number + 1, size + status.st_size
+                    latest = max(latest, status.st_mtime_ns)
+    return number, size, latest
+
+
+@functools.cache
+def _decoder() -> msgspec.msgpack.Decoder[list[KernelReport]]:
+    return msgspec.msgpack.Decoder(list[KernelReport])
+
+
+def _read(place: Path) -> Sequence[KernelReport] | None:
+    """The reports that are kept there; None where there are none, or they are damaged."""
+    try:
+        data = place.read_bytes()
+    except OSError:
+        return None
+    checksum, encoded = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
+    if _digest(encoded) != checksum:
+        return None
+    try:
+        return _decoder().decode(encoded)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _write(place: Path, reports: Sequence[KernelReport]) -> None:
+    """Keeps reports. They are not synced to the disk: a damaged file is noticed by its checksum."""
+    temporary = place.with_name(f"{place.name}.{os.getpid()}")
+    try:
+        encoded = msgspec.msgpack.encode(reports)
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(temporary, "xb") as stream:
+            stream.write(_digest(encoded) + encoded)
+        temporary.replace(place)
+    except (OSError, TypeError, ValueError, OverflowError):
+        with contextlib.suppress(OSError):
+            temporary.unlink()

@@ -1,0 +1,105 @@
+"""Tensors that are rounded to bfloat16 between two operations that compute with them.
+
+No vector instruction of CDNA, or RDNA up to gfx12, computes in bfloat16: the backend widens the
+operands to float32, computes, and rounds the result. Where the next operation widens that again,
+the rounding is work that float32 throughout would not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from ..model import TtgirModule, TtgirOp, TtgirType
+from .flow import DataFlow, flow_of
+from .layouts import type_to_linear
+
+_BFLOAT16 = "bf16"
+_FLOAT32 = "f32"
+_CLAMP = "tt.clampf"
+_ARITHMETIC = frozenset(
+    ("arith.addf", "arith.divf", "arith.maximumf", "arith.maxnumf", "arith.minimumf",
+     "arith.minnumf", "arith.mulf", "arith.subf", _CLAMP)
+)  # fmt: skip
+_NARROWING = frozenset(("arith.truncf", "tt.fp_to_fp"))
+_WIDENING = frozenset(("arith.extf", "tt.fp_to_fp"))
+_SAME_VALUES = frozenset(
+    ("arith.select", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans")
+)
+"""Operations that would pass on float32 as they pass on bfloat16, at no more instructions."""
+
+
+class Rounding(Struct, frozen=True):
+    """An operation whose result need not be rounded to bfloat16.
+
+    Attributes:
+        op: the operation.
+        elements: that a lane rounds there without need.
+    """
+
+    op: TtgirOp
+    elements: int
+
+
+def roundings(module: TtgirModule) -> list[Rounding]:
+    """The operations whose rounded results only arithmetic uses, in file order.
+
+    A clamp computes a maximum and then a minimum, and rounds in between.
+    """
+    if not any(_is_bfloat16(kind) for op in module.ops for kind in op.result_types):
+        return []
+    flow = flow_of(module)
+    users: dict[int, list[TtgirOp]] = {}
+    for op in module.ops:
+        for value in flow.operands[op.index]:
+            users.setdefault(value, []).append(op)
+    return list(_of_module(flow, users))
+
+
+def _of_module(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]]) -> Iterator[Rounding]:
+    for op in flow.module.ops:
+        if not _rounds(op):
+            continue
+        linear = type_to_linear(op.result_types[0])
+        if linear is None:
+            continue
+        times = (op.name == _CLAMP) + _is_widened_again(flow, users, op)
+        if times:
+            yield Rounding(op, times * linear.distinct_elements_per_thread)
+
+
+def _rounds(op: TtgirOp) -> bool:
+    """Whether an operation rounds a tensor of float32 values to bfloat16."""
+    if len(op.result_types) != 1 or not _is_bfloat16(op.result_types[0]):
+        return False
+    if op.name in _NARROWING:
+        return bool(op.operand_types) and op.operand_types[0].element == _FLOAT32
+    return op.name in _ARITHMETIC
+
+
+def _is_widened_again(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
+    """Whether nothing but arithmetic, which widens it, uses an operation's result."""
+    ahead, visited = list(flow.results[op.index]), set[int]()
+    is_used = False
+    while ahead:
+        value = ahead.pop()
+        if value in visited:
+            continue
+        visited.add(value)
+        for user in users.get(value, ()):
+            if user.name in _SAME_VALUES:
+                ahead += flow.results[user.index]
+            elif user.name in _ARITHMETIC or (
+                user.name in _WIDENING
+                and bool(user.result_types)
+                and user.result_types[0].element == _FLOAT32
+            ):
+                is_used = True
+            else:
+                return False
+    return is_used
+
+
+def _is_bfloat16(kind: TtgirType) -> bool:
+    return kind.kind == "tensor" and kind.element == _BFLOAT16
