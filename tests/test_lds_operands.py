@@ -109,6 +109,7 @@ def test_roundings_to_bfloat16() -> None:
         "v_add3_u32 v4, v8, v4, s3",
     )
     extraction = ("v_bfe_u32 v4, v8, 8, 8", "v_add3_u32 v4, v8, v4, s3")
-    for lines, count in ((rounding, 1), (other, 1), (extraction, 0), (rounding[:1], 0)):
+    address = ("v_bfe_u32 v4, v8, 16, 1", "v_add3_u32 v4, v9, v4, 64")
+    for lines, count in ((rounding, 1), (other, 1), (extraction, 0), (address, 0)):
         (loop,) = analysed(*lines).loops
         assert loop.metrics["roundings.bf16"].value == count

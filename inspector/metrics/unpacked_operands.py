@@ -71,9 +71,14 @@ def compute(subject: Subject) -> Iterator[Metric]:
 def roundings(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metric of `ROUNDING_SPECS`."""
     code = subject.function.instructions
-    bits = sums = 0
+    count = 0
+    lowest_bit_of: dict[str, str] = {}  # register -> the register whose bit 16 it holds
     for index in region.indices:
         inst = code[index]
-        bits += _LOWEST_BIT.fullmatch(f"{inst.mnemonic} {inst.operands}") is not None
-        sums += inst.op.name.startswith("v_add3_u32")
-    yield Metric(_ROUNDINGS, min(bits, sums), "conversions", "derived")
+        destination, *sources = (part.strip() for part in inst.operands.split(","))
+        if inst.mnemonic.startswith("v_add3_u32"):
+            count += any(lowest_bit_of.get(at) in sources for at in sources if at in lowest_bit_of)
+        lowest_bit_of.pop(destination, None)
+        if _LOWEST_BIT.fullmatch(f"{inst.mnemonic} {inst.operands}") is not None:
+            lowest_bit_of[destination] = sources[0]
+    yield Metric(_ROUNDINGS, count, "conversions", "derived")
