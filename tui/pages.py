@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.signal import Signal
+from textual.worker import get_current_worker
 
+from ..inspector.errors import KinspectError
 from .key_table import bind
 from .page_table import PAGES
+from .widgets.heading import Heading
+from .widgets.keys import Keys
 
 if TYPE_CHECKING:
     from .app import KinspectApp
     from .session import Session
+
+Result = TypeVar("Result")
 
 
 def page_class(name: str) -> type[Page]:
@@ -39,10 +48,12 @@ class Page(Screen[None]):
     Attributes:
         NAME: the page's key in `PAGES`.
         HELP: the help screen's introduction to the page, a few sentences.
+        PALETTE: whether the line of keys has room for the palette's.
     """
 
     NAME: ClassVar[str] = ""
     HELP: ClassVar[str] = ""
+    PALETTE: ClassVar[bool] = True
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("back", "app.back", "Back", show=False),
         bind("close", "app.close", "Back; from the first page leave", show=False),
@@ -63,6 +74,16 @@ class Page(Screen[None]):
     def session(self) -> Session:
         """The kernels, failures and notes that the pages show."""
         return self.kinspect.session
+
+    def compose(self) -> ComposeResult:
+        """What the page shows, between the heading and the line of keys."""
+        yield Heading()
+        yield from self.content()
+        yield Keys(palette=self.PALETTE)
+
+    def content(self) -> ComposeResult:
+        """The page's own widgets."""
+        yield from ()
 
     def crumb(self) -> str:
         """The header's text after the page's title, such as the kernel's name."""
@@ -88,6 +109,35 @@ class Page(Screen[None]):
     def on_idle(self) -> None:
         """Tells that the page has drawn what changed."""
         self.drawn_signal.publish(self)
+
+    def in_thread(
+        self,
+        group: str,
+        read: Callable[[], Result],
+        on_done: Callable[[Result], object],
+        on_error: Callable[[KinspectError], object],
+    ) -> None:
+        """Calls `read` in a thread, and then one of the others unless the page was left.
+
+        Args:
+            group: a new call cancels an unfinished one of the same group.
+            read: called in the thread.
+            on_done: called with the result in the application's own thread.
+            on_error: called there with what `read` raises.
+        """
+
+        def work() -> None:
+            worker = get_current_worker()
+            try:
+                result = read()
+            except KinspectError as error:
+                hand_over = partial(on_error, error)
+            else:
+                hand_over = partial(on_done, result)
+            if not worker.is_cancelled:
+                self.app.call_from_thread(lambda: hand_over() if self.is_attached else None)
+
+        self.run_worker(work, thread=True, exclusive=True, group=group)
 
     def action_filter(self) -> None:
         """Opens the filter's input line, on pages that have one."""

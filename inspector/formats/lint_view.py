@@ -113,8 +113,8 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Merge
     for group in merged:
         finding = group.first
         key_of_rule = finding.rule, finding.severity
-        place = place_in_order(finding.severity, finding.saves_percent)
-        order[key_of_rule] = min(order.get(key_of_rule, place), place)
+        in_order = place_in_order(finding.severity, finding.saves_percent)
+        order[key_of_rule] = min(order.get(key_of_rule, in_order), in_order)
     return sorted(
         merged, key=lambda group: _rank(group, order[group.first.rule, group.first.severity])
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from rich.text import Text
 from textual.app import RenderResult
 
 from ..page_table import PAGES
-from ..pages import Page
 from .styles import PartedWidget
+
+if TYPE_CHECKING:
+    from ..pages import Page
 
 
 class Heading(PartedWidget):
@@ -29,8 +33,11 @@ class Heading(PartedWidget):
     def on_mount(self) -> None:
         """Follows the page, whose crumb changes with what it draws."""
         self._shown = ""
-        if isinstance(self.screen, Page):
-            self.screen.drawn_signal.subscribe(self, self._update, immediate=True)
+        self._page.drawn_signal.subscribe(self, self._update, immediate=True)
+
+    @property
+    def _page(self) -> Page:
+        return cast("Page", self.screen)
 
     def _update(self, page: Page) -> None:
         text = f"{page.crumb()}  {self._progress()}"
@@ -40,16 +47,12 @@ class Heading(PartedWidget):
 
     def render(self) -> RenderResult:
         """The line, cut to the widget's width."""
-        page = self.screen
-        current = page.NAME if isinstance(page, Page) else ""
+        current = self._page.NAME
         width = self.size.width
         current_style, other_style = self.part_style("here"), self.part_style("other")
-        current_spec = PAGES.get(current)
-        left = Text(no_wrap=True)
-        left.append(
-            f" {current_spec.title if current_spec is not None else 'kinspect'}", current_style
-        )
-        crumb = page.crumb() if isinstance(page, Page) else ""
+        title = PAGES[current].title if current in PAGES else "kinspect"
+        left = Text(no_wrap=True).append(f" {title}", current_style)
+        crumb = self._page.crumb()
         if crumb:
             left.append(f"  {crumb}")
         progress = self._progress()
@@ -66,12 +69,8 @@ class Heading(PartedWidget):
 
     def _progress(self) -> Text:
         """The numbers of reported, expected and failed kernels; empty without any."""
-        page = self.screen
-        text = Text(no_wrap=True)
-        if not isinstance(page, Page):
-            return text
-        progress = page.session.progress
-        failed = len(page.session.errors)
+        text, session = Text(no_wrap=True), self._page.session
+        progress, failed = session.progress, len(session.errors)
         if progress.running and not (progress.done or progress.expected):
             text.append("starting … ")
         elif progress.running:

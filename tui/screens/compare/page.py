@@ -17,8 +17,6 @@ from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
 from ...widgets.find_line import FindLine
-from ...widgets.heading import Heading
-from ...widgets.keys import Keys
 from .align import Aligned, instruction_tally
 from .chooser import Chooser
 from .comparison import KernelComparison, compared_in_child
@@ -89,9 +87,8 @@ class ComparePage(Page):
         self._comparison: KernelComparison | None = None
         self._view = 0
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> ComposeResult:
         """Switches between the chooser and the comparison."""
-        yield Heading()
         with ContentSwitcher(initial="choose"):
             yield Chooser(id="choose")
             with Container(id="result"):
@@ -103,7 +100,6 @@ class ComparePage(Page):
                         yield Static(id="scored")
                 yield SideBySide(id="code")
                 yield FindLine(lambda: self.query_one(SideBySide).views, id="find")
-        yield Keys()
 
     def on_mount(self) -> None:
         """Compares the page's kernels, or shows the chooser."""
@@ -147,19 +143,10 @@ class ComparePage(Page):
         code.show(Aligned(()), short_labels(left, right))
         code.views[0].focus()
         self.refresh_bindings()
-        work = partial(self._compare, left, right)
-        self.run_worker(work, thread=True, exclusive=True, group="compare", exit_on_error=False)
-
-    def _compare(self, left: KernelReport, right: KernelReport) -> None:
-        """Compares the kernels and hands the result to the UI's thread; called in a thread."""
-        worker = get_current_worker()
-        result = compared_in_child(left, right, lambda: worker.is_cancelled)
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_result, result)
+        read = partial(_compared, left, right)
+        self.in_thread("compare", read, self._show_result, self.kinspect.notify_error)
 
     def _show_result(self, result: KernelComparison | str) -> None:
-        if not self.is_attached:
-            return  # the page was closed meanwhile
         if isinstance(result, str):
             self._show_message(f"they cannot be compared: {result}")
             return
@@ -272,3 +259,9 @@ class ComparePage(Page):
                 self.kinspect.open_kernel(entry.key, line=line)
                 return
         self.app.notify("that kernel is no longer open", timeout=2)
+
+
+def _compared(left: KernelReport, right: KernelReport) -> KernelComparison | str:
+    """The comparison, or why there is none; in a worker's thread, until that is cancelled."""
+    worker = get_current_worker()
+    return compared_in_child(left, right, lambda: worker.is_cancelled)

@@ -10,7 +10,6 @@ from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from ....inspector.errors import KinspectError
 from ....inspector.explain.view import plural, spills_in_hot_loops
 from ...editor import open_editor
 from ...key_table import bind
@@ -19,8 +18,6 @@ from ...session import SEVERITIES
 from ...widgets.code import CodeView, Text
 from ...widgets.filter_line import FilterLine
 from ...widgets.filtered_list import RowList
-from ...widgets.heading import Heading
-from ...widgets.keys import Keys
 from . import detail
 from .groups import (
     GROUPINGS,
@@ -92,9 +89,8 @@ class FindingsPage(Page):
         self._rows: list[FindingRow] = []
         self._rules: Rules = {}
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> ComposeResult:
         """The tally, the filter, the list and its explanation."""
-        yield Heading()
         yield Static(id="tally", markup=False)
         yield FilterLine("words: rule, kernel, target, file, message", "RowList", id="filter")
         with Container(id="body"):
@@ -102,12 +98,11 @@ class FindingsPage(Page):
                 yield RowList(id="list")
             with VerticalScroll(id="about", can_focus=True):
                 yield Static(id="explanation")
-        yield Keys()
 
     def on_mount(self) -> None:
         """Starts reading the rules in a thread, so that the list is shown at once."""
         self.query_one(RowList).focus()
-        self.run_worker(self._read_rules, thread=True, exclusive=True, group="rules")
+        self.in_thread("rules", detail.rules, self._take_rules, self.kinspect.notify_error)
 
     def crumb(self) -> str:
         """How the list is grouped."""
@@ -117,21 +112,9 @@ class FindingsPage(Page):
         """Rebuilds the list; the cursor stays with its finding."""
         self._show()
 
-    def _read_rules(self) -> None:
-        try:
-            rules = detail.rules()
-        except KinspectError as error:
-            self.app.call_from_thread(self._rules_failed, str(error))
-        else:
-            self.app.call_from_thread(self._take_rules, rules)
-
     def _take_rules(self, rules: Rules) -> None:
-        if self.is_attached:  # the page may have been closed meanwhile
-            self._rules = rules
-            self._show()
-
-    def _rules_failed(self, why: str) -> None:
-        self.app.notify(why, severity="warning", markup=False)
+        self._rules = rules
+        self._show()
 
     def _show(self) -> None:
         """Rebuilds the list; the cursor stays with its finding, else near its line."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -11,7 +10,6 @@ from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Input, Static
-from textual.worker import get_current_worker
 
 from ....inspector.bench.history.store import History
 from ....inspector.errors import KinspectError
@@ -22,8 +20,6 @@ from ...pages import Page
 from ...widgets.code import CodeView, Text, cut
 from ...widgets.filter_line import FilterLine
 from ...widgets.filtered_list import RowList, word_filter
-from ...widgets.heading import Heading
-from ...widgets.keys import Keys
 from . import queries
 from .dialogues import RunScreen, metric_chooser, text_table
 from .run_plot import RunPlot, drawn, legend
@@ -93,9 +89,8 @@ class HistoryPage(Page):
         self._metric: str | None = None  # None: the first that the kernel has
         self._target: str | None = None  # None: all targets
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> ComposeResult:
         """Puts kernels beside the plot, above the runs; or explains how to keep runs."""
-        yield Heading()
         with ContentSwitcher(initial="nothing"):
             yield Static(id="nothing", markup=False)
             with Vertical(id="kept"):
@@ -111,7 +106,6 @@ class HistoryPage(Page):
                 yield Static(id="columns", markup=False)
                 with Container(id="bottom"):
                     yield RowList(id="runs")
-        yield Keys()
 
     def on_mount(self) -> None:
         """Reads the file in a thread."""
@@ -129,42 +123,12 @@ class HistoryPage(Page):
     def action_read(self) -> None:
         """Rereads the file, to which other processes may have added runs."""
         history = self._history
-        self._in_thread("overview", lambda: queries.overview(history), self._take_overview)
+        read = partial(queries.overview, history)
+        self.in_thread("overview", read, self._take_overview, self._failed)
 
-    def _in_thread(
-        self, group: str, read: Callable[[], object], on_done: Callable[..., None]
-    ) -> None:
-        """Calls `read` in a thread and `on_done` with its result; shows its `KinspectError`.
-
-        Args:
-            group: a new call stops an unfinished one of the same group.
-            read: called in the thread.
-            on_done: called with the result in the app's own thread.
-        """
-
-        def work() -> None:
-            worker = get_current_worker()
-            try:
-                result = read()
-            except KinspectError as error:
-                result = error
-            if worker.is_cancelled:
-                return
-            self.app.call_from_thread(hand_over, result)
-
-        def hand_over(result: object) -> None:
-            if not self.is_attached:
-                return  # the user has left the page meanwhile
-            if isinstance(result, KinspectError):
-                self._failed(str(result))
-            else:
-                on_done(result)
-
-        self.run_worker(work, thread=True, exclusive=True, group=group)
-
-    def _failed(self, why: str) -> None:
+    def _failed(self, error: KinspectError) -> None:
         self._overview = self._kernel_history = None
-        message = f"The history cannot be read.\n\n{why}\n\nr reads it again."
+        message = f"The history cannot be read.\n\n{error}\n\nr reads it again."
         self.query_one("#nothing", Static).update(message)
         self.query_one(ContentSwitcher).current = "nothing"
         self.refresh_bindings()
@@ -213,7 +177,7 @@ class HistoryPage(Page):
             return
         history, kernel = self._history, self._names[line]
         read = partial(queries.kernel_history, history, kernel, self._metric, self._target)
-        self._in_thread("kernel_history", read, self._take_kernel_history)
+        self.in_thread("kernel_history", read, self._take_kernel_history, self._failed)
 
     def _take_kernel_history(self, kernel_history: queries.KernelHistory | None) -> None:
         self._kernel_history = kernel_history
@@ -297,11 +261,8 @@ class HistoryPage(Page):
         parts = (f"run {row.run}", queries.when(row.date), row.what, row.label)
         title = "  ".join(part for part in parts if part)
         history = self._history
-        self._in_thread(
-            "run",
-            partial(queries.shown_run, history, row.run),
-            partial(self._show_run, title),
-        )
+        read = partial(queries.shown_run, history, row.run)
+        self.in_thread("run", read, partial(self._show_run, title), self._failed)
 
     def _show_run(self, title: str, run_table: queries.RunTable) -> None:
         self.app.push_screen(RunScreen(title, run_table))

@@ -46,6 +46,7 @@ class KernelPage(Page):
     """
 
     NAME = "kernel"
+    PALETTE = False  # its room is taken by keys of this page
     AUTO_FOCUS: ClassVar[str | None] = ""  # the panes choose it, not Textual
     HELP = (
         "The kernel's Python source, TTGIR and assembly. Moving in one moves the others to what "
@@ -141,7 +142,7 @@ class KernelPage(Page):
         """A page for a file that may not be analysed yet; it will show the file's first kernel."""
         return cls("", path=path)
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> ComposeResult:
         """The panes, the score card, a line for messages."""
         yield from self.panes.compose()
 

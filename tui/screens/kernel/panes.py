@@ -10,8 +10,6 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from ...pages import Page
-from ...widgets.heading import Heading
-from ...widgets.keys import Keys
 from ...widgets.scorecard import ScoreCard
 from .pane import Pane
 
@@ -44,13 +42,11 @@ class Panes:
     def compose(self) -> ComposeResult:
         """Panes, card, a line for messages."""
         self._place_all()  # before Textual works out the styles of all that is in it
-        yield Heading()
         with Container(id="kernel-body"):
             yield Horizontal(self._left, self.slots[2], id="kernel-panes")
             yield self.card
         yield self.status
         yield self.prompt
-        yield Keys(palette=False)  # its room is taken by keys of this page
 
     def choose_first(self, kind: str) -> None:
         """Which text the keys act on when the page opens."""

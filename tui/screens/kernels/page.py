@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,15 +12,12 @@ from textual.css.query import NoMatches
 from textual.events import Resize
 from textual.timer import Timer
 from textual.widgets import Input
-from textual.worker import Worker, WorkerState
 
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
 from ...session import SessionKernel
 from ...widgets.filter_line import FilterLine
-from ...widgets.heading import Heading
-from ...widgets.keys import Keys
 from ...widgets.table import Table
 from ...widgets.table_rows import TableRow
 from ..columns_menu import ColumnsMenu
@@ -87,14 +85,12 @@ class KernelsPage(Page):
             self._listing = Listing(self.kinspect.state)
         return self._listing
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> ComposeResult:
         """Stacks heading, state of the run, table, details, filter and keys."""
-        yield Heading()
         yield Status(self.session, self.listing, watching=self.kinspect.opening.watch)
         yield Table(id="kernels")
         yield Detail()
         yield FilterLine(_FILTER_HINT, "Table", id="filter")
-        yield Keys()
 
     def on_mount(self) -> None:
         """Focuses the table and fills it."""
@@ -207,15 +203,12 @@ class KernelsPage(Page):
         )
         self._ranked_kernels = tuned
         if not unchanged:
-            self.run_worker(lambda: on_fronts(tuned), thread=True, group="front", name="front")
+            read = partial(on_fronts, tuned)
+            self.in_thread("front", read, self._take_front, self.kinspect.notify_error)
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Marks the configurations on the front once it has been computed."""
-        if event.worker.group == "front" and event.state is WorkerState.SUCCESS:
-            front = event.worker.result
-            assert isinstance(front, frozenset)
-            self.listing.stars = front
-            self.rebuild()
+    def _take_front(self, front: frozenset[str]) -> None:
+        self.listing.stars = front
+        self.rebuild()
 
     def on_table_moved(self, message: Table.Moved) -> None:
         """Shows the details of the row under the cursor."""

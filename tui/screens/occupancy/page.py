@@ -17,8 +17,6 @@ from ....inspector.metrics.occupancy import Occupancy
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
-from ...widgets.heading import Heading
-from ...widgets.keys import Keys
 from ...widgets.step_plot import StepFunction, StepPlot
 from ..kernel_chooser import kernel_chooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
@@ -125,9 +123,8 @@ class OccupancyPage(Page):
         self._hints: dict[str, str] = {}  # field -> the hint that is shown beside it
         self._table_shape: tuple[int, ...] = ()  # sizes of the texts; others need another layout
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> ComposeResult:
         """Stacks the fields beside the answer, the plots and the table of levels."""
-        yield Heading()
         with VerticalScroll(id="all"):
             with Horizontal(id="top"):
                 with Vertical(id="fields"):
@@ -143,7 +140,6 @@ class OccupancyPage(Page):
             with Horizontal(id="below"):
                 yield Static(id="levels", markup=False)
                 yield Static(id="why", markup=False)
-        yield Keys()
 
     def crumb(self) -> str:
         """The kernel, and whether figures other than its own were typed."""

@@ -23,8 +23,6 @@ from ...pages import Page
 from ...widgets.code import CodeView
 from ...widgets.filter_line import FilterLine
 from ...widgets.find_line import FindLine
-from ...widgets.heading import Heading
-from ...widgets.keys import Keys
 from ..kernel_chooser import kernel_chooser, worst_kernel
 from .diff_pane import DiffPane
 from .diff_view import DiffView, plain
@@ -100,9 +98,8 @@ class PassesPage(Page):
         self._listed: Listed = "all"
         self._show_module = False  # the module before the pass, in place of the diff
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> ComposeResult:
         """Puts the timeline above the list and the diff."""
-        yield Heading()
         yield Static(id="about", markup=False)
         yield PassLine()
         yield Static(id="none", markup=False)
@@ -111,7 +108,6 @@ class PassesPage(Page):
                 yield PassList()
                 yield FilterLine("a part of the pass's name", "PassList", id="filter")
             yield DiffPane(self._compute, id="right")
-        yield Keys()
 
     def crumb(self) -> str:
         """The kernel's name, target and configuration."""

@@ -18,8 +18,6 @@ from ....inspector.recording import Profile
 from ...key_table import bind
 from ...pages import Page
 from ...widgets.filter_line import FilterLine
-from ...widgets.heading import Heading
-from ...widgets.keys import Keys
 from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
 from ...widgets.table_rows import ColumnHead, TableRow
@@ -36,6 +34,7 @@ class ProfilePage(Page):
     """Lists measured kernels, most time first, and details the one under the cursor."""
 
     NAME = "profile"
+    PALETTE = False
     HELP = """
     What a device measured beside what the compiler's output says: one kernel a row, most time
     first. Below the table stands what is known of the kernel under the cursor: how it was
@@ -85,9 +84,8 @@ class ProfilePage(Page):
         self._filter_text = ""
         self._shows_tried = False
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> ComposeResult:
         """Stacks the recording, its kernels and the details; or shows how to record."""
-        yield Heading()
         with VerticalScroll(id="nothing"):
             yield Static(id="why", markup=False)
         with Vertical(id="measured"):
@@ -95,7 +93,6 @@ class ProfilePage(Page):
             yield FilterLine("words: kernel, exact, likely, ambiguous, none", "Table", id="filter")
             yield Table(id="table", least_first=24)
             yield Lower(id="below")
-        yield Keys(palette=False)
 
     @property
     def _profile(self) -> Profile | None:
