@@ -47,6 +47,8 @@ CERTAIN = {
     "KI039": "LLVM marks its spills and counts them; these are none",
     "KI056": "Triton states the order of each atomic, and nothing in the code uses its result",
     "KI059": "no instruction that converts 8-bit floats stands where Triton converts one",
+    "KI095": "the largest workgroup that the code allows against the wave",
+    "KI098": "the launch's workgroups against those that fit at a time",
     "KG008": "the option is 0",
 }
 

@@ -147,6 +147,7 @@ def backward_slice(
                     address, written = accesses[site]
                     if effect.writes & wanted:
                         read_on.add(site)
+                        address |= effect.reads  # of an atomic: what it brings rests on its data
                     wanted = wanted & ~(written & ~kept) | address
                 elif site in always or effect.writes & wanted:
                     chosen.add(site)

@@ -1,8 +1,9 @@
 """Operands of dots that vector instructions make of small integers, and roundings to bfloat16.
 
 No target before gfx950 rounds float32 to bfloat16 by an instruction. LLVM writes it out: the lowest
-bit that stays is added to half of what goes (`v_bfe_u32 x, 16, 1`, `v_add3_u32 ..., 0x7fff`), and
-NaNs are kept apart, five instructions for an element. An integer of eight bits needs no rounding.
+bit that stays is added to half of what goes (`v_bfe_u32 x, 16, 1` or an AND of the upper word, and
+`v_add3_u32 ..., 0x7fff`), and NaNs are kept apart, five instructions for an element. An integer of
+eight bits needs no rounding.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ SPECS = (
         "derived",
         "kernel",
         "Dots in loops of which an operand is converted from loaded integers: how many `dots`; of "
-        "the first the `element` type that the integers become, their `bits` in memory, whether "
-        "they are multiplied before the dot (`scaled`), and `at` which line they are converted",
+        "the first the `element` type that the integers become, the type that the `operand` has in "
+        "the dot, the `bits` of an integer in memory, whether the numbers are multiplied before "
+        "the dot (`scaled`), and `at` which line they are converted",
     ),
 )
 ROUNDING_SPECS = (
@@ -36,11 +38,13 @@ ROUNDING_SPECS = (
         "derived",
         "both",
         "Conversions of float32 to bfloat16 that are written out in integer instructions, five for "
-        "each: v_bfe_u32 of bit 16, v_add3_u32, and the comparison and selection for NaNs",
+        "each: bit 16 (v_bfe_u32, v_and_b32_sdwa), v_add3_u32, and what NaNs take",
     ),
 )
 
-_LOWEST_BIT: Final = re.compile(r", *16, *1$")
+_LOWEST_BIT: Final = re.compile(
+    r"v_bfe_u32(?:_e64)? .*, *16, *1|v_and_b32_sdwa .* src0_sel:WORD_1 .*"
+)
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
@@ -56,6 +60,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         first = operands[0]
         value |= {
             "element": named(first.element),
+            "operand": named(first.operand),
             "bits": first.bits,
             "scaled": first.is_scaled,
             "at": op_line(first.conversion),
@@ -66,9 +71,14 @@ def compute(subject: Subject) -> Iterator[Metric]:
 def roundings(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metric of `ROUNDING_SPECS`."""
     code = subject.function.instructions
-    count = sum(
-        code[index].op.name.startswith("v_bfe_u32")
-        and _LOWEST_BIT.search(code[index].operands) is not None
-        for index in region.indices
-    )
+    count = 0
+    lowest_bit_of: dict[str, str] = {}  # register -> the register whose bit 16 it holds
+    for index in region.indices:
+        inst = code[index]
+        destination, *sources = (part.strip() for part in inst.operands.split(","))
+        if inst.mnemonic.startswith("v_add3_u32"):
+            count += any(lowest_bit_of.get(at) in sources for at in sources if at in lowest_bit_of)
+        lowest_bit_of.pop(destination, None)
+        if _LOWEST_BIT.fullmatch(f"{inst.mnemonic} {inst.operands}") is not None:
+            lowest_bit_of[destination] = sources[0]
     yield Metric(_ROUNDINGS, count, "conversions", "derived")

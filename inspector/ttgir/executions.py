@@ -200,7 +200,10 @@ class _Scalars:
         return times * trips
 
     def is_by_program(self, op: TtgirOp) -> bool:
-        """Whether a loop goes from the workgroup's number along an axis by their number there."""
+        """Whether a loop goes from the workgroup's number along an axis by their number there.
+
+        Both may be counted in rows, of which each workgroup takes several at once.
+        """
         if len(op.operands) < 3:
             return False
         start, _, step = (self.values.get(name) for name in op.operands[:3])
@@ -211,7 +214,9 @@ class _Scalars:
         for axis, extent in enumerate(self._extents):
             numbers.append((ids // math.prod(self._extents[:axis]) % extent, extent))
         return any(
-            1 < extent == step.item() and np.array_equal(start, number)
+            1 < extent <= step.item()
+            and step.item() % extent == 0
+            and np.array_equal(start, number * (step.item() // extent))
             for number, extent in numbers
         )
 

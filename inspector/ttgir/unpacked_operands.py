@@ -17,6 +17,8 @@ from .queries import DOTS, LOADS
 
 _CONVERSIONS: Final = frozenset(("arith.sitofp", "arith.uitofp"))
 _SHIFTS: Final = frozenset(("arith.shrsi", "arith.shrui", "arith.andi"))
+_FROM_LDS: Final = "ttg.local_load"
+"""Reads what a load brought there, an iteration earlier where the loop is pipelined."""
 _MOST_OPS: Final = 400
 """Operations above a dot's operand that are looked at."""
 
@@ -28,6 +30,7 @@ class Unpacked(Struct, frozen=True):
         dot: the operation.
         conversion: the one that makes numbers of the integers.
         element: the type of these numbers.
+        operand: the type that the dot multiplies.
         bits: of each integer as it lies in memory: 4 where it is shifted or masked out of a byte
             or word, else those of the loaded element.
         is_scaled: whether the numbers are multiplied before the dot.
@@ -36,6 +39,7 @@ class Unpacked(Struct, frozen=True):
     dot: TtgirOp
     conversion: TtgirOp
     element: str
+    operand: str
     bits: int
     is_scaled: bool
 
@@ -48,9 +52,9 @@ def unpacked_operands(module: TtgirModule) -> Iterator[Unpacked]:
     for op in module.ops:
         if op.name in DOTS and flow.loop[op.index] is not None:
             yield from (
-                found
+                unpacked
                 for value in flow.operands[op.index][:2]
-                if (found := _of_operand(flow, op, value)) is not None
+                if (unpacked := _of_operand(flow, op, value)) is not None
             )
 
 
@@ -63,7 +67,7 @@ def _of_operand(flow: DataFlow, dot: TtgirOp, operand: int) -> Unpacked | None:
     if conversion is None:
         return None
     sources = [op for value in flow.operands[conversion.index] for op in _made_of(flow, value)]
-    load = next((op for op in sources if op.name in LOADS), None)
+    load = next((op for op in sources if op.name in LOADS or op.name == _FROM_LDS), None)
     element = conversion.result_types[0].element
     if load is None or not load.result_types or element is None:
         return None
@@ -72,7 +76,10 @@ def _of_operand(flow: DataFlow, dot: TtgirOp, operand: int) -> Unpacked | None:
         return None
     is_shifted = any(op.name in _SHIFTS and op.result_types[0].kind == "tensor" for op in sources)
     is_scaled = any(op.name == "arith.mulf" for op in above)
-    return Unpacked(dot, conversion, element, 4 if is_shifted else int(loaded[1:]), is_scaled)
+    bits = 4 if is_shifted else int(loaded[1:])
+    maker = flow.op(operand)
+    multiplied = maker.result_types[0].element if maker is not None else element
+    return Unpacked(dot, conversion, element, multiplied, bits, is_scaled)
 
 
 def _made_of(flow: DataFlow, value: int) -> list[TtgirOp]:
