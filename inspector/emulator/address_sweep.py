@@ -199,9 +199,10 @@ class AddressSweep:
         for other in states[1:]:
             scattered |= other.scattered
             self._masks.held |= other.held
-            gaps = other.vector[[other.row_of[row] for row in rows]] - vector
-            for index in map(int, np.flatnonzero(gaps.any((1, 2)))):
-                gap = gaps[index]
+            arriving = other.vector[[other.row_of[row] for row in rows]]
+            differs = (arriving != vector).reshape(len(rows), waves.count * waves.lanes).any(1)
+            for index in map(int, np.flatnonzero(differs)):
+                gap = arriving[index] - vector[index]
                 if (gap == gap[:, :1]).all():
                     vector[index] += self._drawn(gap[:, 0])[:, None]
                 else:
@@ -243,8 +244,19 @@ class AddressSweep:
             result may be anything.
         """
         waves, machine, masks = self._waves, self._machine, self._masks
+        whole_waves = self._whole_waves
         machine.seen = []
         for planned in self._code.plan[number]:
+            if planned.is_plain and not whole_waves:
+                is_uncovered = False
+                try:
+                    planned.step(waves)
+                except NotCoveredError as error:
+                    is_uncovered = True
+                    self.uncovered[planned.site] = str(error)
+                if scattered or is_uncovered:
+                    scattered = planned.scattered_behind(scattered, everything=is_uncovered)
+                continue
             if not (planned.is_read_on or is_last):
                 self._pass_over(planned)
                 scattered = planned.scattered_behind(scattered, everything=False)
@@ -264,7 +276,7 @@ class AddressSweep:
                 self.uncovered.pop(planned.site, None)
                 if planned.is_buffer:
                     parts = self._code.decoded[planned.site]
-                    offsets = offsets_of(parts, waves, limited=self._whole_waves)
+                    offsets = offsets_of(parts, waves, limited=whole_waves)
             self._memory.is_read = planned.is_read_on
             try:
                 planned.step(waves)
@@ -272,7 +284,7 @@ class AddressSweep:
                 rests = is_uncovered = True
                 self.uncovered[planned.site] = str(error)
             if (
-                self._whole_waves
+                whole_waves
                 and planned.compares_order
                 and masks.hold(writes, everything=rests or masks.has_unknown_bound(planned.site))
             ):
@@ -282,7 +294,7 @@ class AddressSweep:
             if is_last and planned.address is not None:
                 self._take_down(planned.site, bool(planned.address & scattered), offsets)
             scattered = planned.scattered_behind(scattered, everything=is_uncovered)
-            if self._whole_waves:
+            if whole_waves:
                 scattered |= selected
                 masks.follow(planned.instruction, effect, is_held=is_held)
             if writes & EXEC_BITS:
