@@ -236,6 +236,9 @@ def expansion(code: Sequence[Instruction]) -> set[int]:
 
 def _halves(inst: Instruction) -> Iterator[tuple[str, str]]:
     """Name and operands of an instruction, or of both halves of a VOPD instruction."""
+    if "::" not in inst.operands:
+        yield inst.op.name, inst.operands.rstrip()
+        return
     first_half, separator, second_half = f"{inst.op.name} {inst.operands}".partition("::")
     for text in (first_half, second_half) if separator else (first_half,):
         name, _, operands = text.strip().partition(" ")

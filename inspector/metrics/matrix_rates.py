@@ -73,14 +73,18 @@ def _slow(
     """The value of the metric; None where a rate is not known."""
     uses: defaultdict[str, _Use] = defaultdict(_Use)
     lines: dict[Place | None, str | None] = {}
+    place_of: dict[int, Place | None] = {}  # by identity: unrolled products share their position
     for inst in products:
         performed = operations(inst, subject.function.resources.wave_size or 64)
         cycles = matrix_cycles(machine, inst.op.name, inst.operands)
         if not performed or cycles is None:
             return None
         use = uses[performed[0].element]
-        place = position_of(inst.loc) if inst.loc is not None else None
-        lines.setdefault(place, source_line(inst.loc))
+        if id(inst.loc) not in place_of:
+            place_of[id(inst.loc)] = position_of(inst.loc) if inst.loc is not None else None
+        place = place_of[id(inst.loc)]
+        if place not in lines:
+            lines[place] = source_line(inst.loc)
         use.cycles += cycles
         use.macs += performed[0].count // 2
         use.places[place] = use.places.get(place, 0) + cycles

@@ -8,7 +8,7 @@ memory: not beside stores through other pointers. Here the addresses tell which 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ..isa.waitflow.registers import named, split_destination
@@ -72,8 +72,7 @@ def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Iterat
             function.blocks[number].start : function.blocks[number].stop
         ]
     ]
-    changed = {register for inst in code for register in written_registers(inst)}
-    unchanged = [inst for inst in loads if _keeps_address(inst, changed)]
+    unchanged = _with_unchanged_addresses(loads, code)
     # Behind a barrier or an atomic stands what other waves have stored, anywhere in the kernel.
     is_exchange = any(inst.cls in _EXCHANGES for inst in code)
     writers = function.instructions if is_exchange else code
@@ -87,10 +86,18 @@ def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Iterat
     yield _metric([inst for inst in unchanged if inst.index in safe_indices])
 
 
-def _keeps_address(inst: Instruction, changed: Set[int]) -> bool:
-    """Whether a load's address is made of registers, none of which the loop changes."""
-    registers = set(named(split_destination(inst.operands)[1]))
-    return bool(registers) and registers.isdisjoint(changed)
+def _with_unchanged_addresses(
+    loads: Sequence[Instruction], code: Sequence[Instruction]
+) -> list[Instruction]:
+    """The loads whose address is made of registers, none of which the loop's code changes."""
+    address_of = [(inst, set(named(split_destination(inst.operands)[1]))) for inst in loads]
+    unchanged = [(inst, registers) for inst, registers in address_of if registers]
+    for changing in code:
+        if not unchanged:
+            break
+        changed = written_registers(changing)
+        unchanged = [pair for pair in unchanged if pair[1].isdisjoint(changed)]
+    return [inst for inst, _ in unchanged]
 
 
 def _metric(unchanged: Sequence[Instruction]) -> Metric:

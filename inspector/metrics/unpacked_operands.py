@@ -42,6 +42,8 @@ ROUNDING_SPECS = (
     ),
 )
 
+_ADDS: Final = "v_add3_u32"
+_TAKES_BIT: Final = ("v_bfe_u32", "v_and_b32_sdwa")
 _LOWEST_BIT: Final = re.compile(
     r"v_bfe_u32(?:_e64)? .*, *16, *1|v_and_b32_sdwa .* src0_sel:WORD_1 .*"
 )
@@ -70,15 +72,19 @@ def compute(subject: Subject) -> Iterator[Metric]:
 
 def roundings(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metric of `ROUNDING_SPECS`."""
-    code = subject.function.instructions
+    code = [subject.function.instructions[index] for index in region.indices]
     count = 0
     lowest_bit_of: dict[str, str] = {}  # register -> the register whose bit 16 it holds
-    for index in region.indices:
-        inst = code[index]
-        destination, *sources = (part.strip() for part in inst.operands.split(","))
-        if inst.mnemonic.startswith("v_add3_u32"):
+    if not any(inst.mnemonic.startswith(_ADDS) for inst in code):
+        code = []
+    for inst in code:
+        takes_bit = inst.mnemonic.startswith(_TAKES_BIT)
+        if not (takes_bit or lowest_bit_of):
+            continue
+        destination, *sources = [part.strip() for part in inst.operands.split(",")]
+        if inst.mnemonic.startswith(_ADDS):
             count += any(lowest_bit_of.get(at) in sources for at in sources if at in lowest_bit_of)
         lowest_bit_of.pop(destination, None)
-        if _LOWEST_BIT.fullmatch(f"{inst.mnemonic} {inst.operands}") is not None:
+        if takes_bit and _LOWEST_BIT.fullmatch(f"{inst.mnemonic} {inst.operands}") is not None:
             lowest_bit_of[destination] = sources[0]
     yield Metric(_ROUNDINGS, count, "conversions", "derived")

@@ -53,10 +53,11 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     accesses = [(at, inst) for at, inst in enumerate(code) if inst.cls in _ACCESSES]
     with_base: list[Instruction] = []
     arithmetic: set[int] = set()
-    if subject.ttgir is None:
+    pairs = [(at, inst, pair) for at, inst in accesses if (pair := _address(inst))]
+    if subject.ttgir is None and pairs and any(_WIDE.match(inst.op.name) for inst in code):
         writers = _Writers(code)
-        for at, inst in accesses:
-            chain = writers.wide_chain(at, _address(inst))
+        for at, inst, pair in pairs:
+            chain = writers.wide_chain(at, pair)
             if chain:
                 with_base.append(inst)
                 arithmetic |= chain
