@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from ..isa.mnemonics import access_bits
 from ..model import Block, Function, Instruction
 from .code_registers import registers_of
@@ -162,11 +164,14 @@ class AddressCode:
             vector |= self.effects[site].reads | self.effects[site].writes
         vector &= VECTOR_REGISTERS
         self.rows = rows_of(vector)
-        self.rows_at_start = [rows_of(live & vector) for live in self.live]
+        self.rows_at_start = [np.array(rows_of(live & vector), np.intp) for live in self.live]
         self.rows_behind = [
-            rows_of(
-                functools.reduce(operator.or_, (self.live[to] for to in block.successors), 0)
-                & vector
+            np.array(
+                rows_of(
+                    functools.reduce(operator.or_, (self.live[to] for to in block.successors), 0)
+                    & vector
+                ),
+                np.intp,
             )
             for block in function.blocks
         ]
