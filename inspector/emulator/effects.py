@@ -199,7 +199,7 @@ class _ReadSource(NamedTuple):
 
     operand: int
     offset: int
-    count: int
+    registers: int
     half: int | None
 
 
