@@ -26,7 +26,7 @@ SPECS: Final = (
     MetricSpec(
         OPERANDS,
         "mapping",
-        "derived",
+        "estimated",
         "loop",
         "What the products of a hot loop without matrix instructions take from LDS: `dwords` "
         "of a lane in an iteration, `uses` of them as operands, and `cycles` that the LDS takes at "
@@ -74,7 +74,7 @@ def compute(
         "uses": use.uses,
         "cycles": None if least is None else rounded(least * waves_on_cu),
     }
-    yield Metric(OPERANDS, value, "mapping", "derived")
+    yield Metric(OPERANDS, value, "mapping", "estimated")
 
 
 def operand_use(executed: Sequence[Instruction]) -> OperandUse:

@@ -27,7 +27,7 @@ SPECS = (
         "Reductions and scans in LDS whose steps each combine an element with one at half (or "
         "twice) the distance of the step before, with a barrier between them: how many `trees`, of "
         "which `loops` have a number of steps that is not known here; `barriers` in the code of "
-        "all of them, the first `at` which line; 0 trees for Triton's code, where the compiler "
+        "all of them, the first `at` which line; None for Triton's code, where the compiler "
         "chooses",
     ),
 )
@@ -95,11 +95,14 @@ class _Step(Struct, frozen=True):
 
 def compute(subject: Subject) -> Iterator[Metric]:
     """The metric of `SPECS`."""
+    if subject.ttgir is not None:
+        yield Metric(_TREES, None, "mapping", "derived", "not looked for in Triton's code")
+        return
     code = subject.function.instructions
     loops: list[_Step] = []
     runs: list[Sequence[_Step]] = []
     barriers = 0
-    if subject.ttgir is None and any(inst.op.name in _BARRIERS for inst in code):
+    if any(inst.op.name in _BARRIERS for inst in code):
         for own in own_instructions(subject.function).values():
             met = sum(inst.op.name in _BARRIERS for inst in own)
             step = _step(own) if met else None
