@@ -108,7 +108,7 @@ UNKNOWN = (
     + """
 x, out = scaled(2)
 half = torch.ones(4, device="cuda", dtype=torch.float16)
-values = torch.fft.fft(half)  # not for these on the CPU
+values = torch.special.bessel_j0(half)  # the CPU has none of this type
 torch.testing.assert_close(values, values + 1)
 np.testing.assert_allclose(values.cpu().numpy(), 1 + values.cpu().numpy())
 for _ in range(3):
