@@ -206,6 +206,7 @@ def _use(accesses: Sequence[Places], machine: Machine, cache: dict[_Pattern, Lan
         bytes=sum_of(use.bytes for use in in_lines),
         waste=in_lines[0].waste if len(in_lines) == 1 else None,
         addresses=sum_of(use.addresses for use in uses),
+        apart=any(use.apart for use in uses),
         origin=origin_of(uses),
     )
 
@@ -326,8 +327,21 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
         bytes=distinct / waves,
         waste=round(100 - 100 * distinct / (lines * line), 2) if lines else None,
         addresses=_addresses(places),
+        apart=_are_apart(places),
         origin="derived" if exact else "estimated",
     )
+
+
+def _are_apart(places: Places) -> bool:
+    """Whether most active lanes lie neither where the lane before does, nor right behind it."""
+    import numpy as np
+
+    steps = np.diff(places.where, axis=2)
+    near = (steps == 0) | (steps == places.size)
+    if places.active is None:
+        return bool(2 * np.count_nonzero(near) < near.size)
+    both = places.active[:, :, 1:] & places.active[:, :, :-1]
+    return bool(2 * np.count_nonzero(near & both) < np.count_nonzero(both))
 
 
 def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places]]]:
