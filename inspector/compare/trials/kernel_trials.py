@@ -15,8 +15,10 @@ from .front import objectives, on_front
 from .outcome import (
     TrialFigures,
     TrialOutcome,
+    figures_of_loop,
     is_gone,
     kin_of,
+    loop_figures,
     new_errors,
     new_rules,
     placed,
@@ -51,6 +53,8 @@ class KernelTrialsProgress:
         self._kin = kin_of(pack)
         self._placed = placed(kernel.findings, kernel)
         self._figures = trial_figures(kernel)
+        self._loops = loop_figures(kernel)
+        self._main_loop = _main_loop(kernel)
         # Of a kernel that cannot be launched other rules say nothing: what they find is not new.
         self._silences = any(
             self._rules[finding.rule].text.prevents_launch
@@ -91,7 +95,9 @@ class KernelTrialsProgress:
     def done(self, number: int, outcome: TrialOutcome) -> None:
         """Takes the outcome of a change."""
         self.waiting.discard(number)
-        self._outcomes[number] = outcome
+        # The main loop may be another one after a change: figures of like with like.
+        figures = figures_of_loop(self._main_loop, self._loops, outcome)
+        self._outcomes[number] = replace(outcome, figures=figures)
 
     def fail(self, number: int, reason: str) -> None:
         """Notes that a change could not even be compiled."""
@@ -307,6 +313,12 @@ def _comparable(figures: Sequence[TrialFigures | None]) -> list[TrialFigures | N
     known = [set(one.bounds) for one in figures if one is not None and one.bounds]
     units = sorted(set.intersection(*known)) if known else []
     return [one.bounded_by(units) if one is not None else None for one in figures]
+
+
+def _main_loop(kernel: KernelReport) -> int | None:
+    """Index of the main loop among the hot ones, in the order of the code."""
+    hot = sorted((loop for loop in kernel.loops if loop.hot), key=lambda loop: loop.header_line)
+    return next((n for n, loop in enumerate(hot) if loop.id == kernel.main_loop), None)
 
 
 def _is_less(one: float | None, other: float | None) -> bool | None:
