@@ -238,6 +238,8 @@ def _change(change: Change, subject: AgentSubject) -> str:
     before = "" if change.before is None else f" was={_quoted(change.before)}"
     is_passed = change.kind in ("option", "constexpr")
     place = subject.launch if is_passed else subject.place
+    if change.at:
+        place = " ".join(map(view.place, change.at))
     where = f" at {place}" if place and change.kind != "environment" else ""
     return f"{change.kind} {_quoted(change.name)}{value}{before}{where}"
 

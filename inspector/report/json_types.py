@@ -373,6 +373,7 @@ class JsonChange(TypedDict):
     name: str
     value: Value
     before: Value
+    at: list[JsonPlace]
 
 
 class JsonTrial(TypedDict):

@@ -10,7 +10,8 @@ from ...lint.rule import Pack, Rule
 from ...model import Change, KernelReport, Trial
 from ..sweep.figures import Figures
 from .candidates import cures_of, loop_of, values_of
-from .combining import Tried, differences, key_of, merit
+from .change_key import key_of
+from .combining import Tried, differences, merit, pairs_across, pairs_of
 from .front import objectives, on_front
 from .outcome import (
     TrialFigures,
@@ -82,15 +83,26 @@ class KernelTrialsProgress:
         """How many of them are not done."""
         return self.planned - len(self._outcomes) - len(self._failures)
 
-    def plan(self, index: int, changes: Sequence[Change]) -> None:
-        """Plans changes for a finding, each by itself."""
-        self.findings[index] = [self._number((change,)) for change in changes]
+    def plan(self, index: int, changes: Sequence[tuple[Change, ...]]) -> None:
+        """Plans changes for a finding."""
+        self.findings[index] = [self._number(together) for together in changes]
 
     def plan_together(self, index: int, changes: tuple[Change, ...]) -> None:
         """Plans several changes at once for a finding."""
         number = self._number(changes)
         if number not in self.findings[index]:
             self.findings[index].append(number)
+
+    def combine(self) -> None:
+        """Plans the changes to make together, once each has been tried by itself."""
+        for index in self.findings:
+            for pair in pairs_of(self.tried_for(index), self.figures):
+                self.plan_together(index, pair)
+        indices = list(self.findings)
+        alone = [self.tried_for(index) for index in indices]
+        for left, right, pair in pairs_across(alone):
+            self.plan_together(indices[left], pair)
+            self.plan_together(indices[right], pair)
 
     def done(self, number: int, outcome: TrialOutcome) -> None:
         """Takes the outcome of a change."""
