@@ -129,6 +129,8 @@ class Candidates:
         self._environment = environment
         self._catalogue = catalogue
         self._options = _options_of(kernel)
+        allowed = _metadata(kernel).get("allowed_dot_input_precisions")
+        self._precisions = frozenset(allowed) if isinstance(allowed, list) else frozenset[str]()
         self._variant = kernel.variant
         self._loops = loop_stages(self._variant.ttir if self._variant is not None else "")
 
@@ -213,7 +215,7 @@ class Candidates:
                 yield Change("source", WIDENED_OPERANDS, None, element, self._dots(variant))
         elif self._figure(_TIMES_THE_RATE[cure.source], finding, rule) is not None:
             before = input_precisions(variant.ttir)
-            if before and cure.source not in before:
+            if before and cure.source not in before and cure.source in self._precisions:
                 at, stated = self._dots(variant), ", ".join(sorted(before))
                 yield Change("source", INPUT_PRECISION, cure.source, stated, at)
 
@@ -309,14 +311,18 @@ def _whole(value: Scalar) -> Scalar:
 def _options_of(kernel: KernelReport) -> Mapping[str, Scalar]:
     """The options that a kernel was compiled with: those of its launch over Triton's defaults."""
     stated = dict(kernel.variant.options) if kernel.variant is not None else {}
+    metadata = _metadata(kernel)
+    scalars = {k: v for k, v in metadata.items() if isinstance(v, int | float | str | bool)}
+    return {**scalars, **stated}
+
+
+def _metadata(kernel: KernelReport) -> Mapping[str, object]:
+    """What Triton wrote about the compile; empty where that is not at hand."""
     artifact = kernel.artifacts.get("metadata")
     if artifact is None:
-        return stated
+        return {}
     try:
         metadata = json.loads(artifact.path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        return stated
-    if not isinstance(metadata, dict):
-        return stated
-    scalars = {k: v for k, v in metadata.items() if isinstance(v, int | float | str | bool)}
-    return {**scalars, **stated}
+        return {}
+    return metadata if isinstance(metadata, dict) else {}

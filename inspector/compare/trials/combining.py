@@ -1,10 +1,12 @@
 """Which two changes are tried together: of each finding the two that did most for it.
 
-Two that are rid of a finding each by itself are other ways to the same end, so that both do no more
-than one: they are not paired. The best cures of different findings are. And the two that did most
-of those that give up no resident wave: a wave less frees registers at once, which hides what frees
-them without. The order is of facts, not of merit: whether the finding is gone, the kernel still
-runs, nothing new is found, and the figures of the code. It only decides what is compiled next.
+A change of the source and another one that are rid of a finding each by itself change the same
+instructions, so that both do no more than one: they are not paired. Settings that free a resource
+each may free more of it together. And the two that did most of those that give up no resident wave:
+a wave less frees registers at once, which hides what frees them without. The best cures of
+different findings are tried together, too. The order is of facts, not of merit: whether the finding
+is gone, the kernel still runs, nothing new is found, and the figures of the code. It only decides
+what is compiled next.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ def best_two(tried: Iterable[Tried]) -> tuple[Change, ...] | None:
         return None
     first = ranked[0]
     for second in ranked[1:]:
-        if first.gone and second.gone:
-            continue  # alternatives
+        if first.gone and second.gone and _rewrite((*first.change, *second.change)):
+            continue
         if _are_independent(first.change, second.change):
             return (*first.change, *second.change)
     return None
@@ -103,6 +105,11 @@ def pairs_across(cures: Sequence[Sequence[Tried]]) -> list[tuple[int, int, tuple
                 together = (*first.change, *second.change)
                 pairs.setdefault(key_of(together), (left, right, together))
     return list(pairs.values())[:MOST_ACROSS]
+
+
+def _rewrite(changes: Iterable[Change]) -> bool:
+    """Whether a change of the source is among them: of what it is for, nothing is left to cure."""
+    return any(change.kind in ("source", "argument") for change in changes)
 
 
 def _are_independent(one: Sequence[Change], other: Sequence[Change]) -> bool:

@@ -101,8 +101,10 @@ class KernelTrialsProgress:
         indices = list(self.findings)
         alone = [self.tried_for(index) for index in indices]
         for left, right, pair in pairs_across(alone):
-            self.plan_together(indices[left], pair)
-            self.plan_together(indices[right], pair)
+            rules = {self.kernel.findings[indices[at]].rule for at in (left, right)}
+            for index in indices:
+                if self.kernel.findings[index].rule in rules:
+                    self.plan_together(index, pair)
 
     def done(self, number: int, outcome: TrialOutcome) -> None:
         """Takes the outcome of a change."""
