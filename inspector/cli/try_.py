@@ -73,9 +73,9 @@ def command(
     For each finding of a kernel the changes that its rule knows are compiled one by one: options
     (waves_per_eu, num_warps, num_stages, matrix_instr_nonkdim, kpack, llvm_fn_attrs), tile sizes
     and switches of the file's own space (or half a tile that a dot has), and Triton's knobs in the
-    environment; what is mechanical in the source is made on the TTIR. Then the two that did most for
-    it, together, and the best cures of different findings. Each line says whether the finding is
-    gone, and at what price; what the loop does counts per needed work. Nothing is timed, and no
+    environment; what is mechanical in the source is made on the TTIR. Then the two that did most
+    for it, together, and the best cures of different findings. Each line says whether the finding
+    is gone, and at what price; what the loop does counts per needed work. Nothing is timed, and no
     winner is named: changes on the Pareto front are marked.
 
     TARGET: what `kinspect analyze` compiles: a .py script or file of cases, .ttir, .ttgir. Code

@@ -21,6 +21,7 @@ ANNOTATION = "annotation"
 _BOTH = f"{SPECIALISING[0]} and {ANNOTATION}"
 """The reason of an argument that has both: its value of 1 is noted only without either."""
 DIVISIBLE_BY = 16
+_EXTENSIONS = ("arith.extsi", "arith.extui")
 _NOTE = f"tt.divisibility = {DIVISIBLE_BY} : i32"
 _INTEGER = re.compile(r"i(?:8|16|32|64)")
 _HEADER = re.compile(r"^\s*tt\.func public @")
@@ -87,23 +88,28 @@ def without_annotation(variant: Variant, names: Iterable[str]) -> Variant:
 def _that_widen_others(ttir: str, names: Iterable[str]) -> frozenset[str]:
     """The arguments for whose sake an operation widens its other operand.
 
-    The front end gives the extension the operation's own position.
+    The front end gives the extension the position of the operation that it is made for, which it
+    keeps where others share it.
     """
+    ops = parse_ttgir(ttir, "the kernel's TTIR").ops
+    computing = {
+        op.loc for op in ops if op.name.startswith("arith.") and op.name not in _EXTENSIONS
+    }
     arguments = {f"%{name}": name for name in names}
     copies: dict[str, str] = dict(arguments)
     extended: dict[str, SourceLoc | None] = {}
     widening: set[str] = set()
-    for op in parse_ttgir(ttir, "the kernel's TTIR").ops:
+    for op in ops:
         if op.name in ("tt.splat", "tt.broadcast", "tt.expand_dims") and op.results:
             for values in (copies, extended):
                 if op.operands[0] in values:
                     values[op.results[0]] = values[op.operands[0]]  # type: ignore[index]
-        elif op.name in ("arith.extsi", "arith.extui"):
+        elif op.name in _EXTENSIONS:
             extended[op.results[0]] = op.loc
         elif op.name.startswith("arith."):
             own = [copies[name] for name in op.operands if name in copies]
             others = [extended[name] for name in op.operands if name in extended]
-            if any(loc is None or loc == op.loc for loc in others):
+            if any(loc is None or loc in computing for loc in others):
                 widening.update(own)
     return frozenset(widening)
 
