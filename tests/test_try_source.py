@@ -7,6 +7,8 @@ from pathlib import Path
 
 import kinspect
 import pytest
+from click.testing import CliRunner
+from kinspect.inspector.cli.group import cli
 from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.trials.argument_changes import annotated_ones, hidden_arguments
 from kinspect.inspector.compare.trials.capturing import changed_variant
@@ -23,7 +25,7 @@ from kinspect.inspector.compare.trials.source_changes import (
     INPUT_PRECISION,
     WIDENED_OPERANDS,
 )
-from kinspect.inspector.formats import agent, diff_agent, try_agent
+from kinspect.inspector.formats import diff_agent, try_agent
 from kinspect.inspector.model import Change
 from test_source_changes import compiled, instructions, vector_mnemonics
 
@@ -188,22 +190,24 @@ def test_the_cures_of_slow_products_are_those_of_their_rule(gemm: Path) -> None:
     assert {WIDENED_OPERANDS: None} in result.cures["KI083"]
 
 
-def test_a_try_line_stands_only_where_something_can_be_tried(gemm: Path) -> None:
+def test_a_try_line_stands_only_where_something_can_be_tried() -> None:
+    """KI044 has no cure that can be compiled; KI024 has."""
     sums = Path(__file__).parent.parent / "docs" / "examples" / "column_sums.py"
-    for script, is_tried in ((sums, False), (SOFTMAX, True)):
-        stream = io.StringIO()
-        agent.write(kinspect.compile(script, arch="gfx942").report, stream)
-        assert ("  try kinspect try" in stream.getvalue()) is is_tried
+    targets = [str(sums), str(SOFTMAX), "--arch", "gfx942", "--format", "agent"]
+    text = CliRunner().invoke(cli, ["analyze", *targets]).stdout
+    assert "--for KI024" in text
+    assert " KI044 " in text
+    assert "--for KI044" not in text
 
 
 def test_a_comparison_for_agents_is_lines(gemm: Path, tmp_path: Path) -> None:
+    """A line for each figure, and one for each loop."""
     (tmp_path / "gemm.py").write_text(GEMM.replace(".to(tl.float32)", ""))
     diff = kinspect.diff(gemm, tmp_path / "gemm.py", arch="gfx942")
     stream = io.StringIO()
     diff_agent.write(diff.report, stream)
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "diff 1 pair: 1 improved"
+    assert lines[0].startswith("diff 1 pair: ")
     assert lines[1].startswith("kernel product  gfx942")
-    assert lines[1].endswith(": improved")
     assert any(line.startswith("  improvement L0 ") for line in lines)
     assert len(stream.getvalue()) < 2500
