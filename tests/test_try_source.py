@@ -43,12 +43,12 @@ def product(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     total = tl.zeros((BM, BN), tl.float32)
     for start in range(0, K, BK):
         x = tl.load(a + m[:, None] * K + start + k)
-        y = tl.load(b + (start + k)[:, None] * BN + n)
+        y = tl.load(b + (start + k)[:, None] + n * K)
         total += tl.dot(x.to(tl.float32), y.to(tl.float32), input_precision="ieee")
     tl.store(c + m[:, None] * BN + n, total)
 
 a = torch.empty((32, 4096), device="cuda", dtype=torch.float16)
-b = torch.empty((4096, 256), device="cuda", dtype=torch.float16)
+b = torch.empty((256, 4096), device="cuda", dtype=torch.float16)
 c = torch.empty((32, 256), device="cuda")
 product[(1,)](a, b, c, 4096, BM=32, BN=256, BK=32)
 """
