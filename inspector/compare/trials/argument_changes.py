@@ -101,9 +101,11 @@ def _that_widen_others(ttir: str, names: Iterable[str]) -> frozenset[str]:
     widening: set[str] = set()
     for op in ops:
         if op.name in ("tt.splat", "tt.broadcast", "tt.expand_dims") and op.results:
-            for values in (copies, extended):
-                if op.operands[0] in values:
-                    values[op.results[0]] = values[op.operands[0]]  # type: ignore[index]
+            source, result = op.operands[0], op.results[0]
+            if source in copies:
+                copies[result] = copies[source]
+            if source in extended:
+                extended[result] = extended[source]
         elif op.name in _EXTENSIONS:
             extended[op.results[0]] = op.loc
         elif op.name.startswith("arith."):

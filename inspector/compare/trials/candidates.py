@@ -191,9 +191,9 @@ class Candidates:
         if ones != alone:
             keyword = SPECIALISING[0]
             both = [name for name in ones if name not in alone]
-            names = dict.fromkeys((*hidden_arguments(variant, keyword), *both))
+            every = dict.fromkeys((*hidden_arguments(variant, keyword), *both))
             yield (
-                Change("source", keyword, None, ", ".join(names)),
+                Change("source", keyword, None, ", ".join(every)),
                 Change("source", ANNOTATION, None, ", ".join(ones)),
             )
 
