@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _UPDATE_SECONDS = 0.1
 """The least time between two updates of a page while a run sends events."""
+_DROPPED_SECONDS = 10
+"""How long it is shown that a run dropped recompiled kernels."""
 _LEAST_PAUSE = 0.01
 """Textual's timers divide by their seconds."""
 _FIRST_PAINT = 0.15
@@ -162,6 +164,14 @@ class KinspectApp(RobustApp):
         if self.feed is not None:
             self.feed.stop(0)
         self.session.begin(request)
+        if dropped := self.session.dropped:
+            which = "; ".join(dropped)
+            self.notify(
+                f"dropped what was recompiled from the text before the save: {which}",
+                severity="warning",
+                timeout=_DROPPED_SECONDS,
+                markup=False,
+            )
         self._watch_files(request)
         self.feed = Feed(request, self._notified)
         self.feed.start()
