@@ -188,3 +188,26 @@ async def test_a_save_tells_which_recompiled_rows_it_drops(
         await pilot.pause()
         (toast,) = app._notifications
         assert "waves_per_eu=2" in toast.message
+
+
+async def test_q_asks_once_before_recompiled_kernels_are_lost(opened: Callable[..., Any]) -> None:
+    async with opened() as pilot:
+        app = pilot.app
+        entry = next(iter(app.session.entries.values()))
+        app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
+        await pilot.press("q")
+        await pilot.pause()
+        assert app.is_running
+        assert not app._exit
+        (toast,) = app._notifications
+        assert "a recompiled kernel is in no file yet" in toast.message
+        await pilot.press("q")
+        await pilot.pause()
+        assert app._exit
+
+
+async def test_q_leaves_at_once_where_nothing_is_lost(opened: Callable[..., Any]) -> None:
+    async with opened() as pilot:
+        await pilot.press("q")
+        await pilot.pause()
+        assert pilot.app._exit
