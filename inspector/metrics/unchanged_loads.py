@@ -11,17 +11,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
+from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named, split_destination
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
-from .divisions import written_registers
 from .subject import Subject, source_line
 from .written_tensors import WRITES, unwritten
 
-_UNCHANGED: Final = "loads.unchanged"
+UNCHANGED: Final = "loads.unchanged"
 
 SPECS: Final = (
     MetricSpec(
-        _UNCHANGED,
+        UNCHANGED,
         "mapping",
         "derived",
         "loop",
@@ -81,7 +81,7 @@ def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Iterat
     safe = unwritten(subject, unchanged, stores) if stores else unchanged
     if safe is None:
         note = "where the loop stores is not known"
-        yield Metric(_UNCHANGED, None, "mapping", "derived", note)
+        yield Metric(UNCHANGED, None, "mapping", "derived", note)
         return
     safe_indices = {inst.index for inst in safe if not stores or inst.index in subject.places}
     yield _metric([inst for inst in unchanged if inst.index in safe_indices])
@@ -100,4 +100,4 @@ def _metric(unchanged: Sequence[Instruction]) -> Metric:
         "instruction": first.op.name if first is not None else None,
         "at": source_line(first.loc) if first is not None else None,
     }
-    return Metric(_UNCHANGED, value, "mapping", "derived")
+    return Metric(UNCHANGED, value, "mapping", "derived")
