@@ -7,7 +7,7 @@ from math import gcd
 
 from msgspec.structs import replace
 
-from ..model import SourceLoc, TtgirOp
+from ..model import TtgirOp
 from ..ttgir.axes.analysis import Axes, loaded_tile
 from ..ttgir.axes.blame import not_constant, not_divisible
 from ..ttgir.axes.cause import Blame, Kind
@@ -35,7 +35,7 @@ def not_aligned(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -> Reaso
         blame = not_divisible(axes, tile.pointer or "", limits.dim, need * size)
         if blame.kind == "argument" and _is_pointer(axes, blame):
             return _pointer(axes, blame.value, alignment_text)
-    text, fix = _indivisible(axes, blame, tile.op.loc, need)
+    text, fix = _indivisible(axes, blame, tile, need)
     argument = noted(axes, blame.value) if blame.kind == "argument" else None
     if argument is not None and argument.value is not None and _bounds(axes, tile, blame.value):
         # Padded elements would pass the mask: only divisors of the value itself help.
@@ -71,7 +71,7 @@ def with_alignment(
 
     Where neighbours are not contiguous, `WidthLimits.aligned` is about each element by itself.
     """
-    size, loc = limits.bits // 8, tile.op.loc
+    size = limits.bits // 8
     text = fix = ""
     if tile.offsets is None:
         blame = unaligned_start(axes, tile.pointer or "", limits.dim, need * size)
@@ -87,12 +87,26 @@ def with_alignment(
         pointer = _pointer(axes, blame.value, "")
         text, fix = f"{spelled(axes, blame.value, None)} is not known to be aligned", pointer.fix
     else:
-        text, fix = _indivisible(axes, blame, loc, need)
+        text, fix = _indivisible(axes, blame, tile, need)
     return replace(
         reason,
         text=f"{reason.text}; the alignment limits as well: {text}",
         fix=reason.fix and fix and f"{reason.fix} For the alignment: {fix}",
     )
+
+
+def loaded_start_width(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -> int | None:
+    """Bits of an access whose run begins where a value loaded from memory says.
+
+    No stride makes it wider. None where the start does not rest on such a value.
+    """
+    in_bytes = tile.offsets is None
+    value = tile.pointer if in_bytes else tile.offsets
+    size = limits.bits // 8 if in_bytes else 1
+    blame = unaligned_start(axes, value or "", limits.dim, need * size)
+    if blame is None or blame.kind != "loaded":
+        return None
+    return gcd(axes.of(blame.value).divisibility[0], need) * limits.bits
 
 
 def _is_pointer(axes: Axes, blame: Blame) -> bool:
@@ -125,11 +139,9 @@ def _pointer(axes: Axes, value: str, alignment_text: str) -> Reason:
     )
 
 
-def _indivisible(
-    axes: Axes, blame: Blame, access_loc: SourceLoc | None, need: int
-) -> tuple[str, str]:
+def _indivisible(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, str]:
     """Text and fix for a value that is not known to be divisible."""
-    name = name_of(axes, blame, access_loc)
+    name = name_of(axes, blame, tile.op.loc)
     if blame.kind == "argument":
         argument = noted(axes, blame.value)
         if argument is not None:
@@ -151,10 +163,11 @@ def _indivisible(
             "",
         )
     if blame.op is not None and blame.op.name == "tt.int_to_ptr":
+        multiples = [ALIGNED] * max(1, len(tile.tensor_type.shape))
         return (
             f"{name} is a pointer made of a number, of which no alignment is known{line_of(blame)}",
             f"Where it always begins at a multiple of {ALIGNED} bytes, say so of the tensor of"
-            f" pointers: tl.multiple_of(pointers, [{ALIGNED}, {ALIGNED}]).",
+            f" pointers: tl.multiple_of(pointers, {multiples}).",
         )
     if blame.kind == "shift":
         return f"the addresses are shifted by {name}{line_of(blame)}", ""

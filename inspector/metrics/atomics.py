@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence, Set
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
 from .subject import Subject, op_line, source_line
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ SPECS = (
         "`ordered` by Triton's default (acq_rel), though nothing uses their result and they are no "
         "signal, the first `at` which line; `unchanging`: in a loop that does not change their "
         "address, so that they could follow it, the first `unchanging_at` which line; neither "
-        "in kernels that exchange values; `adders`: workgroups of the launch that add to each "
-        "address of a tensor, as it does not depend on all of a workgroup's numbers, the most of "
-        "them, and `adders_at` which line (None: grid or addresses are not known, or one adds)",
+        "in kernels that exchange values; `adders`: the most workgroups of the launch that add to "
+        "each address of one tensor, which their numbers along some axis do not change, and "
+        "`adders_at` which line (None where no atomic is known to have more than one); "
+        "`cache`: instructions of the code that write back or invalidate caches, without the "
+        "invalidations that follow barriers",
     ),
     MetricSpec(
         SHARED,
@@ -47,6 +49,7 @@ SPECS = (
 _RMW: Final = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw"))
 _EXCHANGES: Final = frozenset(("tt.atomic_cas", "amdg.buffer_atomic_cas"))
 _SUMS: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))
+_BARRIERS: Final = frozenset(("barrier", "barrier_signal", "barrier_wait"))
 _OF_LOOPS: Final = frozenset(("scf.for", "scf.while"))
 _DEFAULT_ORDER: Final = "acq_rel"
 _MOST_STEPS: Final = 10_000
@@ -77,8 +80,34 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "unchanging_at": op_line(unchanging[0]) if unchanging else None,
         "adders": adders[0] if adders is not None else None,
         "adders_at": op_line(adders[1]) if adders is not None else None,
+        "cache": _cache_instructions(subject.function.instructions),
     }
     yield Metric(_ATOMICS, value, "mapping", "derived")
+
+
+def _cache_instructions(code: Sequence[Instruction]) -> int:
+    """Cache instructions but for those that a barrier of the workgroup brings.
+
+    On RDNA the waves of a workgroup in WGP mode have two L0 caches: LLVM invalidates them behind
+    each barrier (`buffer_gl0_inv`, or `global_inv` for this scope), whatever the atomics' order.
+    """
+    instructions = 0
+    behind_barrier = False
+    for inst in code:
+        if inst.cls in _BARRIERS:
+            behind_barrier = True
+        elif inst.cls == "cache":
+            instructions += not (behind_barrier and _of_workgroup(inst))
+            behind_barrier = False
+        elif inst.cls == "atomic":
+            behind_barrier = False
+    return instructions
+
+
+def _of_workgroup(inst: Instruction) -> bool:
+    """Whether an instruction invalidates no more than what other waves of the workgroup wrote."""
+    name = inst.op.name
+    return name == "buffer_gl0_inv" or (name == "global_inv" and "SCOPE_SE" in inst.operands)
 
 
 def _shared(subject: Subject) -> Metric:

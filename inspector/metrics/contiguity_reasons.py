@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from ..ttgir.axes.analysis import Axes
+from ..ttgir.axes.analysis import Axes, is_argument
 from ..ttgir.axes.blame import not_contiguous
 from ..ttgir.axes.cause import Blame, Kind
 from ..ttgir.axes.starts import shift_of
 from ..ttgir.axes.tiles import Tile
 from ..ttgir.axes.widths import WIDEST_BITS, WidthLimits, distinct_addresses
-from .alignment_reasons import with_alignment, with_mask
+from .alignment_reasons import loaded_start_width, with_alignment, with_mask
 from .reasons import ALIGNED, Noted, Reason, count, is_store, line_of, name_of, noted
 
 
@@ -36,6 +36,8 @@ def explain_contiguity(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -
         if blame.kind == "factor" and argument is not None and argument.value == 0:
             return _expanded(name, limits)
         text, fix, widest = explain(name, blame, tile, limits, need)
+        if explain is _factor and blame.constant is None and not is_argument(axes, blame.value):
+            fix = _of_computed(name, fix)
         if explain is _factor and blame.constant is None and argument is not None:
             text, fix = _of_argument(name, argument, tile, limits)
         if blame.kind == "factor" and blame.constant == _PAIR and widest is not None:
@@ -48,6 +50,8 @@ def explain_contiguity(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -
         if blame.kind != "factor" or blame.constant is not None:
             # With another stride the start would be another one, which is not known.
             reason = with_alignment(reason, tile, limits, axes, need)
+        elif (width := loaded_start_width(tile, limits, axes, need)) is not None:
+            reason = replace(reason, widest=width)
         if tile.mask is not None and axes.of(tile.mask, limits.dim + 1).constancy[limits.dim] == 1:
             return with_mask(reason, tile, limits, axes, need)
     return reason
@@ -140,6 +144,16 @@ def _unknown_factor(name: str, tile: Tile, dim: int) -> tuple[str, str, int | No
         f"Pass {name} as tl.constexpr 1, or a tensor that is contiguous along this dimension"
         " (Triton notes of an argument that it is 1). tl.max_contiguous of the product is lost.",
         None,
+    )
+
+
+def _of_computed(name: str, fix: str) -> str:
+    """The fix for a factor that the kernel computes, which no caller can pass."""
+    if _STRIDE_OF_DESCRIPTOR in name:
+        return fix
+    return (
+        f"Where {name} is 1 in every launch, write 1 or compute it from tl.constexpr arguments"
+        " only, so that the compiler knows. tl.max_contiguous of the product is lost."
     )
 
 

@@ -128,7 +128,7 @@ def _around_natural_exponential(exponential: Operation) -> set[int]:
     product = whole.makers[0] if whole is not None else None
     if scaled is None or product is None or not _PRODUCT.match(product.name):
         return set()
-    if any(_is_polynomial(maker) for maker in product.makers):
+    if any(_is_polynomial(maker) or _is_in_two_floats(maker) for maker in product.makers):
         return set()
     argument = {id(maker) for maker in product.makers if maker is not None}
     parts = _makers_of(scaled, argument | {id(exponential)}, lambda name: _ARITHMETIC.match(name))
@@ -182,6 +182,28 @@ def _is_polynomial(value: Operation | None) -> bool:
         degree += 1
         value = value.maker(_FUSED)
     return degree >= _POLYNOMIAL
+
+
+def _is_in_two_floats(value: Operation | None) -> bool:
+    """Whether a value comes of a product and its remainder, whose sum's remainder is computed too.
+
+    So pow computes y * log(x), also where x is a constant and leaves no mantissa to be split.
+    """
+    if value is None:
+        return False
+    for total in _ancestors(value).values():
+        if not _SUM.match(total.name):
+            continue
+        for product in total.makers:
+            remainder = next((other for other in total.makers if other is not product), None)
+            if product is None or remainder is None or not _PRODUCT.match(product.name):
+                continue
+            rest = _makers_of(remainder, set(), _FUSED.match)
+            if not any(product in part.makers for part in rest.values()):
+                continue
+            if any(product in part.makers for part in total.users_named(_SUM)):
+                return True
+    return False
 
 
 def _around_power_of_two(exponential: Operation) -> set[int]:

@@ -206,6 +206,7 @@ def _use(accesses: Sequence[Places], machine: Machine, cache: dict[_Pattern, Lan
         bytes=sum_of(use.bytes for use in in_lines),
         waste=in_lines[0].waste if len(in_lines) == 1 else None,
         addresses=sum_of(use.addresses for use in uses),
+        apart=any(use.apart for use in uses),
         origin=origin_of(uses),
     )
 
@@ -306,13 +307,20 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
     line = machine.cache_line_bytes
     if line is None:
         return LaneUse(unknown=f"the cache lines of {machine.arch} are not known")
-    waves, count = places.where.shape[1:]
+    waves = places.where.shape[1]
+    known: dict[tuple[bytes, bytes], tuple[int, int, int]] = {}
     figures = []
+    all_active = np.ones(places.where.shape[1:], bool)
     for draw, where in enumerate(places.where):
-        active = np.ones((waves, count), bool) if places.active is None else places.active[draw]
-        spans, row_of = spans_of_rows(where, active, places.size)
-        lines, lines_ideal = lines_of_rows(spans, row_of, waves, line)
-        figures.append((lines, lines_ideal, int((spans[1] - spans[0]).sum())))
+        active = all_active if places.active is None else places.active[draw]
+        # As for `_of_pattern`: draws mostly differ by such a step.
+        relative = where - (where[:, :1] & -line)
+        key = relative.tobytes(), active.tobytes()
+        if key not in known:
+            spans, row_of = spans_of_rows(where, active, places.size)
+            lines, lines_ideal = lines_of_rows(spans, row_of, waves, line)
+            known[key] = lines, lines_ideal, int((spans[1] - spans[0]).sum())
+        figures.append(known[key])
     # Where the pitch of rows is unknown, the best of the draws counts.
     lines, lines_ideal, distinct = min(figures)
     gaps = places.where - places.where[:, :, :1]
@@ -326,8 +334,21 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
         bytes=distinct / waves,
         waste=round(100 - 100 * distinct / (lines * line), 2) if lines else None,
         addresses=_addresses(places),
+        apart=_are_apart(places),
         origin="derived" if exact else "estimated",
     )
+
+
+def _are_apart(places: Places) -> bool:
+    """Whether most active lanes lie neither where the lane before does, nor right behind it."""
+    import numpy as np
+
+    steps = np.diff(places.where, axis=2)
+    near = (steps == 0) | (steps == places.size)
+    if places.active is None:
+        return bool(2 * np.count_nonzero(near) < near.size)
+    both = places.active[:, :, 1:] & places.active[:, :, :-1]
+    return bool(2 * np.count_nonzero(near & both) < np.count_nonzero(both))
 
 
 def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places]]]:

@@ -27,8 +27,9 @@ SPECS = (
         "Reductions and scans in LDS whose steps each combine an element with one at half (or "
         "twice) the distance of the step before, with a barrier between them: how many `trees`, of "
         "which `loops` have a number of steps that is not known here; `barriers` in the code of "
-        "all of them, the first `at` which line; 0 trees for Triton's code, where the compiler "
-        "chooses",
+        "all of them, the first `at` which line; `beside`: instructions of the longest loop that "
+        "is no such tree and loads from memory, in an iteration (0 where there is none); None for "
+        "Triton's code, where the compiler chooses",
     ),
 )
 
@@ -95,17 +96,22 @@ class _Step(Struct, frozen=True):
 
 def compute(subject: Subject) -> Iterator[Metric]:
     """The metric of `SPECS`."""
+    if subject.ttgir is not None:
+        yield Metric(_TREES, None, "mapping", "derived", "not looked for in Triton's code")
+        return
     code = subject.function.instructions
     loops: list[_Step] = []
     runs: list[Sequence[_Step]] = []
-    barriers = 0
-    if subject.ttgir is None and any(inst.op.name in _BARRIERS for inst in code):
+    barriers = beside = 0
+    if any(inst.op.name in _BARRIERS for inst in code):
         for own in own_instructions(subject.function).values():
             met = sum(inst.op.name in _BARRIERS for inst in own)
             step = _step(own) if met else None
             if step is not None and step.combines and any(map(_halves_or_doubles, own)):
                 loops.append(step)
                 barriers += met
+            elif any(inst.cls == "global_load" for inst in own):
+                beside = max(beside, len(own))
         runs = list(_runs(code))
         barriers += sum(map(len, runs))
     firsts = [step.first_write for step in (*loops, *(run[0] for run in runs))]
@@ -115,6 +121,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "loops": len(loops),
         "barriers": barriers,
         "at": source_line(first.loc) if first is not None else None,
+        "beside": beside,
     }
     yield Metric(_TREES, value, "mapping", "derived")
 

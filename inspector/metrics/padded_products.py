@@ -49,8 +49,11 @@ def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
     work = sum(prod(side.extent for side in dot.sides) for dot in dots)
     used = sum(prod(side.used for side in dot.sides) for dot in dots)
     held = sum(prod(sum(pieces(side)) for side in dot.sides) for dot in dots)
-    worst = max(padded, key=_padding)
-    along = max(worst.sides, key=lambda side: side.extent / max(1, side.used))
+    worst = max(padded, key=lambda dot: (_saved(dot), _padding(dot)))
+    along = max(
+        worst.sides,
+        key=lambda side: (side.extent / sum(pieces(side)), side.extent / max(1, side.used)),
+    )
     parts = pieces(along)
     return {
         "dots": len(padded),
@@ -70,6 +73,12 @@ def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
 def _padding(dot: PaddedDot) -> int:
     """Multiply-accumulates on padding."""
     return prod(side.extent for side in dot.sides) - prod(side.used for side in dot.sides)
+
+
+def _saved(dot: PaddedDot) -> int:
+    """Multiply-accumulates that two pieces of each dimension would save."""
+    work = prod(side.extent for side in dot.sides)
+    return work - prod(sum(pieces(side)) for side in dot.sides)
 
 
 def pieces(side: Side) -> tuple[int, ...]:

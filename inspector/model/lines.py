@@ -53,6 +53,7 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
         bytes: distinct ones.
         waste: % of the bytes of these lines that it does not touch.
         addresses: distinct ones of a wave's active lanes; 1 where a scalar load would do.
+        apart: whether most lanes' bytes do not follow those of the lane before (global memory).
         remedy: of an access of LDS with conflicts; None where nothing was tried.
         origin: `estimated` where the LDS's phases were not measured on the target, or where lines
             depend on sizes that are not known (of some large ones those that suit best); else
@@ -71,13 +72,14 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     bytes: float | None = None
     waste: float | None = None
     addresses: float | None = None
+    apart: bool = False
     remedy: LdsRemedy | None = None
     origin: Literal["derived", "estimated"] | None = None
     whole_waves: bool = False
     unknown: str = ""
 
     def lies_side_by_side(self, bits: int) -> bool | None:
-        """Whether the lanes access different bytes that fill as few cache lines as possible.
+        """Whether each lane's bytes follow the last one's, in as few cache lines as possible.
 
         None where their addresses are not known, as where they come from memory.
 
@@ -92,6 +94,8 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
         ):
             return None
         # A start within a line costs one line more.
+        if self.apart:
+            return False
         return self.bytes * 8 >= self.lanes * bits and self.lines <= self.lines_ideal + 1
 
 

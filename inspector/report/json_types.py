@@ -185,6 +185,7 @@ class JsonLaneUse(TypedDict, total=False):
     bytes: float
     waste: float
     addresses: float
+    apart: bool
     remedy: JsonLdsRemedy
     origin: Literal["derived", "estimated"]
     whole_waves: bool

@@ -77,7 +77,7 @@ _BY_TAG: Mapping[str, tuple[Cure, ...]] = MappingProxyType(
 )
 """Subject of a rule -> cures where it has none of its own. Of other subjects no option is known."""
 _TIMES_THE_RATE: Mapping[str, str] = MappingProxyType(
-    {"tf32": "matrix.slow.xf32", "bf16x3": "matrix.slow.split"}
+    {"tf32": "matrix.rate.xf32", "bf16x3": "matrix.rate.split"}
 )
 """input_precision of tl.dot -> how many times the rate of float32 it has on the target."""
 _AFTER_TTGIR = frozenset(("waves_per_eu", "llvm_fn_attrs"))
