@@ -8,9 +8,11 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 
 demo: $(VENV)/.installed-triton
 	$(BIN)/kinspect analyze kernels/gemm_all_types.py --arch gfx942
+	@echo "kinspect is in $(BIN): '. $(BIN)/activate' puts it on PATH"
 
 # One worker more than CI has cores: tests that wait for a process leave theirs idle.
 test: $(VENV)/.installed-test
+	@echo "The tests take about 15 minutes on two cores; the first minutes only collect and compile"
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not slow"
 
 test-all: $(VENV)/.installed-test
@@ -38,6 +40,7 @@ contracts: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m mkdocs build --quiet --strict
+	@echo "The site is in build/site: open build/site/index.html"
 
 # BESIDE: options of the second, e.g. `make bench BESIDE="--quick --tinygrad ~/tinygrad"`.
 bench: $(VENV)/.installed-dev

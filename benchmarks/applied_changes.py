@@ -36,7 +36,7 @@ def applied(source: str, kernel: str, change: dict[str, Any]) -> str:
         edits = script.setting(name, repr(change["value"]), is_constexpr=kind == "constexpr")
     elif kind == "argument":
         edits = script.annotation(name)
-    elif kind == "source" and change["value"] == "tl.exp2":
+    elif kind == "source" and name == "tl.exp(x)":
         edits = script.exponentials()
     elif kind == "source" and change["value"] is None:
         edits = script.without_keyword(name)

@@ -120,10 +120,9 @@ def compared(use: LaneUse | None, line: EmulatedLine, lanes: int) -> str:
     taking_part = (line.active_lanes or 0) * lanes
     if use.origin != "derived" or use.whole_waves or not math.isclose(use.lanes or 0, taking_part):
         return "estimated, or executed by other lanes"
+    derived, counted = use.lines, line.cache_lines
     if use.conflicts is not None:
         derived, counted = use.conflicts, line.conflict_cycles
-    else:
-        derived, counted = use.lines, line.cache_lines
     if derived is None or counted is None:
         return "not decided"
     if math.isclose(derived, counted, abs_tol=1e-3):

@@ -50,7 +50,7 @@ def change(kind: str, name: str, value: Any) -> dict[str, Any]:
         ("scale", ("source", "tl.range's num_stages", 2), "num_stages=3", "num_stages=2"),
         (
             "scale",
-            ("source", "tl.exp", "tl.exp2"),
+            ("source", "tl.exp(x)", "tl.exp2(x * 1.4426950408889634)"),
             "tl.exp(x - tl.exp(x))",
             "tl.exp2((x - tl.exp2((x) * 1.4426950408889634)) * 1.4426950408889634)",
         ),
@@ -74,7 +74,7 @@ def test_a_change_is_made_where_the_source_says_it(
     [
         ("none", ("option", "num_warps", 4), "0 functions are named none"),
         ("scale", ("constexpr", "TILE", 4), "the launch does not pass TILE by name"),
-        ("tuned", ("source", "tl.exp", "tl.exp2"), "tuned calls no tl.exp itself"),
+        ("tuned", ("source", "tl.exp(x)", "tl.exp2(x)"), "tuned calls no tl.exp itself"),
         ("tuned", ("source", "tl.range's num_stages", 2), "no tl.range states num_stages"),
         ("scale", ("argument", "m", 4), "scale has no argument m"),
         ("scale", ("environment", "KNOB", "1"), "no rule for a change of kind environment"),

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 ASSEMBLY = (
     "hip_lanes_gfx942.s", "hip_lines_gfx942.s", "hip_arrays_gfx942.s", "races_gfx942.s",
-    "waits_gfx942.s", "registers_gfx942.s",
+    "waits_gfx942.s", "registers_gfx942.s", "hip_elements_gfx942.s", "hip_operands_gfx942.s",
+    "hip_unchanged_gfx942.s",
 )  # fmt: skip
 READ = ("amdgcn", "metadata", "ttgir")
 TRITON = ("latency.py", "atomics.py", "product.py", "structure.py")

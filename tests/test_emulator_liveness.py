@@ -12,10 +12,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from emulated import on_some_targets
+from kinspect.inspector.emulator import code_registers
 from kinspect.inspector.emulator.definitions import START, Definitions
 from kinspect.inspector.emulator.liveness import Liveness, liveness
-from kinspect.inspector.emulator.register_sets import SCALAR_BIT, rows_of
-from kinspect.inspector.emulator.start import initial_registers
+from kinspect.inspector.emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
+from kinspect.inspector.emulator.start import initial_registers, target_of
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.model import Function
@@ -54,6 +55,24 @@ def live_of(code: str, arch: str = "gfx942") -> tuple[Function, Liveness]:
 
 def names(rows: int) -> set[str]:
     return {f"v{r}" if r < SCALAR_BIT else f"s{r - SCALAR_BIT}" for r in rows_of(rows)}
+
+
+class EmptiedMeanwhile(dict[Any, Any]):
+    """A dictionary that another thread empties when this one has seen its keys."""
+
+    def __iter__(self) -> Iterator[Any]:
+        keys = list(self.keys())
+        self.clear()
+        return iter(keys)
+
+
+def test_registers_are_worked_out_in_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run analyses several kernels at a time."""
+    monkeypatch.setattr(code_registers, "_RECENT", EmptiedMeanwhile())
+    for number in range(4):
+        function = function_of(f"v_mov_b32 v{number}, 0")
+        registers = code_registers.registers_of(function, target_of(function, "gfx942"))
+        assert registers.effects[0].writes == vector_bits(number, 1)
 
 
 # ---------------------------------------------------------------------- all paths

@@ -112,4 +112,4 @@ def test_roundings_to_bfloat16() -> None:
     address = ("v_bfe_u32 v4, v8, 16, 1", "v_add3_u32 v4, v9, v4, 64")
     for lines, count in ((rounding, 1), (other, 1), (extraction, 0), (address, 0)):
         (loop,) = analysed(*lines).loops
-        assert loop.metrics["roundings.bf16"].value == count
+        assert loop.metrics["bfloat16.conversions"].value == count

@@ -89,6 +89,7 @@ def test_conflicts_and_lines_are_those_of_the_accesses(
 
 def test_what_stems_from_one_line_is_summed_up(plain: KernelReport, reading: KernelReading) -> None:
     kernel = with_uses(plain, *[LaneUse(conflicts=2.0)] * len(plain.memory_ops))
+    kernel = replace(kernel, loops=())
     figures = figures_of(kernel, reading.links)["conflicts"]
     by_source: dict[int, int] = {}
     for op in kernel.memory_ops:
@@ -209,3 +210,38 @@ def test_amounts_have_at_most_five_characters() -> None:
         *("0", "0.25", "3.5", "7", "123", "99999")
     ]
     assert [amount(figure) for figure in (123_456, 999_500, 12_345_678)] == ["123k", "1M", "12M"]
+
+
+def test_what_hot_loops_execute_goes_before_what_is_executed_once(
+    plain: KernelReport, reading: KernelReading
+) -> None:
+    hot = [loop for loop in plain.loops if loop.hot]
+    assert hot
+
+    def repeated(line: int) -> bool:
+        return any(a <= line <= b for loop in hot for a, b in loop.lines)
+
+    ops = {repeated(op.line): op.line for op in plain.memory_ops}
+    inside, outside = ops[True], ops[False]
+    uses = {inside: LaneUse(conflicts=2.0), outside: LaneUse(conflicts=40.0)}
+    kernel = with_uses(plain, *[uses.get(op.line) for op in plain.memory_ops])
+    figures = figures_of(kernel, reading.links)["conflicts"]
+    lines = figures.hottest("amdgcn", lambda line: 0)
+    assert [line + 1 for line in lines] == [inside, outside]
+    assert figures.weights["amdgcn"] == {inside - 1: 2.0, outside - 1: 40.0}
+    assert figures.sentence("amdgcn", inside - 1).endswith("in an iteration of hot loops")
+    assert figures.sentence("amdgcn", outside - 1).endswith("outside of hot loops")
+    cold = replace(kernel, loops=tuple(replace(loop, hot=False) for loop in kernel.loops))
+    figures = figures_of(cold, reading.links)["conflicts"]
+    assert [line + 1 for line in figures.hottest("amdgcn", lambda line: 0)] == [outside, inside]
+    assert figures.sentence("amdgcn", inside - 1) == "2 cycles of LDS bank conflicts"
+
+
+def test_a_sum_tells_how_much_of_it_hot_loops_execute() -> None:
+    figures = LineFigures(
+        COLUMNS["spill"],
+        {"source": {59: 60.0, 63: 53.0, 87: 125.0}},
+        in_hot_loops={"source": {59: 56.0, 63: 53.0, 87: 7.0}},
+    )
+    assert figures.hottest("source", lambda line: 0) == (59, 63, 87)
+    assert figures.sentence("source", 87).endswith(": 7 in an iteration of hot loops, 118 outside")

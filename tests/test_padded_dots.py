@@ -31,6 +31,8 @@ module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 64 : i32}
 }
 """  # noqa: E501 - types as Triton prints them
 
+TILE = "tensor<64x128xf16, #blocked>"
+
 
 def _used(bound: int, use: str) -> list[tuple[int, ...]]:
     text = HEAD.replace("BOUND", str(bound)).replace("USE", use)
@@ -50,6 +52,20 @@ def _used(bound: int, use: str) -> list[tuple[int, ...]]:
 def test_a_constant_mask_leaves_zeros(bound: int, use: str, used: list[tuple[int, ...]]) -> None:
     """Products keep the zeros, sums those of both operands; a mask of all elements leaves none."""
     assert _used(bound, use) == used
+
+
+def test_differences_below_zero_are_large_without_a_sign() -> None:
+    """71 - r > 0 holds up to 70 by signed numbers, and for all r but 71 by unsigned ones."""
+    difference = "%s = arith.subi %bound, %r : tensor<128xi32, #row>\n    %m = arith.cmpi "
+    for predicate, used in (("sgt", [(64, 71, 64)]), ("ugt", [])):
+        text = HEAD.replace(
+            "%m = arith.cmpi slt, %r, %bound", f"{difference}{predicate}, %s, %none"
+        )
+        none = "%none = arith.constant dense<0> : tensor<128xi32, #row>\n    %zero ="
+        text = text.replace("%zero =", none, 1)
+        text = text.replace("BOUND", "71").replace("USE", f"arith.negf %b : {TILE}")
+        dots = padded_dots(parse_ttgir(text, "k"))
+        assert [tuple(side.used for side in dot.sides) for dot in dots] == used
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,32 @@ def test_a_figure_of_a_hot_loop_is_shown(small: kinspect.Analysis, tmp_path: Pat
     assert "  hot_loops.count.mfma is 1, the limit is >= 100\n" in text
 
 
+def test_a_figure_that_only_loops_have_is_the_main_loops(
+    small: kinspect.Analysis, tmp_path: Path
+) -> None:
+    (kernel,) = small.report.kernels
+    (loop, *others) = kernel.loops
+    bound = Metric("bound.cycles", 2048, "cycles", "computed")
+    loop = replace(loop, hot=True, metrics={**loop.metrics, bound.name: bound})
+    held = replace(kernel, loops=(loop, *others), main_loop=loop.id)
+    analysis = kinspect.Analysis(replace(small.report, kernels=(held,)))
+    assert message_of(analysis, {"bound.cycles": 2048}, tmp_path) == ""
+    assert message_of(analysis, {"bound.cycles": ">= 2048"}, tmp_path) == ""
+    text = message_of(analysis, {"bound.cycles": 1500}, tmp_path)
+    assert f"  bound.cycles of the main loop, {loop.id}, is 2048, the limit is 1,500\n" in text
+    with pytest.raises(KeyError, match=r"its loops have: kernel.main_loop.metrics\['bound.cyc"):
+        analysis.kernel["bound.cycles"]
+    unknown = replace(loop, metrics={**loop.metrics, bound.name: replace(bound, value=None)})
+    held = replace(kernel, loops=(unknown, *others), main_loop=loop.id)
+    analysis = kinspect.Analysis(replace(small.report, kernels=(held,)))
+    assert "is unknown, the limit" in message_of(analysis, {"bound.cycles": 1500}, tmp_path)
+    held = replace(kernel, loops=(), main_loop=None)
+    analysis = kinspect.Analysis(replace(small.report, kernels=(held,)))
+    assert "the kernel has no hot loop" in message_of(analysis, {"bound.cycles": 1500}, tmp_path)
+    with pytest.raises(KinspectError, match="is no number"):
+        limits_of({"bound.cycles": "< sgpr_cont"})
+
+
 def test_a_run_without_kernels_keeps_no_budget(small: kinspect.Analysis, tmp_path: Path) -> None:
     empty = kinspect.Analysis(replace(small.report, kernels=()))
     assert "no kernel to hold" in message_of(empty, {"vgpr_count": 512}, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 _UPDATE_SECONDS = 0.1
 """The least time between two updates of a page while a run sends events."""
+_CONFIRM_SECONDS = 6
+"""How long a second q leaves although recompiled kernels are lost."""
+_DROPPED_SECONDS = 10
+"""How long it is shown that a run dropped recompiled kernels."""
 _LEAST_PAUSE = 0.01
 """Textual's timers divide by their seconds."""
 _FIRST_PAINT = 0.15
@@ -104,6 +109,7 @@ class KinspectApp(RobustApp):
         self._next_page: str | None = None  # the page that replaces the first one when that closes
         self._updated_at = 0.0  # of the monotonic clock
         self._update: Timer | None = None  # the next update
+        self._warned_at = -math.inf  # of the monotonic clock: what leaving would lose was said
         self.suspended = False
         self.last_kernel: str | None = None
 
@@ -162,6 +168,14 @@ class KinspectApp(RobustApp):
         if self.feed is not None:
             self.feed.stop(0)
         self.session.begin(request)
+        if dropped := self.session.dropped:
+            which = "; ".join(dropped)
+            self.notify(
+                f"dropped what was recompiled from the text before the save: {which}",
+                severity="warning",
+                timeout=_DROPPED_SECONDS,
+                markup=False,
+            )
         self._watch_files(request)
         self.feed = Feed(request, self._notified)
         self.feed.start()
@@ -304,7 +318,22 @@ class KinspectApp(RobustApp):
         if len(self.screen_stack) > 2 or self._next_page is not None:
             self.action_back()
         else:
+            self._leave_once_confirmed()
+
+    def _leave_once_confirmed(self) -> None:
+        """Leaves; says first what would be lost, where the user recompiled kernels."""
+        tried = len(self.session.tried())
+        if not tried or time.monotonic() - self._warned_at < _CONFIRM_SECONDS:
             self.action_leave()
+            return
+        self._warned_at = time.monotonic()
+        rows = "a recompiled kernel is" if tried == 1 else f"{tried} recompiled kernels are"
+        self.notify(
+            f"{rows} in no file yet: q once more leaves without, ctrl+e exports",
+            severity="warning",
+            timeout=_CONFIRM_SECONDS,
+            markup=False,
+        )
 
     def open_kernel(self, key: str, *, line: int | None = None, text: str = "amdgcn") -> None:
         """Shows one kernel's texts.

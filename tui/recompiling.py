@@ -6,6 +6,7 @@ file is captured again and the kernel launched with the new values, as in a swee
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -61,9 +62,36 @@ def settings_of_kernel(report: KernelReport) -> list[KernelSetting]:
         KernelSetting(name, _plain(variant.options.get(name, DEFAULTS.get(name))), False)
         for name in options
     ]
-    constexprs = {k: _plain(v) for k, v in variant.constexprs.items()}
+    specialised = _specialised(report, variant)
+    constexprs = {k: _plain(v) for k, v in variant.constexprs.items() if k not in specialised}
     settings += [KernelSetting(k, v, True) for k, v in constexprs.items() if v is not None]
     return settings
+
+
+def _specialised(report: KernelReport, variant: Variant) -> frozenset[str]:
+    """Arguments that are constant because the launch passed 1: no value can be set for them.
+
+    Triton's signature calls them constexprs, as it does those that the kernel declares; which are
+    which stands in the source. Empty where that cannot be read.
+    """
+    ones = {name for name, value in variant.constexprs.items() if type(value) is int and value == 1}
+    if not ones or report.source is None:
+        return frozenset()
+    try:
+        tree = ast.parse(Path(report.source.file).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    name = variant.kernel.rpartition(".")[2]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            return frozenset(
+                parameter.arg
+                for parameter in parameters
+                if parameter.arg in ones
+                and "constexpr" not in ast.unparse(parameter.annotation or ast.Constant(""))
+            )
+    return frozenset()
 
 
 def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict[str, Value]:
@@ -74,7 +102,7 @@ def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict
         typed: name of a setting -> the text typed for it; empty: unchanged.
 
     Raises:
-        KinspectError: a text is not a single value.
+        KinspectError: a text is not a single value, or not of the kind that the setting takes.
     """
     changed: dict[str, Value] = {}
     for setting in settings:
@@ -87,6 +115,13 @@ def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict
         value = values[0]
         if isinstance(setting.value, str):
             value = text
+        is_number = isinstance(setting.value, int | float) and not isinstance(setting.value, bool)
+        if not setting.constexpr and (type(value) is not int or value < 0):
+            raise KinspectError(f"{setting.name}: a whole number from 0 on, not {text}")
+        if is_number and isinstance(value, str):
+            raise KinspectError(f"{setting.name}: a number, not {text}")
+        if isinstance(setting.value, bool) and value not in (True, False):
+            raise KinspectError(f"{setting.name}: true or false, not {text}")
         if value != setting.value or isinstance(value, bool) != isinstance(setting.value, bool):
             changed[setting.name] = value
     return changed

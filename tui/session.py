@@ -102,6 +102,7 @@ class Session(Struct):
         on_change: called after every change.
         runs: the number of runs started.
         stale: keys of the last run's kernels that the current run has not reported (yet).
+        dropped: what the user changed for kernels that the present run dropped, as texts.
         profile: the open profiler's recording, joined to the kernels; None without one.
     """
 
@@ -114,6 +115,7 @@ class Session(Struct):
     on_change: Callable[[], None] = lambda: None
     runs: int = 0
     stale: set[str] = field(default_factory=set)
+    dropped: tuple[str, ...] = ()
     profile: Profile | None = None
     _previous: dict[str, SessionKernel] = field(default_factory=dict)
     _previous_by_name: dict[tuple[str, str, str | None, str], SessionKernel] = field(
@@ -130,6 +132,7 @@ class Session(Struct):
         fresh = {k: e for k, e in self.entries.items() if k not in self.stale and not e.tried}
         self._previous = {**{k: e for k, e in self._previous.items() if k in self.entries}, **fresh}
         self._previous_by_name = {_identity(entry): entry for entry in self._previous.values()}
+        self.dropped = tuple(entry.tried for entry in self.tried())
         self.entries = {key: entry for key, entry in self.entries.items() if not entry.tried}
         self.stale = set(self.entries)
         self.errors.clear()
@@ -212,6 +215,14 @@ class Session(Struct):
     def ordered(self) -> list[SessionKernel]:
         """The kernels in the order of the targets."""
         return sorted(self.entries.values(), key=lambda entry: (entry.order, bool(entry.tried)))
+
+    def tried(self) -> list[SessionKernel]:
+        """The kernels that the user compiled with other settings, in the order of the targets."""
+        return [entry for entry in self.ordered() if entry.tried]
+
+    def left_over(self, key: str) -> bool:
+        """Whether a kernel is an earlier run's that the last one has ended without replacing."""
+        return key in self.stale and not self.progress.running
 
     def findings(self) -> Iterator[tuple[SessionKernel, Finding]]:
         """Yields every finding with its kernel, in the order of the targets."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import operator
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,21 @@ from ..errors import KinspectError
 from ..explain import view
 from ..lint.budget import budget_rule, over_budget
 from ..lint.rule import Pack
+from ..model import MetricValue
 from ..pipeline.analysis import catalogue
 from .results import Analysis, AnalyzedKernel
 
 _WORST = 3
 """Findings of a kernel over its budget that are shown."""
 _COMPARISON = re.compile(r"\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>[^\s<>=!]+)\s*")
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 _OPPOSITE = {"<=": ">", ">": "<=", ">=": "<", "<": ">=", "==": "!=", "!=": "=="}
 
 
@@ -75,17 +86,63 @@ class Limit:
         sign, value = _parsed(metric, limit)
         self._metric = metric
         self._text = f"{sign} {value}" if isinstance(limit, str) else f"{limit:,}"
+        entry = catalogue().find(metric) if isinstance(metric, str) else None
+        self._keeps: Callable[[MetricValue], bool] | None = None
+        if entry is not None and entry.known == "loop":
+            self._keeps = _comparison(metric, limit, sign, value, entry.kind)
+            return
         self._rule = _budget_rule(metric, limit, f"{sign} {value}")
         self._opposite_rule = _budget_rule(metric, limit, f"{_OPPOSITE[sign]} {value}")
 
     def excess(self, kernel: AnalyzedKernel) -> str | None:
-        """A line on the figure of a kernel; None where it keeps the limit."""
+        """A line on the figure of a kernel; None where it keeps the limit.
+
+        A figure that only loops have is the main loop's.
+        """
+        if self._keeps is not None:
+            return self._excess_of_main_loop(kernel, self._keeps)
         for finding in over_budget(self._metric, self._rule, kernel.report, None):
             value = view.show(finding.evidence[self._metric])
             return f"{self._metric} is {value}, the limit is {self._text}"
         if over_budget(self._metric, self._opposite_rule, kernel.report, None):
             return None
         return f"{self._metric} is unknown, the limit is {self._text}"
+
+    def _excess_of_main_loop(
+        self, kernel: AnalyzedKernel, keeps: Callable[[MetricValue], bool]
+    ) -> str | None:
+        loop = kernel.main_loop
+        if loop is None:
+            return f"{self._metric} is a loop's, and the kernel has no hot loop"
+        figure = loop.metrics.get(self._metric)
+        subject = f"{self._metric} of the main loop, {loop.id},"
+        if figure is None or figure.value is None:
+            return f"{subject} is unknown, the limit is {self._text}"
+        if keeps(figure.value):
+            return None
+        return f"{subject} is {view.show(figure.value)}, the limit is {self._text}"
+
+
+def _comparison(
+    metric: str, limit: Any, sign: str, value: str, kind: str
+) -> Callable[[MetricValue], bool]:
+    """Whether a figure of a loop keeps a limit.
+
+    Raises:
+        KinspectError: the limit's value is none of the figure's kind.
+    """
+    try:
+        bound = ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        bound = None
+    is_number = isinstance(bound, (int, float)) and not isinstance(bound, bool)
+    if not is_number and (kind == "number" or not isinstance(bound, str)):
+        raise KinspectError(
+            f"the budget of {metric} is {limit!r}: {value} is no {kind}",
+            'write a number, or a comparison: ">= 2", "!= \'lds\'"',
+        )
+    compare = _OPERATORS[sign]
+    return lambda figure: bool(compare(figure, bound))
 
 
 def _budget_rule(metric: str, limit: Any, comparison: str) -> Pack:

@@ -55,6 +55,11 @@ class AnalyzedKernel:
         """
         if metric not in self.metrics:
             near = difflib.get_close_matches(metric, self.metrics, n=3, cutoff=0.5)
+            if any(metric in loop.metrics for loop in self.loops):
+                raise KeyError(
+                    f"{self.label} as a whole has no figure {metric!r}, its loops have: "
+                    f"kernel.main_loop.metrics[{metric!r}].value"
+                )
             hint = f"; near it: {', '.join(near)}" if near else "; see `kinspect metrics list`"
             raise KeyError(f"{self.label} has no figure {metric!r}{hint}")
         return self.metrics[metric].value
@@ -95,7 +100,12 @@ class AnalyzedKernel:
 
     @property
     def loops(self) -> tuple[LoopReport, ...]:
-        """Its loops, each with `metrics` of one iteration."""
+        """Its loops.
+
+        Of each: `id` (as reports have it, `L0`), `hot`, `depth`, `parent` (the id of the loop
+        around it), `source` (places), `lines` (ranges of the assembly), `metrics` (figures of one
+        iteration by name: `loop.metrics["bound.cycles"].value`).
+        """
         return self.report.loops
 
     @property
@@ -105,7 +115,12 @@ class AnalyzedKernel:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What rules have to say, worst first."""
+        """What rules have to say, worst first.
+
+        Of each: `rule` (its id), `severity`, `message`, `fix`, `locations` (each with `kind`,
+        `file` and `line`), `evidence` (the figures that it rests on, by name), `saves_percent` (of
+        its loop's time, at most; None where no bound tells).
+        """
         return self.report.findings
 
     @property
@@ -385,7 +400,12 @@ class TrialResult:
 
     @property
     def kernels(self) -> tuple[KernelTrials, ...]:
-        """The kernels with findings, each with the changes that were compiled."""
+        """The kernels with findings, each with the changes that were compiled.
+
+        Of each: `metrics` (the kernel's as it is) and `rows`, the changes: of a row `change` (its
+        settings, each with `name` and `value`) and `cures` (ids of the rules whose findings are
+        gone).
+        """
         return self.run.kernels
 
     @property

@@ -47,7 +47,7 @@ def try_(
     if is_jit_kernel(target):
         raise KinspectError(
             "a kernel that the program holds is not tried: its tile is chosen at its launch",
-            "name the script that launches it",
+            "name the script that launches it; a notebook's cell becomes one by `%%writefile k.py`",
         )
     pack, ids = judging_pack(tuple(rules))
     run = request_of(

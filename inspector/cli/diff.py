@@ -43,7 +43,7 @@ FAIL_ON = ("never", "regression", "difference")
     help="Options of the backend.  Once: against the kernel as it is; twice: one against the "
     "other.  Both are compiled from the same TTIR.",
 )
-@format_option("text", "json", "md")
+@format_option("text", "json", "md", "agent")
 @output_option
 @click.option(
     "--fail-on",
@@ -105,6 +105,10 @@ def command(
             from ..formats import diff_json
 
             diff_json.write(report, stream)
+        elif form == "agent":
+            from ..formats import diff_agent
+
+            diff_agent.write(report, stream)
         elif form == "md":
             from ..formats import diff_md
 

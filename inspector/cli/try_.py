@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="What all trials may take; what is done by then is reported.",
 )
-@format_option("text", "json")
+@format_option("text", "json", "agent")
 @output_option
 @click.option(
     "--scheduler",
@@ -73,8 +73,9 @@ def command(
     For each finding of a kernel the changes that its rule knows are compiled one by one: options
     (waves_per_eu, num_warps, num_stages, matrix_instr_nonkdim, kpack, llvm_fn_attrs), tile sizes
     and switches of the file's own space (or half a tile that a dot has), and Triton's knobs in the
-    environment. Then the two that did most for it, together. Each line says whether the finding is
-    gone, and at what price; what the loop does counts per needed work. Nothing is timed, and no
+    environment; what is mechanical in the source is made on the TTIR. Then the two that did most
+    for it, together, and the best cures of different findings. Each line says whether the finding
+    is gone, and at what price; what the loop does counts per needed work. Nothing is timed, and no
     winner is named: changes on the Pareto front are marked.
 
     TARGET: what `kinspect analyze` compiles: a .py script or file of cases, .ttir, .ttgir. Code
@@ -95,16 +96,22 @@ def command(
     with executor_for(scheduler, run, target.python, run_trial) as (executor, work):
         result, interrupted = run_trials(TryRequest(run, pack, ids, budget), report, executor, work)
     with result_stream(output) as stream:
-        if form == "json":
-            from ..formats import try_json
-            from ..pipeline.printed_ids import record
-
-            try_json.write(result, stream)
-            record("try", printed_words(), [trials.kernel for trials in result.kernels])
-        else:
+        if form == "text":
             from ..formats import try_text
 
             try_text.write(result, stream, color=color)
+        elif form == "agent":
+            from ..formats import try_agent
+
+            try_agent.write(result, stream)
+        else:
+            from ..formats import try_json
+
+            try_json.write(result, stream)
+    if form != "text":
+        from ..pipeline.printed_ids import record
+
+        record("try", printed_words(), [trials.kernel for trials in result.kernels])
     print_problems(result.errors, result.notes)
     return status_of(result, interrupted)
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from ..isa.mnemonics import access_bits
 from ..model import Block, Function, Instruction
 from .code_registers import registers_of
@@ -19,7 +21,7 @@ from .instructions.lds import places_step
 from .operands import Decoded
 from .register_sets import VECTOR_REGISTERS, rows_of
 from .registry import BuildContext, ExecutionTarget, Step
-from .slices import ACCESSES, address_bits, address_slice
+from .slices import ACCESSES, EXEC_BITS, address_bits, address_slice
 from .spilled_registers import SpillDwords, follow_spills
 from .steps import step_anywhere
 from .sweep_order import sweep_order
@@ -70,6 +72,7 @@ class PlannedStep(NamedTuple):
         is_uniform: whether its result is the same in all lanes.
         is_places: whether `step` does no more than say where the lanes lie.
         drawn: 32-bit words that a load would draw for each lane.
+        is_plain: whether it neither accesses memory nor changes EXEC.
     """
 
     site: int
@@ -86,6 +89,7 @@ class PlannedStep(NamedTuple):
     is_uniform: bool
     is_places: bool
     drawn: int
+    is_plain: bool
 
     def scattered_behind(self, scattered: int, *, everything: bool) -> int:
         """The registers scattered behind the instruction: results of what rests on such ones.
@@ -97,6 +101,8 @@ class PlannedStep(NamedTuple):
             scattered: those before it.
             everything: whether it was not carried out.
         """
+        if not scattered and not everything and not self.brings_values:
+            return 0
         behind = scattered
         for reads, writes, ended in self.halves:
             rests = everything or reads & scattered
@@ -158,11 +164,14 @@ class AddressCode:
             vector |= self.effects[site].reads | self.effects[site].writes
         vector &= VECTOR_REGISTERS
         self.rows = rows_of(vector)
-        self.rows_at_start = [rows_of(live & vector) for live in self.live]
+        self.rows_at_start = [np.array(rows_of(live & vector), np.intp) for live in self.live]
         self.rows_behind = [
-            rows_of(
-                functools.reduce(operator.or_, (self.live[to] for to in block.successors), 0)
-                & vector
+            np.array(
+                rows_of(
+                    functools.reduce(operator.or_, (self.live[to] for to in block.successors), 0)
+                    & vector
+                ),
+                np.intp,
             )
             for block in function.blocks
         ]
@@ -187,7 +196,9 @@ class AddressCode:
         is_passive = instruction.cls in _PASSIVE and not parts.name.startswith("flat_")
         is_read_on = not (is_access and is_passive) or site in self._read_on
         kept = VECTOR_REGISTERS if site in self._masked else 0
-        name = instruction.op.name
+        kind = _kind_of(instruction.op.name)
+        address = address_bits(instruction, parts) if is_access and not is_exchange else None
+        brings = (is_exchange or instruction.cls in _BRINGING) and site not in self._moves
         # What nobody reads need not be fetched, nor what is stored be put together.
         places = None if is_read_on else places_step(parts, BuildContext(self.target, site))
         return PlannedStep(
@@ -196,18 +207,21 @@ class AddressCode:
             places or self._step(site, instruction, parts, labels),
             effect,
             tuple(
-                Half(half.reads, half.writes, half.low & half.high & ~kept)
-                for half in self.halves.get(site) or (effect,)
+                [
+                    Half(half.reads, half.writes, half.low & half.high & ~kept)
+                    for half in self.halves.get(site) or (effect,)
+                ]
             ),
-            address_bits(instruction, parts) if is_access and not is_exchange else None,
+            address,
             is_exchange,
             is_read_on,
             parts.name.startswith("buffer_"),
-            _COMPARES_ORDER.match(name) is not None,
-            (is_exchange or instruction.cls in _BRINGING) and site not in self._moves,
-            name.startswith(_UNIFORM),
+            kind.compares_order,
+            brings,
+            kind.is_uniform,
             places is not None,
             _drawn_words(instruction),
+            address is None and not brings and not effect.writes & EXEC_BITS,
         )
 
     def _step(
@@ -219,6 +233,18 @@ class AddressCode:
     ) -> Step:
         move = self._moves.get(site)
         return move or step_anywhere(instruction, parts, self.target, labels)
+
+
+class _Kind(NamedTuple):
+    """What `PlannedStep` has of an instruction by its mnemonic."""
+
+    compares_order: bool
+    is_uniform: bool
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _kind_of(name: str) -> _Kind:
+    return _Kind(_COMPARES_ORDER.match(name) is not None, name.startswith(_UNIFORM))
 
 
 def _drawn_words(instruction: Instruction) -> int:

@@ -56,11 +56,11 @@ class _State(Struct):
     """Registers at the end of a block, and which of them are scattered.
 
     Args:
-        row_of: vector register -> its row of `vector`; those that matter behind the block.
+        rows: the vector registers in `vector`, ascending; those that matter behind the block.
         held: the masks of comparisons that were taken to hold for all lanes.
     """
 
-    row_of: dict[int, int]
+    rows: Array
     vector: Array
     scalar: Array
     scc: Array
@@ -144,7 +144,7 @@ class AddressSweep:
     def run(self) -> list[Places]:
         """Returns every access as it was carried out last."""
         code = self._code
-        entry = self._state(code.rows, code.slots)
+        entry = self._state(np.array(code.rows, np.intp), code.slots)
         ends: dict[int, _State] = {}
         current = -1  # the block at whose end the registers stand
         scattered = 0
@@ -170,12 +170,12 @@ class AddressSweep:
                     ends[current] = self._state(code.rows_behind[current], scattered)
         return [self._places[key] for key in sorted(self._places)]
 
-    def _state(self, rows: list[int], scattered: int) -> _State:
+    def _state(self, rows: Array, scattered: int) -> _State:
         """Returns a copy of the registers, of vector registers some rows."""
         waves = self._waves
         return _State(
-            {row: index for index, row in enumerate(rows)},
-            waves.vector[rows],  # a copy: the index is a list
+            rows,
+            waves.vector.take(rows, 0),
             waves.scalar.copy(),
             waves.scc.copy(),
             scattered,
@@ -192,20 +192,21 @@ class AddressSweep:
         waves = self._waves
         first = states[0]
         rows = self._code.rows_at_start[number]
-        vector = first.vector[[first.row_of[row] for row in rows]]
+        vector = first.vector.take(first.rows.searchsorted(rows), 0)
         scalar, scc = first.scalar, first.scc
         scattered = first.scattered
         self._masks.held = first.held
         for other in states[1:]:
             scattered |= other.scattered
             self._masks.held |= other.held
-            gaps = other.vector[[other.row_of[row] for row in rows]] - vector
-            for index in map(int, np.flatnonzero(gaps.any((1, 2)))):
-                gap = gaps[index]
+            arriving = other.vector.take(other.rows.searchsorted(rows), 0)
+            differs = (arriving != vector).reshape(len(rows), waves.count * waves.lanes).any(1)
+            for index in map(int, np.flatnonzero(differs)):
+                gap = arriving[index] - vector[index]
                 if (gap == gap[:, :1]).all():
                     vector[index] += self._drawn(gap[:, 0])[:, None]
                 else:
-                    scattered |= 1 << rows[index]
+                    scattered |= 1 << int(rows[index])
             if (scalar != other.scalar).any():
                 gap = other.scalar - scalar
                 scalar = scalar.copy()
@@ -243,8 +244,19 @@ class AddressSweep:
             result may be anything.
         """
         waves, machine, masks = self._waves, self._machine, self._masks
+        whole_waves = self._whole_waves
         machine.seen = []
         for planned in self._code.plan[number]:
+            if planned.is_plain and not whole_waves:
+                is_uncovered = False
+                try:
+                    planned.step(waves)
+                except NotCoveredError as error:
+                    is_uncovered = True
+                    self.uncovered[planned.site] = str(error)
+                if scattered or is_uncovered:
+                    scattered = planned.scattered_behind(scattered, everything=is_uncovered)
+                continue
             if not (planned.is_read_on or is_last):
                 self._pass_over(planned)
                 scattered = planned.scattered_behind(scattered, everything=False)
@@ -264,7 +276,7 @@ class AddressSweep:
                 self.uncovered.pop(planned.site, None)
                 if planned.is_buffer:
                     parts = self._code.decoded[planned.site]
-                    offsets = offsets_of(parts, waves, limited=self._whole_waves)
+                    offsets = offsets_of(parts, waves, limited=whole_waves)
             self._memory.is_read = planned.is_read_on
             try:
                 planned.step(waves)
@@ -272,7 +284,7 @@ class AddressSweep:
                 rests = is_uncovered = True
                 self.uncovered[planned.site] = str(error)
             if (
-                self._whole_waves
+                whole_waves
                 and planned.compares_order
                 and masks.hold(writes, everything=rests or masks.has_unknown_bound(planned.site))
             ):
@@ -282,7 +294,7 @@ class AddressSweep:
             if is_last and planned.address is not None:
                 self._take_down(planned.site, bool(planned.address & scattered), offsets)
             scattered = planned.scattered_behind(scattered, everything=is_uncovered)
-            if self._whole_waves:
+            if whole_waves:
                 scattered |= selected
                 masks.follow(planned.instruction, effect, is_held=is_held)
             if writes & EXEC_BITS:

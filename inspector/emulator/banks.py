@@ -108,14 +108,34 @@ def data_cycles(
     Returns:
         Cycles, and cycles with the same dwords spread evenly over the banks; int64 [wave] each.
     """
-    waves = len(addresses)
     first = addresses // DWORD
+    # A step of all lanes turns the banks: nothing else changes.
+    first -= first[:, :1]
     if active is not None:
         first = np.where(active, first, _IDLE)
+    distinct: list[int] = []
+    number_of: dict[bytes, int] = {}
+    numbers = []
+    for wave, row in enumerate(first):
+        number = number_of.setdefault(row.tobytes(), len(distinct))
+        if number == len(distinct):
+            distinct.append(wave)
+        numbers.append(number)
+    if len(distinct) == len(first):
+        return _cycles_of_rows(phases, first, size)
+    cycles, ideal = _cycles_of_rows(phases, first[distinct], size)
+    return cycles[numbers], ideal[numbers]
+
+
+def _cycles_of_rows(phases: Phases, first: Array, size: int) -> tuple[Array, Array]:
+    """What `data_cycles` returns for waves by their dwords, int64 [wave, lane]."""
+    waves = len(first)
     # All phases of all waves side by side, a row each.
     start = first[:, _lanes_of(phases.groups)].reshape(waves * len(phases.groups), -1)
     rows = len(start)
-    dwords = np.sort((start[..., None] + np.arange(max(size // DWORD, 1))).reshape(rows, -1), 1)
+    if size > DWORD:
+        start = (start[..., None] + np.arange(size // DWORD)).reshape(rows, -1)
+    dwords = np.sort(start, 1)
     distinct = dwords >= _IDLE // 2
     distinct[:, 1:] &= dwords[:, 1:] != dwords[:, :-1]
     bank_rows = (np.arange(rows)[:, None] * phases.banks + dwords % phases.banks)[distinct]

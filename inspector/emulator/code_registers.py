@@ -38,21 +38,22 @@ _MOST_RECENT: Final = 2
 def registers_of(function: Function, target: ExecutionTarget) -> CodeRegisters:
     """Returns what a function's instructions do to registers."""
     key = id(function), target
-    if key not in _RECENT:
-        while len(_RECENT) >= _MOST_RECENT:
-            del _RECENT[next(iter(_RECENT))]
-        decoded = decoded_instructions(function, target)
-        effects = effects_of(function.instructions, decoded, target)
-        _RECENT[key] = (
-            function,
-            CodeRegisters(
-                decoded,
-                effects,
-                effects_of_halves(function.instructions, decoded, target),
-                masked_sites(function, effects),
-            ),
-        )
-    return _RECENT[key][1]
+    known = _RECENT.get(key)
+    if known is not None:
+        return known[1]
+    decoded = decoded_instructions(function, target)
+    effects = effects_of(function.instructions, decoded, target)
+    registers = CodeRegisters(
+        decoded,
+        effects,
+        effects_of_halves(function.instructions, decoded, target),
+        masked_sites(function, effects),
+    )
+    # Threads analyse several kernels at a time: another one may have dropped the same.
+    for old in list(_RECENT)[: 1 - _MOST_RECENT]:
+        _RECENT.pop(old, None)
+    _RECENT[key] = function, registers
+    return registers
 
 
 def decoded_instructions(function: Function, target: ExecutionTarget) -> list[Decoded]:

@@ -6,10 +6,9 @@ operand may be either, it counts as read.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -106,10 +105,20 @@ class RegisterEffect(Struct, frozen=True):
     reads_high: int = 0
 
 
-@functools.cache
+_MATCHES: Final[dict[tuple[int, str], re.Match[str] | None]] = {}
+"""By identity of the pattern, whose hash takes as long as a match."""
+
+
 def _match(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
-    """Matches a mnemonic, once for each pair: there are few of either and many instructions."""
-    return pattern.fullmatch(name)
+    """Matches a mnemonic with one of the module's patterns, once for each pair: there are few of
+    either and many instructions.
+    """
+    key = id(pattern), name
+    try:
+        return _MATCHES[key]
+    except KeyError:
+        match = _MATCHES[key] = pattern.fullmatch(name)
+        return match
 
 
 def bits_of(operand: Operand) -> int:
@@ -135,9 +144,11 @@ def effects_of(
     instructions: Sequence[Instruction], decoded: Sequence[Decoded], target: ExecutionTarget
 ) -> list[RegisterEffect]:
     """Returns the registers that each instruction of a function reads and writes."""
-    return [
-        effect_of(inst, parts, target) for inst, parts in zip(instructions, decoded, strict=True)
-    ]
+    effects = []
+    for inst, parts in zip(instructions, decoded, strict=True):
+        effect = _KNOWN.get((inst.mnemonic, inst.operands, inst.cls, target))
+        effects.append(effect or effect_of(inst, parts, target))
+    return effects
 
 
 def effects_of_halves(
@@ -181,14 +192,14 @@ def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Re
     )
 
 
-class _ReadSource(Struct, frozen=True):
+class _ReadSource(NamedTuple):
     """A source that has registers: index of the operand, which of its registers are read, and the
     half; None for both.
     """
 
     operand: int
     offset: int
-    count: int
+    registers: int
     half: int | None
 
 
@@ -232,12 +243,14 @@ def half_effect(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> R
         form = _FORMS[key] = _form_of(inst, parts, target)
     reads = reads_low = reads_high = form.reads
     writes = 0
-    for read in form.sources:
-        operand = operands[read.operand]
-        bits = _register_bits(operand, operand.first + read.offset, read.count)
+    for index, offset, count, half in form.sources:
+        operand = operands[index]
+        bits = _register_bits(operand, operand.first + offset, count)
         reads |= bits
-        reads_low |= 0 if read.half == 1 else bits
-        reads_high |= 0 if read.half == 0 else bits
+        if half != 1:
+            reads_low |= bits
+        if half != 0:
+            reads_high |= bits
     for index in form.written:
         operand = operands[index]
         writes |= _register_bits(operand, operand.first, operand.count)

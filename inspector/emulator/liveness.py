@@ -25,7 +25,7 @@ from .start import initial_registers, target_of
 
 _LOW: Final = (1 << HIGH_HALVES) - 1
 _VECTORS: Final = vector_bits(0, SCALAR_BIT)
-_VECTOR_HALVES: Final = _VECTORS | _VECTORS << HIGH_HALVES
+_NO_VECTORS: Final = ~(_VECTORS | _VECTORS << HIGH_HALVES)
 _SGPRS: Final = scalar_bits(0, VCC + 2)
 """SGPRs and VCC; trap temporaries, M0 and EXEC are allocated to no wave."""
 _EXEC: Final = scalar_bits(EXEC, 2)
@@ -115,10 +115,12 @@ def liveness(function: Function, machine: Machine) -> Liveness:
             before[index] = written
             written |= defined[index]
             after[index] = written
+        whole = _either(live)
         for index in range(block.stop - 1, block.start - 1, -1):
-            after[index] &= _either(live)
+            after[index] &= whole
             live = (live & ~ended[index]) | read[index]
-            before[index] &= _either(live)
+            whole = _either(live)
+            before[index] &= whole
     return Liveness(target, effects, before, after, ended, _needed(target, effects, before, after))
 
 
@@ -189,7 +191,7 @@ def _ended(effects: Sequence[RegisterEffect], masked: Container[int]) -> list[in
     ended = []
     for index, effect in enumerate(effects):
         halves = effect.low | effect.high << HIGH_HALVES
-        ended.append(halves & ~_VECTOR_HALVES if index in masked else halves)
+        ended.append(halves & _NO_VECTORS if index in masked else halves)
     return ended
 
 

@@ -119,9 +119,9 @@ def _split(text: str, separator: str) -> list[str]:
     """Parts between separators that stand outside of brackets and bars."""
     if separator not in text:
         return [text.strip()] if text.strip() else []
-    if "(" not in text and _LIST.search(text) is None:
+    if "(" not in text and ("[" not in text or _LIST.search(text) is None):
         # Brackets of registers alone, which hold no separators.
-        return [part.strip() for part in text.split(separator) if part.strip()]
+        return [part for piece in text.split(separator) if (part := piece.strip())]
     parts: list[str] = []
     depth = 0
     start = 0
@@ -234,13 +234,14 @@ def decode(mnemonic: str, text: str, suffixes: tuple[str, ...], accum_offset: in
     if "/*" in text:
         # gfx1250 prints the low bits of a register's number and the whole number behind it.
         text = _FULL_NUMBER.sub(r"\1", text)
-    operands: tuple[Operand, ...] = ()
+    operands: list[Operand] = []
     modifiers: dict[str, str] = {}
     for part in _split(text, ","):
-        more, named = _operands_in(part, accum_offset, min(len(operands), 1))
+        more, named = _operands_in(part, accum_offset, 1 if operands else 0)
         operands += more
-        modifiers.update(named)
-    return Decoded(name, encoding, operands, modifiers, f"{mnemonic} {text}")
+        if named:
+            modifiers.update(named)
+    return Decoded(name, encoding, tuple(operands), modifiers, f"{mnemonic} {text}")
 
 
 SUFFIXES: Final = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")

@@ -62,12 +62,14 @@ def _built(parts: Decoded, context: BuildContext) -> Step:
     builder = builder_of(parts.name)
     if builder is None:
         raise NotCoveredError(parts.text)
-    modifiers = _Watched(parts.modifiers)
+    modifiers = _Watched(parts.modifiers) if parts.modifiers else None
     try:
-        step = builder(replace(parts, modifiers=modifiers), context)
+        step = builder(parts if modifiers is None else replace(parts, modifiers=modifiers), context)
     except (IndexError, ValueError):  # fewer or other operands than the mnemonic has
         raise NotCoveredError(f"{parts.text}: operands that are not understood") from None
-    if parts.name.startswith("v_") and (unread := modifiers.unread()):
+    if modifiers is None or not parts.name.startswith("v_"):
+        return step
+    if unread := modifiers.unread():
         raise NotCoveredError(f"{parts.text}: {', '.join(sorted(unread))}")
     return step
 

@@ -89,13 +89,12 @@ class DrawnMemory(GlobalMemory):
         inside = addresses - KERNARG_ADDRESS
         draw = np.clip(inside // ARGUMENTS_APART, 0, DRAWS - 1)
         known = (inside >= 0) & (inside < DRAWS * ARGUMENTS_APART)
-        rows = np.empty((size // 4, *addresses.shape), U32)
-        for dword in range(size // 4):
-            word_index = addresses // 4 + dword
-            word = np.where(
-                known, inside % ARGUMENTS_APART // 4 + dword, word_index * 7919 + (word_index >> 11)
-            )
-            rows[dword] = self._words[draw, word % self._words.shape[1]]
+        dwords = np.arange(size // 4)[:, None]
+        word = inside % ARGUMENTS_APART // 4 + dwords
+        if not known.all():
+            word_index = addresses // 4 + dwords
+            word = np.where(known, word, word_index * 7919 + (word_index >> 11))
+        rows: Array = self._words[draw, word % _WORDS]
         return rows
 
     def pass_over(self, count: int) -> None:

@@ -180,7 +180,9 @@ def parked_text(value: ParkedValue) -> str:
 
 
 def live_text(pressure: RegisterPressure, line: int) -> str:
-    """`213 VGPRs and 16 AGPRs, too many for 3 waves/EU (168)`; "" where no instruction stands.
+    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/EU (168 at most)`.
+
+    Empty where no instruction stands.
 
     Args:
         pressure: of the kernel.
@@ -196,7 +198,7 @@ def live_text(pressure: RegisterPressure, line: int) -> str:
     if above is None:
         return live
     waves, most = above
-    return f"{live}, too many for {show(waves)} waves/EU ({show(most)} at most)"
+    return f"{live}, which alone rule out {show(waves)} waves/EU ({show(most)} at most)"
 
 
 def held_text(peak: LivePeak, most: int = 6) -> str:

@@ -30,12 +30,13 @@ def changes_text(changes: Sequence[Change]) -> str:
 
 
 def _change_text(change: Change) -> str:
-    """`num_warps=8`, `tl.exp2 for tl.exp`, `no do_not_specialize` or `n: tl.constexpr`."""
+    """`num_warps=8`, `tl.exp2(…) for tl.exp(x)`, `no do_not_specialize` or `n: tl.constexpr`."""
     if change.kind == "argument":
         return f"{change.name}: tl.constexpr"
     if change.kind == "source" and change.value is None:
-        return f"no {change.name}"
-    if change.kind == "source" and isinstance(change.value, str):
+        of = f" of {change.before}" if change.name == "annotation" else ""
+        return f"no {change.name}{of}"
+    if change.kind == "source" and change.name == change.before:
         return f"{change.value} for {change.name}"
     return f"{change.name}={change.value}"
 

@@ -13,6 +13,7 @@ from typing import TextIO
 
 from msgspec import Struct
 
+from ..compare.trials.rules import rules_without_cures
 from ..explain import ids, loop_view, occupancy_view, view
 from ..explain.trials_view import tried_lines
 from ..model import (
@@ -192,13 +193,26 @@ def finding_blocks(
         budget: of the kernel.
     """
     budget.left -= _LEFT_OUT
-    cures: dict[str, str] = {}
+    printed = _Printed({}, {})
     for number, (finding, message) in enumerate(findings):
-        block = list(_finding(finding, message, subject, short, cures))
+        block = list(_finding(finding, message, subject, short, printed))
         if not budget.takes(block):
-            yield f"{len(findings) - number} more findings: {subject.command('analyze')}"
+            more = view.plural(len(findings) - number, "more finding")
+            yield f"{more}: {subject.command('analyze')}"
             return
         yield from block
+
+
+class _Printed(Struct, frozen=True):
+    """What a kernel's lines hold already.
+
+    Args:
+        cures: advice -> id of the finding that has it.
+        trials: lines on what was tried -> id of the finding that has them.
+    """
+
+    cures: dict[str, str]
+    trials: dict[tuple[str, ...], str]
 
 
 def _finding(
@@ -206,7 +220,7 @@ def _finding(
     message: str,
     subject: AgentSubject,
     short: Mapping[str, str],
-    cures: dict[str, str],
+    printed: _Printed,
 ) -> Iterator[str]:
     saves = f" saves<={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
     where = view.finding_place(finding)
@@ -214,19 +228,28 @@ def _finding(
     identity = short[finding.fingerprint]
     yield f"finding {identity} {finding.rule} {finding.severity}{place}{saves}: {message}"
     advice = " ".join(finding.advice.split())
-    if advice in cures:
-        yield f"  cure as {cures[advice]}"
+    if advice in printed.cures:
+        yield f"  cure as {printed.cures[advice]}"
     elif advice:
-        cures[advice] = identity
+        printed.cures[advice] = identity
         yield f"  cure {advice}"
-    for line in tried_lines(finding):
-        yield f"  {line}"
+    trials = [*tried_lines(finding)]
     helped = next((trial for trial in finding.trials if trial.helped), None)
     if helped is not None:
-        yield f"  apply {'; '.join(_change(change, subject) for change in helped.change)}"
-    if not finding.trials and subject.is_compiled:
+        trials.append(f"apply {applied(helped.change, subject)}")
+    if tuple(trials) in printed.trials:
+        yield f"  tried as {printed.trials[tuple(trials)]}"
+    elif trials:
+        printed.trials[tuple(trials)] = identity
+        yield from (f"  {line}" for line in trials)
+    if not finding.trials and subject.is_compiled and finding.rule not in rules_without_cures():
         yield f"  try {subject.command('try')} --for {finding.rule}"
     yield f"  more kinspect show {identity}"
+
+
+def applied(changes: Iterable[Change], subject: AgentSubject) -> str:
+    """What to change, and where, as data."""
+    return "; ".join(_change(change, subject) for change in changes)
 
 
 def _change(change: Change, subject: AgentSubject) -> str:
@@ -238,6 +261,8 @@ def _change(change: Change, subject: AgentSubject) -> str:
     before = "" if change.before is None else f" was={_quoted(change.before)}"
     is_passed = change.kind in ("option", "constexpr")
     place = subject.launch if is_passed else subject.place
+    if change.at:
+        place = " ".join(map(view.place, change.at))
     where = f" at {place}" if place and change.kind != "environment" else ""
     return f"{change.kind} {_quoted(change.name)}{value}{before}{where}"
 

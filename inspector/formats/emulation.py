@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 import msgspec
@@ -12,7 +13,7 @@ from ..explain.quantities import amount
 from ..explain.table import Column, rows_of
 from ..explain.view import plural
 from ..pipeline.emulated_code import CodeResult
-from ..pipeline.emulation import EmulationResult
+from ..pipeline.emulation import EmulationResult, UnjudgedCheck
 from ..pipeline.emulation_profile import (
     AccessProfile,
     BranchProfile,
@@ -24,6 +25,8 @@ from ..pipeline.emulation_profile import (
 SCHEMA_VERSION = 1
 MAX_LINES = 12
 """Source lines of a kernel that the text shows."""
+MAX_UNJUDGED = 5
+"""Checks without a meaning that the text shows."""
 _MAX_CLASSES = 3
 _SOURCE_WIDTH = 60
 
@@ -37,6 +40,7 @@ def write_json(result: EmulationResult, stream: TextIO) -> None:
         "complete": result.complete,
         "launches": result.launches,
         "notes": result.notes,
+        "unjudged": result.unjudged,
         "kernels": result.kernels,
     }
     stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
@@ -49,6 +53,7 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
         _write_kernel(kernel, stream)
     for note in result.notes:
         stream.write(f"note: {note}\n")
+    _write_unjudged(result.unjudged, stream)
     findings = sum(len(kernel.findings) for kernel in result.kernels)
     outcome = plural(findings, "finding") if findings else "no findings"
     if not result.launches:
@@ -58,6 +63,19 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
         f"{plural(len(result.kernels), 'kernel')}, {plural(result.launches, 'launch')} executed, "
         f"{outcome}{ending}\n"
     )
+
+
+def _write_unjudged(checks: Sequence[UnjudgedCheck], stream: TextIO) -> None:
+    """Writes how many checks could mean nothing, and where the first of them are."""
+    if not checks:
+        return
+    total = sum(check.count for check in checks)
+    stream.write(f"{plural(total, 'check')} could not mean anything: values are not known here\n")
+    for check in checks[:MAX_UNJUDGED]:
+        times = f" ({check.count} times)" if check.count > 1 else ""
+        stream.write(f"  {os.path.basename(check.file)}:{check.line}: {check.what}{times}\n")
+    if len(checks) > MAX_UNJUDGED:
+        stream.write(f"  {len(checks) - MAX_UNJUDGED} more\n")
 
 
 def write_code_json(result: CodeResult, stream: TextIO) -> None:

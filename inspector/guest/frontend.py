@@ -105,12 +105,15 @@ def unspecialised(kernel: Any) -> dict[str, str]:
 
     An annotation with a type (`stride: int`) fixes the type before the value is looked at;
     `do_not_specialize` prevents both (`create_function_from_signature` in Triton's runtime/jit.py).
+    Where an argument has both, a value of 1 is noted only without either.
     """
     reasons = {}
     for param in kernel.params:
         if param.is_constexpr:
             continue
-        if param.do_not_specialize:
+        if param.do_not_specialize and param.annotation_type:
+            reasons[param.name] = "do_not_specialize and annotation"
+        elif param.do_not_specialize:
             reasons[param.name] = "do_not_specialize"
         elif param.annotation_type:
             reasons[param.name] = "annotation"

@@ -146,8 +146,11 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         constexpr: a constexpr of the kernel by name; `tile` for each of its block sizes.
         env: an environment variable that Triton reads while it compiles.
         source: a change of the source that can be made mechanically: `exp2` writes exponentials to
-            the base of 2, of arguments times log2(e); `specialise` drops do_not_specialize;
-            `constexpr_divisor` makes an argument by which integers are divided a tl.constexpr.
+            the base of 2, of arguments times log2(e); `specialise` drops do_not_specialize and the
+            annotations of arguments that are 1; `constexpr_divisor` makes an argument by which
+            integers are divided a tl.constexpr; `stored_operands` drops the .to(tl.float32) of both
+            operands of tl.dot; `tf32` and `bf16x3` are its input_precision, where the target
+            multiplies so.
         values: what it is set to, one after the other.
         factors: what its present value is multiplied by, one after the other.
         metric: the metric that it is set to, rounded up.
@@ -156,7 +159,9 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     option: str = ""
     constexpr: str = ""
     env: str = ""
-    source: Literal["", "exp2", "specialise", "constexpr_divisor"] = ""
+    source: Literal[
+        "", "exp2", "specialise", "constexpr_divisor", "stored_operands", "tf32", "bf16x3"
+    ] = ""
     values: tuple[int | bool | str, ...] = ()
     factors: tuple[float, ...] = ()
     metric: str = ""

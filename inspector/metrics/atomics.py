@@ -29,9 +29,9 @@ SPECS = (
         "`ordered` by Triton's default (acq_rel), though nothing uses their result and they are no "
         "signal, the first `at` which line; `unchanging`: in a loop that does not change their "
         "address, so that they could follow it, the first `unchanging_at` which line; neither "
-        "in kernels that exchange values; `adders`: workgroups of the launch that add to each "
-        "address of a tensor, as it does not depend on all of a workgroup's numbers, the most of "
-        "them, and `adders_at` which line (None: grid or addresses are not known, or one adds); "
+        "in kernels that exchange values; `adders`: the most workgroups of the launch that add to "
+        "each address of one tensor, which their numbers along some axis do not change, and "
+        "`adders_at` which line (None where no atomic is known to have more than one); "
         "`cache`: instructions of the code that write back or invalidate caches, without the "
         "invalidations that follow barriers",
     ),

@@ -1,27 +1,32 @@
-"""What rounding to bfloat16 between operations takes of a kernel's vector instructions.
+"""Roundings of float32 to bfloat16 that vector instructions compute.
 
-Of one region: the hot loop where it takes the largest share or, without hot loops, the whole
-kernel. LLVM makes five instructions of a rounding (the bit above the last one, a sum with it and
-0x7fff, NaN kept apart by a comparison, a bit for it and a selection). With `v_cvt_pk_bf16_f32`
-(gfx950) a conversion takes two, that and the shift that widens the result, but sums and products
-of bfloat16 are written out there as well. Tried in 45 kernels of gfx942, gfx90a and gfx1100:
-float32 throughout saved 5 to 8 vector instructions for each element.
+LLVM makes five instructions of a rounding: the lowest bit that stays (`v_bfe_u32 x, 16, 1` or an
+AND of the upper word), its sum with the number and 0x7fff (`v_add3_u32`), and a comparison, a bit
+and a selection that keep NaN. `bfloat16.conversions` counts them in the code, of each loop.
+
+`bfloat16.rounded` is by the TTGIR those that float32 throughout would save, of one region: the hot
+loop where they take the largest share or, without hot loops, the whole kernel. On gfx950 a
+conversion takes two, `v_cvt_pk_bf16_f32` and the shift that widens the result, but sums and
+products of bfloat16 are written out there as well. Tried in 45 kernels of gfx942, gfx90a and
+gfx1100: float32 throughout saved 5 to 8 vector instructions for each element.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .expansions import region_work
 from .loop_shape import position_of
-from .subject import Subject, op_line, own_instructions
+from .subject import Subject, Tally, op_line, own_instructions
 
 if TYPE_CHECKING:
     from ..ttgir.roundings import Rounding
 
 _ROUNDED: Final = "bfloat16.rounded"
+_CONVERSIONS: Final = "bfloat16.conversions"
 
 SPECS: Final = (
     MetricSpec(
@@ -37,7 +42,22 @@ SPECS: Final = (
         "that rounds most, `in_loop` whether it is a loop",
     ),
 )
+CONVERSION_SPECS: Final = (
+    MetricSpec(
+        _CONVERSIONS,
+        "conversions",
+        "derived",
+        "both",
+        "Conversions of float32 to bfloat16 that are written out in integer instructions, five for "
+        "each: bit 16 (v_bfe_u32, v_and_b32_sdwa), v_add3_u32, and what NaNs take",
+    ),
+)
 
+_ADDS: Final = "v_add3_u32"
+_TAKES_BIT: Final = ("v_bfe_u32", "v_and_b32_sdwa")
+_LOWEST_BIT: Final = re.compile(
+    r"v_bfe_u32(?:_e64)? .*, *16, *1|v_and_b32_sdwa .* src0_sel:WORD_1 .*"
+)
 _WRITTEN_OUT, _CONVERTED = 5, 2
 """Vector instructions of a rounding, without and with an instruction for it."""
 _CONVERTING: Final = frozenset(("gfx950",))
@@ -106,3 +126,23 @@ def _region(
         "at": op_line(most.op) if most is not None else None,
     }
     return instructions / max(1, int(work["valu"] or 0)), value
+
+
+def conversions(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The metric of `CONVERSION_SPECS` for a kernel or loop."""
+    code = [subject.function.instructions[index] for index in region.indices]
+    count = 0
+    lowest_bit_of: dict[str, str] = {}  # register -> the register whose bit 16 it holds
+    if not any(inst.mnemonic.startswith(_ADDS) for inst in code):
+        code = []
+    for inst in code:
+        takes_bit = inst.mnemonic.startswith(_TAKES_BIT)
+        if not (takes_bit or lowest_bit_of):
+            continue
+        destination, *sources = [part.strip() for part in inst.operands.split(",")]
+        if inst.mnemonic.startswith(_ADDS):
+            count += any(lowest_bit_of.get(at) in sources for at in sources if at in lowest_bit_of)
+        lowest_bit_of.pop(destination, None)
+        if takes_bit and _LOWEST_BIT.fullmatch(f"{inst.mnemonic} {inst.operands}") is not None:
+            lowest_bit_of[destination] = sources[0]
+    yield Metric(_CONVERSIONS, count, "conversions", "derived")

@@ -13,15 +13,12 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from ..isa.vector_halves import TWO_RESULTS, WITHOUT_RESULT, halves
 from ..isa.waitflow.registers import named, split_destination, unnamed_of
 from ..model import Function, Instruction
 from .mix import VALU_CLASSES
 
-_TWO_RESULTS: Final = re.compile(r"v_div_scale|v_\w+_co_|v_mad_[iu]64")
 _ADDS_TO_RESULT: Final = re.compile(r"v_(?:pk_)?(?:fmac|mac|dot\d?c)")
-_WRITES_NOTHING: Final = frozenset(
-    {"global_store", "lds_write", "scratch_store", "lds_direct_store"}
-)
 _SUFFIX: Final = re.compile(r"_(?:e32|e64|(?:e64_)?dpp(?:8|16)?|sdwa)$")
 _MODIFIERS: Final = re.compile(r"[|\-]|\bneg\(|\babs\(|\)")
 
@@ -93,15 +90,15 @@ def operations(code: Sequence[Instruction]) -> list[Operation]:
     made_by: dict[int, Operation] = {}
     result: list[Operation] = []
     for inst in code:
-        if inst.cls in _WRITES_NOTHING:
+        if inst.cls in WITHOUT_RESULT:
             continue
         if inst.cls not in VALU_CLASSES:
             destination, _ = split_destination(inst.operands)
             for register in named(destination):
                 made_by.pop(register, None)
             continue
-        halves = [_half(inst.index, text, made_by) for text in _halves(inst)]
-        for operation, registers in halves:
+        made = [_half(inst.index, name, operands, made_by) for name, operands in halves(inst)]
+        for operation, registers in made:
             for maker in operation.makers:
                 if maker is not None:
                     maker.users.append(operation)
@@ -111,14 +108,13 @@ def operations(code: Sequence[Instruction]) -> list[Operation]:
 
 
 def _half(
-    index: int, text: str, made_by: dict[int, Operation]
+    index: int, full_name: str, operands: str, made_by: dict[int, Operation]
 ) -> tuple[Operation, tuple[int, ...]]:
     """An operation and the registers that it writes."""
-    full_name, _, operands = text.partition(" ")
     name = _SUFFIX.sub("", full_name.replace("v_dual_", "v_"))
     destination, rest = split_destination(operands)
     registers = named(destination)
-    if _TWO_RESULTS.match(name):
+    if TWO_RESULTS.match(name):
         second, rest = split_destination(rest)
         registers += named(second)
     parts = [_MODIFIERS.sub("", part).split() for part in rest.split(",")]
@@ -140,11 +136,3 @@ def _maker(source: str, made_by: dict[int, Operation]) -> Operation | None:
     """What made an operand; of several registers, the first."""
     registers = named(source)
     return made_by.get(registers[0]) if registers else None
-
-
-def _halves(inst: Instruction) -> Iterator[str]:
-    """Name and operands of an instruction, or of each half of a VOPD instruction."""
-    first_half, separator, second_half = f"{inst.op.name} {inst.operands}".partition("::")
-    yield first_half.strip()
-    if separator:
-        yield second_half.strip()

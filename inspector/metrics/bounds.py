@@ -39,19 +39,17 @@ from ..model import (
     Metric,
     MetricSpec,
     Origin,
-    Scalar,
     int_of,
 )
-from .lds_operands import operand_use
-from .subject import MATRIX_CLASSES, Subject, innermost_loops
-from .unit_bounds import Bound, latency, lds_least, lines, wave_bounds
+from . import lds_operands
+from .subject import Subject, innermost_loops
+from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 COVERED = "bound.covered"
 MIN_COVERED = 0.5
 """No unit is named where less than this share of a loop's instructions is always executed."""
 L2, MEMORY = "uncached.l2", "uncached.memory"
-OPERANDS = "lds_operands"
 
 UNITS: Mapping[str, str] = {
     "matrix": "the matrix unit (MFMA, WMMA)",
@@ -116,24 +114,12 @@ SPECS = (
     MetricSpec(
         MEMORY, "cycles", "estimated", "loop", "The same if they all came from the device's memory"
     ),
-    MetricSpec(
-        OPERANDS,
-        "mapping",
-        "derived",
-        "loop",
-        "What the products of a hot loop without matrix instructions take from LDS: `dwords` "
-        "of a lane in an iteration, `uses` of them as operands, and `cycles` that the LDS takes at "
-        "least for the accesses of all resident waves, if all lanes take part in those whose "
-        "addresses are not known",
-    ),
 )
 
 OF_LANES: Final = frozenset(
     (UNIT, CYCLES, WAVE, L2, MEMORY, "bound.lds", "bound.lds_port", "bound.l1", "bound.latency")
 )
 """Figures that need the analysis of lanes, which decodes operands."""
-_FEWEST_READS: Final = 4
-"""Reads of LDS in an iteration from which on the operands of multiply-adds are looked for."""
 _BY_WAVE: Final = frozenset(("issue", "latency"))
 """Bounds that do not depend on other waves."""
 
@@ -278,7 +264,7 @@ def _metrics(
             yield Metric(spec.name, None, spec.unit, spec.origin, reason)
         return
     yield Metric(COVERED, round(100 * covered, 1), "%", "derived")
-    single_wave = {unit: _rounded(bounds[unit].cycles) for unit in UNITS}
+    single_wave = {unit: rounded(bounds[unit].cycles) for unit in UNITS}
     yield Metric(WAVE, single_wave, "mapping", "derived")
     if resident is None:
         reason = "the waves that are resident are not known"
@@ -296,8 +282,8 @@ def _metrics(
             origin = "estimated"
         if cycles is not None:
             shared[unit] = cycles, origin
-        yield Metric(f"bound.{unit}", _rounded(cycles), "cycles", origin, bound.note)
-    yield from _lds_operands(subject, machine, executed, resident)
+        yield Metric(f"bound.{unit}", rounded(cycles), "cycles", origin, bound.note)
+    yield from lds_operands.compute(subject, machine, executed, resident.on_cu)
     unit, (cycles_of_unit, origin) = max(shared.items(), key=lambda item: item[1][0])
     unknown = ", ".join(name for name in UNITS if name not in shared)
     note = f"of the bounds that are known; unknown: {unknown}" if unknown else ""
@@ -308,7 +294,7 @@ def _metrics(
         yield Metric(UNIT, None, "", origin, reason)
     else:
         yield Metric(UNIT, unit if cycles_of_unit else None, "", origin, note)
-    yield Metric(CYCLES, _rounded(cycles_of_unit), "cycles", origin, note)
+    yield Metric(CYCLES, rounded(cycles_of_unit), "cycles", origin, note)
     yield Metric(WAVES, resident.on_simd, "waves/EU", occupancy)
     yield from _uncached(subject, machine, executed, resident)
 
@@ -330,24 +316,6 @@ def _shared(unit: str, cycles: float, resident: Residency, machine: Machine) -> 
     return cycles * resident.on_simd
 
 
-def _lds_operands(
-    subject: Subject, machine: Machine, executed: Sequence[Instruction], resident: Residency
-) -> Iterator[Metric]:
-    """The figures of `lds_operands`, where a loop has them."""
-    reads = sum(inst.cls == "lds_read" for inst in executed)
-    if reads < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
-        return
-    lanes = subject.demand.wave_size if subject.demand is not None else None
-    least = lds_least(subject.uses, machine, executed, lanes)
-    use = operand_use(executed)
-    value: dict[str, Scalar] = {
-        "dwords": use.dwords,
-        "uses": use.uses,
-        "cycles": None if least is None else _rounded(least * resident.on_cu),
-    }
-    yield Metric(OPERANDS, value, "mapping", "derived")
-
-
 def _uncached(
     subject: Subject, machine: Machine, executed: Sequence[Instruction], resident: Residency
 ) -> Iterator[Metric]:
@@ -363,7 +331,7 @@ def _uncached(
             cycles = touched * machine.cus / resident.cus / per_clock
         elif touched is not None:
             note = f"the rate of {machine.arch} is not known"
-        yield Metric(name, _rounded(cycles), "cycles", "estimated", note)
+        yield Metric(name, rounded(cycles), "cycles", "estimated", note)
 
 
 def memory_bytes_per_clk(machine: Machine) -> float | None:
@@ -374,9 +342,3 @@ def memory_bytes_per_clk(machine: Machine) -> float | None:
         if product.arch == machine.arch and product.cus == machine.cus
     ]
     return max(rates_of_products, default=None)
-
-
-def _rounded(cycles: float | None) -> float | int | None:
-    if cycles is None:
-        return None
-    return int(cycles) if cycles == int(cycles) else round(cycles, 2)

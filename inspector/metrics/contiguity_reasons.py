@@ -174,17 +174,18 @@ def _of_argument(name: str, argument: Noted, tile: Tile, limits: WidthLimits) ->
         value = "not 1" if argument.value is None else argument.value
         return f"{distance_text}, and {name} is {value} in this launch", _transposing_fix(tile)
     turning_fix = _transposing_fix(tile)
+    keeps = "keep" if " and " in argument.hidden_one else "keeps"
     drop = f"drop {argument.hidden_one} or pass it as tl.constexpr"
     trial = "(tried: 16 loads of 16 bits became 2 of 128)"
     if argument.value == 1:
         return (
-            f"{name} is 1 in this launch, which {argument.hidden_one} keeps Triton from noting",
+            f"{name} is 1 in this launch, which {argument.hidden_one} {keeps} Triton from noting",
             f"D{drop[1:]} {trial}.",
         )
     if argument.value is not None:
         return f"{distance_text}, and {name} is {argument.value} in this launch", turning_fix
     return (
-        f"{name} is not known to be 1, which {argument.hidden_one} keeps Triton from noting:"
+        f"{name} is not known to be 1, which {argument.hidden_one} {keeps} Triton from noting:"
         f" {distance_text}",
         f"Where {name} is 1 in every launch, {drop} {trial}."
         f" Otherwise {turning_fix[0].lower()}{turning_fix[1:]}",

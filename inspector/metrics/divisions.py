@@ -16,6 +16,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 
+from ..isa.vector_halves import (
+    TWO_RESULTS,
+    WITHOUT_RESULT,
+    halves,
+    results,
+    written_registers,
+)
 from ..isa.waitflow.registers import named, split_destination, unnamed_of
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
 from .mix import VALU_CLASSES
@@ -84,9 +91,7 @@ _STEP = re.compile(
     r"v_(?:dual_)?(?:pk_)?(?:div_|rcp_|fma|mad|mul_f|mul_legacy_f|cvt_|sub_f)|s_mov_b"
 )
 """Instructions of an expansion; `s_mov` copies the second of two masks into VCC."""
-_TWO_RESULTS = re.compile(r"v_div_scale|v_\w+_co_|v_mad_[iu]64")
 _ADDS_TO_RESULT = re.compile(r"v_(?:dual_)?(?:pk_)?(?:fmac|mac|dot\d?c)")
-_WRITES_NOTHING = frozenset({"global_store", "lds_write", "scratch_store", "lds_direct_store"})
 
 
 def loop_metrics(
@@ -217,14 +222,14 @@ def expansion(code: Sequence[Instruction]) -> set[int]:
     for inst in reversed(earlier):
         if not needed_registers:
             break
-        if inst.cls in _WRITES_NOTHING:
+        if inst.cls in WITHOUT_RESULT:
             continue
         inputs: set[int] = set()
-        for name, text in _halves(inst):
-            results = _results(name, text)
-            if needed_registers.isdisjoint(results):
+        for name, text in halves(inst):
+            written = results(name, text)
+            if needed_registers.isdisjoint(written):
                 continue
-            needed_registers -= results
+            needed_registers -= written
             if _STEP.match(name) is None:
                 continue
             if name.startswith("v_"):
@@ -234,34 +239,10 @@ def expansion(code: Sequence[Instruction]) -> set[int]:
     return steps
 
 
-def _halves(inst: Instruction) -> Iterator[tuple[str, str]]:
-    """Name and operands of an instruction, or of both halves of a VOPD instruction."""
-    first_half, separator, second_half = f"{inst.op.name} {inst.operands}".partition("::")
-    for text in (first_half, second_half) if separator else (first_half,):
-        name, _, operands = text.strip().partition(" ")
-        yield name, operands
-
-
-def written_registers(inst: Instruction) -> set[int]:
-    """Registers that an instruction writes."""
-    if inst.cls in _WRITES_NOTHING:
-        return set()
-    return {register for name, text in _halves(inst) for register in _results(name, text)}
-
-
-def _results(name: str, operands: str) -> set[int]:
-    """Registers that an operation, or half of a VOPD instruction, writes."""
-    result, sources = split_destination(operands)
-    registers = set(named(result))
-    if _TWO_RESULTS.match(name):
-        registers.update(named(split_destination(sources)[0]))
-    return registers
-
-
 def _read_registers(name: str, operands: str) -> set[int]:
     """Registers that an operation reads."""
     result, sources = split_destination(operands)
-    if _TWO_RESULTS.match(name):
+    if TWO_RESULTS.match(name):
         sources = split_destination(sources)[1]
     registers = set(named(sources))
     if _ADDS_TO_RESULT.match(name):

@@ -44,7 +44,8 @@ def lane_reads(subject: Subject, region: Tally) -> Iterator[Metric]:
     count = to_m0 = 0
     lines: Counter[str] = Counter()
     first_lanes: dict[int, str | None] = {}  # scalar register -> line of the read
-    for index in region.indices:
+    has_reads = any(code[index].op.name == _READ for index in region.indices)
+    for index in region.indices if has_reads else ():
         inst = code[index]
         result, sources = split_destination(inst.operands)
         is_read = inst.op.name == _READ

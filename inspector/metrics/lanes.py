@@ -307,13 +307,20 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
     line = machine.cache_line_bytes
     if line is None:
         return LaneUse(unknown=f"the cache lines of {machine.arch} are not known")
-    waves, count = places.where.shape[1:]
+    waves = places.where.shape[1]
+    known: dict[tuple[bytes, bytes], tuple[int, int, int]] = {}
     figures = []
+    all_active = np.ones(places.where.shape[1:], bool)
     for draw, where in enumerate(places.where):
-        active = np.ones((waves, count), bool) if places.active is None else places.active[draw]
-        spans, row_of = spans_of_rows(where, active, places.size)
-        lines, lines_ideal = lines_of_rows(spans, row_of, waves, line)
-        figures.append((lines, lines_ideal, int((spans[1] - spans[0]).sum())))
+        active = all_active if places.active is None else places.active[draw]
+        # As for `_of_pattern`: draws mostly differ by such a step.
+        relative = where - (where[:, :1] & -line)
+        key = relative.tobytes(), active.tobytes()
+        if key not in known:
+            spans, row_of = spans_of_rows(where, active, places.size)
+            lines, lines_ideal = lines_of_rows(spans, row_of, waves, line)
+            known[key] = lines, lines_ideal, int((spans[1] - spans[0]).sum())
+        figures.append(known[key])
     # Where the pitch of rows is unknown, the best of the draws counts.
     lines, lines_ideal, distinct = min(figures)
     gaps = places.where - places.where[:, :, :1]

@@ -2,7 +2,7 @@
 
 A product of two matrices whose work-items compute one element each reads two values from LDS for
 each multiply-add: the LDS of a CU delivers 128 bytes a cycle, that is 32 values, for which its
-vector units do 128 multiply-adds or more. Only values that serve several products, as where each
+vector units do 64 to 128 multiply-adds. Only values that serve several products, as where each
 work-item computes a block of elements in registers, let the vector units keep up.
 """
 
@@ -14,12 +14,30 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..isa.vector_halves import halves
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Instruction
+from ..model import Instruction, Machine, Metric, MetricSpec, Scalar
+from .subject import MATRIX_CLASSES, Subject
+from .unit_bounds import lds_least, rounded
 
+OPERANDS: Final = "lds_operands"
+
+SPECS: Final = (
+    MetricSpec(
+        OPERANDS,
+        "mapping",
+        "estimated",
+        "loop",
+        "What the products of a hot loop without matrix instructions take from LDS: `dwords` "
+        "of a lane in an iteration, `uses` of them as operands, and `cycles` that the LDS takes at "
+        "least for the accesses of all resident waves, if all lanes take part in those whose "
+        "addresses are not known",
+    ),
+)
+
+_FEWEST_READS: Final = 4
+"""Reads of LDS in an iteration from which on the operands of products are looked for."""
 _PRODUCT: Final = re.compile(r"v_(?:dual_|pk_)?(?:fma|fmac|mac|mad_f|mad_mix|mul_f|dot\d)")
-_SECOND_HALF: Final = re.compile(r"\s*(\S+)\s+(.*)")
-"""Of a dual instruction: its name and operands behind the two colons."""
 
 
 class OperandUse(Struct, frozen=True):
@@ -34,6 +52,31 @@ class OperandUse(Struct, frozen=True):
     uses: int
 
 
+def compute(
+    subject: Subject, machine: Machine, executed: Sequence[Instruction], waves_on_cu: int
+) -> Iterator[Metric]:
+    """The metric of `SPECS`, where a loop has it.
+
+    Args:
+        subject: the kernel.
+        machine: the target.
+        executed: what every iteration of the loop executes.
+        waves_on_cu: resident waves of a CU.
+    """
+    reads = sum(inst.cls == "lds_read" for inst in executed)
+    if reads < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
+        return
+    lanes = subject.demand.wave_size if subject.demand is not None else None
+    least = lds_least(subject.uses, machine, executed, lanes)
+    use = operand_use(executed)
+    value: dict[str, Scalar] = {
+        "dwords": use.dwords,
+        "uses": use.uses,
+        "cycles": None if least is None else rounded(least * waves_on_cu),
+    }
+    yield Metric(OPERANDS, value, "mapping", "estimated")
+
+
 def operand_use(executed: Sequence[Instruction]) -> OperandUse:
     """Counts the operands of products that come from LDS.
 
@@ -46,7 +89,7 @@ def operand_use(executed: Sequence[Instruction]) -> OperandUse:
     uses = 0
     for is_counted in (False, True):
         for inst in executed:
-            for name, operands in _halves(inst):
+            for name, operands in halves(inst):
                 written, read = split_destination(operands)
                 if is_counted and _PRODUCT.match(name):
                     held = [(holder[at], at) for at in named(read) if at in holder]
@@ -58,12 +101,3 @@ def operand_use(executed: Sequence[Instruction]) -> OperandUse:
                     else:
                         holder.pop(register, None)
     return OperandUse(len(used), uses)
-
-
-def _halves(inst: Instruction) -> Iterator[tuple[str, str]]:
-    """Names and operands of an instruction; of a dual one, of both halves."""
-    first, _, second = inst.operands.partition("::")
-    yield inst.op.name, first
-    match = _SECOND_HALF.match(second)
-    if match is not None:
-        yield match[1], match[2]

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..emulator.banks import data_cycles, phases_of
+from ..emulator.banks import DWORD, data_cycles, phases_of
 from ..model import LdsRemedy
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> Lds
         widest: bytes of a lane in the kernel's widest access of LDS, which is to stay aligned.
         arch: gfx name.
     """
-    ((now, ideal),) = _cycles(accesses, arch, [lambda where: where])
+    ((now, ideal),) = _cycles(accesses, arch, [lambda where: where], DWORD)
     remedy = LdsRemedy(accesses=sum(a.times for a in accesses), cycles=now, cycles_ideal=ideal)
     paddings: list[tuple[float, bool, int, int]] = []
     swizzles: list[tuple[float, int]] = []
@@ -155,7 +155,9 @@ def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> Lds
         can_swizzle = pitch & (pitch - 1) == 0 and pitch > widest
         if can_swizzle:
             layouts.append(_with_swizzle(base, pitch, widest))
-        figures = _cycles(accesses, arch, layouts)
+        # Waves that lie this far apart are laid out alike: swizzles repeat after some rows.
+        period = pitch * (pitch // widest) if can_swizzle else pitch
+        figures = _cycles(accesses, arch, layouts, period)
         for pad, (cycles, _) in zip(pads, figures, strict=False):
             paddings.append((cycles, pad > MOST_SHARE * pitch, pitch, pad))
             if cycles <= ideal:
@@ -205,21 +207,48 @@ def _with_swizzle(base: int, pitch: int, piece: int) -> _Layout:
 
 
 def _cycles(
-    accesses: Sequence[_Access], arch: str, layouts: Sequence[_Layout]
+    accesses: Sequence[_Access], arch: str, layouts: Sequence[_Layout], period: int
 ) -> list[tuple[float, float]]:
     """For each layout the cycles of one execution of all accesses by a wave, and the least; the
     mean over waves.
+
+    Args:
+        accesses: the patterns of the array.
+        arch: gfx name.
+        layouts: what moves its bytes.
+        period: bytes; lanes that lie a multiple of it further on are moved by the same step more.
     """
     cycles, ideal = np.zeros(len(layouts)), np.zeros(len(layouts))
     for access in accesses:
-        waves, lanes = access.where.shape
+        lanes = access.where.shape[1]
+        distinct, numbers = _alike(access, period)
+        where = access.where[distinct]
+        active = None if access.active is None else access.active[distinct]
         phases = phases_of(arch, access.places.size, lanes, writes=access.places.writes)
         cycles_of_waves, ideal_of_waves = data_cycles(
             phases,
-            np.concatenate([layout(access.where) for layout in layouts]),
+            np.concatenate([layout(where) for layout in layouts]),
             access.places.size,
-            None if access.active is None else np.tile(access.active, (len(layouts), 1)),
+            None if active is None else np.tile(active, (len(layouts), 1)),
         )
-        cycles += cycles_of_waves.reshape(-1, waves).mean(1) * access.times
-        ideal += ideal_of_waves.reshape(-1, waves).mean(1) * access.times
+        each = len(distinct)
+        cycles += cycles_of_waves.reshape(-1, each)[:, numbers].mean(1) * access.times
+        ideal += ideal_of_waves.reshape(-1, each)[:, numbers].mean(1) * access.times
     return list(zip(cycles.tolist(), ideal.tolist(), strict=True))
+
+
+def _alike(access: _Access, period: int) -> tuple[list[int], list[int]]:
+    """The waves of a pattern that differ by more than a multiple of a period, and for each wave
+    which of them it is like.
+    """
+    relative = access.where - access.where[:, :1] // period * period
+    distinct: list[int] = []
+    number_of: dict[tuple[bytes, bytes], int] = {}
+    numbers = []
+    for wave, row in enumerate(relative):
+        active = b"" if access.active is None else access.active[wave].tobytes()
+        number = number_of.setdefault((row.tobytes(), active), len(distinct))
+        if number == len(distinct):
+            distinct.append(wave)
+        numbers.append(number)
+    return distinct, numbers

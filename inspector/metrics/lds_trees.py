@@ -28,8 +28,8 @@ SPECS = (
         "twice) the distance of the step before, with a barrier between them: how many `trees`, of "
         "which `loops` have a number of steps that is not known here; `barriers` in the code of "
         "all of them, the first `at` which line; `beside`: instructions of the longest loop that "
-        "is no such tree and loads from memory, in an iteration (0 where there is none); 0 trees for Triton's code, where the compiler "
-        "chooses",
+        "is no such tree and loads from memory, in an iteration (0 where there is none); None for "
+        "Triton's code, where the compiler chooses",
     ),
 )
 
@@ -96,11 +96,14 @@ class _Step(Struct, frozen=True):
 
 def compute(subject: Subject) -> Iterator[Metric]:
     """The metric of `SPECS`."""
+    if subject.ttgir is not None:
+        yield Metric(_TREES, None, "mapping", "derived", "not looked for in Triton's code")
+        return
     code = subject.function.instructions
     loops: list[_Step] = []
     runs: list[Sequence[_Step]] = []
     barriers = beside = 0
-    if subject.ttgir is None and any(inst.op.name in _BARRIERS for inst in code):
+    if any(inst.op.name in _BARRIERS for inst in code):
         for own in own_instructions(subject.function).values():
             met = sum(inst.op.name in _BARRIERS for inst in own)
             step = _step(own) if met else None

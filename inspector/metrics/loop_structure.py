@@ -30,6 +30,7 @@ from .subject import (
     source_line,
     variable_name,
 )
+from .two_stages import NO_STAGES, fit_of_two_stages
 
 if TYPE_CHECKING:
     from ..ttgir.flow import DataFlow
@@ -119,7 +120,7 @@ def with_structure(
     by_source = _by_source(subject, loads, played)
     # Of Triton's loads those that stay in the iteration of their dot.
     for_dots = None if loads is None else _positions_for_dots(loads)
-    two_stages = _NO_STAGES if loads is None else _two_stages(subject, loads)
+    two_stages = NO_STAGES if loads is None else fit_of_two_stages(subject, *loads)
     shapes = {loop.id: loop for loop in subject.function.loops}
     return tuple(
         replace(
@@ -156,48 +157,6 @@ def _loads(subject: Subject) -> tuple[DataFlow, Sequence[LoopLoad]] | None:
 
     flow = flow_of(subject.ttgir)
     return flow, loop_loads(flow)
-
-
-_NO_STAGES: Final[Mapping[str, Scalar]] = dict.fromkeys(("stages", "lds", "lds_max", "ahead"))
-_BYTES_OF_A_REGISTER: Final = 4
-_PADDING: Final = 32
-"""Of so many bytes of copied tiles, one is padding (Triton 3.9: 5,040 beside 163,840)."""
-
-
-def _two_stages(
-    subject: Subject, loads: tuple[DataFlow, Sequence[LoopLoad]]
-) -> Mapping[str, Scalar]:
-    """Whether the tiles that dots take from loads of their own iteration fit twice.
-
-    Of two stages, one is on its way: in LDS where loads are copied there directly, otherwise in
-    registers. With stages, tiles share no bytes of LDS with what changes its layout there. The loop
-    that loads most is the one that counts.
-    """
-    from ..ttgir.conversions import tile_bytes
-    from ..ttgir.loop_loads import Use
-    from ..ttgir.shared_buffers import shared_buffers
-    from .staged import DIRECT_TO_LDS
-
-    machine, demand = subject.machine, subject.demand
-    sizes: dict[int, int] = {}  # loop -> bytes of its tiles
-    for load in loads[1]:
-        if Use.DOT in load.uses and load.op.result_types:
-            size = tile_bytes(load.op.result_types[0])
-            if size is None:
-                return _NO_STAGES
-            sizes[load.loop] = sizes.get(load.loop, 0) + size
-    if not sizes or machine is None or demand is None or not demand.waves_per_workgroup:
-        return _NO_STAGES
-    tiles, waves = max(sizes.values()), demand.waves_per_workgroup
-    copied = machine.arch in DIRECT_TO_LDS
-    buffers = shared_buffers(loads[0])
-    exchange = max((b.size or 0 for b in buffers if b.kind == "exchange" and b.in_loop), default=0)
-    lds = exchange + (2 * tiles + 2 * tiles // _PADDING if copied else tiles)
-    lanes = subject.function.resources.wave_size or 64
-    ahead = 0 if copied else tiles // (_BYTES_OF_A_REGISTER * lanes * waves)
-    if lds > machine.lds_max:
-        return {**_NO_STAGES, "lds": lds, "lds_max": machine.lds_max, "ahead": ahead}
-    return {**_NO_STAGES, "stages": 2, "ahead": ahead}
 
 
 def _positions_for_dots(loads: tuple[DataFlow, Sequence[LoopLoad]]) -> frozenset[Place]:

@@ -19,7 +19,7 @@ from .loop_shape import position_of
 from .matrix import named
 from .subject import Place, Subject, Tally, source_line
 
-_SLOW: Final = "matrix.slow"
+_RATE: Final = "matrix.rate"
 _HALVES: Final = ("f16", "bf16")
 _SINGLE: Final = "f32"
 _XF32: Final = "xf32"
@@ -29,16 +29,16 @@ _WORTH_IT: Final = 1.5
 """Splitting takes vector instructions: of less than this rate nothing is left."""
 SPECS = (
     MetricSpec(
-        _SLOW,
+        _RATE,
         "mapping",
         "derived",
         "both",
-        "The operands' type that takes most of the matrix unit's cycles: `element`, its `percent` "
-        "of these cycles, `rate` in multiply-accumulates a cycle of one SIMD, `times`: what 16-bit "
-        "floats have of it; `xf32`: what float32 of 19 bits has, where the target takes that; "
-        "`split`: what three products of bfloat16 in place of one have, where that is faster; "
-        "`stored`: the 16-bit type of all operands before the source widened them; `at`: the line "
-        "of the dot that takes most",
+        "The operands' type that takes most of the matrix unit's cycles (`element`), its `percent` "
+        "of these cycles, its `rate` in multiply-accumulates a cycle of one SIMD, `at` the line of "
+        "the dot that takes most; of float32 also how often that rate others have: `times` 16-bit "
+        "floats, `xf32` float32 rounded to 19 bits, where the target multiplies these, `split` "
+        "three products of bfloat16 in place of one, where that is faster; `stored` the 16-bit "
+        "type of all operands before the source widened them",
     ),
 )
 
@@ -48,9 +48,9 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     note = "" if region.matrix else "no matrix instruction"
     value = None
     if region.matrix and subject.machine is not None:
-        value = _slow(subject, subject.machine, region.matrix)
+        value = _of_dominant_type(subject, subject.machine, region.matrix)
         note = "" if value is not None else f"rates of {subject.machine.arch} are not known"
-    yield Metric(_SLOW, value, "mapping", "derived", note)
+    yield Metric(_RATE, value, "mapping", "derived", note)
 
 
 class _Use(Struct):
@@ -67,20 +67,24 @@ class _Use(Struct):
     places: dict[Place | None, int] = {}
 
 
-def _slow(
+def _of_dominant_type(
     subject: Subject, machine: Machine, products: Sequence[Instruction]
 ) -> dict[str, Scalar] | None:
-    """The value of the metric; None where a rate is not known."""
+    """The value of the metric, of the type that takes most cycles; None where a rate is unknown."""
     uses: defaultdict[str, _Use] = defaultdict(_Use)
     lines: dict[Place | None, str | None] = {}
+    place_of: dict[int, Place | None] = {}  # by identity: unrolled products share their position
     for inst in products:
         performed = operations(inst, subject.function.resources.wave_size or 64)
         cycles = matrix_cycles(machine, inst.op.name, inst.operands)
         if not performed or cycles is None:
             return None
         use = uses[performed[0].element]
-        place = position_of(inst.loc) if inst.loc is not None else None
-        lines.setdefault(place, source_line(inst.loc))
+        if id(inst.loc) not in place_of:
+            place_of[id(inst.loc)] = position_of(inst.loc) if inst.loc is not None else None
+        place = place_of[id(inst.loc)]
+        if place not in lines:
+            lines[place] = source_line(inst.loc)
         use.cycles += cycles
         use.macs += performed[0].count // 2
         use.places[place] = use.places.get(place, 0) + cycles
@@ -95,7 +99,7 @@ def _slow(
         "element": named(element),
         "percent": round(100 * use.cycles / sum(other.cycles for other in uses.values()), 1),
         "rate": round(rate, 1),
-        "times": round(halves / rate, 2) if is_single else 1,
+        "times": round(halves / rate, 2) if is_single else None,
         "xf32": round(best[_XF32] / rate, 2) if is_single and _XF32 in best else None,
         "split": round(split, 2) if is_single and split >= _WORTH_IT else None,
         "stored": named(stored) if stored is not None and is_single else None,

@@ -81,9 +81,11 @@ _PART = "."
 _HIDES_ONE: Mapping[str, str] = {
     "annotation": "its annotation",
     "do_not_specialize": "do_not_specialize",
+    "do_not_specialize and annotation": "do_not_specialize and its annotation",
 }
 _HIDES_MULTIPLE: Mapping[str, str] = {
     "do_not_specialize": "do_not_specialize",
+    "do_not_specialize and annotation": "do_not_specialize",
     "do_not_specialize_on_alignment": "do_not_specialize_on_alignment",
 }
 

@@ -77,6 +77,8 @@ class Use(Enum):
 
 def scratch_accesses(function: Function) -> list[tuple[Instruction, Use]]:
     """Every access of scratch memory in a kernel, with its purpose."""
+    if not any(inst.cls in _CLASSES for inst in function.instructions):
+        return []
     scratch: list[Instruction] = []
     marked: set[int] = set()
     clauses: set[int] = set()

@@ -8,20 +8,20 @@ memory: not beside stores through other pointers. Here the addresses tell which 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named, split_destination
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
-from .divisions import written_registers
 from .subject import Subject, source_line
 from .written_tensors import WRITES, unwritten
 
-_UNCHANGED: Final = "loads.unchanged"
+UNCHANGED: Final = "loads.unchanged"
 
 SPECS: Final = (
     MetricSpec(
-        _UNCHANGED,
+        UNCHANGED,
         "mapping",
         "derived",
         "loop",
@@ -72,8 +72,7 @@ def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Iterat
             function.blocks[number].start : function.blocks[number].stop
         ]
     ]
-    changed = {register for inst in code for register in written_registers(inst)}
-    unchanged = [inst for inst in loads if _keeps_address(inst, changed)]
+    unchanged = _with_unchanged_addresses(loads, code)
     # Behind a barrier or an atomic stands what other waves have stored, anywhere in the kernel.
     is_exchange = any(inst.cls in _EXCHANGES for inst in code)
     writers = function.instructions if is_exchange else code
@@ -81,16 +80,24 @@ def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Iterat
     safe = unwritten(subject, unchanged, stores) if stores else unchanged
     if safe is None:
         note = "where the loop stores is not known"
-        yield Metric(_UNCHANGED, None, "mapping", "derived", note)
+        yield Metric(UNCHANGED, None, "mapping", "derived", note)
         return
     safe_indices = {inst.index for inst in safe if not stores or inst.index in subject.places}
     yield _metric([inst for inst in unchanged if inst.index in safe_indices])
 
 
-def _keeps_address(inst: Instruction, changed: Set[int]) -> bool:
-    """Whether a load's address is made of registers, none of which the loop changes."""
-    registers = set(named(split_destination(inst.operands)[1]))
-    return bool(registers) and registers.isdisjoint(changed)
+def _with_unchanged_addresses(
+    loads: Sequence[Instruction], code: Sequence[Instruction]
+) -> list[Instruction]:
+    """The loads whose address is made of registers, none of which the loop's code changes."""
+    address_of = [(inst, set(named(split_destination(inst.operands)[1]))) for inst in loads]
+    unchanged = [(inst, registers) for inst, registers in address_of if registers]
+    for changing in code:
+        if not unchanged:
+            break
+        changed = written_registers(changing)
+        unchanged = [pair for pair in unchanged if pair[1].isdisjoint(changed)]
+    return [inst for inst, _ in unchanged]
 
 
 def _metric(unchanged: Sequence[Instruction]) -> Metric:
@@ -100,4 +107,4 @@ def _metric(unchanged: Sequence[Instruction]) -> Metric:
         "instruction": first.op.name if first is not None else None,
         "at": source_line(first.loc) if first is not None else None,
     }
-    return Metric(_UNCHANGED, value, "mapping", "derived")
+    return Metric(UNCHANGED, value, "mapping", "derived")

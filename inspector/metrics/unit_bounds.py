@@ -240,3 +240,10 @@ def latency(code: Code, loop: Loop, executed: Sequence[Instruction]) -> Bound:
         return Bound(None, note=unforeseen(error).message)
     note = "" if cycles is not None else f"the latencies of {code.machine.arch} are not published"
     return Bound(cycles, note=note)
+
+
+def rounded(cycles: float | None) -> float | int | None:
+    """Cycles as they are reported: whole numbers as such."""
+    if cycles is None:
+        return None
+    return int(cycles) if cycles == int(cycles) else round(cycles, 2)

@@ -27,7 +27,7 @@ SPECS = (
         "Accesses of global memory whose address is a pair of VGPRs that 64-bit arithmetic of the "
         "same loop makes of a base in SGPRs: how many `accesses` of the `of`, vector "
         "`instructions` of that arithmetic, those beyond one for each access (`saved`), `at` the "
-        "line of the first; 0 for Triton's code, whose buffer operations another metric counts",
+        "line of the first; None for Triton's code, whose buffer operations `buffer.plain` counts",
     ),
 )
 
@@ -49,14 +49,18 @@ _MOST_STEPS: Final = 16
 
 def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metric of `SPECS` for a kernel or loop."""
+    if subject.ttgir is not None:
+        yield Metric(_ADDRESSES, None, "mapping", "derived", "not looked for in Triton's code")
+        return
     code = [subject.function.instructions[index] for index in region.indices]
     accesses = [(at, inst) for at, inst in enumerate(code) if inst.cls in _ACCESSES]
     with_base: list[Instruction] = []
     arithmetic: set[int] = set()
-    if subject.ttgir is None:
+    pairs = [(at, inst, pair) for at, inst in accesses if (pair := _address(inst))]
+    if pairs and any(_WIDE.match(inst.op.name) for inst in code):
         writers = _Writers(code)
-        for at, inst in accesses:
-            chain = writers.wide_chain(at, _address(inst))
+        for at, inst, pair in pairs:
+            chain = writers.wide_chain(at, pair)
             if chain:
                 with_base.append(inst)
                 arithmetic |= chain

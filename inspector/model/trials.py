@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from .metric import Scalar
+from .source import SourceLoc
 
 MORE = 1.1
 """Times as many scratch accesses in loops, or cycles of the slowest unit, for the same work: a
@@ -25,12 +26,14 @@ class Change(Struct, frozen=True):
         name: of the option, constexpr, argument or variable; of the source what is replaced.
         value: what it was set to; None for what is left out of the source.
         before: what the kernel has; None where nothing states it.
+        at: the lines of the source to change, where an operation's own are known.
     """
 
     kind: ChangeKind
     name: str
     value: Scalar
     before: Scalar = None
+    at: tuple[SourceLoc, ...] = ()
 
 
 class Trial(Struct, frozen=True):

@@ -58,6 +58,22 @@ class EmulationRequest(Struct, frozen=True):
     is_pytest_session: bool = False
 
 
+class UnjudgedCheck(Struct, frozen=True):
+    """A check of a script whose values are not known here, so that it could mean nothing.
+
+    Args:
+        what: what it checks, in words.
+        file: of the script's code.
+        line: in the file, from 1.
+        count: how often it was made.
+    """
+
+    what: str
+    file: str
+    line: int
+    count: int
+
+
 class EmulationResult(Struct, frozen=True):
     """The results of a run.
 
@@ -67,6 +83,7 @@ class EmulationResult(Struct, frozen=True):
         launches: in all.
         complete: whether the script came to its own end.
         notes: what the reader should know.
+        unjudged: checks that could mean nothing, for example of times, in order.
     """
 
     status: int
@@ -74,6 +91,7 @@ class EmulationResult(Struct, frozen=True):
     launches: int
     complete: bool
     notes: tuple[str, ...]
+    unjudged: tuple[UnjudgedCheck, ...] = ()
 
     @property
     def exit_status(self) -> int:
@@ -151,6 +169,7 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
     """
     notes: list[str] = []
     launches, complete = 0, False
+    unjudged: tuple[UnjudgedCheck, ...] = ()
     for line in records.read_text().splitlines() if records.exists() else ():
         record = json.loads(line)
         if "failure" in record:
@@ -159,6 +178,7 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
             notes.append(record["note"])
         elif "end" in record:
             launches, complete = record["launches"], True
+            unjudged = msgspec.convert(record["unjudged"], tuple[UnjudgedCheck, ...])
     kernels = (
         msgspec.json.decode(profile.read_bytes(), type=tuple[EmulationProfile, ...])
         if profile.exists()
@@ -167,5 +187,10 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
     # Children that the script forked count for themselves, and the profiles have all of them.
     launches = max(launches, sum(kernel.launches for kernel in kernels))
     return EmulationResult(
-        status=status, kernels=kernels, launches=launches, complete=complete, notes=tuple(notes)
+        status=status,
+        kernels=kernels,
+        launches=launches,
+        complete=complete,
+        notes=tuple(notes),
+        unjudged=unjudged,
     )

@@ -23,9 +23,11 @@ from ..metrics.bounds import OF_LANES
 from ..metrics.exposed_latency import EXPOSED
 from ..metrics.lane_exchanges import EXCHANGES
 from ..metrics.lane_metrics import LANE_FIGURES
+from ..metrics.lds_operands import OPERANDS
 from ..metrics.lds_races import RACES
 from ..metrics.live_registers import LIVE_FIGURES
 from ..metrics.single_elements import ELEMENTS
+from ..metrics.unchanged_loads import UNCHANGED
 from ..metrics.waits import REDUNDANT_BARRIERS
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
@@ -36,7 +38,12 @@ if TYPE_CHECKING:
     from ..lint.baseline import Baseline
 
 
-RESTS_ON_LANES = LANE_FIGURES | OF_LANES | LIVE_FIGURES | {ELEMENTS, EXCHANGES, EXPOSED, SHARED}
+RESTS_ON_LANES = (
+    LANE_FIGURES
+    | OF_LANES
+    | LIVE_FIGURES
+    | {ELEMENTS, EXCHANGES, EXPOSED, OPERANDS, SHARED, UNCHANGED}
+)
 """Metrics that are others, or unknown, where it is not worked out what lanes touch."""
 RESTS_ON_RACES = frozenset((RACES, REDUNDANT_BARRIERS))
 """The same where LDS accesses are not followed wave by wave."""

@@ -374,6 +374,7 @@ class JsonChange(TypedDict):
     name: str
     value: Value
     before: Value
+    at: list[JsonPlace]
 
 
 class JsonTrial(TypedDict):

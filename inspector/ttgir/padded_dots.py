@@ -192,11 +192,17 @@ def _combined(
     left: tuple[int | None, Sequence[int]],
     right: tuple[int | None, Sequence[int]],
 ) -> tuple[int | None, Sequence[int]] | None:
-    """Two rows of numbers, element by element; None where they lie along different dimensions."""
+    """Two rows of numbers, element by element; None where they lie along different dimensions.
+
+    Numbers are as written: what wraps around is not followed.
+    """
     compute: Callable[[int, int], Any] | None = _COMPUTED.get(op.name)
-    if op.name == _COMPARE:
-        compute = _COMPARED.get(str(op.attributes.get("predicate")))
     (left_dim, left_row), (right_dim, right_row) = left, right
+    if op.name == _COMPARE:
+        predicate = str(op.attributes.get("predicate"))
+        compute = _COMPARED.get(predicate)
+        if predicate.startswith("u") and min(*left_row, *right_row) < 0:
+            return None  # a large number, by its bits
     if compute is None or (
         left_dim is not None and right_dim is not None and left_dim != right_dim
     ):

@@ -328,3 +328,20 @@ def test_colours_come_from_the_theme() -> None:
         for match in literal.finditer(source)
     ]
     assert not found
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_the_pages_in_the_title_row_take_clicks(opened: Any, width: int) -> None:
+    async with opened(size=(width, 24)) as pilot:
+        app = pilot.app
+        row = text_of(app).splitlines()[0]
+        await pilot.click(offset=(row.rindex("5"), 0))
+        await pilot.pause()
+        assert page_of(app).NAME == "occupancy"
+        row = text_of(app).splitlines()[0]
+        await pilot.click(offset=(row.rindex("1 " if width > 60 else "1"), 0))
+        await pilot.pause()
+        assert page_of(app).NAME == "kernels"
+        title = text_of(app).splitlines()[0].index("Kernels")
+        await pilot.click(offset=(title, 0))
+        assert page_of(app).NAME == "kernels"

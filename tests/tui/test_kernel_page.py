@@ -444,3 +444,18 @@ async def test_what_a_kernel_rests_on_stands_in_the_card(
         assert "assumed: the version of lib" in text
     async with page_of((200, 50)) as (pilot, _):
         assert "assumed" not in text_of(pilot.app)
+
+
+async def test_the_panel_grows_with_the_height_and_marks_what_it_cuts(page_of: Open) -> None:
+    rows = {}
+    for height in (36, 60):
+        async with page_of((120, height)) as (pilot, page):
+            rows[height] = page.panes.card.size.height
+            assert ("more " in card_text(pilot.app)) == (height == 36)
+    assert rows[36] < rows[60]
+
+
+def card_text(app: Any) -> str:
+    card = app.screen.panes.card
+    lines = [card.render_line(y).text for y in range(card.size.height)]
+    return "\n".join(lines)

@@ -375,3 +375,19 @@ async def test_what_is_nowhere_as_it_stands_is_a_regular_expression(page_of: Ope
         for line in wanted[1:]:
             await pilot.press("n")
             assert code.cursor == line
+
+
+async def test_what_a_spill_slot_holds_comes_before_its_findings(
+    page_of: Open, kernel: KernelReport
+) -> None:
+    (slot,) = kernel.spills
+    async with page_of() as (pilot, page):
+        await pilot.press("colon", *str(slot.stores[0]), "enter")
+        card = page.panes.card
+        rows = "\n".join(card.render_line(y).text for y in range(card.size.height))
+        assert "spills to" in rows
+        assert "spills to" in rows.partition("KI")[0]
+        await pilot.press("enter")
+        text = text_of(pilot.app)
+        assert "scratch_store_dword" in text.partition("KI")[0].rpartition("╭")[2]
+        assert "────" in text

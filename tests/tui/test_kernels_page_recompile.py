@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.model import KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
@@ -158,6 +158,70 @@ async def test_nothing_is_compiled_or_analysed_in_the_uis_process(
         await pilot.app.workers.wait_for_complete()
         await pilot.pause()
         assert "the interpreter /no/such/python cannot be started" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "wanted"),
+    [
+        ("num_warps", "abc", "num_warps: a whole number from 0 on, not abc"),
+        ("waves_per_eu", "-1", "waves_per_eu: a whole number from 0 on, not -1"),
+        ("num_stages", "1.5", "num_stages: a whole number from 0 on, not 1.5"),
+        ("BM", "wide", "BM: a number, not wide"),
+        ("EVEN", "maybe", "EVEN: true or false, not maybe"),
+    ],
+)
+def test_what_cannot_be_a_value_is_refused_in_a_line(
+    compiled: KernelReport, name: str, typed: str, wanted: str
+) -> None:
+    with pytest.raises(KinspectError) as caught:
+        changes(settings_of_kernel(compiled), {name: typed})
+    assert caught.value.message == wanted
+
+
+def test_arguments_that_are_constant_because_they_are_1_are_not_offered(
+    compiled: KernelReport, tmp_path: Path
+) -> None:
+    source = tmp_path / "kernel.py"
+    kernel = replace(
+        compiled,
+        source=SourceLoc(str(source), 1, 0),
+        variant=replace(compiled.variant, constexprs={"stride": 1, "SPLIT": 1, "BM": 64}),
+    )
+
+    def offered() -> list[str]:
+        return [one.name for one in settings_of_kernel(kernel) if one.constexpr]
+
+    assert offered() == ["stride", "SPLIT", "BM"]  # there is no source to read
+    assert kernel.variant is not None
+    source.write_text(
+        f"def {kernel.variant.kernel}(x, stride, SPLIT: tl.constexpr, BM: tl.constexpr): pass"
+    )
+    assert offered() == ["SPLIT", "BM"]
+
+
+async def test_no_field_takes_keys_while_it_compiles(
+    opened: Make, report: Report, compiled: KernelReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def run(self: Recompile, on_stage: Callable[[str], object]) -> KernelReport:
+        go_on.wait(20)
+        raise KinspectError("it does not compile")
+
+    monkeypatch.setattr(Recompile, "run", run)
+    async with opened(of=replace(report, kernels=(compiled,))) as pilot:
+        screen = await form(opened, pilot)
+        field = screen.query(Input).first()
+        await pilot.press("8", "enter", "5", "down", "5")
+        assert field.value == "8"
+        assert all(each.disabled for each in screen.query(Input))
+        go_on.set()
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "it does not compile" in text_of(pilot.app)
+        assert pilot.app.focused is field
+        await pilot.press("end", "5")
+        assert field.value == "85"
 
 
 def test_a_recompile_that_is_stopped_or_killed_says_so(

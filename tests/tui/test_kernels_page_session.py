@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport, Metric, Report
@@ -10,6 +12,7 @@ from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Repor
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.session import Session
 from msgspec.structs import replace
+from tui_screens import text_of
 
 REQUEST = Request(("gemm.py",))
 
@@ -133,3 +136,78 @@ def test_what_was_tried_stands_beside_what_it_was_made_from(report: Report) -> N
     assert session.before(first) is None
     run(session, one, two)
     assert list(session.entries) == [one.id, two.id]  # a new run begins without
+
+
+def test_what_a_new_run_drops_is_told_apart(report: Report) -> None:
+    session = Session()
+    one = report.kernels[0]
+    run(session, one)
+    session.add_tried(other(one, 10), session.entries[one.id], "num_warps=8")
+    assert [entry.tried for entry in session.tried()] == ["num_warps=8"]
+    run(session, one)
+    assert session.dropped == ("num_warps=8",)
+    assert not session.tried()
+    run(session, one)
+    assert session.dropped == ()
+
+
+async def test_rows_that_a_failed_run_leaves_are_marked_as_old(opened: Callable[..., Any]) -> None:
+    async with opened() as pilot:
+        session = pilot.app.session
+        path = next(iter(session.entries)).partition("::")[0]
+        kernels = [entry.report for entry in session.entries.values()]
+        session.request = REQUEST
+        session.begin(REQUEST)
+        session.stale = set(session.entries)
+        await pilot.pause(0.2)
+        assert "old" not in text_of(pilot.app)  # of a run that is under way
+        for number, kernel in enumerate(kernels):
+            if kernel.id.partition("::")[0] != path:
+                session.take(Reported((0, number), kernel))
+        session.take(Failed((0, 0), ErrorRecord(path, None, "capture", "boom", "")))
+        session.end()
+        await pilot.pause(0.2)
+        left = len(session.stale)
+        assert left
+        text = text_of(pilot.app)
+        assert f"{left} old, of a run before" in text
+        assert "old " in text.partition("of a run before")[2]
+
+
+async def test_a_save_tells_which_recompiled_rows_it_drops(
+    opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kinspect.tui.feed.Feed.start", lambda self: None)
+    async with opened() as pilot:
+        app = pilot.app
+        entry = next(iter(app.session.entries.values()))
+        app.session.request = REQUEST
+        app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
+        app.run_request(REQUEST)
+        app.feed = None
+        await pilot.pause()
+        (toast,) = app._notifications
+        assert "waves_per_eu=2" in toast.message
+
+
+async def test_q_asks_once_before_recompiled_kernels_are_lost(opened: Callable[..., Any]) -> None:
+    async with opened() as pilot:
+        app = pilot.app
+        entry = next(iter(app.session.entries.values()))
+        app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
+        await pilot.press("q")
+        await pilot.pause()
+        assert app.is_running
+        assert not app._exit
+        (toast,) = app._notifications
+        assert "a recompiled kernel is in no file yet" in toast.message
+        await pilot.press("q")
+        await pilot.pause()
+        assert app._exit
+
+
+async def test_q_leaves_at_once_where_nothing_is_lost(opened: Callable[..., Any]) -> None:
+    async with opened() as pilot:
+        await pilot.press("q")
+        await pilot.pause()
+        assert pilot.app._exit

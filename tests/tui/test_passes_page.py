@@ -17,16 +17,18 @@ from kinspect.tui import child_process
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.screens.passes import reading
-from kinspect.tui.screens.passes.diff_view import DiffView, diff_text
+from kinspect.tui.screens.passes.diff_view import DiffView, diff_text, whole_line
 from kinspect.tui.screens.passes.page import PassesPage
 from kinspect.tui.screens.passes.pass_line import PassLine
 from kinspect.tui.screens.passes.pass_list import PassList, list_text
 from kinspect.tui.screens.passes.reading import PassText, line_change
 from kinspect.tui.screens.passes.timeline import Timeline, levels
+from kinspect.tui.screens.text_dialogues import ExplainScreen
 from kinspect.tui.widgets.filter_line import FilterLine
 from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from textual.pilot import Pilot
+from textual.widgets import Static
 from tui_screens import EACH_SIZE, snapshot, text_of
 
 PACKED = Path(__file__).parent.parent / "data" / "passes" / "gemm.mlir.xz"
@@ -552,3 +554,33 @@ def test_levels_keep_the_order_of_sizes() -> None:
     assert all(found[a] <= found[b] for a, b in itertools.pairwise(order))
     assert levels([7, 7], 8)[0] >= 1
     assert levels([0], 8) == [1]
+
+
+async def test_enter_shows_a_line_of_the_diff_in_full(
+    opened: Any, report: Report, path: Path, dump: PassDump
+) -> None:
+    async with opened(size=(80, 24), page="passes", of=dumped(report, path)) as pilot:
+        await read(pilot, dump)
+        pairs = (
+            (p.index, n)
+            for p in dump.passes
+            if p.changed
+            for lines in [of_pass(dump, p.index, p.index + 1)]
+            for n in range(len(lines))
+            if whole_line(lines, n).startswith("before") and len(lines[n]) > 80
+        )
+        index, pair = next(pairs)
+        lines = of_pass(dump, index, index + 1)
+        page(pilot).query_one(PassList).move_to(index)
+        await until(pilot, lambda: shown(pilot) == lines)
+        view = page(pilot).query_one(DiffView)
+        await pilot.press("enter")
+        view.move_to(pair)
+        await pilot.press("enter")
+        assert isinstance(pilot.app.screen, ExplainScreen)
+        window = pilot.app.screen.query_one(Static)
+        assert " ".join(lines[pair][1:].split()) in str(window.render())
+        assert window.size.height > 5  # wrapped: nothing is beyond an edge
+        assert "after" in text_of(pilot.app)
+        await pilot.press("escape")
+        assert pilot.app.screen is page(pilot)

@@ -90,6 +90,7 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         self._stage = ""  # of the compile that runs; empty if none does
         self._started_at = 0.0
         self._cancelled = False
+        self._submitted: Input | None = None  # the field with the focus when it was submitted
 
     def compose(self) -> ComposeResult:
         """A line for each setting, the options first."""
@@ -147,6 +148,7 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
             return
         self._stage, self._started_at, self._cancelled = "starting", time.monotonic(), False
         self._show_message("")
+        self._lock(event.input)
         self.run_worker(
             lambda: self._compile(changed), thread=True, exclusive=True, group="recompile"
         )
@@ -183,7 +185,21 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         if report is not None:
             self.dismiss((report, ", ".join(f"{k}={v}" for k, v in changed.items())))
         elif failure is not None:
+            self._unlock()
             self._fail(failure)
+
+    def _lock(self, field: Input) -> None:
+        """Lets no field be changed while its values are compiled."""
+        self._submitted = field
+        for each in self.query(Input):
+            each.disabled = True
+
+    def _unlock(self) -> None:
+        """Lets the fields be changed again, with the focus where it was."""
+        for each in self.query(Input):
+            each.disabled = False
+        if self._submitted is not None:
+            self._submitted.focus()
 
     def action_cancel(self) -> None:
         """Closes the form, and stops the compile if one is running."""

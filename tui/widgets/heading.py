@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from rich.text import Text
 from textual.app import RenderResult
+from textual.events import Click
 
 from ..page_table import PAGES
 from .styles import PartedWidget
@@ -14,8 +15,27 @@ if TYPE_CHECKING:
     from ..pages import Page
 
 
+_WHOLE, _SHORT = 99, 3  # letters of a page's name
+_LEAST_WIDTH = 60  # columns of the terminal from which on the pages' digits are always there
+
+
+def _gap(letters: int) -> int:
+    """Blanks before a page."""
+    return 2 if letters == _WHOLE else 1
+
+
+def _length(letters: int) -> int:
+    """Cells of all pages with that many letters of their names."""
+    titles = [spec.title[:letters] for spec in PAGES.values() if spec.key]
+    return sum(_gap(letters) + 2 + len(title) for title in titles)
+
+
 class Heading(PartedWidget):
-    """Shows the page's title and crumb, the pages' digits and, on the right, the progress."""
+    """Shows the page's title and crumb, the other pages and, on the right, the progress.
+
+    A click on a page opens it. Where there is too little room for the pages' names they are
+    abbreviated, or their digits stand alone.
+    """
 
     PREFIX = "heading"
     DEFAULT_CSS = """
@@ -29,6 +49,18 @@ class Heading(PartedWidget):
     Heading > .heading--other { color: $foreground 65%; }
     Heading > .heading--failed { color: $error; text-style: bold; }
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spots: list[tuple[range, str]] = []  # columns of the widget, and the page there
+
+    def on_click(self, event: Click) -> None:
+        """Opens the page that was clicked on."""
+        for columns, name in self._spots:
+            if event.x in columns:
+                event.stop()
+                if name != self._page.NAME:
+                    self._page.kinspect.action_page(name)
 
     def on_mount(self) -> None:
         """Follows the page, whose crumb changes with what it draws."""
@@ -56,16 +88,27 @@ class Heading(PartedWidget):
         if crumb:
             left.append(f"  {crumb}")
         progress = self._progress()
+        room = width - left.cell_len - progress.cell_len - 4
+        letters = next((n for n in (_WHOLE, _SHORT) if _length(n) <= room), 0)
         pages = Text(no_wrap=True)
-        for name, spec in PAGES.items():
-            if spec.key:
-                pages.append(f"  {spec.key}", other_style)
-                pages.append(f" {spec.title}", current_style if name == current else other_style)
-        if left.cell_len + pages.cell_len + progress.cell_len + 4 <= width:
-            progress = Text.assemble(pages, "  ", progress)
-        room = max(0, width - progress.cell_len)
-        left.truncate(room, overflow="ellipsis", pad=True)
-        return Text.assemble(left, progress)
+        ends: list[tuple[int, int, str]] = []
+        if letters or width >= _LEAST_WIDTH:
+            for name, spec in PAGES.items():
+                if spec.key:
+                    here = current_style if name == current else other_style
+                    first = pages.cell_len + _gap(letters)
+                    pages.append(
+                        f"{' ' * _gap(letters)}{spec.key}", other_style if letters else here
+                    )
+                    if letters:
+                        pages.append(f" {spec.title[:letters]}", here)
+                    ends.append((first, pages.cell_len, name))
+        start = width - pages.cell_len - progress.cell_len - 2
+        self._spots = [(range(start + first, start + last), name) for first, last, name in ends]
+        left.truncate(
+            max(0, start if ends else width - progress.cell_len), overflow="ellipsis", pad=True
+        )
+        return Text.assemble(left, pages, "  " if ends else "", progress)
 
     def _progress(self) -> Text:
         """The numbers of reported, expected and failed kernels; empty without any."""

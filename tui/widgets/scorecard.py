@@ -60,7 +60,7 @@ class Card(Struct, frozen=True):
 
 
 _SIDE_BY_SIDE = 90  # columns of the widget from which on blocks are put side by side
-_TALL = 16  # rows of the widget from which on blocks are stacked
+_TALL = 16  # rows of the widget from which on blocks are stacked where it is narrower
 _LABEL = 13  # columns of a label and the blank after it
 _SHORT_FIGURE = 5  # columns of a figure that can share its row with another
 
@@ -134,13 +134,20 @@ class ScoreCard(PartedWidget):
             return []
         if self._card is None:
             return self._wrapped(Text(self._note, self.part_style("dim")), width)
-        if height >= _TALL:
-            rows = self._column(self._card, width, height)
-        elif width >= _SIDE_BY_SIDE:
+        if width >= _SIDE_BY_SIDE:
             rows = self._columns(self._card, width, height)
+        elif height >= _TALL:
+            rows = self._column(self._card, width, height)
         else:
             rows = self._lines(self._card, width, height)
-        return rows[:height]
+        return self._cut(rows, height)
+
+    def _cut(self, rows: list[Text], height: int) -> list[Text]:
+        """As many rows as there is room for; the last one tells how many are left out."""
+        if len(rows) <= height:
+            return rows
+        shown = rows[: max(0, height - 1)]
+        return [*shown, Text(f"… {len(rows) - len(shown)} more", self.part_style("dim"))]
 
     def _column(self, card: Card, width: int, height: int) -> list[Text]:
         """The blocks below each other."""
@@ -151,7 +158,7 @@ class ScoreCard(PartedWidget):
         line_rows = self._block(self._line_block, width)
         # The facts of the line change with every key, so that they must stay visible.
         room = max(height - len(line_rows) - 1, height // 2)
-        return [*card_rows[:room], Text(), *line_rows]
+        return [*self._cut(card_rows, room), Text(), *line_rows]
 
     def _columns(self, card: Card, width: int, height: int) -> list[Text]:
         """Three columns: the loop with its mix, further facts, the line."""
@@ -163,11 +170,8 @@ class ScoreCard(PartedWidget):
         second_column = [
             row for block in card.blocks if block.facts for row in self._block(block, column_width)
         ]
-        columns = (
-            first_column,
-            second_column,
-            self._block(self._line_block, width - 2 * column_width - 4),
-        )
+        line_column = self._block(self._line_block, width - 2 * column_width - 4)
+        columns = [self._cut(rows, height) for rows in (first_column, second_column, line_column)]
         rows = []
         for number in range(min(height, max(map(len, columns)))):
             row = Text(no_wrap=True)

@@ -8,6 +8,7 @@ work that the source needs (`work.macs`, `work.loaded`), which does not depend o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import isclose
 
 from ...model import KernelReport, LoopReport, Metric, number_of
@@ -67,20 +68,12 @@ def _by_source(
     Returns:
         The pairs; the loops of each side that were not paired.
     """
-    candidates = sorted(
-        (-share, abs(left_index - right_index), left_index + right_index, left_index, right_index)
-        for left_index, left_loop in enumerate(left_loops)
-        for right_index, right_loop in enumerate(right_loops)
-        if (share := _overlap(_lines(left_loop, starts[0]), _lines(right_loop, starts[1])))
-        >= _LEAST_OVERLAP
+    indices = paired_by_lines(
+        [_lines(loop, starts[0]) for loop in left_loops],
+        [_lines(loop, starts[1]) for loop in right_loops],
     )
-    paired_left, paired_right = set[int](), set[int]()
-    pairs = []
-    for _, _, _, left_index, right_index in candidates:
-        if left_index not in paired_left and right_index not in paired_right:
-            paired_left.add(left_index)
-            paired_right.add(right_index)
-            pairs.append((left_loops[left_index], right_loops[right_index]))
+    paired_left, paired_right = {left for left, _ in indices}, {right for _, right in indices}
+    pairs = [(left_loops[left], right_loops[right]) for left, right in indices]
     unmatched = (
         [loop for left_index, loop in enumerate(left_loops) if left_index not in paired_left],
         [loop for right_index, loop in enumerate(right_loops) if right_index not in paired_right],
@@ -88,7 +81,34 @@ def _by_source(
     return pairs, unmatched
 
 
-def _overlap(left_lines: set[tuple[str, int]], right_lines: set[tuple[str, int]]) -> float:
+def paired_by_lines(
+    left: Sequence[AbstractSet[tuple[str, int]]], right: Sequence[AbstractSet[tuple[str, int]]]
+) -> list[tuple[int, int]]:
+    """Pairs of indices of loops with source lines in common, the largest overlap first.
+
+    Args:
+        left: source lines (file, line) of each loop of the left side.
+        right: those of the right side.
+    """
+    candidates = sorted(
+        (-share, abs(left_index - right_index), left_index + right_index, left_index, right_index)
+        for left_index, left_lines in enumerate(left)
+        for right_index, right_lines in enumerate(right)
+        if (share := _overlap(left_lines, right_lines)) >= _LEAST_OVERLAP
+    )
+    paired_left, paired_right = set[int](), set[int]()
+    pairs = []
+    for _, _, _, left_index, right_index in candidates:
+        if left_index not in paired_left and right_index not in paired_right:
+            paired_left.add(left_index)
+            paired_right.add(right_index)
+            pairs.append((left_index, right_index))
+    return pairs
+
+
+def _overlap(
+    left_lines: AbstractSet[tuple[str, int]], right_lines: AbstractSet[tuple[str, int]]
+) -> float:
     """Returns the share of common lines among the source lines of both; 0 if a side has none."""
     return (
         len(left_lines & right_lines) / len(left_lines | right_lines)

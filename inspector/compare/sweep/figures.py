@@ -165,10 +165,16 @@ COLUMNS = (
 """What can be shown and sorted by, in the order of the table."""
 
 
-def figures_of(report: KernelReport) -> Figures:
-    """The figures of a kernel's report."""
+def figures_of(report: KernelReport, loop_id: str | None = None) -> Figures:
+    """The figures of a kernel's report.
+
+    Args:
+        report: of the kernel.
+        loop_id: the loop that figures of a loop are about; None for the main one.
+    """
     m = report.metrics
-    main = next((loop for loop in report.loops if loop.id == report.main_loop), None)
+    loop_id = report.main_loop if loop_id is None else loop_id
+    main = next((loop for loop in report.loops if loop.id == loop_id), None)
     inside = main.metrics if main is not None else {}
     region = inside if report.loops else m
     repeated = number_of(region, "matrix.redundancy")
@@ -202,7 +208,7 @@ def figures_of(report: KernelReport) -> Figures:
         work_per_iteration=int_of(region, _COUNTED_BY[unit]) if unit is not None else None,
         matrix_cycles_per_work=per_work("cycles.mfma") if unit == "mac" else None,
         full_waits_per_work=per_work("count.full_wait"),
-        scratch_per_work=_scratch_per_work(report, unit, waves),
+        scratch_per_work=_scratch_per_work(report, main, unit, waves),
         code_bytes=int_of(m, "code_bytes"),
         cannot_launch=_cannot_launch(m),
         isa_sha256=assembly.sha256 if assembly is not None else None,
@@ -260,13 +266,15 @@ def _per_work(
     return round(count * waves * PORTION[unit] / work, 3)
 
 
-def _scratch_per_work(report: KernelReport, unit: Work | None, waves: int | None) -> float | None:
+def _scratch_per_work(
+    report: KernelReport, main_loop: LoopReport | None, unit: Work | None, waves: int | None
+) -> float | None:
     """Returns the scratch accesses per unit of work, loops included; None where unknown."""
     if "count.scratch_load" not in report.metrics:
         return None  # no code was read
     if not report.loops:
         return _per_work(_sum(report.metrics, _SCRATCH), report.metrics, unit, waves)
-    main = next((loop.metrics for loop in report.loops if loop.id == report.main_loop), {})
+    main = main_loop.metrics if main_loop is not None else {}
     total = 0.0
     for loop in report.loops:
         # How often a loop around others runs is not known: as if it were as often as the main one.

@@ -7,15 +7,21 @@ its value. The values are those of the launch that was captured.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from ...model import Variant
+from ...model import SourceLoc, Variant
+from ...ttgir.parser import parse_ttgir
 
 SPECIALISING = ("do_not_specialize", "do_not_specialize_on_alignment")
 """Keywords of @triton.jit that keep Triton from noting values of arguments."""
+ANNOTATION = "annotation"
+"""Name of a change: an argument's type is not annotated. Triton notes nothing that is 1 with it."""
+_BOTH = f"{SPECIALISING[0]} and {ANNOTATION}"
+"""The reason of an argument that has both: its value of 1 is noted only without either."""
 DIVISIBLE_BY = 16
+_EXTENSIONS = ("arith.extsi", "arith.extui")
 _NOTE = f"tt.divisibility = {DIVISIBLE_BY} : i32"
 _INTEGER = re.compile(r"i(?:8|16|32|64)")
 _HEADER = re.compile(r"^\s*tt\.func public @")
@@ -36,14 +42,78 @@ def hidden_arguments(variant: Variant, keyword: str) -> tuple[str, ...]:
         keyword: one of `SPECIALISING`.
     """
     values = variant.values or {}
+    reasons = (keyword, _BOTH) if keyword == SPECIALISING[0] else (keyword,)
     return tuple(
         name
         for name, reason in (variant.unspecialised or {}).items()
-        if reason == keyword
+        if reason in reasons
         and name in values
-        and (values[name] % DIVISIBLE_BY == 0 or (values[name] == 1 and keyword == SPECIALISING[0]))
+        and (values[name] % DIVISIBLE_BY == 0 or (values[name] == 1 and reason == SPECIALISING[0]))
         and _argument_type(variant.ttir, name) is not None
     )
+
+
+def annotated_ones(variant: Variant, *, specialised: bool) -> tuple[str, ...]:
+    """The arguments that are 1, of which Triton would note that without their annotation.
+
+    Those that an operation takes together with a narrower integer are left out: without the
+    annotation it would compute in the narrower type, which this TTIR does not show.
+
+    Args:
+        variant: a captured kernel.
+        specialised: whether do_not_specialize is dropped as well.
+    """
+    reasons = (ANNOTATION, _BOTH) if specialised else (ANNOTATION,)
+    values = variant.values or {}
+    ones = [
+        name
+        for name, reason in (variant.unspecialised or {}).items()
+        if reason in reasons
+        and values.get(name) == 1
+        and _argument_type(variant.ttir, name) is not None
+    ]
+    widening = _that_widen_others(variant.ttir, ones) if ones else frozenset()
+    return tuple(name for name in ones if name not in widening)
+
+
+def without_annotation(variant: Variant, names: Iterable[str]) -> Variant:
+    """The kernel without the annotations of arguments that are 1, which is noted then."""
+    ttir = variant.ttir
+    for name in names:
+        ttir = with_constant(ttir, name, 1)
+    left = {n: why for n, why in (variant.unspecialised or {}).items() if n not in set(names)}
+    return replace(variant, ttir=ttir, unspecialised=left)
+
+
+def _that_widen_others(ttir: str, names: Iterable[str]) -> frozenset[str]:
+    """The arguments for whose sake an operation widens its other operand.
+
+    The front end gives the extension the position of the operation that it is made for, which it
+    keeps where others share it.
+    """
+    ops = parse_ttgir(ttir, "the kernel's TTIR").ops
+    computing = {
+        op.loc for op in ops if op.name.startswith("arith.") and op.name not in _EXTENSIONS
+    }
+    arguments = {f"%{name}": name for name in names}
+    copies: dict[str, str] = dict(arguments)
+    extended: dict[str, SourceLoc | None] = {}
+    widening: set[str] = set()
+    for op in ops:
+        if op.name in ("tt.splat", "tt.broadcast", "tt.expand_dims") and op.results:
+            source, result = op.operands[0], op.results[0]
+            if source in copies:
+                copies[result] = copies[source]
+            if source in extended:
+                extended[result] = extended[source]
+        elif op.name in _EXTENSIONS:
+            extended[op.results[0]] = op.loc
+        elif op.name.startswith("arith."):
+            own = [copies[name] for name in op.operands if name in copies]
+            others = [extended[name] for name in op.operands if name in extended]
+            if any(loc is None or loc in computing for loc in others):
+                widening.update(own)
+    return frozenset(widening)
 
 
 def specialised(variant: Variant, keyword: str) -> Variant:
@@ -56,6 +126,8 @@ def specialised(variant: Variant, keyword: str) -> Variant:
             ttir = _with_divisibility(ttir, name)
             attrs[name] = {**attrs.get(name, {}), "tt.divisibility": DIVISIBLE_BY}
     hidden = {n: why for n, why in (variant.unspecialised or {}).items() if why != keyword}
+    if keyword == SPECIALISING[0]:
+        hidden = {name: ANNOTATION if why == _BOTH else why for name, why in hidden.items()}
     return replace(variant, ttir=ttir, attrs=attrs, unspecialised=hidden)
 
 

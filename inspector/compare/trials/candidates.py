@@ -15,9 +15,36 @@ from ...lint.expr import ExpressionError, compile_number
 from ...lint.nodes import Values
 from ...lint.rule import Cure, Rule
 from ...machines.loader import load
-from ...model import Change, Finding, KernelReport, LoopReport, Scalar, value_of
-from .argument_changes import SPECIALISING, hidden_arguments, run_time_divisors
-from .source_changes import EXP2, EXPONENTIAL, RANGE_STAGES, has_exponentials, loop_stages
+from ...model import (
+    Change,
+    Finding,
+    KernelReport,
+    LoopReport,
+    Scalar,
+    SourceLoc,
+    Variant,
+    value_of,
+)
+from .argument_changes import (
+    ANNOTATION,
+    SPECIALISING,
+    annotated_ones,
+    hidden_arguments,
+    run_time_divisors,
+)
+from .change_key import key_of
+from .source_changes import (
+    EXP2,
+    EXPONENTIAL,
+    INPUT_PRECISION,
+    RANGE_STAGES,
+    WIDENED_OPERANDS,
+    has_exponentials,
+    input_precisions,
+    loop_stages,
+    places_of,
+    widened_operands,
+)
 from .space import Space
 
 TILE, SWITCH = "tile", "switch"
@@ -46,13 +73,13 @@ _BY_TAG: Mapping[str, tuple[Cure, ...]] = MappingProxyType(
             Cure(option="num_stages", values=(2, 3)),
             Cure(env="TRITON_HIP_USE_ASYNC_COPY", values=("1",)),
         ),
-        "matrix": (
-            Cure(option="matrix_instr_nonkdim", values=(16, 32)),
-            Cure(option="kpack", values=(2,)),
-        ),
     }
 )
 """Subject of a rule -> cures where it has none of its own. Of other subjects no option is known."""
+_TIMES_THE_RATE: Mapping[str, str] = MappingProxyType(
+    {"tf32": "matrix.rate.xf32", "bf16x3": "matrix.rate.split"}
+)
+"""input_precision of tl.dot -> how many times the rate of float32 it has on the target."""
 _AFTER_TTGIR = frozenset(("waves_per_eu", "llvm_fn_attrs"))
 """Options that are read after TTGIR was made: others change nothing of a kernel saved as that."""
 _DEFAULTS: Mapping[str, Scalar] = MappingProxyType(
@@ -102,25 +129,36 @@ class Candidates:
         self._environment = environment
         self._catalogue = catalogue
         self._options = _options_of(kernel)
+        allowed = _metadata(kernel).get("allowed_dot_input_precisions")
+        self._precisions = frozenset(allowed) if isinstance(allowed, list) else frozenset[str]()
         self._variant = kernel.variant
         self._loops = loop_stages(self._variant.ttir if self._variant is not None else "")
 
-    def of(self, finding: Finding, rule: Rule) -> tuple[Change, ...]:
-        """The changes to try for a finding, each by itself, in the order of the rule's cures."""
-        changes: dict[tuple[str, str, str], Change] = {}
+    def of(self, finding: Finding, rule: Rule) -> tuple[tuple[Change, ...], ...]:
+        """The changes to try for a finding, in the order of the rule's cures.
+
+        Each by itself, but for obstacles that only go together.
+        """
+        changes: dict[tuple[tuple[str, str, str], ...], tuple[Change, ...]] = {}
         for cure in cures_of(rule):
-            for change in self._changes(cure, finding, rule):
-                changes.setdefault((change.kind, change.name, repr(change.value)), change)
+            for together in self._changes(cure, finding, rule):
+                changes.setdefault(key_of(together), together)
         return tuple(changes.values())
 
-    def _changes(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[Change]:
+    def _changes(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[tuple[Change, ...]]:
+        if cure.source == "specialise":
+            yield from self._specialising()
+        else:
+            yield from ((change,) for change in self._single(cure, finding, rule))
+
+    def _single(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[Change]:
         if cure.env:
             before = self._environment.get(cure.env)
             for value in cure.values:
                 if str(value) != before:
                     yield Change("environment", cure.env, str(value), before)
         elif cure.source:
-            yield from self._of_source(cure)
+            yield from self._of_source(cure, finding, rule)
         elif cure.option:
             is_late = self._variant is not None and self._variant.stage == "ttgir"
             if cure.option in (_AFTER_TTGIR if is_late else self._option_names):
@@ -135,22 +173,55 @@ class Candidates:
         elif cure.constexpr in self._space.tiles:
             yield from self._of_tile(cure.constexpr, cure)
 
-    def _of_source(self, cure: Cure) -> Iterator[Change]:
+    def _specialising(self) -> Iterator[tuple[Change, ...]]:
+        """What keeps Triton from noting values of arguments, dropped; both where both do."""
+        variant = self._variant
+        if variant is None or variant.stage != "ttir":
+            return  # what is noted of arguments has its effect before
+        dropped = {
+            keyword: Change("source", keyword, None, ", ".join(names))
+            for keyword in SPECIALISING
+            if (names := hidden_arguments(variant, keyword))
+        }
+        yield from ((change,) for change in dropped.values())
+        alone = annotated_ones(variant, specialised=False)
+        if alone:
+            yield (Change("source", ANNOTATION, None, ", ".join(alone)),)
+        ones = annotated_ones(variant, specialised=True)
+        if ones != alone:
+            keyword = SPECIALISING[0]
+            both = [name for name in ones if name not in alone]
+            every = dict.fromkeys((*hidden_arguments(variant, keyword), *both))
+            yield (
+                Change("source", keyword, None, ", ".join(every)),
+                Change("source", ANNOTATION, None, ", ".join(ones)),
+            )
+
+    def _of_source(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[Change]:
         variant = self._variant
         if variant is None:
             return
         if cure.source == "exp2":
             if has_exponentials(variant.ttir):
-                yield Change("source", EXPONENTIAL, EXP2, EXPONENTIAL)
+                at = places_of(variant.ttir, ("math.exp",))
+                yield Change("source", EXPONENTIAL, EXP2, EXPONENTIAL, at)
         elif variant.stage != "ttir":
             return  # what is noted of arguments has its effect before
-        elif cure.source == "specialise":
-            for keyword in SPECIALISING:
-                if names := hidden_arguments(variant, keyword):
-                    yield Change("source", keyword, None, ", ".join(names))
         elif cure.source == "constexpr_divisor":
             for name, value in run_time_divisors(variant).items():
                 yield Change("argument", name, value, None)
+        elif cure.source == "stored_operands":
+            if (element := widened_operands(variant.ttir)) is not None:
+                yield Change("source", WIDENED_OPERANDS, None, element, self._dots(variant))
+        elif self._figure(_TIMES_THE_RATE[cure.source], finding, rule) is not None:
+            before = input_precisions(variant.ttir)
+            if before and cure.source not in before and cure.source in self._precisions:
+                at, stated = self._dots(variant), ", ".join(sorted(before))
+                yield Change("source", INPUT_PRECISION, cure.source, stated, at)
+
+    @staticmethod
+    def _dots(variant: Variant) -> tuple[SourceLoc, ...]:
+        return places_of(variant.ttir, ("tt.dot",))
 
     def _of_option(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[Change]:
         name = cure.option
@@ -240,14 +311,18 @@ def _whole(value: Scalar) -> Scalar:
 def _options_of(kernel: KernelReport) -> Mapping[str, Scalar]:
     """The options that a kernel was compiled with: those of its launch over Triton's defaults."""
     stated = dict(kernel.variant.options) if kernel.variant is not None else {}
+    metadata = _metadata(kernel)
+    scalars = {k: v for k, v in metadata.items() if isinstance(v, int | float | str | bool)}
+    return {**scalars, **stated}
+
+
+def _metadata(kernel: KernelReport) -> Mapping[str, object]:
+    """What Triton wrote about the compile; empty where that is not at hand."""
     artifact = kernel.artifacts.get("metadata")
     if artifact is None:
-        return stated
+        return {}
     try:
         metadata = json.loads(artifact.path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        return stated
-    if not isinstance(metadata, dict):
-        return stated
-    scalars = {k: v for k, v in metadata.items() if isinstance(v, int | float | str | bool)}
-    return {**scalars, **stated}
+        return {}
+    return metadata if isinstance(metadata, dict) else {}

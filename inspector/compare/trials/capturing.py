@@ -18,7 +18,13 @@ from ...model import Change, ErrorRecord, KernelReport, Variant
 from ...pipeline.capturing import captured
 from ...pipeline.jobs import Request
 from ...pipeline.naming import label_of
-from .argument_changes import SPECIALISING, specialised, with_constant
+from .argument_changes import (
+    ANNOTATION,
+    SPECIALISING,
+    specialised,
+    with_constant,
+    without_annotation,
+)
 from .source_changes import with_source_changes
 
 if TYPE_CHECKING:
@@ -53,6 +59,8 @@ def changed_variant(variant: Variant, changes: Sequence[Change], base: Variant) 
     for change in changes:
         if change.kind == "source" and change.name in SPECIALISING:
             variant = specialised(variant, change.name)
+        elif change.kind == "source" and change.name == ANNOTATION:
+            variant = without_annotation(variant, str(change.before).split(", "))
         elif change.kind == "argument" and isinstance(change.value, int):
             ttir = with_constant(variant.ttir, change.name, change.value)
             variant = replace(variant, ttir=ttir)

@@ -1,7 +1,10 @@
 """Which two changes are tried together: of each finding the two that did most for it.
 
-And the two that did most of those that give up no resident wave: a wave less frees registers at
-once, which hides what frees them without. The order is of facts, not of merit: whether the finding
+A change of the source and another one that are rid of a finding each by itself change the same
+instructions, so that both do no more than one: they are not paired. Settings that free a resource
+each may free more of it together. And the two that did most of those that give up no resident wave:
+a wave less frees registers at once, which hides what frees them without. The best cures of
+different findings are tried together, too. The order is of facts, not of merit: whether the finding
 is gone, the kernel still runs, nothing new is found, and the figures of the code. It only decides
 what is compiled next.
 """
@@ -16,7 +19,11 @@ from msgspec.structs import replace
 
 from ...model import Change, Scalar
 from ..sweep.figures import Figures
+from .change_key import key_of
 from .outcome import TrialFigures
+
+MOST_ACROSS = 3
+"""Pairs of cures of different findings that are tried for a kernel."""
 
 
 class Tried(Struct, frozen=True):
@@ -59,11 +66,60 @@ def best_two(tried: Iterable[Tried]) -> tuple[Change, ...] | None:
     if not ranked:
         return None
     first = ranked[0]
-    names = {change.name for change in first.change}
     for second in ranked[1:]:
-        if not names & {change.name for change in second.change}:
+        if first.gone and second.gone and _rewrite((*first.change, *second.change)):
+            continue
+        if _are_independent(first.change, second.change):
             return (*first.change, *second.change)
     return None
+
+
+def pairs_across(cures: Sequence[Sequence[Tried]]) -> list[tuple[int, int, tuple[Change, ...]]]:
+    """The best cures of two different findings, to be made together.
+
+    A cure that is rid of both findings by itself needs no other.
+
+    Args:
+        cures: of each finding the changes that were tried, in one order of findings.
+
+    Returns:
+        Indices of the two findings, and the changes; at most `MOST_ACROSS`.
+    """
+    best = [
+        min(
+            (t for t in tried if t.gone and _is_usable(t) and not _is_bad(t)),
+            key=merit,
+            default=None,
+        )
+        for tried in cures
+    ]
+    curing = [{key_of(t.change) for t in tried if t.gone} for tried in cures]
+    pairs: dict[object, tuple[int, int, tuple[Change, ...]]] = {}
+    for left, first in enumerate(best):
+        for right, second in enumerate(best[left + 1 :], left + 1):
+            if first is None or second is None:
+                continue
+            if key_of(first.change) in curing[right] or key_of(second.change) in curing[left]:
+                continue
+            if _are_independent(first.change, second.change):
+                together = (*first.change, *second.change)
+                pairs.setdefault(key_of(together), (left, right, together))
+    return list(pairs.values())[:MOST_ACROSS]
+
+
+def _rewrite(changes: Iterable[Change]) -> bool:
+    """Whether a change of the source is among them: of what it is for, nothing is left to cure."""
+    return any(change.kind in ("source", "argument") for change in changes)
+
+
+def _are_independent(one: Sequence[Change], other: Sequence[Change]) -> bool:
+    """Whether two sets of changes set different things."""
+    return not {change.name for change in one} & {change.name for change in other}
+
+
+def _is_bad(tried: Tried) -> bool:
+    """Whether a change keeps the kernel from running."""
+    return tried.figures is None or tried.figures.figures.cannot_launch is not None
 
 
 def merit(tried: Tried) -> tuple[float, ...]:
@@ -109,8 +165,3 @@ def differences(before: TrialFigures, after: TrialFigures) -> dict[str, tuple[Sc
     """The metrics that differ, each before and after."""
     left, right = before.as_metrics(), after.as_metrics()
     return {name: (left[name], right[name]) for name in left if left[name] != right[name]}
-
-
-def key_of(changes: Iterable[Change]) -> tuple[tuple[str, str, str], ...]:
-    """What tells one set of changes from another."""
-    return tuple(sorted((c.kind, c.name, repr(c.value)) for c in changes))

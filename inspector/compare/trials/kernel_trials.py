@@ -10,13 +10,16 @@ from ...lint.rule import Pack, Rule
 from ...model import Change, KernelReport, Trial
 from ..sweep.figures import Figures
 from .candidates import cures_of, loop_of, values_of
-from .combining import Tried, differences, key_of, merit
+from .change_key import key_of
+from .combining import Tried, differences, merit, pairs_across, pairs_of
 from .front import objectives, on_front
 from .outcome import (
     TrialFigures,
     TrialOutcome,
+    figures_of_loop,
     is_gone,
     kin_of,
+    loop_figures,
     new_errors,
     new_rules,
     placed,
@@ -51,6 +54,8 @@ class KernelTrialsProgress:
         self._kin = kin_of(pack)
         self._placed = placed(kernel.findings, kernel)
         self._figures = trial_figures(kernel)
+        self._loops = loop_figures(kernel)
+        self._main_loop = _main_loop(kernel)
         # Of a kernel that cannot be launched other rules say nothing: what they find is not new.
         self._silences = any(
             self._rules[finding.rule].text.prevents_launch
@@ -78,9 +83,9 @@ class KernelTrialsProgress:
         """How many of them are not done."""
         return self.planned - len(self._outcomes) - len(self._failures)
 
-    def plan(self, index: int, changes: Sequence[Change]) -> None:
-        """Plans changes for a finding, each by itself."""
-        self.findings[index] = [self._number((change,)) for change in changes]
+    def plan(self, index: int, changes: Sequence[tuple[Change, ...]]) -> None:
+        """Plans changes for a finding."""
+        self.findings[index] = [self._number(together) for together in changes]
 
     def plan_together(self, index: int, changes: tuple[Change, ...]) -> None:
         """Plans several changes at once for a finding."""
@@ -88,10 +93,25 @@ class KernelTrialsProgress:
         if number not in self.findings[index]:
             self.findings[index].append(number)
 
+    def combine(self) -> None:
+        """Plans the changes to make together, once each has been tried by itself."""
+        for index in self.findings:
+            for pair in pairs_of(self.tried_for(index), self.figures):
+                self.plan_together(index, pair)
+        indices = list(self.findings)
+        alone = [self.tried_for(index) for index in indices]
+        for left, right, pair in pairs_across(alone):
+            rules = {self.kernel.findings[indices[at]].rule for at in (left, right)}
+            for index in indices:
+                if self.kernel.findings[index].rule in rules:
+                    self.plan_together(index, pair)
+
     def done(self, number: int, outcome: TrialOutcome) -> None:
         """Takes the outcome of a change."""
         self.waiting.discard(number)
-        self._outcomes[number] = outcome
+        # The main loop may be another one after a change: figures of like with like.
+        figures = figures_of_loop(self._main_loop, self._loops, outcome)
+        self._outcomes[number] = replace(outcome, figures=figures)
 
     def fail(self, number: int, reason: str) -> None:
         """Notes that a change could not even be compiled."""
@@ -307,6 +327,12 @@ def _comparable(figures: Sequence[TrialFigures | None]) -> list[TrialFigures | N
     known = [set(one.bounds) for one in figures if one is not None and one.bounds]
     units = sorted(set.intersection(*known)) if known else []
     return [one.bounded_by(units) if one is not None else None for one in figures]
+
+
+def _main_loop(kernel: KernelReport) -> int | None:
+    """Index of the main loop among the hot ones, in the order of the code."""
+    hot = sorted((loop for loop in kernel.loops if loop.hot), key=lambda loop: loop.header_line)
+    return next((n for n, loop in enumerate(hot) if loop.id == kernel.main_loop), None)
 
 
 def _is_less(one: float | None, other: float | None) -> bool | None:

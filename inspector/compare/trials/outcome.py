@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,6 +33,7 @@ from ...pipeline.error_records import job_record
 from ...pipeline.jobs import Job, compile_and_report
 from ...pipeline.launch_facts import Overrides
 from ...version import VERSION
+from ..diff.loops import paired_by_lines
 from ..sweep.figures import PORTION, Figures, figures_of
 from .candidates import loop_of
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from ...compile.pool import Compiler
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the outcome of an unchanged compile would change."""
 _OVERLAP = 0.25
 """Share of their source lines that two loops have in common at least to count as one."""
@@ -106,6 +107,22 @@ class TrialFigures(Struct, frozen=True):
         cycles = self.bounds.get(unit) if unit is not None else None
         return replace(self, bound_per_work=cycles, bound_unit=unit)
 
+    def without_loop(self) -> TrialFigures:
+        """The figures of the kernel as a whole: those of its main loop are unknown."""
+        figures = replace(
+            self.figures,
+            matrix_per_iteration=None,
+            matrix_cycles_per_iteration=None,
+            matrix_efficiency=None,
+            full_waits_per_iteration=None,
+            full_waits_per_1000_matrix_cycles=None,
+            unroll=None,
+            work_per_iteration=None,
+            matrix_cycles_per_work=None,
+            full_waits_per_work=None,
+        )
+        return TrialFigures(figures)
+
     def as_metrics(self) -> dict[str, Scalar]:
         """The figures that are told, by name."""
         own = self.figures
@@ -130,6 +147,18 @@ class TrialFigures(Struct, frozen=True):
         }
 
 
+class LoopFigures(Struct, frozen=True):
+    """The figures of a kernel with those of one of its hot loops, in place of the main loop's.
+
+    Args:
+        lines: source lines of the loop, as (file, line), sorted; none where they are not known.
+        figures: of the kernel and this loop.
+    """
+
+    lines: tuple[tuple[str, int], ...]
+    figures: TrialFigures
+
+
 class TrialOutcome(Struct, frozen=True):
     """What became of one changed kernel: plain values, so that any Executor can pass it on.
 
@@ -138,6 +167,7 @@ class TrialOutcome(Struct, frozen=True):
         findings: of the same rules as the unchanged kernel's.
         unknown: what is not known of it, so that no rule can speak of it.
         error: why it failed.
+        loops: figures of each of its hot loops, in the order of the code.
         from_store: nothing was compiled or analysed.
         seconds: how long it took.
         host: the machine that has the artifacts; None for this one.
@@ -147,6 +177,7 @@ class TrialOutcome(Struct, frozen=True):
     findings: tuple[PlacedFinding, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     error: ErrorRecord | None = None
+    loops: tuple[LoopFigures, ...] = ()
     from_store: bool = False
     seconds: float = 0.0
     host: str | None = None
@@ -158,6 +189,7 @@ class _Stored(Struct, frozen=True):
     figures: TrialFigures
     findings: tuple[PlacedFinding, ...]
     unknown: tuple[Unknown, ...]
+    loops: tuple[LoopFigures, ...]
 
 
 def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
@@ -187,6 +219,7 @@ def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
                     stored.figures,
                     stored.findings,
                     stored.unknown,
+                    loops=stored.loops,
                     from_store=True,
                     seconds=seconds,
                 )
@@ -195,7 +228,12 @@ def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
     if not outcome.reports:
         return TrialOutcome(None, error=outcome.error, seconds=seconds)
     report = outcome.reports[0]  # a TTIR module holds one kernel
-    result = _Stored(trial_figures(report), placed(report.findings, report), unknown_of(report))
+    result = _Stored(
+        trial_figures(report),
+        placed(report.findings, report),
+        unknown_of(report),
+        loop_figures(report),
+    )
     if is_storable:
         data = msgspec.json.encode(result)
         for key in keys:  # does nothing if there is no such entry
@@ -204,6 +242,7 @@ def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
         result.figures,
         result.findings,
         result.unknown,
+        loops=result.loops,
         from_store=outcome.from_store,
         seconds=seconds,
     )
@@ -219,10 +258,59 @@ def outcome_of(job: Job, future: Future[TrialOutcome]) -> TrialOutcome:
         return TrialOutcome(None, error=job_record(job, "analyze", unforeseen(error)))
 
 
-def trial_figures(report: KernelReport) -> TrialFigures:
-    """The figures of a kernel's report."""
-    figures = figures_of(report)
-    main = next((loop for loop in report.loops if loop.id == report.main_loop), None)
+def loop_figures(report: KernelReport) -> tuple[LoopFigures, ...]:
+    """The figures of a kernel, once for each of its hot loops, in the order of the code."""
+    hot = sorted((loop for loop in report.loops if loop.hot), key=lambda loop: loop.header_line)
+    return tuple(
+        LoopFigures(
+            tuple(sorted({(at.file, at.line) for at in loop.source})),
+            trial_figures(report, loop.id),
+        )
+        for loop in hot
+    )
+
+
+def figures_of_loop(
+    number: int | None, before: Sequence[LoopFigures], after: TrialOutcome
+) -> TrialFigures | None:
+    """A changed kernel's figures with those of the loop that was the main one before.
+
+    Loops are paired as `diff` pairs them: by their source lines, else by their order where both
+    have as many.
+
+    Args:
+        number: index of the main loop among the hot ones of the unchanged kernel; None where it is
+            none of them.
+        before: of the unchanged kernel.
+        after: of the changed one.
+
+    Returns:
+        Figures without those of any loop where the changed kernel has hot loops, but none that
+        does the main one's work.
+    """
+    if after.figures is None or number is None or not after.loops:
+        return after.figures
+    pairs = paired_by_lines(
+        [set(loop.lines) for loop in before], [set(loop.lines) for loop in after.loops]
+    )
+    if len(before) == len(after.loops) and len(pairs) < len(before):
+        pairs = [(index, index) for index in range(len(before))]
+    paired = dict(pairs).get(number)
+    if paired is not None:
+        return after.loops[paired].figures
+    return after.figures.without_loop()
+
+
+def trial_figures(report: KernelReport, loop_id: str | None = None) -> TrialFigures:
+    """The figures of a kernel's report.
+
+    Args:
+        report: of the kernel.
+        loop_id: the loop that figures of a loop are about; None for the main one.
+    """
+    figures = figures_of(report, loop_id)
+    loop_id = report.main_loop if loop_id is None else loop_id
+    main = next((loop for loop in report.loops if loop.id == loop_id), None)
     inside = main.metrics if main is not None else {}
     work, waves = figures.work_per_iteration, figures.waves_per_workgroup
     resident = int_of(report.metrics, "occupancy.workgroups_per_cu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from msgspec.structs import replace
 
@@ -12,6 +13,18 @@ from ...lint.rule import Pack, Rule
 from ...lint.schema import bundled_packs, load_packs
 from ...lint.selection import Words
 from ...pipeline.analysis import catalogue, default_pack
+from .candidates import cures_of
+
+
+@cache
+def rules_without_cures() -> frozenset[str]:
+    """Ids of the bundled rules for whose findings no change is known that could be tried."""
+    return frozenset(
+        rule.text.id
+        for pack in load_packs(bundled_packs(), catalogue())
+        for rule in pack.rules
+        if not cures_of(rule)
+    )
 
 
 def judging_pack(words: Sequence[str]) -> tuple[Pack, frozenset[str] | None]:

@@ -2,7 +2,8 @@
 
 The kernels are analysed already. Options and environment variables are changed on the TTIR that was
 captured; for other constexprs the kernel's file is captured again. When all changes of a kernel are
-done, the two that did most for each finding are compiled together. An interrupt or the end of the
+done, the two that did most for each finding are compiled together, and the best cures of different
+findings. An interrupt or the end of the
 budget keeps what is done.
 """
 
@@ -39,7 +40,6 @@ from .capturing import (
     most_like,
     point_of,
 )
-from .combining import pairs_of
 from .kernel_trials import KernelTrialsProgress
 from .outcome import TrialOutcome, outcome_of, run_trial
 from .results import TrialRun
@@ -273,12 +273,10 @@ class Trials:
     def _combine(
         self, group: Sequence[KernelTrialsProgress], compiler: Compiler, submit: Submit
     ) -> Iterator[Event]:
-        """Submits the two best changes of each finding of some kernels together."""
+        """Submits the best changes of the findings of some kernels together."""
         for kernel in group:
             first = kernel.planned
-            for index in kernel.findings:
-                for pair in pairs_of(kernel.tried_for(index), kernel.figures):
-                    kernel.plan_together(index, pair)
+            kernel.combine()
             for number in range(first, kernel.planned):
                 self._submit_same_ttir(kernel, number, submit)
         yield TrialsPlanned(self._planned)

@@ -7,15 +7,20 @@ The user's file is neither read nor run again. What such a change reads like in 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
-from ...model import Change
+from ...errors import KinspectError
+from ...model import Change, SourceLoc
+from ...ttgir.parser import parse_ttgir
 
-RANGE_STAGES, EXPONENTIAL = "tl.range's num_stages", "tl.exp"
+RANGE_STAGES, EXPONENTIAL = "tl.range's num_stages", "tl.exp(x)"
 """Names of changes: the stages that a loop states itself, and exponentials to the base of e."""
-EXP2 = "tl.exp2"
+EXP2 = "tl.exp2(x * 1.4426950408889634)"
+WIDENED_OPERANDS = ".to(tl.float32) of both operands of tl.dot"
+"""Name of a change that multiplies operands of 16 bits as they are."""
+INPUT_PRECISION = "tl.dot's input_precision"
 _LOG2_E: Mapping[str, str] = {"f32": "1.44269502", "f64": "1.4426950408889634"}
 """Element type -> log2(e) in its precision."""
 
@@ -26,6 +31,17 @@ _EXP = re.compile(
     r"^(?P<indent>\s*)(?P<result>%\S+) = math\.exp (?P<operand>%\S+)(?P<flags> fastmath<\w+>)?"
     r" : (?P<type>(?:tensor<(?:\d+x)+)?(?P<element>f32|f64)\b.*?)(?P<loc> loc\(.*\))?$"
 )
+_WIDENED = re.compile(
+    r"^\s*(?P<result>%\S+) = arith\.extf (?P<operand>%\S+)"
+    r" : tensor<(?:\d+x)+(?P<element>f16|bf16)> to tensor<(?:\d+x)+f32>"
+)
+_DOT = re.compile(
+    r"^(?P<head>\s*%\S+ = tt\.dot )(?P<left>%[\w.#]+), (?P<right>%[\w.#]+), (?P<sum>%[\w.#]+)"
+    r"(?:, inputPrecision = (?P<precision>\w+))?(?P<attributes>[^:]*) : "
+    r"tensor<(?P<left_shape>(?:\d+x)+)f32> \* tensor<(?P<right_shape>(?:\d+x)+)f32> -> "
+)
+"""A product of float32 operands."""
+_IEEE = "ieee"
 
 
 class LoopStages(Struct, frozen=True):
@@ -71,6 +87,41 @@ def has_exponentials(ttir: str) -> bool:
     return any(map(_EXP.match, ttir.splitlines()))
 
 
+def widened_operands(ttir: str) -> str | None:
+    """The 16-bit type of both operands of all float32 products before they were widened.
+
+    None where there is no such product, or only some have operands that were widened from it.
+    """
+    elements = set()
+    widened: dict[str, str] = {}
+    for line in ttir.splitlines():
+        if (conversion := _WIDENED.match(line)) is not None:
+            widened[conversion["result"]] = conversion["element"]
+        elif (dot := _DOT.match(line)) is not None:
+            elements |= {widened.get(dot["left"]), widened.get(dot["right"])}
+    return elements.pop() if len(elements) == 1 else None
+
+
+def input_precisions(ttir: str) -> frozenset[str]:
+    """The input_precision of the float32 products."""
+    dots = filter(None, map(_DOT.match, ttir.splitlines()))
+    return frozenset(dot["precision"] or _IEEE for dot in dots)
+
+
+def places_of(ttir: str, operations: Collection[str]) -> tuple[SourceLoc, ...]:
+    """The lines of the user's code that operations of some names come from, in order."""
+    try:
+        ops = parse_ttgir(ttir, "the kernel's TTIR").ops
+    except KinspectError:
+        return ()
+    places = {
+        (op.loc.in_user_code.file, op.loc.in_user_code.line)
+        for op in ops
+        if op.name in operations and op.loc is not None
+    }
+    return tuple(SourceLoc(file, line) for file, line in sorted(places))
+
+
 def with_source_changes(ttir: str, changes: Iterable[Change]) -> str:
     """The TTIR as the front end would make it of the changed source, but for locations.
 
@@ -84,7 +135,42 @@ def with_source_changes(ttir: str, changes: Iterable[Change]) -> str:
         elif change.kind == "source" and change.name == EXPONENTIAL:
             lines = enumerate(ttir.splitlines(keepends=True))
             ttir = "".join(_in_base_two(number, line) for number, line in lines)
+        elif change.kind == "source" and change.name == WIDENED_OPERANDS:
+            ttir = _with_stored_operands(ttir)
+        elif change.kind == "source" and change.name == INPUT_PRECISION:
+            lines_of_dots = ttir.splitlines(keepends=True)
+            ttir = "".join(_in_precision(line, str(change.value)) for line in lines_of_dots)
     return ttir
+
+
+def _with_stored_operands(ttir: str) -> str:
+    """The TTIR with products of what the source widened, before it did."""
+    widened: dict[str, tuple[str, str]] = {}
+    lines = []
+    for line in ttir.splitlines(keepends=True):
+        if (conversion := _WIDENED.match(line)) is not None:
+            widened[conversion["result"]] = conversion["operand"], conversion["element"]
+        dot = _DOT.match(line)
+        if dot is not None and dot["left"] in widened and dot["right"] in widened:
+            left, left_element = widened[dot["left"]]
+            right, right_element = widened[dot["right"]]
+            precision = f", inputPrecision = {dot['precision']}" if dot["precision"] else ""
+            line = (
+                f"{dot['head']}{left}, {right}, {dot['sum']}{precision}{dot['attributes']} : "
+                f"tensor<{dot['left_shape']}{left_element}> * "
+                f"tensor<{dot['right_shape']}{right_element}> -> {line[dot.end() :]}"
+            )
+        lines.append(line)
+    return "".join(lines)
+
+
+def _in_precision(line: str, precision: str) -> str:
+    """A line; a product of float32 with another input_precision."""
+    dot = _DOT.match(line)
+    if dot is None:
+        return line
+    operands = f"{dot['left']}, {dot['right']}, {dot['sum']}, inputPrecision = {precision}"
+    return f"{dot['head']}{operands}{line[dot.start('attributes') :]}"
 
 
 def _in_base_two(number: int, line: str) -> str:

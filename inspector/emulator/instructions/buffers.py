@@ -195,15 +195,17 @@ def _raw_addresses(
     shape = (waves.count, waves.lanes)
     read = access.offset_register
     offsets = np.zeros((waves.count, 1), U32) if read is None else np.asarray(read(waves))
-    where = np.broadcast_to(offsets.astype(I64) + (base + I64(access.offset)), shape)
+    where = offsets.astype(I64) + (base + I64(access.offset))
+    if where.shape != shape:
+        where = np.broadcast_to(where, shape)
     # The largest offset in a register with which the last part is still in range.
     last = access.parts[-1]
     room = records - access.needed(last) - access.offset
     if int(offsets.max()) <= int(room.min()):
         return where, None
-    inside = [
-        np.broadcast_to(_at_most(offsets, room + (last - part)), shape) for part in access.parts
-    ]
+    inside = [_at_most(offsets, room + (last - part)) for part in access.parts]
+    if inside[0].shape != shape:
+        inside = [np.broadcast_to(lanes, shape) for lanes in inside]
     return where, _one_or_each(inside)
 
 

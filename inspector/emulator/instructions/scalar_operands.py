@@ -35,6 +35,8 @@ def scalar_source(operand: Operand, kind: str) -> Read:
         row = operand.first
         if wide:
             return lambda waves: waves.pair(row).view(dtype)
+        if dtype is U32:
+            return lambda waves: waves.scalar[row]
         return lambda waves: waves.scalar[row].view(dtype)
     if operand.kind == "constant" or operand.is_null:
         bits = 0 if operand.is_null else constant_bits(operand, kind)
@@ -87,9 +89,9 @@ def scalar_destination(operand: Operand, kind: str) -> Callable[[Waves, Array], 
 
     def write(waves: Waves, value: Array) -> None:
         if wide:
-            waves.set_pair(row, np.broadcast_to(value, waves.scc.shape).view(U64))
+            waves.set_pair(row, _spread(value, waves).view(U64))
         else:
-            waves.scalar[row] = np.asarray(value).view(U32)
+            waves.scalar[row] = value.view(U32)
         if touches_exec:
             waves.exec_changed()
 
@@ -121,12 +123,12 @@ def define_scalar(
         write = scalar_destination(decoded.operands[0], result)
 
         def step(waves: Waves) -> None:
-            value = compute(*(read(waves) for read in reads))
+            value = compute(*[read(waves) for read in reads])
             if scc == "own":
                 value, carry = value
-                waves.scc = _of_waves(carry, waves)
+                waves.scc = _spread(carry, waves).copy()
             elif scc:
-                waves.scc = _of_waves(value != 0, waves)
+                waves.scc = _spread(value != 0, waves).copy()
             write(waves, value)
 
         return step
@@ -134,11 +136,11 @@ def define_scalar(
     builds(*names.split())(build)
 
 
-def _of_waves(condition: Array, waves: Waves) -> Array:
-    """A copy of a condition code, bool [wave]."""
-    if condition.shape != waves.scc.shape:
-        condition = np.broadcast_to(condition, waves.scc.shape)
-    return condition.copy()
+def _spread(value: Array, waves: Waves) -> Array:
+    """A number of each wave, or of all, as an array [wave]."""
+    if value.shape == waves.scc.shape:
+        return value
+    return np.broadcast_to(value, waves.scc.shape)
 
 
 def low5(value: Array) -> Array:

@@ -67,10 +67,10 @@ class Meeting:
         sites = list(self._kinds)
         by_all = {site: _of_any_wave(self._touched.get(site, {})) for site in sites}
         by_others = {site: _of_other_waves(touched) for site, touched in self._touched.items()}
-        for number, site in enumerate(sites):
-            for other in sites[number:]:
-                if self._kinds[site] == self._kinds[other] == "read":
-                    continue
+        reading = [site for site in sites if self._kinds[site] == "read"]
+        others = [site for site in sites if self._kinds[site] != "read"]
+        for number, site in enumerate(others):
+            for other in (*reading, *others[number:]):
                 if (
                     site in unknown
                     or other in unknown
@@ -81,7 +81,7 @@ class Meeting:
                 ):
                     pairs[site].add(other)
                     pairs[other].add(site)
-        return {site: frozenset(others) for site, others in pairs.items()}
+        return {site: frozenset(met) for site, met in pairs.items()}
 
 
 def _of_any_wave(touched: Mapping[int, int]) -> int:

@@ -194,7 +194,10 @@ class _Comparison:
                 if not mask:
                     continue
                 for epoch in range(access.first[wave], access.last.get(wave, latest) + 1):
-                    touched = epochs[epoch].setdefault(wave, _Touched(accesses=[]))
+                    waves = epochs[epoch]
+                    touched = waves.get(wave)
+                    if touched is None:
+                        touched = waves[wave] = _Touched(accesses=[])
                     touched.accesses.append((access, mask))
                     if access.kind == "read":
                         touched.reads |= mask
@@ -297,6 +300,6 @@ class _Comparison:
 def _granule(parts: Sequence[AccessBytes]) -> int:
     """The largest power of 2 that all accesses begin and end at, at most 16 bytes."""
     bits = 16
-    for part in parts:
-        bits |= part.size | int(np.bitwise_or.reduce(part.where, axis=None))
+    for part in {id(part): part for part in parts}.values():
+        bits |= part.size | int(np.bitwise_or.reduce(part.where.reshape(-1)))
     return bits & -bits

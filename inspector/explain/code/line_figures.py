@@ -17,6 +17,8 @@ from ...model import KernelReport, LaneUse
 if TYPE_CHECKING:
     from .links import Links
 
+_ONCE = 1e-4
+"""Part of the hottest line's figure that the largest one outside of hot loops counts for."""
 ByKind = Mapping[str, Mapping[int, float]]
 """Kind of text -> line, from 0 -> figure."""
 
@@ -48,11 +50,13 @@ class LineFigures(Struct, frozen=True):
         column: which.
         weights: the figures; the greater, the hotter.
         texts: what stands in the column where that is not the figure.
+        in_hot_loops: the part of a sum that stems from hot loops, of one iteration of each.
     """
 
     column: LineColumn
     weights: ByKind
     texts: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    in_hot_loops: ByKind = field(default_factory=dict)
 
     def text(self, kind: str, line: int) -> str:
         """What stands in the column; "" for nothing."""
@@ -63,13 +67,38 @@ class LineFigures(Struct, frozen=True):
         return amount(weight) if weight is not None else ""
 
     def sentence(self, kind: str, line: int) -> str:
-        """A line's figure in words."""
+        """A line's figure in words; of a sum also how much of it hot loops execute."""
         weight = self.weights.get(kind, {}).get(line, 0)
-        return self.column.sentence.format(weight=weight, text=self.text(kind, line))
+        sentence = self.column.sentence.format(weight=weight, text=self.text(kind, line))
+        if not any(self.in_hot_loops.get(kind, {}).values()):
+            return sentence
+        repeated = self.in_hot_loops[kind].get(line, 0)
+        if repeated >= weight:
+            return f"{sentence} in an iteration of hot loops"
+        if not repeated:
+            return f"{sentence} outside of hot loops"
+        return (
+            f"{sentence}: {amount(repeated)} in an iteration of hot loops, "
+            f"{amount(weight - repeated)} outside"
+        )
+
+    def heat(self, kind: str) -> Mapping[int, float]:
+        """How hot each line of a text is, in the column's unit.
+
+        That is the line's figure. Where the text has sums of which hot loops execute a part, it is
+        that part, and the rest counts for so little that it only orders lines that are otherwise
+        equal: it is executed once where the part is executed in every iteration.
+        """
+        by_line, repeated = self.weights.get(kind, {}), self.in_hot_loops.get(kind, {})
+        most = max(repeated.values(), default=0)
+        if not most:
+            return by_line
+        once = most * _ONCE / max(by_line.values())
+        return {line: repeated.get(line, 0) + weight * once for line, weight in by_line.items()}
 
     def hottest(self, kind: str, depth: Callable[[int], int]) -> tuple[int, ...]:
-        """The lines with a figure, most of it first; of equal ones those in deeper loops."""
-        by_line = self.weights.get(kind, {})
+        """The lines with a figure, the hottest first; of equal ones those in deeper loops."""
+        by_line = self.heat(kind)
         return tuple(
             sorted(
                 (line for line, weight in by_line.items() if weight),
@@ -218,6 +247,14 @@ def line_figures(
         if COLUMNS[name].present(report):
             figures[name] = LineFigures(COLUMNS[name], weights, texts)
 
+    def add_sums(
+        name: str, by_line: Mapping[int, float], texts: Mapping[str, Mapping[int, str]]
+    ) -> None:
+        if COLUMNS[name].present(report):
+            repeated = {n: figure for n, figure in by_line.items() if _in_hot_loop(report, n)}
+            sums, in_hot_loops = of_texts.sums(by_line), of_texts.sums(repeated)
+            figures[name] = LineFigures(COLUMNS[name], sums, texts, in_hot_loops)
+
     add("stall", shares, {})
     if not report.measured_lines:
         add("exec", shares, {"amdgcn": executed})
@@ -227,9 +264,9 @@ def line_figures(
         for lines, sign in ((slot.reloads, "↑"), (slot.stores, "↓"))
         for line in lines
     }
-    add("spill", of_texts.sums(dict.fromkeys(slots, 1)), {"amdgcn": _from_zero(slots)})
-    add("conflicts", of_texts.sums(dict(_conflicts(report))), {})
-    add("lines", of_texts.sums(dict(_lines(report))), {})
+    add_sums("spill", dict.fromkeys(slots, 1), {"amdgcn": _from_zero(slots)})
+    add_sums("conflicts", dict(_conflicts(report)), {})
+    add_sums("lines", dict(_lines(report)), {})
     narrow = dict(_narrow(report))
     bits = {line: f"{least}" for line, (_, least) in narrow.items()}
     add(
@@ -257,6 +294,14 @@ def line_figures(
         of_texts.least_texts({line: f"{slack}" for line, slack in slacks.items()}),
     )
     return figures
+
+
+def _in_hot_loop(report: KernelReport, line: int) -> bool:
+    """Whether the innermost loop around a line of the assembly, from 1, is a hot one."""
+    around = [
+        loop for loop in report.loops if any(first <= line <= last for first, last in loop.lines)
+    ]
+    return bool(around) and max(around, key=lambda loop: loop.depth).hot
 
 
 def _conflicts(report: KernelReport) -> Iterator[tuple[int, float]]:

@@ -22,6 +22,7 @@ from ..launches.tests import is_test_file
 from ..loading import as_main
 from ..missing_modules import install_hint
 from ..records import one_line, writer
+from ..world.assumptions import LOG
 from ..world.device import StandInDevice
 from .executor import Executor
 from .process import EmulatorProcess
@@ -51,7 +52,11 @@ def main(request_path: str) -> int:
     device = StandInDevice.of(request["device"])
     try:
         world = worlds.install(
-            device, request["folder"], max_values=request["sets"], all_contents=True
+            device,
+            request["folder"],
+            max_values=request["sets"],
+            all_contents=True,
+            values_are_real=request["sample"] is None,
         )
     except ImportError as failure:
         emit({"failure": one_line(failure), "hint": install_hint(failure, "triton")})
@@ -60,7 +65,9 @@ def main(request_path: str) -> int:
         _limit_tuning(request["configs"], world)
     _disable_torch_compile()
     path = os.path.abspath(request["path"])
-    processes.watch(Project(path), world.note, NOT_EMULATED)
+    project = Project(path)
+    LOG.watch(project.owns_code)
+    processes.watch(project, world.note, NOT_EMULATED)
     process = EmulatorProcess(request["emulator"])
     os.register_at_fork(before=process.share)  # children have a part in its profile
     executor = Executor(
@@ -70,7 +77,7 @@ def main(request_path: str) -> int:
         limit=float(request["seconds"]),
         sample=request["sample"],
         suspended=world.suspended,
-        executed=world.executed,
+        executed=world.executed if request["sample"] is None else world.sampled,
         lds_limit=device.lds_bytes,
     )
     executor.install()
@@ -81,7 +88,16 @@ def main(request_path: str) -> int:
         status = _run(path, request["test"], request["argv"], world)
     for text in dict.fromkeys(world.notes):
         emit({"note": text})
-    emit({"end": True, "launches": executor.launches})
+    emit(
+        {
+            "end": True,
+            "launches": executor.launches,
+            "unjudged": [
+                {"what": what, "file": file, "line": line, "count": count}
+                for (what, file, line), count in LOG.unjudged.items()
+            ],
+        }
+    )
     process.close()
     return status
 

@@ -28,7 +28,11 @@ Question = tuple[str, str, int]
 
 
 class Assumptions:
-    """The assumptions of one run, in the order in which they were made."""
+    """The assumptions of one run, in the order in which they were made.
+
+    Attributes:
+        unjudged: how often each check met values that are not known, printed ones among them.
+    """
 
     def __init__(self) -> None:
         self._assumptions: dict[tuple[str, str, str, int, str | None], None] = {}
@@ -38,6 +42,7 @@ class Assumptions:
         self._muted = 0
         self._two_sided: dict[Question, None] = {}
         self._reversed: dict[Question, int] = {}
+        self.unjudged: dict[Question, int] = {}
 
     def watch(self, owns: Callable[[CodeType], bool]) -> None:
         """Sets which code is the user's: assumptions are logged at lines of that code.
@@ -63,6 +68,8 @@ class Assumptions:
             The value to give the script: `assumed`, or the other one if the question is reversed.
         """
         site = self._asking_site()
+        if site is not None or isinstance(assumed, bool):
+            self.count_unjudged(question_text)
         if site is None:
             return assumed
         question = (question_text, *site)
@@ -76,6 +83,19 @@ class Assumptions:
         if len(self._assumptions) < MAX_ASSUMPTIONS:
             self._assumptions[record] = None
         return assumed
+
+    def count_unjudged(self, question_text: str) -> None:
+        """Counts a check that cannot mean anything, by the user's line that makes it.
+
+        Called by the function that the user's code calls, or that the answer is given for.
+
+        Args:
+            question_text: what is checked, in words.
+        """
+        frame = None if self._muted else self._asking_frame()
+        if frame is not None:
+            question = (question_text, os.path.abspath(frame.f_code.co_filename), frame.f_lineno)
+            self.unjudged[question] = self.unjudged.get(question, 0) + 1
 
     def note_emulated(self, question_text: str, value: Any) -> None:
         """Logs a value read from memory that an executed kernel wrote, unless it is only printed.

@@ -41,12 +41,16 @@ def run_once(
     return [time] if return_mode == "all" else time
 
 
-def install(note: Callable[[str], None], max_values: int | None) -> None:
+def install(
+    note: Callable[[str], None], max_values: int | None, *, failures_are_real: bool
+) -> None:
     """Replaces Triton's benchmark helpers in this process.
 
     Args:
         note: takes a remark for the user.
         max_values: how many x values of each benchmark to run; None for all.
+        failures_are_real: whether what a benchmark raises ends the script, as Triton has it; else
+            it becomes a note, and the next point is run.
     """
     os.environ.setdefault("MPLBACKEND", "Agg")
     testing: Any = importlib.import_module("triton.testing")
@@ -58,7 +62,7 @@ def install(note: Callable[[str], None], max_values: int | None) -> None:
         if hasattr(triton, name):
             setattr(triton, name, run_once)
     testing.set_gpu_clock = _set_gpu_clock
-    testing.Mark.run = _mark_run(testing.Benchmark, note, max_values)
+    testing.Mark.run = _mark_run(testing.Benchmark, note, max_values, failures_are_real)
     _vendor_libraries()
 
 
@@ -98,9 +102,12 @@ class EmptyTable(list):  # type: ignore[type-arg]
 
 
 def _mark_run(
-    benchmark_class: type, note: Callable[[str], None], max_values: int | None
+    benchmark_class: type,
+    note: Callable[[str], None],
+    max_values: int | None,
+    failures_are_real: bool,
 ) -> Callable[..., Any]:
-    """A `Mark.run` that runs some x values with every line, and notes failures."""
+    """A `Mark.run` that runs some x values with every line, and raises or notes failures."""
 
     def run(
         self: Any,
@@ -127,6 +134,8 @@ def _mark_run(
                 try:
                     self.fn(**stated, **_accepted_arguments(self.fn, kwargs))
                 except Exception as error:
+                    if failures_are_real:
+                        raise
                     point = f"{benchmark.plot_name} at {x_values}, {benchmark.line_arg}={line}"
                     note(f"benchmark {point}: {failure(error)}")
         tables = [EmptyTable() for _ in benchmarks]

@@ -25,6 +25,8 @@ from .writes import Writes, mark_unknown, writes_to_host
 
 KERNEL_KEYS = ("CUDA", "CompositeExplicitAutograd", "CPU", "CompositeImplicitAutograd")
 """Dispatch keys for the Python kernel of a library's operator, in the order of preference."""
+UNCOMPUTED = "_kinspect_uncomputed"
+"""Attribute of a payload that stands for what could not be computed: why, in words."""
 OVERRIDE_KEYS = ("CUDA", "AutogradCUDA")
 """Dispatch keys under which libraries replace torch's own kernels by Triton kernels."""
 
@@ -179,6 +181,10 @@ class Dispatcher:
                     on_payloads, lacks_contents = known, False
         results = self._results(on_payloads, lacks_contents)
         self.writes.follow_operator(operation, operands.tensors, call)
+        for tensor in payloads.tensors(operation.written_arguments()):
+            cause = vars(getattr(tensor, "_payload", tensor)).pop(UNCOMPUTED, None)
+            if cause is not None and isinstance(tensor, DeviceTensor):
+                mark_unknown(tensor, None, cause, None)
         if plan.returns_nothing:
             return None
         if results is None or (plan.returns_arguments and isinstance(results, torch.Tensor)):
@@ -248,12 +254,15 @@ class Dispatcher:
             operand = operand_by_payload.get(id(result))
             if operand is not None:
                 return operand
-            if claim.type == CPU.type and not result.is_meta and not unknown:
+            is_computed = not unknown and not hasattr(result, UNCOMPUTED)
+            if claim.type == CPU.type and not result.is_meta and is_computed:
                 return result
             wrapped = self.placement.wrap(result, claim, shared_memory)
             if shared_memory is None and origin is not None:
                 mark_unknown(wrapped, *origin)
-            elif plan.uninitialised:
+            elif hasattr(result, UNCOMPUTED):
+                mark_unknown(wrapped, None, getattr(result, UNCOMPUTED), None)
+            elif plan.uninitialised and not device_tensors.VALUES_ARE_REAL:
                 wrapped._memory.unknown = wrapped._memory.blank = True
             if shared_memory is None and call is not None:
                 wrapped._memory.recipe = recipes[id(result)]
@@ -271,7 +280,7 @@ class Dispatcher:
         plan, shape = operation.plan, None
         if plan.uninitialised:
             shape = self._shapes.of(operation)
-            return payloads.filled(shape) if fits(shape) else shape
+            return payloads.unwritten(shape) if fits(shape) else shape
         if not plan.mutates and not payloads.is_surely_small(operation):
             shape = self._shape_or_none(operation)
             if shape is not None and not all(map(fits, payloads.tensors(shape))):
@@ -288,7 +297,14 @@ class Dispatcher:
             if (shape is None and not in_place) or not payloads.is_unsupported(error):
                 raise
             self.note(f"{operation.func} was not computed: {payloads.first_line(error)}")
-            return None if shape is None else payloads.map_tensors(shape, payloads.filled)
+            if not device_tensors.VALUES_ARE_REAL:
+                return None if shape is None else payloads.map_tensors(shape, payloads.filled)
+            cause = f"that {plan.name.strip('_')} gives, which has no CPU kernel for it"
+            if shape is None:
+                for tensor in payloads.tensors(operation.written_arguments()):
+                    setattr(tensor, UNCOMPUTED, cause)
+                return None
+            return payloads.map_tensors(shape, lambda t: _uncomputed(t, cause))
 
     def _shape_or_none(self, operation: Invocation) -> Any:
         """The result as meta tensors; None where only the CPU kernel can tell the shape."""
@@ -349,6 +365,13 @@ class Dispatcher:
         device_operands = self.placement.device_operands(operation)
         claim = next((t._claim for t in device_operands if t.is_cuda), CPU)
         return self._on_device(operation, device_operands, claim)
+
+
+def _uncomputed(shape: torch.Tensor, cause: str) -> torch.Tensor:
+    """Contents in place of a result that cannot be computed, to be marked as unknown."""
+    contents = payloads.filled(shape)
+    setattr(contents, UNCOMPUTED, cause)
+    return contents
 
 
 def _recipes(call: Call, results: Any) -> dict[int, Recipe]:

@@ -70,6 +70,11 @@ class World:
         if self._torch is not None:
             self._torch.executed(value)
 
+    def sampled(self, value: Any) -> None:
+        """Records that a launch of which only some workgroups ran wrote to a tensor."""
+        if self._torch is not None:
+            self._torch.sampled(value)
+
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Puts tensors that are created inside on the device: for the user's code."""
@@ -140,6 +145,7 @@ def install(
     stubs: Sequence[str] = (),
     max_values: int | None = None,
     all_contents: bool = False,
+    values_are_real: bool = False,
 ) -> World:
     """Makes this process believe in the given GPU. Cannot be undone: fork first.
 
@@ -149,6 +155,8 @@ def install(
         stubs: names of modules to replace by inert ones.
         max_values: how many x values of Triton's benchmarks to run; None for all.
         all_contents: whether tensors of any size have contents: where all kernels are executed.
+        values_are_real: whether each launch is executed whole, so that checks of results compare
+            them; implies `all_contents`.
 
     Raises:
         ValueError: a module in `stubs` cannot be replaced.
@@ -161,13 +169,13 @@ def install(
     os.environ.pop(INTERPRET, None)
     # A knob that is set takes precedence over the environment, which the script may change.
     importlib.import_module("triton.knobs").runtime.interpret = False
-    if all_contents and importlib.util.find_spec("torch") is not None:
-        importlib.import_module(".tensors", __package__).keep_all_contents()
+    if (all_contents or values_are_real) and importlib.util.find_spec("torch") is not None:
+        importlib.import_module(".tensors", __package__).keep_all_contents(values_are_real)
     if importlib.util.find_spec("torch") is not None:
         world._torch = importlib.import_module(".torch_world", __package__).TorchWorld(
             device, world.note
         )
-    benchmarking.install(world.note, max_values)
+    benchmarking.install(world.note, max_values, failures_are_real=values_are_real)
     adjustments = world._torch.import_patches() if world._torch is not None else {}
     import_patches.install(world.note, adjustments)
     return world

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -83,6 +84,23 @@ def filled(shape: torch.Tensor) -> torch.Tensor:
     try:
         return contents.fill_(1) if shape.dtype.is_floating_point else contents.zero_()
     except (NotImplementedError, RuntimeError):  # a type that has no fill: its bits stay arbitrary
+        return contents
+
+
+def unwritten(shape: torch.Tensor) -> torch.Tensor:
+    """A CPU tensor of a meta tensor's shape, for memory that nobody has written.
+
+    Where values are real it holds what no right result has: NaN, or the largest integer.
+    """
+    contents = filled(shape)
+    if not device_tensors.VALUES_ARE_REAL or not contents.numel():
+        return contents
+    dtype = contents.dtype
+    try:
+        if dtype.is_floating_point or dtype.is_complex:
+            return contents.fill_(math.nan)
+        return contents.fill_(True if dtype == torch.bool else torch.iinfo(dtype).max)
+    except (NotImplementedError, RuntimeError, TypeError):  # e.g. packed and quantised types
         return contents
 
 

@@ -23,6 +23,12 @@ INTEGER_LIMIT = 1 << 22
 """Elements up to which other tensors have contents; higher: scripts branch on indices."""
 ALL_CONTENTS = False
 """Whether tensors of any size have contents: true where all kernels are executed."""
+VALUES_ARE_REAL = False
+"""Whether contents are what the program computes: launches are executed at once and whole.
+
+Then nothing may be assumed for a check's sake: allocated memory that nobody wrote holds NaN or the
+largest integer, which no check takes for a result.
+"""
 ALIGNMENT = 512
 """Bytes that torch's caching allocator rounds each allocation up to."""
 GAP = 1 << 20
@@ -346,11 +352,15 @@ def rebuild_parameter(plain: torch.Tensor, device: str, requires_grad: bool) -> 
     return torch.nn.Parameter(plain.to(device), requires_grad)
 
 
-def keep_all_contents() -> None:
-    """Makes every tensor created from now on have contents, whatever its size."""
-    global FLOAT_LIMIT, INTEGER_LIMIT, ALL_CONTENTS
+def keep_all_contents(are_real: bool) -> None:
+    """Makes every tensor created from now on have contents, whatever its size.
+
+    Args:
+        are_real: whether each launch is executed whole; see `VALUES_ARE_REAL`.
+    """
+    global FLOAT_LIMIT, INTEGER_LIMIT, ALL_CONTENTS, VALUES_ARE_REAL
     FLOAT_LIMIT = INTEGER_LIMIT = 1 << 62
-    ALL_CONTENTS = True
+    ALL_CONTENTS, VALUES_ARE_REAL = True, are_real
 
 
 def element_limit(dtype: torch.dtype) -> int:

@@ -15,6 +15,7 @@ from . import (
     distributed,
     slow_imports,
     subclasses,
+    tensors,
     torch_cuda,
     torch_functions,
 )
@@ -29,7 +30,7 @@ from .placement import DEVICE_TYPES
 from .refusal import LaunchRefusedError
 from .rerunning import EmulationBudget
 from .tensors import DeviceTensor, rebuild, rebuild_parameter
-from .writes import mark_known
+from .writes import mark_known, mark_unknown
 
 # Triton's names that are not torch's. https://triton-lang.org: triton.language, Data Types.
 DTYPES = {
@@ -76,7 +77,7 @@ class TorchWorld:
         subclasses.install()
         _switch_autocast_on_both()
         distributed.install(note)
-        comparisons.install(torch)
+        comparisons.install(torch, compares=tensors.ALL_CONTENTS)
         torch.serialization.add_safe_globals([rebuild, rebuild_parameter])
         originals.settle()
 
@@ -143,6 +144,12 @@ class TorchWorld:
         for inner in (value, getattr(value, "base", None)):
             if isinstance(inner, DeviceTensor):
                 mark_known(inner)
+
+    def sampled(self, value: Any) -> None:
+        """Records that only a part of a launch's workgroups ran, and wrote to a tensor."""
+        for inner in (value, getattr(value, "base", None)):
+            if isinstance(inner, DeviceTensor):
+                mark_unknown(inner, None, "that a kernel writes, of which a sample ran", None)
 
     def tensor(
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None, grad: bool

@@ -90,7 +90,9 @@ def facts_of(
 ) -> CardBlock:
     """The facts about a line of one of the texts: findings, costs, instruction, accesses."""
     findings = reading.marks.findings(line, kind)
-    facts = [
+    # What a slot holds before the findings, which say the same of all spills.
+    facts = list(_spill(reading, line)) if kind == "amdgcn" else []
+    facts += [
         CardFact(SIGNS[finding.severity], _sentence(finding, reading), finding.severity)
         for finding in findings
     ]
@@ -101,7 +103,6 @@ def facts_of(
     facts += [fact for access in accesses if access.reason for fact in _width(access)]
     if kind == "amdgcn":
         facts += _instruction(reading, line)
-        facts += _spill(reading, line)
         if pressure is not None and (live := registers_view.live_text(pressure, line + 1)):
             facts.append(CardFact("live", live))
     facts += [fact for access in accesses if not access.reason for fact in _width(access)]

@@ -71,12 +71,12 @@ def drawn(
     heading = f"{sign}{column.title:>{_NARROW - 1}}"
     if figures is None:
         return GutterColumn(heading, lambda line: [(" " * _NARROW, "number")])
-    weights, texts = figures.weights.get(kind, {}), figures
-    largest = max(weights.values(), default=0) or 1
+    heat, texts = figures.heat(kind), figures
+    largest = max(heat.values(), default=0) or 1
 
     def cells(line: int) -> list[Cell]:
         text = texts.text(kind, line)
-        style = cell_style(100 * weights.get(line, 0) / largest, _HOT_PART) if text else "number"
+        style = cell_style(100 * heat.get(line, 0) / largest, _HOT_PART) if text else "number"
         return [(f"{text:>{_NARROW}}", style)]
 
     return GutterColumn(heading, cells)

@@ -11,6 +11,8 @@ from .pane import Pane
 def explanations(texts: LinkedTexts, pane: Pane) -> Iterator[str]:
     """Texts on the costs, findings and instruction of the cursor's line; some may be empty.
 
+    Of a spill what the slot holds comes first: its findings are those of many others.
+
     Args:
         texts: the kernel's.
         pane: the pane of the cursor.
@@ -22,11 +24,17 @@ def explanations(texts: LinkedTexts, pane: Pane) -> Iterator[str]:
     reading, kind, line = texts.reading, pane.kind, pane.code.cursor
     if texts.costs is not None:
         yield texts.costs.explanation(kind, line)
+    instruction = ""
+    if kind == "amdgcn":
+        inst = reading.marks.instruction(line) if reading is not None else None
+        text = pane.code.shown.lines[line]
+        instruction = explain_instruction(text if inst is None else inst, texts.report)
+    is_spill = reading is not None and kind == "amdgcn" and reading.marks.spill(line) is not None
+    if is_spill:
+        yield instruction
     if reading is not None:
         rule_texts = {name: rule.text for name, rule in rules().items()}
         for finding in reading.marks.findings(line, kind):
             yield explain_finding(finding, rule_texts, unit_of)
-    if kind == "amdgcn":
-        instruction = reading.marks.instruction(line) if reading is not None else None
-        text = pane.code.shown.lines[line]
-        yield explain_instruction(text if instruction is None else instruction, texts.report)
+    if not is_spill:
+        yield instruction

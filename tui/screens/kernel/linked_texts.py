@@ -278,7 +278,7 @@ class LinkedTexts:
         folded = None if keep else loaded.folded[kind]
         pane.show(kind, text, heading=heading, file=file, folded=folded)
         heat = self.heat.of(kind)
-        pane.code.show_heat(heat.weights.get(kind, {}) if heat is not None else {})
+        pane.code.show_heat(heat.heat(kind) if heat is not None else {})
 
     def _columns(self, kind: str, report: KernelReport) -> list[GutterColumn]:
         """The columns that leave enough room for code, as they are drawn."""

@@ -129,7 +129,8 @@ class Panes:
         source, ttgir, amdgcn = self.slots
         _display(self._left, bool(visible & {source, ttgir}))
         _display(self.card, height >= 18 or wide)
-        card_rows = 12 if height >= 36 and middle else 7 if height >= 24 else 5
+        low_rows = 7 if height >= 24 else 5
+        card_rows = max(12, height * 3 // 8) if height >= 36 and middle else low_rows
         self.card.styles.height = None if wide else card_rows
         page = [_class(self._page, "-wide", wide), _class(self._page, "-low", height < 12)]
         _display(self.status, height >= 12 and not self._page.has_class("-asking"))

@@ -29,6 +29,7 @@ class Leaf(Struct, frozen=True):
         arch: the target.
         case: the configuration, abbreviated.
         stale: whether it stems from the previous run and the present one has not replaced it yet.
+        left_over: whether the present run has ended without replacing it.
     """
 
     key: str
@@ -41,6 +42,7 @@ class Leaf(Struct, frozen=True):
     arch: str
     case: str
     stale: bool = False
+    left_over: bool = False
 
     @property
     def changed(self) -> bool:
@@ -66,6 +68,7 @@ class Leaves:
         key = entry.key
         cached = self._cache.get(key)
         former_entry, stale = session.before(entry), key in session.stale
+        left_over = session.left_over(key)
         if cached is None or cached.entry is None or cached.entry.report is not entry.report:
             return Leaf(
                 key=key,
@@ -78,11 +81,20 @@ class Leaves:
                 arch=entry.report.arch or "unknown target",
                 case=short_case(entry.case),
                 stale=stale,
+                left_over=left_over,
             )
-        if cached.before is former_entry and cached.stale == stale and cached.entry is entry:
+        same_age = (cached.stale, cached.left_over) == (stale, left_over)
+        if cached.before is former_entry and same_age and cached.entry is entry:
             return cached
         former = figures(former_entry) if former_entry is not None else {}
-        return replace(cached, entry=entry, before=former_entry, former=former, stale=stale)
+        return replace(
+            cached,
+            entry=entry,
+            before=former_entry,
+            former=former,
+            stale=stale,
+            left_over=left_over,
+        )
 
 
 def _failure(key: str, error: ErrorRecord) -> Leaf:

@@ -13,6 +13,9 @@ from .columns import UNKNOWN, KernelColumn, Value
 from .leaves import Leaf
 from .tree import Node
 
+_OLD = "old "
+"""Before the label of a kernel that the last run should have replaced."""
+
 
 def row_of(
     node: Node,
@@ -58,7 +61,8 @@ def _leaf_name(
     style = "name" if node.depth == 0 else ""
     if leaf.entry is not None and leaf.entry.tried:
         style = "mark"
-    return (mark, ("  " * node.depth, ""), sign, (node.label, style), *_note(node))
+    age = (_OLD, "other") if leaf.left_over else ("", "")
+    return (mark, ("  " * node.depth, ""), sign, age, (node.label, style), *_note(node))
 
 
 def _group_name(
@@ -80,6 +84,8 @@ def _group_name(
     star_count = sum(key in stars for key in hidden_keys)
     if star_count:
         pieces.append((f" ★{star_count}", "star"))
+    if old := sum(leaf.left_over for leaf in node.leaves()):
+        pieces.append((f" {old} {_OLD}".rstrip(), "other"))
     if any(leaf.changed for leaf in node.leaves()):
         pieces.append((" ~", "other"))
     return (*pieces, *_note(node))

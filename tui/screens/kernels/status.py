@@ -83,6 +83,8 @@ class Status(PartedWidget):
             if variants > listing.kernels:
                 line.append(f" · {plural(variants, 'specialisation')}")
         self._add_failed(line)
+        if old := sum(map(self._session.left_over, self._session.stale)):
+            line.append(f" · {old:,} old, of a run before", self.part_style("mark"))
         if self._session.progress.interrupted:
             line.append(" · interrupted")
         if self._watching:

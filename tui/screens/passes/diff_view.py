@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
+from textual.binding import BindingType
 from textual.message import Message
 
 from ....inspector.compare.passhistory import Event
+from ...key_table import bind
 from ...widgets.code import Cell, CodeView, Span, Text
 from . import reading
 
@@ -18,8 +21,22 @@ _CACHE_CHARS = 32 << 20  # of all cached diffs and modules
 class DiffView(CodeView):
     """The diff; at its left edge the left key goes back to the list."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [bind("open", "open", "The whole line", show=False)]
+
     class Left(Message):
         """The focus is to go back to the list."""
+
+    class Opened(Message):
+        """A line is to be shown in full."""
+
+        def __init__(self, line: int) -> None:
+            super().__init__()
+            self.line = line
+
+    def action_open(self) -> None:
+        """Has the line of the cursor shown in full."""
+        if self.shown.lines:
+            self.post_message(self.Opened(self.cursor))
 
     def action_shift(self, columns: int) -> None:
         """Scrolls sideways, or goes back."""
@@ -68,6 +85,21 @@ def diff_text(diff: str, numbers: bool, marked: Collection[int] = ()) -> Text:
         (2 * digits + 2 if numbers else 0) + (2 if marked else 0),
         dict(zip(starts, stops, strict=True)),
     )
+
+
+def whole_line(lines: Sequence[str], line: int) -> str:
+    """A diff's line and the one that it replaces or is replaced by, for a window that wraps them.
+
+    Args:
+        lines: of the diff.
+        line: one of them, from 0.
+    """
+    partner = _partners(lines).get(line)
+    if partner is None:
+        return lines[line].strip()
+    removed, added = sorted((line, partner))
+    before, after = (" ".join(lines[n][1:].split()) for n in (removed, added))
+    return f"before\n{before}\n\nafter\n{after}"
 
 
 def lines_of_event(diff: str, event: Event) -> list[int]:

@@ -24,8 +24,9 @@ from ...widgets.code import CodeView
 from ...widgets.filter_line import FilterLine
 from ...widgets.find_line import FindLine
 from ..kernel_chooser import kernel_chooser, worst_kernel
+from ..text_dialogues import ExplainScreen
 from .diff_pane import DiffPane
-from .diff_view import DiffView, plain
+from .diff_view import DiffView, plain, whole_line
 from .pass_line import PassLine
 from .pass_list import PassList, list_text
 from .reading import HistoryResult, PassText, Result, Span, results_from_child
@@ -49,7 +50,8 @@ class PassesPage(Page):
         "The compiler's passes over one kernel, in order: ● changed the module (lines added and "
         "removed; debug locations and value names do not count). The line above shows the "
         "module's size before each pass, on a logarithmic scale. Enter or → goes to the diff that "
-        "the pass made; m marks a pass, so that the diff spans from there to the cursor; "
+        "the pass made, and there Enter shows a line in full, with the one in whose place it came; "
+        "m marks a pass, so that the diff spans from there to the cursor; "
         "v shows the whole module; a chooses another kernel. / filters the passes, in the diff it "
         "searches, and n and N go from match to match, else from change to change.\n"
         "From a line of a kernel's code, p lists the passes that made, changed or removed the "
@@ -356,6 +358,12 @@ class PassesPage(Page):
     def on_input_changed(self) -> None:
         """Filters while the user types."""
         self._update_list()
+
+    def on_diff_view_opened(self, event: DiffView.Opened) -> None:
+        """Shows a line of the diff in full: what changed is often beyond the right edge."""
+        lines = self.query_one(DiffView).shown.lines
+        title = f"line {event.line + 1} of {len(lines)}"
+        self.app.push_screen(ExplainScreen(title, whole_line(lines, event.line)))
 
     def on_diff_view_left(self) -> None:
         """Gives the focus back to the list."""
