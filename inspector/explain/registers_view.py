@@ -180,7 +180,7 @@ def parked_text(value: ParkedValue) -> str:
 
 
 def live_text(pressure: RegisterPressure, line: int) -> str:
-    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/EU (168 at most)`; "" where no instruction stands.
+    """`213 VGPRs, which alone rule out 3 waves/EU (168 at most)`; "" where no instruction stands.
 
     Args:
         pressure: of the kernel.
