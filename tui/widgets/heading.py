@@ -26,7 +26,7 @@ def _gap(letters: int) -> int:
 
 def _length(letters: int) -> int:
     """Cells of all pages with that many letters of their names."""
-    titles = [spec.title[:letters] for spec in PAGES.values() if spec.key]
+    titles = [f"{spec.title:.{letters}}" for spec in PAGES.values() if spec.key]
     return sum(_gap(letters) + 2 + len(title) for title in titles)
 
 
@@ -101,7 +101,7 @@ class Heading(PartedWidget):
                         f"{' ' * _gap(letters)}{spec.key}", other_style if letters else here
                     )
                     if letters:
-                        pages.append(f" {spec.title[:letters]}", here)
+                        pages.append(f" {spec.title:.{letters}}", here)
                     ends.append((first, pages.cell_len, name))
         start = width - pages.cell_len - progress.cell_len - 2
         self._spots = [(range(start + first, start + last), name) for first, last, name in ends]
