@@ -26,7 +26,8 @@ FILES = sorted(
     [path for path in DATA.rglob("*") if path.suffix in KINDS]
     + list((ROOT / "kernels").glob("*.py"))[:6]
 )
-STYLES = {name.removeprefix("code--") for name in CodeView.COMPONENT_CLASSES}
+SHEETS = (CodeView.DEFAULT_CSS, (ROOT / "tui" / "kinspect.tcss").read_text("utf-8"))
+STYLES = {name for sheet in SHEETS for name in re.findall(r"\.code--([\w-]+)", sheet)}
 
 
 def lines_in(path: Path) -> list[str]:

@@ -56,7 +56,7 @@ async def test_a_file_becomes_a_kernel(opened: Any, report: Report, tmp_path: Pa
         await until(pilot, lambda: page.panes.pane_of("amdgcn") is not None)
         text = text_of(pilot.app)
         assert "mine.s  not analysed yet" in text.split("\n")[0]
-        assert "v_mfma_f32_32x32x8_f16" in text
+        assert "ds_write_b128" in text
         assert "✗" not in text
         await pilot.press("n")
         assert "still being analysed" in text_of(pilot.app)

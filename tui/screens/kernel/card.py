@@ -90,11 +90,15 @@ def facts_of(
 ) -> CardBlock:
     """The facts about a line of one of the texts: findings, costs, instruction, accesses."""
     findings = reading.marks.findings(line, kind)
-    # What a slot holds before the findings, which say the same of all spills.
-    facts = list(_spill(reading, line)) if kind == "amdgcn" else []
-    facts += [
-        CardFact(SIGNS[finding.severity], _sentence(finding, reading), finding.severity)
-        for finding in findings
+    # The slot before the findings, which say the same of all spills; a low card has both.
+    spill = list(_spill(reading, line)) if kind == "amdgcn" else []
+    facts = [
+        *spill[:1],
+        *(
+            CardFact(SIGNS[finding.severity], _sentence(finding, reading), finding.severity)
+            for finding in findings
+        ),
+        *spill[1:],
     ]
     if costs is not None:
         facts += costs.facts(kind, line)
