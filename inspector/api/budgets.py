@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 from ..errors import KinspectError
 from ..explain import view
 from ..lint.budget import budget_rule, over_budget
+from ..lint.nodes import FUNCTIONS
 from ..lint.rule import Pack
 from ..model import MetricValue
 from ..pipeline.analysis import catalogue
@@ -22,14 +22,6 @@ from .results import Analysis, AnalyzedKernel
 _WORST = 3
 """Findings of a kernel over its budget that are shown."""
 _COMPARISON = re.compile(r"\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>[^\s<>=!]+)\s*")
-_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-}
 _OPPOSITE = {"<=": ">", ">": "<=", ">=": "<", "<": ">=", "==": "!=", "!=": "=="}
 
 
@@ -141,7 +133,7 @@ def _comparison(
             f"the budget of {metric} is {limit!r}: {value} is no {kind}",
             'write a number, or a comparison: ">= 2", "!= \'lds\'"',
         )
-    compare = _OPERATORS[sign]
+    compare = FUNCTIONS[sign]
     return lambda figure: bool(compare(figure, bound))
 
 

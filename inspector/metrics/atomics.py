@@ -174,30 +174,19 @@ def _adders(
     if not grid:
         return None
     # The flow of values is followed for kernels with atomics only.
-    from ..ttgir.flow import UNKNOWN, flow_of
+    from ..ttgir.flow import UNKNOWN, flow_of, values_behind
     from ..ttgir.queries import LOADS
 
     flow = flow_of(module)
     most: tuple[int, TtgirOp] | None = None
     for atomic in atomics:
         count = 2 if atomic.name.startswith("amdg.") else 1
-        ahead, visited = list(flow.operands[atomic.index][:count]), set[int]()
         axes = set[str]()
-        while ahead:
-            value = ahead.pop()
-            if value in visited:
-                continue
-            visited.add(value)
-            maker = flow.op(value)
+        for value, maker in values_behind(flow, flow.operands[atomic.index][:count]):
             if value == UNKNOWN or (maker is not None and maker.name in LOADS):
                 break
-            ahead += flow.carried.get(value, ())
-            if maker is None:
-                continue
-            if maker.name == "tt.get_program_id":
+            if maker is not None and maker.name == "tt.get_program_id":
                 axes.add(str(maker.attributes.get("axis")))
-            elif value not in flow.carried:
-                ahead += flow.operands[maker.index]
         else:
             shared = [size for axis, size in zip("xyz", grid, strict=False) if axis not in axes]
             if prod(shared) > (1 if most is None else most[0]):

@@ -190,23 +190,12 @@ def _depends_on(flow: DataFlow, load: TtgirOp, loop: int) -> bool:
 
     The inner loop's bounds count as part of its addresses.
     """
-    from ..ttgir.flow import UNKNOWN
+    from ..ttgir.flow import UNKNOWN, values_behind
 
     own = set(flow.arguments.get(loop, ()))
-    ahead, visited = list(flow.operands[load.index]), set[int]()
+    begin = list(flow.operands[load.index])
     around = flow.loop[load.index]
     while around is not None and around != loop:
-        ahead += flow.operands[around][:3]
+        begin += flow.operands[around][:3]
         around = flow.loop[around]
-    while ahead:
-        value = ahead.pop()
-        if value in visited:
-            continue
-        visited.add(value)
-        if value == UNKNOWN or value in own:
-            return True
-        maker = flow.op(value)
-        ahead += flow.carried.get(value, ())
-        if maker is not None and value not in flow.carried:
-            ahead += flow.operands[maker.index]
-    return False
+    return any(value == UNKNOWN or value in own for value, _ in values_behind(flow, begin))

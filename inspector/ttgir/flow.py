@@ -6,7 +6,8 @@ definition before a use is the visible one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -82,19 +83,36 @@ class DataFlow(Struct, frozen=True):
 
 def rests_on_loads(flow: DataFlow, op: TtgirOp) -> bool:
     """Whether the operands of an operation are computed from loaded values."""
-    ahead, visited = list(flow.operands[op.index]), set[int]()
+    makers = (maker for _, maker in values_behind(flow, flow.operands[op.index]))
+    return any(maker is not None and maker.name in LOADS for maker in makers)
+
+
+def values_behind(
+    flow: DataFlow, values: Iterable[int], ends: Container[str] = ()
+) -> Iterator[tuple[int, TtgirOp | None]]:
+    """Yields what values are computed from, themselves first and the nearest before the others.
+
+    Args:
+        flow: of their module.
+        values: where to begin.
+        ends: names of operations whose operands are not followed.
+
+    Yields:
+        Each value once, with the operation that makes it: None for `UNKNOWN`, for a region's
+        arguments and for what control flow passes on.
+    """
+    ahead, visited = deque(values), set[int]()
     while ahead:
-        value = ahead.pop()
-        if value in visited or value == UNKNOWN:
+        value = ahead.popleft()
+        if value in visited:
             continue
         visited.add(value)
-        maker = flow.op(value)
-        if maker is not None and maker.name in LOADS:
-            return True
-        ahead += flow.carried.get(value, ())
-        if maker is not None and value not in flow.carried:
+        carried = flow.carried.get(value)
+        maker = flow.op(value) if carried is None else None
+        yield value, maker
+        ahead += carried or ()
+        if maker is not None and maker.name not in ends:
             ahead += flow.operands[maker.index]
-    return False
 
 
 def program_axes(module: TtgirModule) -> frozenset[str]:

@@ -7,20 +7,21 @@ byte, converted, corrected by a zero point and scaled by vector instructions, in
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp
-from .flow import UNKNOWN, DataFlow, flow_of
+from .flow import DataFlow, flow_of, values_behind
 from .queries import DOTS, LOADS
 
 _CONVERSIONS: Final = frozenset(("arith.sitofp", "arith.uitofp"))
 _SHIFTS: Final = frozenset(("arith.shrsi", "arith.shrui", "arith.andi"))
 _FROM_LDS: Final = "ttg.local_load"
 """Reads what a load brought there, an iteration earlier where the loop is pipelined."""
-_MOST_OPS: Final = 400
-"""Operations above a dot's operand that are looked at."""
+_MOST_VALUES: Final = 400
+"""Values above a dot's operand that are looked at."""
 
 
 class Unpacked(Struct, frozen=True):
@@ -84,18 +85,5 @@ def _of_operand(flow: DataFlow, dot: TtgirOp, operand: int) -> Unpacked | None:
 
 def _made_of(flow: DataFlow, value: int) -> list[TtgirOp]:
     """The operations that a value is computed by, up to loads, the nearest first."""
-    made: list[TtgirOp] = []
-    ahead, visited = [value], set[int]()
-    while ahead and len(visited) < _MOST_OPS:
-        value = ahead.pop(0)
-        if value == UNKNOWN or value in visited:
-            continue
-        visited.add(value)
-        ahead += flow.carried.get(value, ())
-        op = flow.op(value)
-        if op is None or value in flow.carried:
-            continue
-        made.append(op)
-        if op.name not in LOADS and op.name not in DOTS:
-            ahead += flow.operands[op.index]
-    return made
+    values = islice(values_behind(flow, (value,), LOADS | DOTS), _MOST_VALUES)
+    return [maker for _, maker in values if maker is not None]
