@@ -211,16 +211,16 @@ def _reanalysed(kernel: KernelReport) -> KernelReport:
     on the command line, which the archive does not hold, if it does not say whether it was
     (analysis 20 and before), or if its code was disassembled.
     """
-    text = _text(kernel.artifacts.get("amdgcn"))
+    text = artifact_text(kernel.artifacts.get("amdgcn"))
     if text is None or kernel.demand is None or kernel.demand.typed:
         return kernel
     hsaco = kernel.artifacts.get("hsaco")
     context = Context(
         path=kernel.id.partition("::")[0],
         arch=kernel.arch,
-        metadata=_metadata(_text(kernel.artifacts.get("metadata"))),
-        ttgir=_text(kernel.artifacts.get("ttgir")),
-        ttir=_text(kernel.artifacts.get("ttir")),
+        metadata=_metadata(artifact_text(kernel.artifacts.get("metadata"))),
+        ttgir=artifact_text(kernel.artifacts.get("ttgir")),
+        ttir=artifact_text(kernel.artifacts.get("ttir")),
         variant=kernel.variant,
         artifacts=kernel.artifacts,
         code_object=hsaco.path if hsaco is not None and hsaco.path.exists() else None,
@@ -235,7 +235,8 @@ def _reanalysed(kernel: KernelReport) -> KernelReport:
     return replace(reports[0], id=kernel.id, name=kernel.name, notes=notes + reports[0].notes)
 
 
-def _text(artifact: Artifact | None) -> str | None:
+def artifact_text(artifact: Artifact | None) -> str | None:
+    """The text of an artifact; None where there is none, or it cannot be read."""
     if artifact is None:
         return None
     try:

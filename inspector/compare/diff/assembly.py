@@ -9,6 +9,7 @@ from ...errors import KinspectError
 from ...explain.view import path_of
 from ...model import KernelReport
 from ...pipeline.inputs import read_text
+from ...pipeline.reading import artifact_text
 
 
 def assembly_of(report: KernelReport) -> str | None:
@@ -29,13 +30,7 @@ def assembly_of(report: KernelReport) -> str | None:
 
 def text_of_artifacts(report: KernelReport) -> str | None:
     """The assembly among a report's artifacts; None where it cannot be read."""
-    artifact = report.artifacts.get("amdgcn")
-    if artifact is None:
-        return None
-    try:
-        return artifact.path.read_text("utf-8", "replace")
-    except OSError:
-        return None
+    return artifact_text(report.artifacts.get("amdgcn"))
 
 
 def _disassembly(path: Path) -> str | None:
