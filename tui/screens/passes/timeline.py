@@ -74,6 +74,13 @@ class Timeline(Struct):
             return (first, last) if first < last else None
         return first, last + 1
 
+    def conversions(self, index: int) -> tuple[int, int] | None:
+        """`convert_layout` operations before and after a pass that changes their number."""
+        if self.is_last(index):
+            return None
+        before, after = (self.passes[n].conversions for n in (index, index + 1))
+        return None if before is None or after is None or before == after else (before, after)
+
     def shown(self, listed: Listed, filter_text: str) -> list[int]:
         """Indices of the passes to list.
 
@@ -108,10 +115,16 @@ class Timeline(Struct):
         )
         first, last = self.passes[0].size, self.passes[-1].size
         largest = max(compiler_pass.size for compiler_pass in self.passes)
+        most = max((p.conversions or 0 for p in self.passes), default=0)
+        final = next((p.conversions for p in self.passes if p.stage == "llir"), None)
+        conversions = f"convert_layout {most} at most"
+        if final is not None:
+            conversions += f", {final} in the final TTGIR"
         return " · ".join(
             (
                 f"{len(self.passes)} passes",
                 changed if compared else "which of them changed something is being found out …",
+                *([conversions] if most else ()),
                 f"the module is {bytes_of(first)} at first, {bytes_of(last)} at last, "
                 f"{bytes_of(largest)} at most",
                 f"dump {bytes_of(sum(compiler_pass.size for compiler_pass in self.passes))}",
@@ -207,6 +220,9 @@ def diff_title(timeline: Timeline, index: int, mark: int | None, *, module: bool
         return f"the module before {title(timeline, index, None)}"
     change = timeline.changes.get(index)
     lines = f"{change} lines  " if change is not None and mark is None else ""
+    conversions = timeline.conversions(index)
+    if conversions is not None and mark is None:
+        lines = "convert_layout {} → {}  {}".format(*conversions, lines)
     event = timeline.events.get(index)
     if event is not None and mark is None and timeline.history is not None:
         lines = f"{thing_title(timeline.history.thing)}: {event_title(event)}  {lines}"
