@@ -141,6 +141,11 @@ class OccupancyPage(Page):
                 yield Static(id="levels", markup=False)
                 yield Static(id="why", markup=False)
 
+    @property
+    def kernel_key(self) -> str | None:
+        """The key of the kernel that is shown."""
+        return self._key
+
     def crumb(self) -> str:
         """The kernel, and whether figures other than its own were typed."""
         if self._kernel is None:
