@@ -180,8 +180,7 @@ class ExportScreen(Dialogue[None]):
         self._writing = False
         self.kinspect.session.exported.extend(saved)
         self.kinspect.state.export = str(path)
-        unit = f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
-        self.app.notify(f"{path} ({unit})", title="Written")
+        self.app.notify(f"{path} ({view.kib(size)})", title="Written")
         if self.is_attached:
             self.dismiss()
 

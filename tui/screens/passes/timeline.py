@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from ....inspector.compare.passhistory import Event, History
 from ....inspector.compile.passes import CompilerPass, PassDump
+from ....inspector.explain.view import kib
 from ....inspector.model import KernelReport
 from ...widgets.filtered_list import word_filter
 from .reading import LineChange, Span
@@ -163,10 +164,7 @@ def _searched(compiler_pass: CompilerPass) -> str:
 
 def bytes_of(size: int) -> str:
     """A size as B, KiB or MiB."""
-    for unit, step in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= step:
-            return f"{size / step:.1f} {unit}"
-    return f"{size} B"
+    return f"{size / (1 << 20):.1f} MiB" if size >= 1 << 20 else kib(size)
 
 
 def levels(sizes: Sequence[int], height: int) -> list[int]:
