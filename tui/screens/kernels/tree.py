@@ -118,10 +118,11 @@ def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
 
     def label_of(leaf: Leaf) -> str:
         """The case; without one, what a recompiled kernel is compared with, or the file."""
-        if leaf.case or has_recompiled:
-            return leaf.case or "baseline"
-        is_only_one = several_files and leaf.entry is not None
-        return file_name(leaf.entry.path) if is_only_one and leaf.entry else "unnamed case"
+        if leaf.case or leaf.entry is None:
+            return leaf.case or "unnamed case"
+        if has_recompiled:
+            return "baseline"
+        return file_name(leaf.entry.path) if several_files else "unnamed case"
 
     if len(by_arch) == 1:
         return [node(leaf, label_of(leaf), 1) for leaf in members]
