@@ -41,7 +41,7 @@ SPECS: Final = (
         "Vector divisions and remainders of integers by a divisor unknown to the compiler: how "
         f"many (`count`), {_SHARED}; `wide`: divisions of 64 bits, whose branch for operands of 32 "
         "bits is in `count`; where hot loops have none: those outside of them, beside the "
-        "`loop_valu` vector instructions of an iteration of the longest (else 0)",
+        "`loop_instructions` of an iteration of the longest (else 0)",
     ),
     MetricSpec(
         _EXP_LOG,
@@ -121,19 +121,19 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     regions: list[Sequence[Instruction]]
     regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
     in_loop = bool(regions)
-    longest = max((sum(i.cls in VALU_CLASSES for i in region) for region in regions), default=0)
+    longest = max(map(len, regions), default=0)
     regions = regions or [function.instructions]
     for name, find in _FIND.items():
         candidates = [_region(subject, region, find) for region in regions]
         saved, _, value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))
         value |= {"in_loop": in_loop}
         if name == _DIVISION:
-            value["loop_valu"] = 0
+            value["loop_instructions"] = 0
             if in_loop and not saved:
                 inside = {inst.index for region in regions for inst in region}
                 outside = [inst for inst in function.instructions if inst.index not in inside]
                 value = _region(subject, outside, find)[2]
-                value |= {"in_loop": False, "loop_valu": longest}
+                value |= {"in_loop": False, "loop_instructions": longest}
         yield Metric(name, value, "mapping", "derived")
 
 
