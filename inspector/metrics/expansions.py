@@ -132,8 +132,9 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
             if in_loop and not saved:
                 inside = {inst.index for region in regions for inst in region}
                 outside = [inst for inst in function.instructions if inst.index not in inside]
-                value = _region(subject, outside, find)[2]
-                value |= {"in_loop": False, "loop_instructions": longest}
+                saved, _, before = _region(subject, outside, find)
+                if saved:
+                    value = {**before, "in_loop": False, "loop_instructions": longest}
         yield Metric(name, value, "mapping", "derived")
 
 
