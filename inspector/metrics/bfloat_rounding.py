@@ -4,8 +4,8 @@ LLVM makes five instructions of a rounding: the lowest bit that stays (`v_bfe_u3
 AND of the upper word), its sum with the number and 0x7fff (`v_add3_u32`), and a comparison, a bit
 and a selection that keep NaN. `bfloat16.conversions` counts them in the code, of each loop.
 
-`bfloat16.rounded` is those that float32 throughout would save, by the TTGIR or, without one, by
-what the code neither stores nor multiplies on the matrix unit, of one region: the hot loop where
+`bfloat16.rounded` is those that float32 throughout would save, by the TTGIR or, where it has none,
+by what the code neither stores nor multiplies on the matrix unit, of one region: the hot loop where
 they take the largest share or, without hot loops, the whole kernel. On gfx950 a
 conversion takes two, `v_cvt_pk_bf16_f32` and the shift that widens the result, but sums and
 products of bfloat16 are written out there as well. Tried in 45 kernels of gfx942, gfx90a and
@@ -39,7 +39,7 @@ SPECS: Final = (
         "kernel",
         "Values rounded to bfloat16 that nothing but arithmetic uses, which widens them to float32 "
         "again, in the hot loop of which they take the largest share (in kernels without hot "
-        "loops: in all): `operations` of the TTGIR (without one, lines of the source), `elements` "
+        "loops: in all): `operations` of the TTGIR (or lines of the source), `elements` "
         "that a lane rounds, vector "
         "`instructions` that this takes of the `valu` there, `valu_cycles` of one wave there at "
         "least, `bytes` per lane that global accesses move there, `at` the line of the operation "
@@ -89,21 +89,22 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     if note:
         yield Metric(_ROUNDED, None, "mapping", "estimated", note)
         return
+    code = subject.function.instructions
     regions: list[Sequence[Instruction]] = []
     rounded: list[Rounding] = []
     if subject.ttgir is not None:
         from ..ttgir.roundings import roundings  # only kernels with a TTGIR need it
 
         rounded = roundings(subject.ttgir)
-    if hot and (rounded or subject.ttgir is None):
+    if hot and (rounded or any(inst.mnemonic.startswith(_ADDS) for inst in code)):
         code_of = own_instructions(subject.function)
         regions = [code_of[loop.id] for loop in subject.function.loops if loop.id in hot]
     in_loop = bool(regions)
     candidates = [
-        _region_of_code(subject, region)
-        if subject.ttgir is None
-        else _region(subject, region, _within(rounded, region) if in_loop else rounded)
-        for region in regions or [subject.function.instructions]
+        _region(subject, region, _within(rounded, region) if in_loop else rounded)
+        if rounded
+        else _region_of_code(subject, region)
+        for region in regions or [code]
     ]
     value = max(candidates, key=lambda item: item[0])[1]
     yield Metric(_ROUNDED, {**value, "in_loop": in_loop}, "mapping", "estimated")
@@ -112,7 +113,9 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
 def _region_of_code(
     subject: Subject, region: Sequence[Instruction]
 ) -> tuple[float, dict[str, Scalar]]:
-    """The same for code of which there is no TTGIR.
+    """The same by the code alone: without a TTGIR, or where its tensors have none of these.
+
+    (A sum over a tensor of bfloat16 rounds in the region of its reduction.)
 
     What the region stores, to LDS as well, may be rounded for that, and what it multiplies on the
     matrix unit for that; all other roundings feed arithmetic.
