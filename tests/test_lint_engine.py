@@ -634,6 +634,22 @@ def test_a_fix_says_what_came_of_it() -> None:
             pack(rule(tried=wrong))
 
 
+def test_wordings_go_with_a_figure() -> None:
+    text = (
+        "{vgpr_count} {vgpr_count | register is | registers are} spilled[[ at {lds_bytes | a | b}]]"
+    )
+    rules = pack(rule(message=f'"{text}"'))
+
+    def message(**figures: int) -> str:
+        return one(evaluate(rules, kernel(figures, [loop(count__scratch_load=3)]))).message
+
+    assert message(vgpr_count=1) == "1 register is spilled"
+    assert message(vgpr_count=2, lds_bytes=1) == "2 registers are spilled at a"
+    for wrong in ("{vgpr_count | register}", "{vgpr_count | a | b | c}"):
+        with pytest.raises(KinspectError, match="wordings or two"):
+            pack(rule(message=f'"{wrong}"'))
+
+
 def test_an_optional_part_goes_with_its_figures() -> None:
     rules = pack(rule(message='"spills[[, {vgpr_count} registers]]"'))
     spilling = [loop(count__scratch_load=3)]
