@@ -636,15 +636,19 @@ def test_a_fix_says_what_came_of_it() -> None:
 
 def test_wordings_go_with_a_figure() -> None:
     text = (
-        "{vgpr_count} {vgpr_count | register is | registers are} spilled[[ at {lds_bytes | a | b}]]"
+        "{vgpr_count} {vgpr_count | register is | registers are} spilled[[ {count.valu | at | by}]]"
     )
     rules = pack(rule(message=f'"{text}"'))
 
-    def message(**figures: int) -> str:
-        return one(evaluate(rules, kernel(figures, [loop(count__scratch_load=3)]))).message
+    def message(registers: int, **figures: int) -> str:
+        loops = [loop(count__scratch_load=3, **figures)]
+        return one(evaluate(rules, kernel({"vgpr_count": registers}, loops))).message
 
-    assert message(vgpr_count=1) == "1 register is spilled"
-    assert message(vgpr_count=2, lds_bytes=1) == "2 registers are spilled at a"
+    assert message(1) == "1 register is spilled"
+    assert message(2, count__valu=1) == "2 registers are spilled at"
+    assert message(2, count__valu=0) == "2 registers are spilled by"
+    (finding,) = evaluate(rules, kernel({"vgpr_count": 1}, [loop(count__scratch_load=3)]))
+    assert finding.plural_message == "1 registers are spilled"
     for wrong in ("{vgpr_count | register}", "{vgpr_count | a | b | c}"):
         with pytest.raises(KinspectError, match="wordings or two"):
             pack(rule(message=f'"{wrong}"'))

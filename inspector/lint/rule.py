@@ -37,8 +37,9 @@ class Wordings(Struct, frozen=True):
     def names(self) -> tuple[MetricName, ...]:
         return self.figure.names
 
-    def render(self, values: Values) -> str:
-        return self.of_one if self.figure.evaluate(values) == 1 else self.of_others
+    def render(self, values: Values, *, plural: bool) -> str:
+        is_one = not plural and self.figure.evaluate(values) == 1
+        return self.of_one if is_one else self.of_others
 
 
 class Template(Struct, frozen=True):
@@ -52,8 +53,17 @@ class Template(Struct, frozen=True):
             name for piece in self.parts if not isinstance(piece, str) for name in piece.names
         )
 
-    def render(self, values: Values) -> str:
-        return "".join(_rendered(piece, values) for piece in self.parts)
+    @property
+    def has_wordings(self) -> bool:
+        """Whether it reads otherwise where a figure is 1."""
+        return any(
+            isinstance(piece, Wordings) or (isinstance(piece, Template) and piece.has_wordings)
+            for piece in self.parts
+        )
+
+    def render(self, values: Values, *, plural: bool = False) -> str:
+        """The text with its figures; `plural`: in the wording of figures other than 1."""
+        return "".join(_rendered(piece, values, plural) for piece in self.parts)
 
     def without(self, names: frozenset[str]) -> Template:
         """The template without the nested ones that name any of these metrics."""
@@ -78,13 +88,13 @@ class Template(Struct, frozen=True):
 Piece = str | Expression | Wordings | Template
 
 
-def _rendered(piece: Piece, values: Values) -> str:
+def _rendered(piece: Piece, values: Values, plural: bool) -> str:
     if isinstance(piece, str):
         return piece
     if isinstance(piece, Wordings):
-        return piece.render(values)
+        return piece.render(values, plural=plural)
     if isinstance(piece, Template):
-        return piece.render(values) if piece.is_known(values) else ""
+        return piece.render(values, plural=plural) if piece.is_known(values) else ""
     return show(piece.evaluate(values))
 
 
