@@ -58,7 +58,7 @@ def try_(
     pack, ids = judging_pack(tuple(rules))
     wanted = AnalysisOptions(rules=pack)
     if isinstance(target, (Analysis, AnalyzedKernel)):
-        if args or options or not arch is kernel is grid is None:
+        if args or options or any(value is not None for value in (arch, kernel, grid)):
             raise KinspectError(
                 "what was analysed already is tried as it was compiled",
                 "leave out arguments, arch, kernel, grid and options; or pass the kernel itself",

@@ -99,7 +99,7 @@ def request_for(
     analysis = analysis or AnalysisOptions()
     arguments = analysis.sample is not None
     return Request(
-        targets=tuple(map(os.fspath, targets)),
+        targets=tuple(os.fspath(target) for target in targets),
         archs=tuple(dict.fromkeys(archs)),
         kernel=kernel,
         python=python or sys.executable,
