@@ -33,6 +33,7 @@ from . import (
     live_registers,
     loop_shape,
     loop_structure,
+    memory_trips,
     redundancy,
     scratch_use,
     spills,
@@ -105,6 +106,7 @@ def kernel_report(
     loops = _with_layouts(subject, loops, accesses, memory, tiles)
     played = exposed_latency.played_loops(subject, executed)
     loops = exposed_latency.with_latency(subject, loops, metrics, played)
+    loops = memory_trips.with_trips(subject, loops)
     loops = loop_structure.with_structure(subject, loops, played)
     return KernelReport(
         id=kernel_id,
