@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, LoopReport, Metric, MetricSpec, Scalar
-from .chains import Code
+from .chains import SCALARS, Code
 from .exposed_latency import LATENCY
 from .subject import Subject, source_line, wait_counts
 from .written_tensors import WRITES, unwritten
@@ -33,9 +33,10 @@ SPECS = (
         "both",
         "Return trips to memory that one wave waits for in sequence, in a kernel without loops or "
         "in an iteration of a hot loop, on the path with most loads: `trips`, those `needed` by "
-        "loads whose address or condition comes from another load, `loads` and the `bytes` that "
-        "they deliver to a lane, `stores` that stand between them, the load `at` which line is the "
-        "first that is issued after a wait that it does not need, instructions of the `path`, the "
+        "loads whose address or condition comes from another load, those `avoidable` besides: for "
+        "loads behind a store or under another condition than those before; `loads` and the "
+        "`bytes` that they deliver to a lane, `stores` that stand between them, the load `at` which line "
+        "is the first that is issued after a wait that it does not need, instructions of the `path`, the "
         "`latency` assumed for a trip; None where functions are called or code was not read",
     ),
 )
@@ -48,6 +49,8 @@ _ORDERED: Final = frozenset(("barrier", "atomic"))
 _COUNTERS: Final = frozenset(("vmcnt", "loadcnt"))
 _VOLATILE: Final = re.compile(r"\b(?:glc|sc1|scope:SCOPE_(?:DEV|SYS))\b")
 """Cache modifiers of volatile and atomic loads."""
+_OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]+|\d+)\s*$")
+"""The constant offset of a scalar load."""
 _MOST_INSTRUCTIONS: Final = 5_000
 
 
@@ -69,6 +72,11 @@ class _Dependencies:
     def __init__(self, code: Code) -> None:
         self._code = code
         self._rows: dict[int, int] = {}
+        self._pointers: dict[int, frozenset[int]] = {}
+        """Row -> offsets of the pointer arguments that its value is computed from."""
+        self._stored: list[tuple[Instruction, frozenset[int]]] = []
+        self._stored_at = 0
+        """Loads behind which the last store stands."""
         self._lanes = 0
         """The loads that the active lanes depend on."""
         self._lds = self._least = self._condition = self.most = 0
@@ -85,27 +93,28 @@ class _Dependencies:
         """The condition of a branch under which what comes next is executed."""
         self._condition = depth
 
-    def execute(self, inst: Instruction, *, ordered: bool) -> int:
-        """Loads that have to be waited for before a load can be issued, or 0 of no load.
-
-        Args:
-            inst: the instruction.
-            ordered: whether a load has to stay behind all that come before it.
-        """
+    def execute(self, inst: Instruction, subject: Subject) -> int:
+        """Loads that have to be waited for before a load can be issued, or 0 of no load."""
         depth = self.read(inst)
-        _, writes = self._code.registers(inst.index)
+        reads, writes = self._code.registers(inst.index)
+        pointers = self._pointers_in(reads)
         issued = 0
         if inst.cls in _LOADS:
-            if ordered:
+            if _VOLATILE.search(inst.operands):
                 self._least = self.most
+            elif not self._is_of_others(subject, inst, pointers):
+                self._least = max(self._least, self._stored_at)
             issued = max(depth, self._lanes, self._condition, self._least)
-            depth = issued + 1
+            depth, pointers = issued + 1, frozenset()
             self.most = max(self.most, depth)
+        elif inst.cls in WRITES:
+            self._stored.append((inst, pointers))
+            self._stored_at = self.most
         elif inst.cls == "lds_write":
             self._lds = max(self._lds, depth)
         elif inst.cls == "lds_read":
             depth = max(depth, self._lds)
-        elif inst.cls in _ORDERED:
+        if inst.cls in _ORDERED:
             self._least = self.most
             depth = max(depth, self._least)
         if "saveexec" in inst.op.name:
@@ -118,14 +127,60 @@ class _Dependencies:
         for first, stop in writes:
             for row in range(first, stop):
                 self._rows[row] = depth
+                self._pointers[row] = pointers
+        if inst.cls == "smem_load":
+            self._read_arguments(inst, reads, writes)
         return issued
+
+    def _pointers_in(self, rows: Sequence[tuple[int, int]]) -> frozenset[int]:
+        return frozenset().union(
+            *(
+                self._pointers.get(row, frozenset())
+                for first, stop in rows
+                for row in range(first, stop)
+            )
+        )
+
+    def _read_arguments(
+        self,
+        inst: Instruction,
+        reads: Sequence[tuple[int, int]],
+        writes: Sequence[tuple[int, int]],
+    ) -> None:
+        """Notes the pointers that a load of the kernel's arguments delivers."""
+        resources = self._code.function.resources
+        start, offset = resources.wave_start, _OFFSET.search(inst.operands)
+        is_arguments = (
+            start is not None
+            and start.kernarg_ptr is not None
+            and reads
+            and reads[0][0] == SCALARS + start.kernarg_ptr
+        )
+        for first, stop in writes:
+            for row in range(first, stop):
+                at = int(offset[1], 0) + 4 * (row - first) if offset and is_arguments else -1
+                self._pointers[row] = frozenset(
+                    pointer for pointer in resources.pointers or () if at in (pointer, pointer + 4)
+                )
+
+    def _is_of_others(self, subject: Subject, load: Instruction, pointers: frozenset[int]) -> bool:
+        """Whether a load is known to be of tensors that were not stored before.
+
+        Pointers that are different arguments count as different tensors.
+        """
+        if not self._stored:
+            return True
+        if pointers and all(other and other.isdisjoint(pointers) for _, other in self._stored):
+            return True
+        stores = [inst for inst, _ in self._stored]
+        return load.index in subject.places and bool(unwritten(subject, [load], stores))
 
 
 def kernel_metric(subject: Subject) -> Metric:
     """The metric of a kernel without loops."""
     if subject.function.loops:
         return Metric(TRIPS, None, "mapping", "derived", "the kernel has loops")
-    return _metric(subject, _path(subject.function, 0, None))
+    return _metric(subject, 0, None)
 
 
 def loop_metric(subject: Subject, loop_id: str) -> Metric:
@@ -133,34 +188,54 @@ def loop_metric(subject: Subject, loop_id: str) -> Metric:
     (loop,) = (loop for loop in subject.function.loops if loop.id == loop_id)
     if any(other.parent == loop_id for other in subject.function.loops):
         return Metric(TRIPS, None, "mapping", "derived", "the loop has loops of its own")
-    return _metric(
-        subject, _path(subject.function, loop.header, frozenset(loop.blocks)), twice=True
-    )
+    return _metric(subject, loop.header, frozenset(loop.blocks))
 
 
-def _metric(subject: Subject, path: Sequence[int], *, twice: bool = False) -> Metric:
-    function, machine = subject.function, subject.machine
-    if machine is None or function.calls or function.unread:
+def _metric(subject: Subject, start: int, within: Set[int] | None) -> Metric:
+    """The metric of the code from a block on, to the kernel's or the loop's end."""
+    function = subject.function
+    if subject.machine is None or function.calls or function.unread:
         return Metric(TRIPS, None, "mapping", "derived", "not all of the code is known")
-    code = [
-        inst
-        for number in path
-        for inst in function.instructions[
-            function.blocks[number].start : function.blocks[number].stop
-        ]
-    ]
+    blocks = range(len(function.blocks)) if within is None else within
+    code = [inst for number in blocks for inst in _code(function, number)]
     if len(code) > _MOST_INSTRUCTIONS:
         note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
         return Metric(TRIPS, None, "mapping", "derived", note)
-    value: dict[str, Scalar] = {
-        **_followed(subject, path, twice=twice),
-        "path": len(code),
-        "latency": LATENCY,
-    }
+    ways = [_Way(function, start, within, arm="then")]
+    if any(map(_is_otherwise, code)):
+        ways.append(_Way(function, start, within, arm="else"))
+    followed = [_followed(subject, way.blocks(), twice=within is not None) for way in ways]
+    # Of the two arms of a condition the better one counts, unless it does little.
+    most = max(figures.loads for figures in followed)
+    best = min((f for f in followed if 2 * f.loads >= most), key=lambda f: f.avoidable)
+    value: dict[str, Scalar] = {**asdict(best), "latency": LATENCY}
     return Metric(TRIPS, value, "mapping", "derived")
 
 
-def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> dict[str, Scalar]:
+def _code(function: Function, number: int) -> Sequence[Instruction]:
+    block = function.blocks[number]
+    return function.instructions[block.start : block.stop]
+
+
+def _is_otherwise(inst: Instruction) -> bool:
+    """Whether an instruction turns to the lanes for which a condition does not hold."""
+    return inst.op.name.startswith(("s_andn2_saveexec", "s_and_not1_saveexec", "s_or_saveexec"))
+
+
+class _Figures(Struct, frozen=True):
+    """The figures of one path; as in `SPECS`."""
+
+    trips: int
+    needed: int
+    avoidable: int
+    loads: int
+    bytes: int
+    stores: int
+    at: str | None
+    path: int
+
+
+def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures:
     """The figures of a path; of an iteration that follows another one, if it runs `twice`."""
     function, machine = subject.function, subject.machine
     assert machine is not None
@@ -173,25 +248,30 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> dict[str
     for _ in range(2 if twice else 1):
         dependencies = _Dependencies(code)
         begun, loads, size, stores, at = trips, 0, 0, 0, None
-        waiting_stores = 0
-        stored: list[Instruction] = []
+        rounds_begun = trips
+        waiting_stores = apart = 0
+        separated = False
         joins: list[tuple[int, int]] = []
         for place, number in enumerate(path):
             while joins and joins[-1][0] == number:
                 joins.pop()
             dependencies.conditioned(max((depth for _, depth in joins), default=0))
+            separated = True
             block = function.blocks[number]
-            for inst in function.instructions[block.start : block.stop]:
-                issued = dependencies.execute(inst, ordered=_is_ordered(subject, inst, stored))
+            for inst in _code(function, number):
+                issued = dependencies.execute(inst, subject)
                 if inst.cls in _LOADS:
                     loads += 1
+                    # The first after a wait, where the source keeps it from those before.
+                    apart += separated and rounds_begun < trips
+                    separated, rounds_begun = False, trips
                     size += (access_bits(inst.op, inst.operands) or 0) // 8
                     stores, waiting_stores = stores + waiting_stores, 0
                     if at is None and trips - begun > issued:
                         at = inst
                 elif inst.cls in WRITES:
-                    stored.append(inst)
                     waiting_stores += bool(loads)
+                    separated = True
                 if inst.cls in counted:
                     pending.append(_Load(inst if inst.cls in _LOADS else None, trips))
                 allowed = _allowed(subject, inst)
@@ -206,28 +286,16 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> dict[str
                 depth = dependencies.read(last)
                 if other and depth:
                     joins.append((other[0], depth))
-    return {
-        "trips": trips - begun,
-        "needed": dependencies.most,
-        "loads": loads,
-        "bytes": size,
-        "stores": stores,
-        "at": source_line(at.loc) if at is not None else None,
-    }
-
-
-def _is_ordered(subject: Subject, inst: Instruction, stored: Sequence[Instruction]) -> bool:
-    """Whether a load must stay behind earlier ones: it is volatile, or of a tensor stored before.
-
-    Where that is not known it counts as such.
-    """
-    if inst.cls not in _LOADS:
-        return False
-    if _VOLATILE.search(inst.operands):
-        return True
-    if not stored:
-        return False
-    return inst.index not in subject.places or not unwritten(subject, [inst], stored)
+    return _Figures(
+        trips=trips - begun,
+        needed=dependencies.most,
+        avoidable=max(0, min(trips - begun - dependencies.most, apart)),
+        loads=loads,
+        bytes=size,
+        stores=stores,
+        at=source_line(at.loc) if at is not None else None,
+        path=sum(len(_code(function, number)) for number in path),
+    )
 
 
 def _allowed(subject: Subject, inst: Instruction) -> int | None:
@@ -238,63 +306,98 @@ def _allowed(subject: Subject, inst: Instruction) -> int | None:
     return min((n for name, n in counts.items() if name in _COUNTERS), default=None)
 
 
-def _path(function: Function, start: int, within: Set[int] | None) -> Sequence[int]:
-    """Blocks from one on, in the order of their execution: what is skipped over is executed.
+class _Way:
+    """One way through a kernel without loops, or through an iteration of a loop.
 
-    Of two ways that exclude each other it takes the one with more loads.
-
-    Args:
-        function: the kernel, or one whose loop is followed.
-        start: the first block, a loop's header.
-        within: the loop's blocks; None for a kernel without loops.
+    What is skipped over where no lane is active counts as executed. Of two ways that exclude each
+    other it takes the one with more loads; of the arms of a condition on lanes `arm`.
     """
-    ahead = _ahead(function, start, within)
-    path = [start]
-    while True:
-        ways = [n for n in function.blocks[path[-1]].successors if n in ahead and n != start]
-        if not ways:
-            return path
-        first, *rest = dict.fromkeys(ways)
-        for other in rest:
-            if first in ahead[other] or (
-                other not in ahead[first]
-                and _loads(function, other, ahead) > _loads(function, first, ahead)
-            ):
-                first = other
-        path.append(first)
 
+    def __init__(
+        self,
+        function: Function,
+        start: int,
+        within: Set[int] | None,
+        *,
+        arm: Literal["then", "else"],
+    ) -> None:
+        self._function = function
+        self._start = start
+        self._arm = arm
+        self._ahead = self._all_ahead(within)
 
-def _ahead(function: Function, start: int, within: Set[int] | None) -> Mapping[int, Set[int]]:
-    """Block -> all blocks that follow it before the loop starts anew."""
-    ahead: dict[int, Set[int]] = {}
-    stack = [(start, False)]
-    entered = {start}
-    while stack:
-        number, done = stack.pop()
-        successors = [
-            n
-            for n in function.blocks[number].successors
-            if n != start and (within is None or n in within)
-        ]
-        if done:
-            ahead[number] = frozenset(successors).union(
-                *(ahead.get(n, frozenset()) for n in successors)
-            )
-            continue
-        stack.append((number, True))
-        for n in successors:
-            if n not in entered:
-                entered.add(n)
-                stack.append((n, False))
-    return ahead
+    def blocks(self) -> Sequence[int]:
+        """Its blocks in the order of their execution."""
+        path = [self._start]
+        while True:
+            ways = [
+                n
+                for n in dict.fromkeys(self._function.blocks[path[-1]].successors)
+                if n in self._ahead and n != self._start
+            ]
+            if not ways:
+                return path
+            path.append(ways[0] if len(ways) == 1 else self._next(path[-1], ways[0], ways[1]))
 
+    def _next(self, number: int, first: int, second: int) -> int:
+        """The next block behind a branch to two."""
+        branch = _code(self._function, number)[-1].op.name
+        if branch.startswith("s_cbranch_exec") and number + 1 in (first, second):
+            target = second if first == number + 1 else first
+            jumps_in = branch == "s_cbranch_execnz"
+            inner, outer = (target, number + 1) if jumps_in else (number + 1, target)
+        elif second in self._ahead[first]:
+            inner, outer = first, second
+        elif first in self._ahead[second]:
+            inner, outer = second, first
+        else:
+            return max(first, second, key=self._loads)
+        is_left_out = (
+            self._begins_else(number) if self._arm == "then" else self._begins_then(number)
+        )
+        return outer if is_left_out else inner
 
-def _loads(function: Function, number: int, ahead: Mapping[int, Set[int]]) -> int:
-    return sum(
-        inst.cls in _LOADS
-        for n in (number, *ahead[number])
-        for inst in function.instructions[function.blocks[n].start : function.blocks[n].stop]
-    )
+    def _begins_else(self, number: int) -> bool:
+        return any(map(_is_otherwise, _code(self._function, number)))
+
+    def _begins_then(self, number: int) -> bool:
+        """Whether a block turns to lanes beside which there are others, with code of their own."""
+        code = _code(self._function, number)
+        at = max(
+            (place for place, inst in enumerate(code) if "and_saveexec" in inst.op.name), default=-1
+        )
+        return at >= 0 and any(
+            inst.op.name.startswith("s_xor_b") and "exec" in inst.operands for inst in code[at:]
+        )
+
+    def _loads(self, number: int) -> int:
+        return sum(
+            inst.cls in _LOADS
+            for n in (number, *self._ahead[number])
+            for inst in _code(self._function, n)
+        )
+
+    def _all_ahead(self, within: Set[int] | None) -> Mapping[int, Set[int]]:
+        """Block -> all blocks that follow it before the loop starts anew."""
+        ahead: dict[int, Set[int]] = {}
+        stack = [(self._start, False)]
+        entered: set[int] = set()
+        while stack:
+            number, is_done = stack.pop()
+            successors = [
+                n
+                for n in self._function.blocks[number].successors
+                if n != self._start and (within is None or n in within)
+            ]
+            if is_done:
+                ahead[number] = frozenset(successors).union(
+                    *(ahead.get(n, frozenset()) for n in successors)
+                )
+            elif number not in entered:
+                entered.add(number)
+                stack.append((number, True))
+                stack += [(n, False) for n in successors if n not in entered]
+        return ahead
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
