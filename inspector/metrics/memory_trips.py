@@ -35,9 +35,10 @@ SPECS = (
         "in an iteration of a hot loop, on the path with most loads: `trips`, those `needed` by "
         "loads whose address or condition comes from another load, those `avoidable` besides: for "
         "loads behind a store or under another condition than those before; `loads` and the "
-        "`bytes` that they deliver to a lane, `stores` that stand between them, the load `at` which line "
-        "is the first that is issued after a wait that it does not need, instructions of the `path`, the "
-        "`latency` assumed for a trip; None where functions are called or code was not read",
+        "`bytes` that they deliver to a lane, `stores` that stand between them, the load `at` "
+        "which line is the first that is issued after a wait that it does not need, instructions "
+        "of the `path`, the `latency` assumed for a trip; None where functions are called or code "
+        "was not read",
     ),
 )
 
