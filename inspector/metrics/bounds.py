@@ -24,7 +24,7 @@ times that they would take without any nearer hit.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import ceil
 from typing import Final
@@ -259,7 +259,7 @@ def _hot_loops(
             metrics=metrics,
         )
         way = ways[loop.id]
-        of_longest = bounds
+        on_way, of_longest = executed, bounds
         if set(way.blocks) != set(executed_blocks[loop.id]):
             on_way = _instructions(function, way.blocks)
             of_longest = {
@@ -267,7 +267,10 @@ def _hot_loops(
                 "latency": bounds["latency"],
             }
         longest = _longest(machine, way, loop_instructions, of_longest, resident)
-        yield loop, chain(of_every_iteration, longest)
+        operands: Iterable[Metric] = ()
+        if resident is not None:
+            operands = lds_operands.compute(subject, machine, on_way, resident.on_cu)
+        yield loop, chain(of_every_iteration, longest, operands)
 
 
 def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
@@ -354,7 +357,6 @@ def _metrics(
         if cycles is not None:
             shared[unit] = cycles, origin
         yield Metric(f"bound.{unit}", rounded(cycles), "cycles", origin, bound.note)
-    yield from lds_operands.compute(subject, machine, executed, resident.on_cu)
     unit, (cycles_of_unit, origin) = max(shared.items(), key=lambda item: item[1][0])
     unknown = ", ".join(name for name in UNITS if name not in shared)
     note = f"of the bounds that are known; unknown: {unknown}" if unknown else ""
