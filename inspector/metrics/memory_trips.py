@@ -35,10 +35,11 @@ SPECS = (
         "in an iteration of a hot loop, on the path with most loads: `trips`, those `needed` by "
         "loads whose address or condition comes from another load, those `avoidable` besides: for "
         "loads behind a store or under another condition than those before; `loads` and the "
-        "`bytes` that they deliver to a lane, `stores` that stand between them, the load `at` "
-        "which line is the first that is issued after a wait that it does not need, instructions "
-        "of the `path`, the `latency` assumed for a trip; None where functions are called or code "
-        "was not read",
+        "`bytes` that they deliver to a lane, `stores` that stand between them, whether an "
+        "iteration's loads need those of the one before (`is_carried`), the load `at` which line "
+        "is the first that is issued after a wait that it does not need, instructions of the "
+        "`path`, the `latency` assumed for a trip; None where functions are called or code was "
+        "not read",
     ),
 )
 
@@ -80,6 +81,8 @@ class _Dependencies:
         """Loads behind which the last store stands."""
         self._lanes = 0
         """The loads that the active lanes depend on."""
+        self._outside: list[int] = []
+        """The same of those outside of the conditions that hold, outermost first."""
         self._lds = self._least = self._condition = self.most = 0
 
     def read(self, inst: Instruction) -> int:
@@ -118,13 +121,16 @@ class _Dependencies:
         if inst.cls in _ORDERED:
             self._least = self.most
             depth = max(depth, self._least)
-        if "saveexec" in inst.op.name:
-            before, self._lanes = self._lanes, max(self._lanes, depth)
-            depth = before
-        elif inst.operands.startswith("exec") or inst.op.name.startswith("v_cmpx"):
-            # A restored mask is that of before the condition.
-            restored = inst.op.name.startswith(("s_or_b", "s_mov_b"))
-            self._lanes = depth if restored else max(self._lanes, depth)
+        name = inst.op.name
+        if "and_saveexec" in name:
+            self._outside.append(self._lanes)
+            self._lanes = max(self._lanes, depth)
+        elif _is_otherwise(inst):
+            self._lanes = max(self._outside[-1] if self._outside else 0, depth)
+        elif name.startswith("s_or_b") and inst.operands.startswith("exec") and self._outside:
+            self._lanes = self._outside.pop()
+        elif inst.operands.startswith("exec") or name.startswith("v_cmpx"):
+            self._lanes = max(self._lanes, depth)
         for first, stop in writes:
             for row in range(first, stop):
                 self._rows[row] = depth
@@ -232,6 +238,7 @@ class _Figures(Struct, frozen=True):
     loads: int
     bytes: int
     stores: int
+    is_carried: bool
     at: str | None
     path: int
 
@@ -246,6 +253,7 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
     code = Code.of(function, machine)
     pending: list[_Load] = []
     trips = 0
+    chain = _Dependencies(code)  # of both iterations
     for _ in range(2 if twice else 1):
         dependencies = _Dependencies(code)
         begun, loads, size, stores, at = trips, 0, 0, 0, None
@@ -261,6 +269,7 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
             block = function.blocks[number]
             for inst in _code(function, number):
                 issued = dependencies.execute(inst, subject)
+                chain.execute(inst, subject)
                 if inst.cls in _LOADS:
                     loads += 1
                     # The first after a wait, where the source keeps it from those before.
@@ -294,6 +303,7 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
         loads=loads,
         bytes=size,
         stores=stores,
+        is_carried=chain.most > dependencies.most,
         at=source_line(at.loc) if at is not None else None,
         path=sum(len(_code(function, number)) for number in path),
     )

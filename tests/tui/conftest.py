@@ -62,6 +62,7 @@ STABLE_SINCE = frozenset(
         "KI091",
         "KI092",
         "KI093",
+        "KI094",
         "KI095",
         "KI097",
         "KI098",
