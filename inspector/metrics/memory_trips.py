@@ -10,7 +10,8 @@ stands under a condition.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import cache
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -38,8 +39,8 @@ SPECS = (
         "`bytes` that they deliver to a lane, `stores` that stand between them, whether an "
         "iteration's loads need those of the one before (`is_carried`), the load `at` which line "
         "is the first that is issued after a wait that it does not need, instructions of the "
-        "`path`, the `latency` assumed for a trip; None where functions are called or code was "
-        "not read",
+        "`path`, the `latency` assumed for a trip; None for Triton's code, and where functions are "
+        "called or code was not read",
     ),
 )
 
@@ -54,6 +55,10 @@ _VOLATILE: Final = re.compile(r"\b(?:glc|sc1|scope:SCOPE_(?:DEV|SYS))\b")
 _OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]+|\d+)\s*$")
 """The constant offset of a scalar load."""
 _MOST_INSTRUCTIONS: Final = 5_000
+
+
+_Operands = tuple[tuple[int, int], ...]
+"""First row and row after the last of each register operand."""
 
 
 class _Load(Struct, frozen=True):
@@ -71,8 +76,9 @@ class _Load(Struct, frozen=True):
 class _Dependencies:
     """The loads, one behind the other, that registers' values come from."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, registers: Callable[[int], tuple[_Operands, _Operands]]) -> None:
         self._code = code
+        self._registers = registers
         self._rows: dict[int, int] = {}
         self._pointers: dict[int, frozenset[int]] = {}
         """Row -> offsets of the pointer arguments that its value is computed from."""
@@ -87,7 +93,7 @@ class _Dependencies:
 
     def read(self, inst: Instruction) -> int:
         """Loads behind which an instruction's operands are."""
-        reads, _ = self._code.registers(inst.index)
+        reads, _ = self._registers(inst.index)
         return max(
             (self._rows.get(row, 0) for first, stop in reads for row in range(first, stop)),
             default=0,
@@ -99,8 +105,8 @@ class _Dependencies:
 
     def execute(self, inst: Instruction, subject: Subject) -> int:
         """Loads that have to be waited for before a load can be issued, or 0 of no load."""
+        reads, writes = self._registers(inst.index)
         depth = self.read(inst)
-        reads, writes = self._code.registers(inst.index)
         pointers = self._pointers_in(reads)
         issued = 0
         if inst.cls in _LOADS:
@@ -201,10 +207,15 @@ def loop_metric(subject: Subject, loop_id: str) -> Metric:
 def _metric(subject: Subject, start: int, within: Set[int] | None) -> Metric:
     """The metric of the code from a block on, to the kernel's or the loop's end."""
     function = subject.function
+    if subject.ttgir is not None:
+        # Triton moves loads ahead itself, and its source orders tiles, not instructions.
+        return Metric(TRIPS, None, "mapping", "derived", "not looked for in Triton's code")
     if subject.machine is None or function.calls or function.unread:
         return Metric(TRIPS, None, "mapping", "derived", "not all of the code is known")
     blocks = range(len(function.blocks)) if within is None else within
     code = [inst for number in blocks for inst in _code(function, number)]
+    if not any(inst.cls in _LOADS for inst in code):
+        return Metric(TRIPS, None, "mapping", "derived", "it loads nothing")
     if len(code) > _MOST_INSTRUCTIONS:
         note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
         return Metric(TRIPS, None, "mapping", "derived", note)
@@ -251,11 +262,12 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
     if not {"vscnt", "storecnt"} & machine.counters.keys():
         counted |= _STORES
     code = Code.of(function, machine)
+    registers = cache(code.registers)
     pending: list[_Load] = []
     trips = 0
-    chain = _Dependencies(code)  # of both iterations
+    chain = _Dependencies(code, registers)  # of both iterations
     for _ in range(2 if twice else 1):
-        dependencies = _Dependencies(code)
+        dependencies = _Dependencies(code, registers)
         begun, loads, size, stores, at = trips, 0, 0, 0, None
         rounds_begun = trips
         waiting_stores = apart = 0
