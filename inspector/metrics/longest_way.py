@@ -10,11 +10,11 @@ a switch do that are asked for one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from msgspec import Struct
 
-from ..isa.graph.dominators import dominator_tree
+from ..isa.graph.dominators import DominatorTree, dominator_tree
 from ..model import Block, Function
 from .subject import innermost_loops
 
@@ -47,25 +47,22 @@ def longest_ways(function: Function, loops: Set[str]) -> dict[str, Way]:
     owner = innermost_loops(function)
     own = {index: loop.id for index, loop in owner.items()}
     tree = dominator_tree(_with_guards_passed(function, own))
-    ways = {}
-    for loop in function.loops:
-        if loop.id not in loops:
-            continue
-        blocks = _longest(
-            function.blocks,
-            loop.header,
-            frozenset(loop.blocks),
-            loop.latches,
-            lambda block, loop=loop.id: own[block] == loop,
-        )
-        ways[loop.id] = _way(
+    return {
+        loop.id: _way(
             function,
-            blocks,
-            lambda block, latches=loop.latches: all(
-                tree.dominates(block, latch) for latch in latches
+            _longest(
+                function.blocks,
+                loop.header,
+                frozenset(loop.blocks),
+                loop.latches,
+                {number for number in loop.blocks if own[number] == loop.id},
             ),
+            tree,
+            loop.latches,
         )
-    return ways
+        for loop in function.loops
+        if loop.id in loops
+    }
 
 
 def kernel_way(function: Function) -> Way | None:
@@ -73,16 +70,17 @@ def kernel_way(function: Function) -> Way | None:
     if function.loops or not function.blocks:
         return None
     ends = [block.index for block in function.blocks if not block.successors]
+    every = frozenset(range(len(function.blocks)))
+    blocks = _longest(function.blocks, 0, every, ends, every)
     tree = dominator_tree(_with_guards_passed(function, {}))
-    blocks = _longest(
-        function.blocks, 0, frozenset(range(len(function.blocks))), ends, lambda _: True
-    )
-    last = blocks[-1] if blocks else 0
-    return _way(function, blocks, lambda block: tree.dominates(block, last))
+    return _way(function, blocks, tree, blocks[-1:])
 
 
-def _way(function: Function, blocks: Sequence[int], is_needed: Callable[[int], bool]) -> Way:
-    needed = tuple(number for number in blocks if is_needed(number))
+def _way(
+    function: Function, blocks: Sequence[int], tree: DominatorTree, ends: Sequence[int]
+) -> Way:
+    """A way; `tree` has the dominators where lanes pass their checks, `ends` the last blocks."""
+    needed = tuple(number for number in blocks if all(tree.dominates(number, end) for end in ends))
     total, certain = (
         sum(_size(function.blocks[number]) for number in numbers) for numbers in (blocks, needed)
     )
@@ -98,7 +96,7 @@ def _longest(
     start: int,
     inside: Set[int],
     ends: Iterable[int],
-    counts: Callable[[int], bool],
+    counted: Set[int],
 ) -> list[int]:
     """The blocks that count on the longest way from one block to one of several.
 
@@ -109,7 +107,7 @@ def _longest(
         start: the first.
         inside: those that a way may lead through.
         ends: the last ones to choose from.
-        counts: whether a block's instructions count; of nested loops they do not.
+        counted: those whose instructions count; of nested loops they do not.
     """
     order, before = _acyclic(blocks, start, inside)
     lengths: dict[int, int] = {}
@@ -118,12 +116,12 @@ def _longest(
         above = max(before.get(number, ()), key=lambda other: lengths[other], default=None)
         if above is not None:
             come_from[number] = above
-        own = _size(blocks[number]) if counts(number) else 0
+        own = _size(blocks[number]) if number in counted else 0
         lengths[number] = own + (lengths[above] if above is not None else 0)
     last = max((end for end in ends if end in lengths), key=lambda end: lengths[end], default=None)
     way = []
     while last is not None:
-        if counts(last):
+        if last in counted:
             way.append(last)
         last = come_from.get(last)
     return way[::-1]
