@@ -74,15 +74,23 @@ def test_the_shape_is_not_made_up(tmp_path: Path) -> None:
 
 
 def test_waves_that_the_launch_may_not_have(tmp_path: Path) -> None:
-    """Half of the largest workgroup loads; whether these are all waves is not known."""
+    """Part of the largest workgroup loads; whether these are all waves is not known.
+
+    A wave all of whose lanes take part counts where there is one.
+    """
     source = """
-kernel(512) void half(unsigned *out, const unsigned *in) {
-    if (X < 256) out[X] = in[2 * X];
+kernel(512) void part(unsigned *out, const unsigned *in) {
+    if (X < NUMBER) out[X] = in[2 * X];
 }
 """
-    text = compiled(tmp_path, source)
+    text = compiled(tmp_path, source.replace("NUMBER", "32"))
     loads = [op for op in report(text).memory_ops if op.cls == "global_load"]
     assert [op.use.unknown for op in loads if op.use is not None] == [WAVES]
+    text = compiled(tmp_path, source.replace("NUMBER", "256"))
+    loads = [op for op in report(text).memory_ops if op.cls == "global_load"]
+    assert [(op.use.lines, op.use.origin) for op in loads if op.use is not None] == [
+        (4, "estimated")
+    ]
     loads = [op for op in report(text, (256, 1, 1)).memory_ops if op.cls == "global_load"]
     assert [op.use.lines for op in loads if op.use is not None] == [4]
 

@@ -14,7 +14,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.arguments import arguments_of
-from kinspect.inspector.metrics.lanes import FROM_MEMORY, lane_uses
+from kinspect.inspector.metrics.lanes import FROM_MEMORY, WAVES, lane_uses
 from kinspect.inspector.model import LaneUse
 from msgspec.structs import replace
 from test_emulator_whole_kernels import CASES, Compiled
@@ -394,3 +394,42 @@ def test_all_accesses_of_a_kernel_that_spills_are_decided() -> None:
     judged = [access.lanes for access in kernel.accesses if access.lanes is not None]
     assert judged
     assert set(judged) == {"agree"}
+
+
+BEHIND_LANES = """v_mov_b32_e32 v1, v0
+s_mov_b64 s[8:9], 0
+s_branch .Lhead
+.Llatch:
+s_andn2_b64 exec, exec, s[8:9]
+s_cbranch_execz .Ldone
+.Lhead:
+v_add_u32_e32 v1, 0x100, v1
+v_cmp_lt_i32_e32 vcc, s6, v1
+s_or_b64 s[8:9], vcc, s[8:9]
+s_branch .Llatch
+.Ldone:
+s_mov_b64 exec, -1
+v_lshlrev_b32_e32 v2, 3, v0
+ds_read_b32 v3, v2
+"""
+
+
+def test_what_follows_a_loop_that_lanes_leave_one_by_one_is_reached() -> None:
+    """The only edge out of the loop is the branch for an empty EXEC."""
+    use = use_of(BEHIND_LANES)
+    assert not use.unknown
+    assert (use.cycles, use.cycles_ideal) == (4, 2)
+
+
+@pytest.mark.parametrize(("lanes", "known"), [(96, True), (32, False)])
+def test_of_an_unknown_number_of_waves_a_whole_one_counts(lanes: int, known: bool) -> None:
+    """Of 4 waves at most, the second has 32 lanes below 96, and none of them all below 32."""
+    check = (
+        f"v_cmp_gt_u32_e32 vcc, {lanes}, v0\ns_and_saveexec_b64 s[8:9], vcc\n"
+        "v_lshlrev_b32_e32 v2, 3, v0\nds_read_b32 v3, v2\n"
+    )
+    function = parse_text(KERNEL.format(arch="gfx942", code=check), "k.s").kernels[0]
+    (use,) = lane_uses(function, load("gfx942"), (256, 1, 1), largest=True).values()
+    assert use.unknown == ("" if known else WAVES)
+    if known:
+        assert (use.lanes, use.cycles, use.origin, use.whole_waves) == (64, 4, "estimated", True)

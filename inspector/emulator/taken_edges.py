@@ -52,7 +52,8 @@ class TakenEdges:
         """Notes which ways out of a block are taken.
 
         Where EXEC is empty a branch goes round code that would do nothing: as if it went through.
-        A loop ends, whatever its counter is in the first round.
+        A loop ends, whatever its counter is in the first round, also where that is when no lane is
+        left in it.
         """
         last = self._decoded[block.stop - 1].name if block.stop > block.start else ""
         reached = block.index == 0 or any(
@@ -60,11 +61,10 @@ class TakenEdges:
         )
         for to in block.successors:
             jumps = to != block.index + 1
-            if last == "s_cbranch_execz" and jumps:
+            leaves = self._leaves_loop(block.index, to)
+            if last == "s_cbranch_execz" and jumps and not leaves:
                 self._closed.add((block.index, to))
-            elif reached and (
-                self._leaves_loop(block.index, to) or _goes(last, waves, jumps=jumps)
-            ):
+            elif reached and (leaves or _goes(last, waves, jumps=jumps)):
                 self._taken.add((block.index, to))
 
     def _leaves_loop(self, number: int, to: int) -> bool:

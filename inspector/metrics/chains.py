@@ -22,8 +22,8 @@ from ..model import Function, Instruction, Machine
 from .subject import MATRIX_CLASSES
 
 _NEVER: Final = -1 << 40  # no path leads here
-_SCALARS: Final = 1024  # rows of the vector file come before
-_ROWS: Final = _SCALARS + 160
+SCALARS: Final = 1024  # rows of the vector file come before
+_ROWS: Final = SCALARS + 160
 _ITERATIONS: Final = 8  # the slowest chain dominates by then, as a rule
 MOST_INSTRUCTIONS: Final = 5_000
 """Instructions of a loop, which take some 50 ms; larger ones are not analysed."""
@@ -161,7 +161,7 @@ def _bits(first: int, stop: int) -> int:
 def _rows(operand: Operand) -> _Rows | None:
     if operand.is_null or operand.kind not in ("vgpr", "sgpr"):
         return None
-    first = operand.first + (_SCALARS if operand.kind == "sgpr" else 0)
+    first = operand.first + (SCALARS if operand.kind == "sgpr" else 0)
     stop = first + operand.count
     return (first, stop) if stop <= _ROWS else None
 

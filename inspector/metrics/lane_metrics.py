@@ -98,7 +98,8 @@ SPECS = (
         "`bytes` used of each line (`line` bytes), `percent` of them unused, `instruction`, `at` "
         "which line (`isa`: of the assembly), `layout` of its tile, `writes`; "
         "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
-        "(atomics are left out); `origin`: "
+        "(atomics are left out); `known` lines of the others, which need `known_ideal` at least; "
+        "`origin`: "
         "`estimated` where it depends on sizes that are not known, and what is `assumed` of them; "
         "`by_stride`: whether each lane has a line for itself by a stride that is an argument; "
         "`by_products`: lines too many of stores of products in the layout of the matrix "
@@ -367,6 +368,8 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "accesses": wasting,
         "of": len(accesses),
         "unknown": len(accesses) - len(known_uses),
+        "known": _rounded(sum_of(use.lines for _, use in known_uses)),
+        "known_ideal": _rounded(sum_of(use.lines_ideal for _, use in known_uses)),
         "line": line,
         **_wasteful(inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None),
         "layout": None,

@@ -32,7 +32,7 @@ TOO_LARGE = "the kernel is too large for working out where its lanes lie"
 SHAPE = "it depends on the workgroup's shape, which is not known; pass --workgroup X,Y,Z"
 WAVES = "its waves differ, and their number is not known; pass --waves or --workgroup"
 
-_BY_MASKS: Final = frozenset((ON_ARGUMENTS, FROM_MEMORY, NOT_REACHED))
+_BY_MASKS: Final = frozenset((ON_ARGUMENTS, FROM_MEMORY, NOT_REACHED, WAVES))
 """Reasons that may lie in which lanes take part, as far as sizes decide on that."""
 
 LDS_ACCESSES: Final = frozenset(("lds_read", "lds_write", "lds_atomic"))
@@ -132,7 +132,7 @@ def uses_at(
                 _use(wave_accesses, machine, cache) for wave_accesses in _by_wave(accesses)
             ]
             if any(use != wave_uses[0] for use in wave_uses):
-                uses[site] = LaneUse(unknown=WAVES)
+                uses[site] = _of_whole_wave(wave_uses, accesses[0].where.shape[2])
     conflicting = [site for site, use in uses.items() if use.conflicts]
     # An access with unknown addresses may be of the same array, and need its alignment.
     decided = not any(
@@ -170,6 +170,18 @@ def _by_wave(accesses: Sequence[Places]) -> Iterator[list[Places]]:
             )
             for places in accesses
         ]
+
+
+def _of_whole_wave(uses: Sequence[LaneUse], lanes: int) -> LaneUse:
+    """The use of a wave all of whose lanes take part, the best of several; unknown without one.
+
+    How many waves there are, and so how much of a check such as `i < 1000` is passed, is not known.
+    """
+    whole = [use for use in uses if use.lanes is not None and use.lanes == lanes]
+    if not whole:
+        return LaneUse(unknown=WAVES)
+    best = min(whole, key=lambda use: use.lines if use.lines is not None else use.cycles or 0.0)
+    return replace(best, origin="estimated", whole_waves=True)
 
 
 def _waves_alike(places: Places) -> bool:

@@ -60,6 +60,7 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
             `derived`. None where the figures are.
         whole_waves: whether all lanes were taken to pass comparisons with sizes that are not known,
             as checks of bounds: then the figures are the most that it comes to, and `estimated`.
+            Also where some waves have lanes that do not take part, and the launch may have others.
         unknown: why the figures are None; empty where they are known.
     """
 

@@ -1,0 +1,84 @@
+"""Trips to memory that a path makes one after the other, in kernels without loops and in loops.
+
+What is expected was counted in the fixture's assembly by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.model import KernelReport, Metric
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+
+FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "hip_trips_gfx942.s"
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Mapping[str, KernelReport]:
+    return {kernel.name: kernel for kernel in collect(Request((str(FIXTURE),))).kernels}
+
+
+def _trips(metrics: Mapping[str, Metric]) -> Mapping[str, object]:
+    value = metrics["memory_trips"].value
+    assert isinstance(value, Mapping)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("name", "trips", "needed", "avoidable", "stores"),
+    [
+        ("adds_in_turn", 4, 1, 3, 3),
+        ("adds_at_once", 1, 1, 0, 0),
+        ("sums_inside", 7, 1, 6, 0),  # each load under a condition of its own
+        ("follows", 5, 5, 0, 0),  # each address is the load before
+        ("adds_in_place", 4, 4, 0, 3),  # what is loaded may be what was stored
+    ],
+)
+def test_kernels(
+    kernels: Mapping[str, KernelReport],
+    name: str,
+    trips: int,
+    needed: int,
+    avoidable: int,
+    stores: int,
+) -> None:
+    value = _trips(kernels[name].metrics)
+    assert (value["trips"], value["needed"]) == (trips, needed)
+    assert (value["avoidable"], value["stores"]) == (avoidable, stores)
+
+
+@pytest.mark.parametrize(
+    ("name", "trips", "needed", "loads", "is_carried"),
+    [
+        ("planes_in_turn", 4, 1, 4, False),
+        ("planes_at_once", 1, 1, 4, False),
+        ("sums_columns", 1, 1, 1, False),
+        ("sums_by_kind", 1, 1, 1, False),  # what the value is added to depends on it, no load does
+        ("sums_picked", 2, 2, 2, False),
+        ("follows_a_list", 1, 1, 1, True),
+    ],
+)
+def test_loops(
+    kernels: Mapping[str, KernelReport],
+    name: str,
+    trips: int,
+    needed: int,
+    loads: int,
+    *,
+    is_carried: bool,
+) -> None:
+    (loop,) = kernels[name].loops
+    value = _trips(loop.metrics)
+    assert (value["trips"], value["needed"]) == (trips, needed)
+    assert (value["loads"], value["is_carried"]) == (loads, is_carried)
+
+
+def test_kernels_with_loops_have_the_metric_in_their_loops(
+    kernels: Mapping[str, KernelReport],
+) -> None:
+    metric = kernels["sums_columns"].metrics["memory_trips"]
+    assert metric.value is None
+    assert metric.note
