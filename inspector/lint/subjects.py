@@ -84,7 +84,11 @@ class Subjects:
             source = access.source if access is not None and access.source else op.source
             place = Place(op.line, op.mnemonic, source)
             side_by_side = _lie_side_by_side(op)
-            key = (op.loop, op.mnemonic, op.cls, op.bits, op.depth, spill, side_by_side, id(access))
+            lines = (op.use.lines, op.use.lines_ideal) if op.use is not None else None
+            key = (
+                *(op.loop, op.mnemonic, op.cls, op.bits, op.depth, spill),
+                *(side_by_side, op.joint_bits, lines, id(access)),
+            )
             if key in by_kind:
                 by_kind[key][3].append(place)
             else:
@@ -153,6 +157,9 @@ class Subjects:
             "op.hot": self._is_hot(op.loop),
             "op.spill": spill,
             "op.side_by_side": _lie_side_by_side(op),
+            "op.joint_bits": op.joint_bits,
+            "op.lines": op.use.lines if op.use is not None else None,
+            "op.lines_ideal": op.use.lines_ideal if op.use is not None else None,
         }
         if access is None:
             return values

@@ -40,6 +40,7 @@ from . import (
 )
 from .catalogue import kernel_metrics
 from .demand import demand
+from .joint_accesses import joint_bits
 from .loops import main_loop, reports
 from .narrow_loops import with_narrow_reads
 from .options import option
@@ -203,6 +204,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
     memory: list[MemoryOp] = []
     waits: list[WaitOp] = []
     waits_at = subject.sync.waits if subject.sync is not None else {}
+    joint = joint_bits(function, owner) if subject.ttgir is None else {}
     for block in function.blocks:
         loop = owner.get(block.index)
         loop_id, depth = (loop.id, loop.depth) if loop else (None, 0)
@@ -219,6 +221,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
                         inst.loc,
                         inst.comment if "Folded" in inst.comment else "",
                         subject.uses.get(inst.index),
+                        joint.get(inst.index),
                     )
                 )
             if inst.index in waits_at:

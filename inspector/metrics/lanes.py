@@ -132,7 +132,7 @@ def uses_at(
                 _use(wave_accesses, machine, cache) for wave_accesses in _by_wave(accesses)
             ]
             if any(use != wave_uses[0] for use in wave_uses):
-                uses[site] = LaneUse(unknown=WAVES)
+                uses[site] = _best_of(wave_uses)
     conflicting = [site for site, use in uses.items() if use.conflicts]
     # An access with unknown addresses may be of the same array, and need its alignment.
     decided = not any(
@@ -149,6 +149,22 @@ def uses_at(
         for site, remedy in remedies(in_lds, conflicting, machine.arch).items():
             uses[site] = replace(uses[site], remedy=remedy)
     return uses
+
+
+def _best_of(wave_uses: Sequence[LaneUse]) -> LaneUse:
+    """The use of the wave that touches fewest cache lines, where all access as many bytes.
+
+    Waves that begin elsewhere in a line differ in a line or two, whichever of them there are.
+    """
+    first = wave_uses[0]
+    if any(
+        use.lines is None or use.bytes != first.bytes or use.lanes != first.lanes
+        for use in wave_uses
+    ):
+        return LaneUse(unknown=WAVES)
+    best = min(wave_uses, key=lambda use: use.lines or 0.0)
+    apart = all(use.apart for use in wave_uses)
+    return replace(best, apart=apart, addresses=None, origin="estimated")
 
 
 def _sites(function: Function) -> Iterator[int]:
@@ -363,17 +379,59 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
     if importlib.util.find_spec("numpy") is None or resources.wave_start is None:
         return {}, {}
     shape = workgroup_shape(subject, waves)
+    is_assumed = shape is None
     if shape is None:
-        return dict.fromkeys(sites, LaneUse(unknown=SHAPE)), {}
+        wave_size = demand.wave_size or machine.wave_sizes[0]
+        shape = wave_size, waves, 1
     try:
         arguments = known_arguments(subject, shape)
         largest = demand.waves_from == "largest"
         function = subject.function
         uses, located = _located_uses(function, machine, shape, arguments, largest=largest)
-        return uses, by_site(located)
+        parts = by_site(located)
+        if shape[1] > 1:
+            uses = _with_rows(uses, parts, shape)
+        return (_of_wide_rows(uses), {}) if is_assumed else (uses, parts)
     except Exception as error:
         # A bug in the emulator must not cost the report.
         return dict.fromkeys(sites, LaneUse(unknown=unforeseen(error).message)), {}
+
+
+def _with_rows(
+    uses: Mapping[int, LaneUse],
+    parts: Mapping[int, Sequence[Places]],
+    shape: tuple[int, int, int],
+) -> dict[int, LaneUse]:
+    """Uses, with the accesses of which work-items that differ by 1 in y lie side by side."""
+    return {
+        site: replace(use, across=True)
+        if use.apart and site in parts and all(_lie_across(part, shape) for part in parts[site])
+        else use
+        for site, use in uses.items()
+    }
+
+
+def _lie_across(places: Places, shape: tuple[int, int, int]) -> bool:
+    """Whether the bytes of most work-items follow those of the one before in y."""
+    import numpy as np
+
+    draws = len(places.where)
+    where = places.where.reshape(draws, -1)[:, : shape[0] * shape[1]]
+    step = where[:, shape[0] :] - where[:, : -shape[0]] == places.size
+    return step.size > 0 and bool(2 * np.count_nonzero(step) > step.size)
+
+
+def _of_wide_rows(uses: Mapping[int, LaneUse]) -> dict[int, LaneUse]:
+    """Uses of a workgroup whose rows were taken to be as long as a wave.
+
+    Which lanes share an address, or a bank of the LDS, depends on the rows' length most.
+    """
+    return {
+        site: LaneUse(unknown=use.unknown or SHAPE)
+        if use.lines is None
+        else replace(use, addresses=None, origin="estimated", wide_rows=True)
+        for site, use in uses.items()
+    }
 
 
 def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[int, LaneUse]:

@@ -189,6 +189,8 @@ class JsonLaneUse(TypedDict, total=False):
     remedy: JsonLdsRemedy
     origin: Literal["derived", "estimated"]
     whole_waves: bool
+    wide_rows: bool
+    across: bool
     unknown: str
 
 
@@ -197,6 +199,7 @@ class JsonMemoryOp(_JsonMemoryOp, total=False):
 
     note: str
     use: JsonLaneUse
+    joint_bits: Whole
 
 
 class _JsonWait(TypedDict):
