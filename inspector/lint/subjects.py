@@ -233,9 +233,10 @@ class Subjects:
 def _lie_side_by_side(op: MemoryOp) -> bool | None:
     """Whether the lanes of a wave access different bytes that fill as few cache lines as possible.
 
-    None where their addresses are not known, as where they come from memory.
+    None where their addresses are not known, as where they come from memory, and in what remains at
+    the edges of large sizes.
     """
-    if op.use is None or op.bits is None:
+    if op.use is None or op.bits is None or op.use.at_edge:
         return None
     return op.use.lies_side_by_side(op.bits)
 

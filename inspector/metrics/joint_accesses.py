@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import access_bits
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named
 from ..model import Function, Instruction, Loop
 
+if TYPE_CHECKING:
+    from ..emulator.address_sweep import Places
+
+_Widths = dict[tuple[str, str | None], set[int]]
 WIDEST: Final = 128
 _ACCESSES: Final = frozenset(("global_load", "global_store"))
 _NARROW: Final = 32
@@ -23,18 +27,58 @@ _COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
 """Bits of volatile and atomic accesses."""
 
 
-def joint_bits(function: Function, owner: Mapping[int, Loop]) -> dict[int, int]:
+def joint_bits(
+    function: Function, owner: Mapping[int, Loop], places: Mapping[int, Sequence[Places]]
+) -> dict[int, int]:
     """Index of an access -> bits per lane that it and its neighbours move together, 128 at most.
 
-    Only accesses of 32 bits or less that have neighbours are in it: others of their width, with the
-    same registers as address, in the same loop.
+    Only accesses of 32 bits or less that have neighbours are in it: others of their width in the
+    same loop, whose lanes all lie as far from theirs, or with the same registers as address.
 
     Args:
         function: the kernel.
         owner: block -> the innermost loop around it.
+        places: where the lanes lie, by index of the instruction, as far as that is known.
     """
+    wide = _widths(function, owner)
+    if all(bits > _NARROW for widths in wide.values() for bits in widths):
+        return {}
+    return {
+        **_by_registers(function, owner, wide),
+        **_by_places(function, owner, wide, places),
+    }
+
+
+def _by_places(
+    function: Function,
+    owner: Mapping[int, Loop],
+    wide: _Widths,
+    places: Mapping[int, Sequence[Places]],
+) -> dict[int, int]:
+    """`joint_bits` of accesses whose lanes lie at known places."""
+    groups: dict[tuple[str, int, str | None, bytes], list[tuple[int, Instruction]]] = {}
+    for block in function.blocks:
+        loop = owner.get(block.index)
+        for inst in function.instructions[block.start : block.stop]:
+            access = _narrow_access(inst)
+            at = places.get(inst.index, ()) if access is not None else ()
+            if access is None or len(at) != 1 or at[0].scattered:
+                continue
+            where = at[0].where
+            first = int(where[0, 0, 0])
+            loop_id = loop.id if loop is not None else None
+            key = inst.cls, access[1], loop_id, (where - first).tobytes()
+            groups.setdefault(key, []).append((first, inst))
     joint: dict[int, int] = {}
-    wide = _wide_accesses(function, owner)
+    for (cls, bits, loop_id, _), group in groups.items():
+        if len(group) > 1:
+            joint.update(_runs(group, bits, wide[cls, loop_id]))
+    return joint
+
+
+def _by_registers(function: Function, owner: Mapping[int, Loop], wide: _Widths) -> dict[int, int]:
+    """`joint_bits` of accesses with the same registers as address."""
+    joint: dict[int, int] = {}
     open_groups: dict[tuple[str, str, int, str | None], list[tuple[int, Instruction]]] = {}
     address_of: dict[tuple[str, str, int, str | None], frozenset[int]] = {}
     for block in function.blocks:
@@ -61,11 +105,9 @@ def joint_bits(function: Function, owner: Mapping[int, Loop]) -> dict[int, int]:
     return joint
 
 
-def _wide_accesses(
-    function: Function, owner: Mapping[int, Loop]
-) -> dict[tuple[str, str | None], set[int]]:
-    """(class, loop) -> the widths in bits of its accesses that are not of single bytes."""
-    wide: dict[tuple[str, str | None], set[int]] = {}
+def _widths(function: Function, owner: Mapping[int, Loop]) -> _Widths:
+    """(class, loop) -> the widths of its accesses in bits."""
+    wide: _Widths = {}
     for block in function.blocks:
         loop = owner.get(block.index)
         for inst in function.instructions[block.start : block.stop]:
@@ -84,10 +126,7 @@ def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
     if bits is None or bits > _NARROW:
         return None
     operands = inst.operands.split(",")
-    if inst.cls == "global_load":
-        operands = operands[1:]
-    else:
-        operands = [operands[0], *operands[2:]]
+    del operands[0 if inst.cls == "global_load" else 1]  # the data
     offset = _OFFSET.search(inst.operands)
     address = " ".join(_OFFSET.sub("", ",".join(operands)).split())
     return address, bits, int(offset[1]) if offset is not None else 0

@@ -204,7 +204,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
     memory: list[MemoryOp] = []
     waits: list[WaitOp] = []
     waits_at = subject.sync.waits if subject.sync is not None else {}
-    joint = joint_bits(function, owner) if subject.ttgir is None else {}
+    joint = joint_bits(function, owner, subject.places) if subject.ttgir is None else {}
     for block in function.blocks:
         loop = owner.get(block.index)
         loop_id, depth = (loop.id, loop.depth) if loop else (None, 0)

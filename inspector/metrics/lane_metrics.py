@@ -366,16 +366,15 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         known_uses, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0)
     )
     wasting = sum((use.lines or 0) > (use.lines_ideal or 0) for _, use in known_uses)
-    across = sum(use.across for _, use in known_uses)
-    in_rows = sum(not use.apart and (use.bytes or 0) >= (use.lanes or 0) for _, use in known_uses)
+    usual = [use for _, use in known_uses if not use.at_edge]
     value: dict[str, Scalar] = {
         "accesses": wasting,
         "of": len(accesses),
         "unknown": len(accesses) - len(known_uses),
-        "known": _rounded(sum_of(use.lines for _, use in known_uses)),
-        "known_ideal": _rounded(sum_of(use.lines_ideal for _, use in known_uses)),
-        "across": across,
-        "in_rows": in_rows,
+        "known": _rounded(sum_of(use.lines for use in usual)),
+        "known_ideal": _rounded(sum_of(use.lines_ideal for use in usual)),
+        "across": sum(use.across for use in usual),
+        "in_rows": sum(not use.apart and (use.bytes or 0) >= (use.lanes or 0) for use in usual),
         "line": line,
         **_wasteful(inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None),
         "layout": None,

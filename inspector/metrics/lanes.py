@@ -27,12 +27,13 @@ FROM_MEMORY = "its addresses come from values in memory, or from which way was t
 ON_ARGUMENTS = (
     "it depends on sizes and strides that the launch passes, on the workgroup or on the iteration"
 )
+AT_EDGE = "with large sizes no lane takes part"
 NOT_REACHED = "no way to it was taken with what is known"
 TOO_LARGE = "the kernel is too large for working out where its lanes lie"
 SHAPE = "it depends on the workgroup's shape, which is not known; pass --workgroup X,Y,Z"
 WAVES = "its waves differ, and their number is not known; pass --waves or --workgroup"
 
-_BY_MASKS: Final = frozenset((ON_ARGUMENTS, FROM_MEMORY, NOT_REACHED))
+_BY_MASKS: Final = frozenset((ON_ARGUMENTS, FROM_MEMORY, NOT_REACHED, AT_EDGE))
 """Reasons that may lie in which lanes take part, as far as sizes decide on that."""
 
 LDS_ACCESSES: Final = frozenset(("lds_read", "lds_write", "lds_atomic"))
@@ -269,7 +270,9 @@ def _of_access(places: Places, machine: Machine) -> LaneUse:
         # Tiles at the edge mask some lanes: only draws with most active lanes count.
         counts = places.active.sum((1, 2))
         full_draws = np.flatnonzero(counts == counts.max())
-        if len(full_draws) < 2 or not counts.max():
+        if not counts.max():
+            return LaneUse(unknown=AT_EDGE)
+        if len(full_draws) < 2:
             return LaneUse(unknown=ON_ARGUMENTS)
         places = replace(places, where=places.where[full_draws], active=places.active[full_draws])
         lanes = float(counts.max()) / places.where.shape[1]
@@ -440,7 +443,12 @@ def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[i
     for site, use in uses.items():
         other = whole[site]
         if use.unknown in _BY_MASKS and not other.unknown:
-            completed[site] = replace(other, origin="estimated", whole_waves=True)
+            completed[site] = replace(
+                other,
+                origin="estimated",
+                whole_waves=True,
+                at_edge=use.unknown == AT_EDGE,
+            )
         elif use.conflicts and use.remedy is None and other.conflicts == use.conflicts:
             completed[site] = replace(use, remedy=other.remedy)
     return completed

@@ -189,6 +189,7 @@ class JsonLaneUse(TypedDict, total=False):
     remedy: JsonLdsRemedy
     origin: Literal["derived", "estimated"]
     whole_waves: bool
+    at_edge: bool
     wide_rows: bool
     across: bool
     unknown: str
