@@ -222,6 +222,8 @@ def test_no_unit_is_named_where_most_code_is_under_conditions() -> None:
     assert value_of(loop.metrics, "bound.unit") is None
     cell = dict(scorecard(loop.metrics))["bound"]
     assert " at least (" in cell
-    assert cell.endswith("without code under conditions, 67 % of the instructions)")
+    assert cell.endswith(
+        "without code under conditions, 67 % of the instructions, with it 3072 by matrix unit)"
+    )
     whole = hot_loop(UNITS["matrix"][0])
     assert value_of(whole.metrics, "bound.covered") == 100

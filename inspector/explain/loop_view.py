@@ -181,9 +181,13 @@ def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     details += [f"{', '.join(unknown)} unknown"] if unknown else []
     details.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
     covered = number_of(metrics, "bound.covered")
+    named = value_of(metrics, "bound.unit") is not None
     if covered is not None and covered < 100:
         details.append(f"without code under conditions, {100 - covered:.0f} % of the instructions")
-    named = value_of(metrics, "bound.unit") is not None
+        longest = value_of(metrics, "bound.longest")
+        if not named and isinstance(longest, Mapping) and longest["unit"] is not None:
+            by = unit_name(str(longest["unit"]))
+            details.append(f"with it {show(longest['cycles'])} by {by}")
     by = f" by {unit_name(unit)}" if named else " at least"
     return [("bound", f"{cycles:.0f} cycles{by} ({', '.join(details)})")]
 

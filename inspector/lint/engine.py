@@ -393,6 +393,7 @@ _BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(
         "lds.conflict_cycles": lambda use: use.conflicts or 0.0,
         "lds.conflicts.known": lambda use: use.conflicts or 0.0,
         "cache.lines": lambda use: (use.lines or 0.0) - (use.lines_ideal or 0.0),
+        "cache.waste.known": lambda use: (use.lines or 0.0) - (use.lines_ideal or 0.0),
     }
 )
 """Figures of what lanes touch -> the share of one access in them."""

@@ -9,10 +9,13 @@ for results of the previous iteration) does not depend on the number of waves.
 
 Only instructions that every iteration executes count: blocks that dominate the loop's latches.
 Nested loops and conditional code are left out, and so are accesses with unknown addresses; masked
-ones count as in a tile that is not at the edge. Rates come from the machine file, with their
-sources. In doubt they are the best ones that any document states, so that no bound is too high: two
-vector instructions of different waves may issue at once from CDNA3 on, and caches look up full
-lines.
+ones count as in a tile that is not at the edge. `bound.longest` has the same figures of the longest
+way through an iteration, code under conditions included (`longest_way`): no lower bound of every
+iteration, but what rules that weigh units against each other go by.
+
+Rates come from the machine file, with their sources. In doubt they are the best ones that any
+document states, so that no bound is too high: two vector instructions of different waves may issue
+at once from CDNA3 on, and caches look up full lines.
 
 Lines may come from any cache, so neither L2 nor memory bounds an iteration. `uncached.*` are the
 times that they would take without any nearer hit.
@@ -21,7 +24,8 @@ times that they would take without any nearer hit.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import ceil
 from typing import Final
 
@@ -39,14 +43,17 @@ from ..model import (
     Metric,
     MetricSpec,
     Origin,
+    Scalar,
     int_of,
 )
 from . import lds_operands
+from .longest_way import Way, kernel_way
 from .subject import Subject, innermost_loops
 from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 COVERED = "bound.covered"
+LONGEST, LONGEST_WAVE = "bound.longest", "bound.longest_wave"
 MIN_COVERED = 0.5
 """No unit is named where less than this share of a loop's instructions is always executed."""
 L2, MEMORY = "uncached.l2", "uncached.memory"
@@ -104,6 +111,26 @@ SPECS = (
         for unit, words in UNITS.items()
     ),
     MetricSpec(
+        LONGEST,
+        "mapping",
+        "estimated",
+        "both",
+        "The bounds of the longest way through an iteration of a hot loop, or through a kernel "
+        "without loops: where lanes pass every check (what only an empty EXEC skips is executed, "
+        "both sides of an if whose lanes differ are), and of a scalar branch's ways that with most "
+        "instructions is taken. `cycles` of each unit for all resident waves, the slowest `unit` "
+        "and its `cycles`; `covered`: % of the loop's own instructions on that way; `optional`: % "
+        "of the way's that a scalar branch leaves out on others. `latency` is that of every "
+        "iteration",
+    ),
+    MetricSpec(
+        LONGEST_WAVE,
+        "mapping",
+        "estimated",
+        "both",
+        "Cycles of each unit for that way of one wave that has the CU for itself",
+    ),
+    MetricSpec(
         L2,
         "cycles",
         "estimated",
@@ -117,7 +144,19 @@ SPECS = (
 )
 
 OF_LANES: Final = frozenset(
-    (UNIT, CYCLES, WAVE, L2, MEMORY, "bound.lds", "bound.lds_port", "bound.l1", "bound.latency")
+    (
+        UNIT,
+        CYCLES,
+        WAVE,
+        L2,
+        MEMORY,
+        "bound.lds",
+        "bound.lds_port",
+        "bound.l1",
+        "bound.latency",
+        LONGEST,
+        LONGEST_WAVE,
+    )
 )
 """Figures that need the analysis of lanes, which decodes operands."""
 _BY_WAVE: Final = frozenset(("issue", "latency"))
@@ -158,6 +197,7 @@ def with_bounds(
     loops: Sequence[LoopReport],
     metrics: Mapping[str, Metric],
     executed: Mapping[str, Sequence[int]],
+    ways: Mapping[str, Way],
 ) -> tuple[LoopReport, ...]:
     """The loops, the hot ones with their bounds.
 
@@ -166,12 +206,13 @@ def with_bounds(
         loops: all of its loops.
         metrics: the kernel's metrics, with its occupancy.
         executed: the blocks that every iteration of the hot loops executes.
+        ways: the longest way through an iteration of each of them.
     """
     if not executed or subject.machine is None:
         return tuple(loops)
     figures = {
         loop.id: {metric.name: metric for metric in loop_metrics}
-        for loop, loop_metrics in _hot_loops(subject, subject.machine, executed, metrics)
+        for loop, loop_metrics in _hot_loops(subject, subject.machine, executed, ways, metrics)
     }
     return tuple(
         replace(loop, metrics={**loop.metrics, **figures[loop.id]}) if loop.id in figures else loop
@@ -183,6 +224,7 @@ def _hot_loops(
     subject: Subject,
     machine: Machine,
     executed_blocks: Mapping[str, Sequence[int]],
+    ways: Mapping[str, Way],
     metrics: Mapping[str, Metric],
 ) -> Iterator[tuple[Loop, Iterator[Metric]]]:
     """Yields the hot loops with their metrics."""
@@ -207,18 +249,50 @@ def _hot_loops(
         blocks = [function.blocks[block] for block in loop.blocks if owner[block].id == loop.id]
         loop_instructions = sum(block.stop - block.start for block in blocks)
         covered = len(executed) / loop_instructions if loop_instructions else 0.0
-        yield (
-            loop,
-            _metrics(
-                subject,
-                machine,
-                executed,
-                covered=covered,
-                bounds=bounds,
-                resident=resident,
-                metrics=metrics,
-            ),
+        of_every_iteration = _metrics(
+            subject,
+            machine,
+            executed,
+            covered=covered,
+            bounds=bounds,
+            resident=resident,
+            metrics=metrics,
         )
+        way = ways[loop.id]
+        on_way, of_longest = executed, bounds
+        if set(way.blocks) != set(executed_blocks[loop.id]):
+            on_way = _instructions(function, way.blocks)
+            of_longest = {
+                **wave_bounds(subject, machine, on_way),
+                "latency": bounds["latency"],
+            }
+        longest = _longest(machine, way, loop_instructions, of_longest, resident)
+        operands: Iterable[Metric] = ()
+        if resident is not None:
+            operands = lds_operands.compute(subject, machine, on_way, resident.on_cu)
+        yield loop, chain(of_every_iteration, longest, operands)
+
+
+def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
+    """The bounds of a kernel without loops, all of whose code is executed once at most.
+
+    Args:
+        subject: the kernel.
+        metrics: its metrics, with its occupancy.
+    """
+    function, machine, demand = subject.function, subject.machine, subject.demand
+    way = kernel_way(function)
+    if way is None or machine is None:
+        note = (
+            "the target is unknown" if machine is None else "loops run an unknown number of times"
+        )
+        for name in (LONGEST, LONGEST_WAVE):
+            yield Metric(name, None, "mapping", "estimated", note)
+        return
+    bounds = wave_bounds(subject, machine, _instructions(function, way.blocks))
+    bounds["latency"] = Bound(None)
+    resident = None if demand is None else residency(machine, demand, metrics)
+    yield from _longest(machine, way, len(function.instructions), bounds, resident)
 
 
 def _instructions(function: Function, blocks: Sequence[int]) -> list[Instruction]:
@@ -283,7 +357,6 @@ def _metrics(
         if cycles is not None:
             shared[unit] = cycles, origin
         yield Metric(f"bound.{unit}", rounded(cycles), "cycles", origin, bound.note)
-    yield from lds_operands.compute(subject, machine, executed, resident.on_cu)
     unit, (cycles_of_unit, origin) = max(shared.items(), key=lambda item: item[1][0])
     unknown = ", ".join(name for name in UNITS if name not in shared)
     note = f"of the bounds that are known; unknown: {unknown}" if unknown else ""
@@ -297,6 +370,46 @@ def _metrics(
     yield Metric(CYCLES, rounded(cycles_of_unit), "cycles", origin, note)
     yield Metric(WAVES, resident.on_simd, "waves/EU", occupancy)
     yield from _uncached(subject, machine, executed, resident)
+
+
+def _longest(
+    machine: Machine,
+    way: Way,
+    instructions: int,
+    bounds: Mapping[str, Bound],
+    resident: Residency | None,
+) -> Iterator[Metric]:
+    """The figures of the longest way.
+
+    Args:
+        machine: the target.
+        way: the longest one.
+        instructions: those of the loop or kernel, on the way or not.
+        bounds: of one wave on it.
+        resident: the waves that share the units.
+    """
+    notes = [bound.note for bound in bounds.values() if bound.note]
+    note = notes[0] if notes else ""
+    single_wave = {unit: rounded(bounds[unit].cycles) for unit in UNITS}
+    yield Metric(LONGEST_WAVE, single_wave, "mapping", "estimated", note)
+    if resident is None or not way.instructions:
+        reason = "the waves that are resident are not known" if way.instructions else "no code"
+        yield Metric(LONGEST, None, "mapping", "estimated", reason)
+        return
+    of_all = {
+        unit: None if bound.cycles is None else _shared(unit, bound.cycles, resident, machine)
+        for unit, bound in bounds.items()
+    }
+    known = {unit: cycles for unit in UNITS if (cycles := of_all[unit]) is not None}
+    slowest = max(known, key=lambda unit: known[unit])
+    value: dict[str, Scalar] = {
+        "unit": slowest if known[slowest] else None,
+        "cycles": rounded(known[slowest]),
+        "covered": round(100 * way.instructions / instructions, 1),
+        "optional": round(100 * way.optional / way.instructions, 1),
+        **{unit: rounded(of_all[unit]) for unit in UNITS},
+    }
+    yield Metric(LONGEST, value, "mapping", "estimated", note)
 
 
 def _shared(unit: str, cycles: float, resident: Residency, machine: Machine) -> float | None:

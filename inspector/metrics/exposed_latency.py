@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from ..machines import matrix_cycles
 from ..model import (
-    Function,
     Instruction,
     LoopReport,
     Machine,
@@ -30,12 +29,12 @@ from ..model import (
     int_of,
     value_of,
 )
-from .bounds import CYCLES, MEMORY, memory_bytes_per_clk, residency
+from .bounds import LONGEST, MEMORY, memory_bytes_per_clk, residency
 from .demand import wave_size
+from .longest_way import Way
 from .subject import (
     MATRIX_CLASSES,
     Subject,
-    innermost_loops,
     source_line,
     wait_counts,
 )
@@ -109,21 +108,33 @@ class Played(Struct, frozen=True):
         return sum(self.waits[load] for load in loads) / PLAYED
 
 
-def played_loops(
-    subject: Subject, executed: Mapping[str, Sequence[int]]
-) -> dict[str, Played | None]:
+def played_loops(subject: Subject, ways: Mapping[str, Way]) -> dict[str, Played | None]:
     """Loop id -> iterations of each hot loop; None of one too long to be played.
+
+    Of branches that the whole wave takes, such as the cases of a switch, none counts: an iteration
+    executes one of them. What is jumped over where no lane is active counts as executed.
 
     Args:
         subject: the kernel.
-        executed: the blocks that every iteration of the hot loops executes.
+        ways: the longest way through an iteration of each hot loop.
     """
-    machine = subject.machine
-    if not executed or machine is None:
+    machine, function = subject.machine, subject.function
+    if machine is None:
         return {}
     return {
-        loop: _played(code, machine) if len(code) <= _MOST_INSTRUCTIONS else None
-        for loop, code in _executed_in(subject.function, executed).items()
+        loop: _played(
+            [
+                inst
+                for number in way.needed
+                for inst in function.instructions[
+                    function.blocks[number].start : function.blocks[number].stop
+                ]
+            ],
+            machine,
+        )
+        if way.instructions <= _MOST_INSTRUCTIONS
+        else None
+        for loop, way in ways.items()
     }
 
 
@@ -153,37 +164,6 @@ def with_latency(
         else loop
         for loop in loops
     )
-
-
-def _executed_in(
-    function: Function, always: Mapping[str, Sequence[int]]
-) -> dict[str, list[Instruction]]:
-    """Loop id -> its own instructions that an iteration executes, for each hot loop.
-
-    Of branches that the whole wave takes, such as the cases of a switch, none counts: an iteration
-    executes one of them. What is jumped over where no lane is active counts as executed.
-    """
-    owner = innermost_loops(function)
-    code = {}
-    for loop in function.loops:
-        if loop.id not in always:
-            continue
-        blocks = set(always[loop.id])
-        for number in sorted(loop.blocks):
-            block = function.blocks[number]
-            if owner[number].id == loop.id and block.predecessors == (number - 1,):
-                above = function.blocks[number - 1]
-                last = function.instructions[above.stop - 1] if above.stop > above.start else None
-                if number - 1 in blocks and last is not None and "cbranch_execz" in last.mnemonic:
-                    blocks.add(number)
-        code[loop.id] = [
-            inst
-            for number in sorted(blocks)
-            for inst in function.instructions[
-                function.blocks[number].start : function.blocks[number].stop
-            ]
-        ]
-    return code
 
 
 def _exposed(
@@ -322,10 +302,14 @@ def _work(
 
     Accesses with unknown addresses count with the bytes of their lanes.
     """
+    longest = value_of(loop.metrics, LONGEST)
     figures = [
         figure * waves.share
-        for name in (CYCLES, MEMORY)
-        if isinstance(figure := value_of(loop.metrics, name), int | float)
+        for figure in (
+            longest["cycles"] if isinstance(longest, Mapping) else None,
+            value_of(loop.metrics, MEMORY),
+        )
+        if isinstance(figure, int | float)
     ]
     rate = memory_bytes_per_clk(subject.machine) if subject.machine is not None else None
     lanes = wave_size(subject).value

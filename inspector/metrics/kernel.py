@@ -41,6 +41,7 @@ from . import (
 from .catalogue import kernel_metrics
 from .demand import demand
 from .joint_accesses import joint_bits
+from .longest_way import longest_ways
 from .loops import main_loop, reports
 from .narrow_loops import with_narrow_reads
 from .options import option
@@ -101,10 +102,12 @@ def kernel_report(
     metrics = dict(lane_metrics.with_layouts(subject, metrics, accesses, memory, tiles))
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
     metrics.update((metric.name, metric) for metric in tile_sharing.compute(subject, metrics))
+    metrics.update((metric.name, metric) for metric in bounds.kernel_metrics(subject, metrics))
     executed = always_executed(subject.function, hot)
-    loops = bounds.with_bounds(subject, loops, metrics, executed)
+    ways = longest_ways(subject.function, hot)
+    loops = bounds.with_bounds(subject, loops, metrics, executed, ways)
     loops = _with_layouts(subject, loops, accesses, memory, tiles)
-    played = exposed_latency.played_loops(subject, executed)
+    played = exposed_latency.played_loops(subject, ways)
     loops = exposed_latency.with_latency(subject, loops, metrics, played)
     loops = loop_structure.with_structure(subject, loops, played)
     return KernelReport(

@@ -60,7 +60,7 @@ def compute(
     Args:
         subject: the kernel.
         machine: the target.
-        executed: what every iteration of the loop executes.
+        executed: what an iteration of the loop executes on its longest way.
         waves_on_cu: resident waves of a CU.
     """
     reads = sum(inst.cls == "lds_read" for inst in executed)
