@@ -14,6 +14,7 @@ from ..isa.mnemonics import access_bits
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named
 from ..model import Function, Instruction, Loop
+from .subject import Subject
 
 if TYPE_CHECKING:
     from ..emulator.address_sweep import Places
@@ -27,26 +28,36 @@ _COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
 """Bits of volatile and atomic accesses."""
 
 
-def joint_bits(
-    function: Function, owner: Mapping[int, Loop], places: Mapping[int, Sequence[Places]]
-) -> dict[int, int]:
+def joint_accesses(subject: Subject, owner: Mapping[int, Loop]) -> dict[int, int]:
     """Index of an access -> bits per lane that it and its neighbours move together, 128 at most.
 
     Only accesses of 32 bits or less that have neighbours are in it: others of their width in the
-    same loop, whose lanes all lie as far from theirs, or with the same registers as address.
+    same loop, whose lanes all lie as far from theirs, or with the same registers as address. Those
+    of lanes side by side are left out: a lane's neighbours are other lanes' elements there.
 
     Args:
-        function: the kernel.
+        subject: the kernel; there are none in Triton's code.
         owner: block -> the innermost loop around it.
-        places: where the lanes lie, by index of the instruction, as far as that is known.
     """
+    if subject.ttgir is not None:
+        return {}
+    function = subject.function
     wide = _widths(function, owner)
     if all(bits > _NARROW for widths in wide.values() for bits in widths):
         return {}
-    return {
+    joint = {
         **_by_registers(function, owner, wide),
-        **_by_places(function, owner, wide, places),
+        **_by_places(function, owner, wide, subject.places),
     }
+    return {index: bits for index, bits in joint.items() if not _in_a_row(subject, index)}
+
+
+def _in_a_row(subject: Subject, index: int) -> bool:
+    """Whether the lanes of an access lie side by side."""
+    use = subject.uses.get(index)
+    inst = subject.function.instructions[index]
+    bits = access_bits(inst.op, inst.operands)
+    return use is not None and bits is not None and use.lies_side_by_side(bits) is True
 
 
 def _by_places(
@@ -55,7 +66,7 @@ def _by_places(
     wide: _Widths,
     places: Mapping[int, Sequence[Places]],
 ) -> dict[int, int]:
-    """`joint_bits` of accesses whose lanes lie at known places."""
+    """`joint_accesses` of accesses whose lanes lie at known places."""
     groups: dict[tuple[str, int, str | None, bytes], list[tuple[int, Instruction]]] = {}
     for block in function.blocks:
         loop = owner.get(block.index)
@@ -77,7 +88,7 @@ def _by_places(
 
 
 def _by_registers(function: Function, owner: Mapping[int, Loop], wide: _Widths) -> dict[int, int]:
-    """`joint_bits` of accesses with the same registers as address."""
+    """`joint_accesses` of accesses with the same registers as address."""
     joint: dict[int, int] = {}
     open_groups: dict[tuple[str, str, int, str | None], list[tuple[int, Instruction]]] = {}
     address_of: dict[tuple[str, str, int, str | None], frozenset[int]] = {}

@@ -40,7 +40,7 @@ from . import (
 )
 from .catalogue import kernel_metrics
 from .demand import demand
-from .joint_accesses import joint_bits
+from .joint_accesses import joint_accesses
 from .longest_way import longest_ways
 from .loops import main_loop, reports
 from .narrow_loops import with_narrow_reads
@@ -207,7 +207,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
     memory: list[MemoryOp] = []
     waits: list[WaitOp] = []
     waits_at = subject.sync.waits if subject.sync is not None else {}
-    joint = joint_bits(function, owner, subject.places) if subject.ttgir is None else {}
+    joint = joint_accesses(subject, owner)
     for block in function.blocks:
         loop = owner.get(block.index)
         loop_id, depth = (loop.id, loop.depth) if loop else (None, 0)

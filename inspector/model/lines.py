@@ -60,7 +60,7 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
             `derived`. None where the figures are.
         whole_waves: whether all lanes were taken to pass comparisons with sizes that are not known,
             as checks of bounds: then the figures are the most that it comes to, and `estimated`.
-        at_edge: whether no lane takes part where sizes are large, as in what remains behind vectors:
+        at_edge: whether no lane takes part where sizes are large, as in what vectors leave over:
             then the figures are those of all lanes.
         wide_rows: whether the work-items of a wave were taken to differ in x alone, since the
             workgroup's shape is not known: then figures that other shapes change most are None, and
