@@ -163,7 +163,7 @@ def _runs(
         if run and (
             offset is None or offset != run[-1] + bits // 8 or (len(run) + 1) * bits > WIDEST
         ):
-            if len(run) > 1 and len(run) * bits not in widths:
+            if len(run) > 1 and len(run) * bits > max(widths):
                 for place in run:
                     yield from ((inst.index, len(run) * bits) for inst in by_offset[place])
             run = []
