@@ -59,8 +59,6 @@ _OP = _specs(
         "What it and the lane's accesses of the bytes beside it move together, each of 32 bits or "
         "less, 128 at most; none in Triton's code and where it has no such neighbours",
     ),
-    ("op.lines", "lines", "derived", "Cache lines that a wave's lanes touch in global memory"),
-    ("op.lines_ideal", "lines", "derived", "Cache lines that their bytes need at least"),
 )
 _ACCESS = _specs(
     "instruction",

@@ -84,10 +84,9 @@ class Subjects:
             source = access.source if access is not None and access.source else op.source
             place = Place(op.line, op.mnemonic, source)
             side_by_side = _lie_side_by_side(op)
-            lines = (op.use.lines, op.use.lines_ideal) if op.use is not None else None
             key = (
                 *(op.loop, op.mnemonic, op.cls, op.bits, op.depth, spill),
-                *(side_by_side, op.joint_bits, lines, id(access)),
+                *(side_by_side, op.joint_bits, id(access)),
             )
             if key in by_kind:
                 by_kind[key][3].append(place)
@@ -158,8 +157,6 @@ class Subjects:
             "op.spill": spill,
             "op.side_by_side": _lie_side_by_side(op),
             "op.joint_bits": op.joint_bits,
-            "op.lines": op.use.lines if op.use is not None else None,
-            "op.lines_ideal": op.use.lines_ideal if op.use is not None else None,
         }
         if access is None:
             return values
