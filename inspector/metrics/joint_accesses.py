@@ -159,7 +159,8 @@ def _runs(
     for offset, inst in group:
         by_offset.setdefault(offset, []).append(inst)
     run: list[int] = []
-    for offset in [*sorted(by_offset), None]:
+    offsets: list[int | None] = [*sorted(by_offset), None]
+    for offset in offsets:
         if run and (
             offset is None or offset != run[-1] + bits // 8 or (len(run) + 1) * bits > WIDEST
         ):
