@@ -159,14 +159,14 @@ def _runs(
     for offset, inst in group:
         by_offset.setdefault(offset, []).append(inst)
     run: list[int] = []
-    offsets: list[int | None] = [*sorted(by_offset), None]
-    for offset in offsets:
+    starts: list[int | None] = [*sorted(by_offset), None]
+    for start in starts:
         if run and (
-            offset is None or offset != run[-1] + bits // 8 or (len(run) + 1) * bits > WIDEST
+            start is None or start != run[-1] + bits // 8 or (len(run) + 1) * bits > WIDEST
         ):
             if len(run) > 1 and len(run) * bits > max(widths):
                 for place in run:
                     yield from ((inst.index, len(run) * bits) for inst in by_offset[place])
             run = []
-        if offset is not None:
-            run.append(offset)
+        if start is not None:
+            run.append(start)
