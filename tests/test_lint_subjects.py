@@ -327,12 +327,16 @@ def test_every_name_has_a_value_where_the_model_has_one(scope: str) -> None:
     """A name that the engine forgets to supply would be unknown for ever, and its rules silent."""
     report = kernel(
         [loop("L0")],
-        [replace(op(110, 16), use=LaneUse(lanes=64, lines=1, lines_ideal=1, bytes=128))],
+        [
+            replace(
+                op(110, 16), use=LaneUse(lanes=64, lines=1, lines_ideal=1, bytes=128), joint_bits=64
+            )
+        ],
         [WaitOp(111, "vmcnt", 0, "L0", None, "over-strict", 3, (110,), 7, 64)],
         [access((110,), mask=1)],
     )
     names = [s.name for s in ENGINE_VALUES if s.scope == scope and s.name != "matches"]
-    assert len(names) == {"instruction": 23, "wait": 9}[scope]
+    assert len(names) == {"instruction": 24, "wait": 9}[scope]
     for name in names:
         rules = pack(scope=scope, require=f"{name} is none", message="known")
         assert one(evaluate(rules, report)).message == "known", name

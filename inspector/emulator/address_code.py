@@ -209,7 +209,7 @@ class AddressCode:
             tuple(
                 [
                     Half(half.reads, half.writes, half.low & half.high & ~kept)
-                    for half in self.halves.get(site) or (effect,)
+                    for half in self.halves.get(site) or _words_of(parts, effect)
                 ]
             ),
             address,
@@ -233,6 +233,51 @@ class AddressCode:
     ) -> Step:
         move = self._moves.get(site)
         return move or step_anywhere(instruction, parts, self.target, labels)
+
+
+def _words_of(parts: Decoded, effect: RegisterEffect) -> Sequence[RegisterEffect]:
+    """The effects on the words of a 64-bit sum: its low word does not rest on high ones.
+
+    LLVM adds 32-bit offsets in 64 bits with any register as the high word of what it adds to.
+
+    Args:
+        parts: the instruction, taken apart.
+        effect: its registers.
+    """
+    if not parts.name.startswith(_WIDE_SUMS):
+        return (effect,)
+    pairs = [o for o in parts.operands if o.kind == "vgpr" and o.count == _PAIR]
+    if not pairs or pairs[0] is not parts.operands[0]:
+        return (effect,)
+    low_word = 1 << pairs[0].first
+    read_whole = 0  # as a low word or a factor
+    only_high = 0
+    for operand in parts.operands[1:]:
+        if operand.kind == "vgpr":
+            read_whole |= 1 << operand.first
+            only_high |= 2 << operand.first if operand.count == _PAIR else 0
+    only_high &= ~read_whole
+    return (
+        RegisterEffect(
+            effect.reads & ~only_high, low_word, effect.low & low_word, effect.high & low_word
+        ),
+        RegisterEffect(
+            effect.reads,
+            effect.writes & ~low_word,
+            effect.low & ~low_word,
+            effect.high & ~low_word,
+        ),
+    )
+
+
+_WIDE_SUMS: Final = (
+    "v_mad_u64_u32",
+    "v_mad_i64_i32",
+    "v_mad_co_u64_u32",
+    "v_mad_co_i64_i32",
+    "v_lshl_add_u64",
+)
+_PAIR: Final = 2
 
 
 class _Kind(NamedTuple):

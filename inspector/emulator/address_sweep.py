@@ -298,7 +298,7 @@ class AddressSweep:
                 scattered |= selected
                 masks.follow(planned.instruction, effect, is_held=is_held)
             if writes & EXEC_BITS:
-                if rests or not waves.active.any():
+                if rests or (whole_waves and not waves.active.any()):
                     waves.scalar[EXEC : EXEC + self._target.lanes // 32] = ALL
                     waves.exec_changed()
                 scattered &= ~EXEC_BITS

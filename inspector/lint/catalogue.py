@@ -52,6 +52,13 @@ _OP = _specs(
         "derived",
         "Whether a wave's lanes access different bytes in as few cache lines as possible",
     ),
+    (
+        "op.joint_bits",
+        "bits/lane",
+        "derived",
+        "What it and the lane's accesses of the bytes beside it move together, each of 32 bits or "
+        "less, 128 at most; none in Triton's code and where it has no such neighbours",
+    ),
 )
 _ACCESS = _specs(
     "instruction",

@@ -72,8 +72,8 @@ def evaluate(
 
     Returns:
         Findings, errors first, warnings and notes by what their cure saves at most, then in the
-        order of the loops, those of the kernel as a whole before them. One that supersedes graver
-        ones has their severity.
+        order of the loops, those of the kernel as a whole before them; behind these what repeats
+        the rule and remedy of an earlier one. One that supersedes graver ones has their severity.
 
     Raises:
         KinspectError: a condition compares a mapping's field with a value of another kind.
@@ -87,7 +87,21 @@ def evaluate(
         finding = judge.finding(match, severity)
         ranked_findings.append(((*rank(finding), match.ordinal, finding.rule), finding))
     ranked_findings.sort(key=lambda item: item[0])
-    return tuple(finding for _, finding in ranked_findings)
+    return _repetitions_last([finding for _, finding in ranked_findings])
+
+
+def _repetitions_last(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings of each severity class, those of a rule and remedy named before at its end.
+
+    One remedy takes one of the first places, however many loops and accesses it would mend.
+    """
+    seen: set[tuple[str, str]] = set()
+    placed: list[tuple[bool, bool, Finding]] = []
+    for finding in findings:
+        cure = finding.rule, finding.fix
+        placed.append((finding.severity != "error", cure in seen, finding))
+        seen.add(cure)
+    return tuple(finding for *_, finding in sorted(placed, key=lambda item: item[:2]))
 
 
 def _matters_without_launch(rule: Rule) -> bool:

@@ -84,7 +84,10 @@ class Subjects:
             source = access.source if access is not None and access.source else op.source
             place = Place(op.line, op.mnemonic, source)
             side_by_side = _lie_side_by_side(op)
-            key = (op.loop, op.mnemonic, op.cls, op.bits, op.depth, spill, side_by_side, id(access))
+            key = (
+                *(op.loop, op.mnemonic, op.cls, op.bits, op.depth, spill),
+                *(side_by_side, op.joint_bits, id(access)),
+            )
             if key in by_kind:
                 by_kind[key][3].append(place)
             else:
@@ -153,6 +156,7 @@ class Subjects:
             "op.hot": self._is_hot(op.loop),
             "op.spill": spill,
             "op.side_by_side": _lie_side_by_side(op),
+            "op.joint_bits": op.joint_bits,
         }
         if access is None:
             return values
@@ -226,9 +230,10 @@ class Subjects:
 def _lie_side_by_side(op: MemoryOp) -> bool | None:
     """Whether the lanes of a wave access different bytes that fill as few cache lines as possible.
 
-    None where their addresses are not known, as where they come from memory.
+    None where their addresses are not known, as where they come from memory, and in what remains at
+    the edges of large sizes.
     """
-    if op.use is None or op.bits is None:
+    if op.use is None or op.bits is None or op.use.at_edge:
         return None
     return op.use.lies_side_by_side(op.bits)
 

@@ -41,6 +41,7 @@ from . import (
 )
 from .catalogue import kernel_metrics
 from .demand import demand
+from .joint_accesses import joint_accesses
 from .longest_way import longest_ways
 from .loops import main_loop, reports
 from .narrow_loops import with_narrow_reads
@@ -208,6 +209,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
     memory: list[MemoryOp] = []
     waits: list[WaitOp] = []
     waits_at = subject.sync.waits if subject.sync is not None else {}
+    joint = joint_accesses(subject, owner)
     for block in function.blocks:
         loop = owner.get(block.index)
         loop_id, depth = (loop.id, loop.depth) if loop else (None, 0)
@@ -224,6 +226,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
                         inst.loc,
                         inst.comment if "Folded" in inst.comment else "",
                         subject.uses.get(inst.index),
+                        joint.get(inst.index),
                     )
                 )
             if inst.index in waits_at:

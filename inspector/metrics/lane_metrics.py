@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
 _LARGE = "for large sizes and strides: those that the launch passes are not known"
 _WHOLE = "where all lanes take part, on which sizes decide that the launch passes"
+_ROWS_OF_WAVES = "where a row of the workgroup is as long as a wave: its shape is not known"
 _ALONE = (
     "unless the stride between neighbouring work-items, which the launch passes, is small or 1,"
     " or a workgroup has only a few work-items"
@@ -98,8 +99,9 @@ SPECS = (
         "`bytes` used of each line (`line` bytes), `percent` of them unused, `instruction`, `at` "
         "which line (`isa`: of the assembly), `layout` of its tile, `writes`; "
         "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
-        "(atomics are left out); `known` lines of the others, which need `known_ideal` at least; "
-        "`origin`: "
+        "(atomics are left out); `known` lines of the others, `known_ideal` that their bytes need; "
+        "`across`: accesses of work-items that lie side by side in y, not in x, `in_rows` of those "
+        "that lie side by side in x; `origin`: "
         "`estimated` where it depends on sizes that are not known, and what is `assumed` of them; "
         "`by_stride`: whether each lane has a line for itself by a stride that is an argument; "
         "`by_products`: lines too many of stores of products in the layout of the matrix "
@@ -364,12 +366,15 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         known_uses, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0)
     )
     wasting = sum((use.lines or 0) > (use.lines_ideal or 0) for _, use in known_uses)
+    usual = [use for _, use in known_uses if not use.at_edge]
     value: dict[str, Scalar] = {
         "accesses": wasting,
         "of": len(accesses),
         "unknown": len(accesses) - len(known_uses),
-        "known": _rounded(sum_of(use.lines for _, use in known_uses)),
-        "known_ideal": _rounded(sum_of(use.lines_ideal for _, use in known_uses)),
+        "known": _rounded(sum_of(use.lines for use in usual)),
+        "known_ideal": _rounded(sum_of(use.lines_ideal for use in usual)),
+        "across": sum(use.across for use in usual),
+        "in_rows": sum(not use.apart and (use.bytes or 0) >= (use.lanes or 0) for use in usual),
         "line": line,
         **_wasteful(inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None),
         "layout": None,
@@ -464,6 +469,8 @@ def _assumed(use: LaneUse) -> str | None:
     """The condition under which the lines of an access are right; None where it has none."""
     if use.origin != "estimated":
         return None
+    if use.wide_rows:
+        return _ROWS_OF_WAVES
     if use.whole_waves:
         return _WHOLE
     return _ALONE if _is_by_stride(use) else _LARGE

@@ -27,12 +27,13 @@ FROM_MEMORY = "its addresses come from values in memory, or from which way was t
 ON_ARGUMENTS = (
     "it depends on sizes and strides that the launch passes, on the workgroup or on the iteration"
 )
+AT_EDGE = "with large sizes no lane takes part"
 NOT_REACHED = "no way to it was taken with what is known"
 TOO_LARGE = "the kernel is too large for working out where its lanes lie"
 SHAPE = "it depends on the workgroup's shape, which is not known; pass --workgroup X,Y,Z"
 WAVES = "its waves differ, and their number is not known; pass --waves or --workgroup"
 
-_BY_MASKS: Final = frozenset((ON_ARGUMENTS, FROM_MEMORY, NOT_REACHED, WAVES))
+_BY_MASKS: Final = frozenset((ON_ARGUMENTS, FROM_MEMORY, NOT_REACHED, WAVES, AT_EDGE))
 """Reasons that may lie in which lanes take part, as far as sizes decide on that."""
 
 LDS_ACCESSES: Final = frozenset(("lds_read", "lds_write", "lds_atomic"))
@@ -132,7 +133,7 @@ def uses_at(
                 _use(wave_accesses, machine, cache) for wave_accesses in _by_wave(accesses)
             ]
             if any(use != wave_uses[0] for use in wave_uses):
-                uses[site] = _of_whole_wave(wave_uses, accesses[0].where.shape[2])
+                uses[site] = _best_of(wave_uses, accesses[0].where.shape[2])
     conflicting = [site for site, use in uses.items() if use.conflicts]
     # An access with unknown addresses may be of the same array, and need its alignment.
     decided = not any(
@@ -149,6 +150,33 @@ def uses_at(
         for site, remedy in remedies(in_lds, conflicting, machine.arch).items():
             uses[site] = replace(uses[site], remedy=remedy)
     return uses
+
+
+def _best_of(uses: Sequence[LaneUse], lanes: int) -> LaneUse:
+    """The use of the wave that takes least, of those whose lanes all take part where there are such.
+
+    How many waves there are, and so how much of a check such as `i < 1000` is passed, is not known.
+    Waves that begin elsewhere in a line differ in a line or two, whichever of them there are.
+
+    Args:
+        uses: of each wave.
+        lanes: of a wave.
+    """
+    whole = [use for use in uses if use.lanes is not None and use.lanes == lanes]
+    alike = whole or uses
+    first = alike[0]
+    if not whole and any(
+        use.lines is None or use.bytes != first.bytes or use.lanes != first.lanes for use in alike
+    ):
+        return LaneUse(unknown=WAVES)
+    best = min(alike, key=lambda use: use.lines if use.lines is not None else use.cycles or 0.0)
+    return replace(
+        best,
+        apart=all(use.apart for use in alike),
+        addresses=best.addresses if all(u.addresses == first.addresses for u in alike) else None,
+        origin="estimated",
+        whole_waves=best.whole_waves or 0 < len(whole) < len(uses),
+    )
 
 
 def _sites(function: Function) -> Iterator[int]:
@@ -170,18 +198,6 @@ def _by_wave(accesses: Sequence[Places]) -> Iterator[list[Places]]:
             )
             for places in accesses
         ]
-
-
-def _of_whole_wave(uses: Sequence[LaneUse], lanes: int) -> LaneUse:
-    """The use of a wave all of whose lanes take part, the best of several; unknown without one.
-
-    How many waves there are, and so how much of a check such as `i < 1000` is passed, is not known.
-    """
-    whole = [use for use in uses if use.lanes is not None and use.lanes == lanes]
-    if not whole:
-        return LaneUse(unknown=WAVES)
-    best = min(whole, key=lambda use: use.lines if use.lines is not None else use.cycles or 0.0)
-    return replace(best, origin="estimated", whole_waves=True)
 
 
 def _waves_alike(places: Places) -> bool:
@@ -265,7 +281,9 @@ def _of_access(places: Places, machine: Machine) -> LaneUse:
         # Tiles at the edge mask some lanes: only draws with most active lanes count.
         counts = places.active.sum((1, 2))
         full_draws = np.flatnonzero(counts == counts.max())
-        if len(full_draws) < 2 or not counts.max():
+        if not counts.max():
+            return LaneUse(unknown=AT_EDGE)
+        if len(full_draws) < 2:
             return LaneUse(unknown=ON_ARGUMENTS)
         places = replace(places, where=places.where[full_draws], active=places.active[full_draws])
         lanes = float(counts.max()) / places.where.shape[1]
@@ -375,17 +393,59 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
     if importlib.util.find_spec("numpy") is None or resources.wave_start is None:
         return {}, {}
     shape = workgroup_shape(subject, waves)
+    is_assumed = shape is None
     if shape is None:
-        return dict.fromkeys(sites, LaneUse(unknown=SHAPE)), {}
+        wave_size = demand.wave_size or machine.wave_sizes[0]
+        shape = wave_size, waves, 1
     try:
         arguments = known_arguments(subject, shape)
         largest = demand.waves_from == "largest"
         function = subject.function
         uses, located = _located_uses(function, machine, shape, arguments, largest=largest)
-        return uses, by_site(located)
+        parts = by_site(located)
+        if shape[1] > 1:
+            uses = _with_rows(uses, parts, shape)
+        return (_of_wide_rows(uses), {}) if is_assumed else (uses, parts)
     except Exception as error:
         # A bug in the emulator must not cost the report.
         return dict.fromkeys(sites, LaneUse(unknown=unforeseen(error).message)), {}
+
+
+def _with_rows(
+    uses: Mapping[int, LaneUse],
+    parts: Mapping[int, Sequence[Places]],
+    shape: tuple[int, int, int],
+) -> dict[int, LaneUse]:
+    """Uses, with the accesses of which work-items that differ by 1 in y lie side by side."""
+    return {
+        site: replace(use, across=True)
+        if use.apart and site in parts and all(_lie_across(part, shape) for part in parts[site])
+        else use
+        for site, use in uses.items()
+    }
+
+
+def _lie_across(places: Places, shape: tuple[int, int, int]) -> bool:
+    """Whether the bytes of most work-items follow those of the one before in y."""
+    import numpy as np
+
+    draws = len(places.where)
+    where = places.where.reshape(draws, -1)[:, : shape[0] * shape[1]]
+    step = where[:, shape[0] :] - where[:, : -shape[0]] == places.size
+    return step.size > 0 and bool(2 * np.count_nonzero(step) > step.size)
+
+
+def _of_wide_rows(uses: Mapping[int, LaneUse]) -> dict[int, LaneUse]:
+    """Uses of a workgroup whose rows were taken to be as long as a wave.
+
+    Which lanes share an address, or a bank of the LDS, depends on the rows' length most.
+    """
+    return {
+        site: LaneUse(unknown=use.unknown or SHAPE)
+        if use.lines is None
+        else replace(use, addresses=None, origin="estimated", wide_rows=True)
+        for site, use in uses.items()
+    }
 
 
 def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[int, LaneUse]:
@@ -394,7 +454,12 @@ def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[i
     for site, use in uses.items():
         other = whole[site]
         if use.unknown in _BY_MASKS and not other.unknown:
-            completed[site] = replace(other, origin="estimated", whole_waves=True)
+            completed[site] = replace(
+                other,
+                origin="estimated",
+                whole_waves=True,
+                at_edge=use.unknown == AT_EDGE,
+            )
         elif use.conflicts and use.remedy is None and other.conflicts == use.conflicts:
             completed[site] = replace(use, remedy=other.remedy)
     return completed

@@ -25,7 +25,7 @@ SPECS = (
         "Accesses of global memory in HIP code without loops, LDS and atomics whose lanes lie side "
         "by side, all of them of 64 bits at most and in one block: `loads`, `stores`, the `bytes` "
         "that a lane loads, `at` the line of the first load; none where an access is wider, lies "
-        "elsewhere or where its lanes' addresses are not known",
+        "elsewhere or where its lanes' addresses or the workgroup's shape are not known",
     ),
 )
 
@@ -76,6 +76,6 @@ def _stand_together(function: Function, accesses: Sequence[Instruction]) -> bool
 
 def _is_single(inst: Instruction, use: LaneUse | None) -> bool:
     bits = access_bits(inst.op, inst.operands)
-    if bits is None or bits > _MOST_BITS or use is None:
+    if bits is None or bits > _MOST_BITS or use is None or use.wide_rows:
         return False
     return use.lies_side_by_side(bits) is True

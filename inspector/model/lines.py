@@ -61,6 +61,13 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
         whole_waves: whether all lanes were taken to pass comparisons with sizes that are not known,
             as checks of bounds: then the figures are the most that it comes to, and `estimated`.
             Also where some waves have lanes that do not take part, and the launch may have others.
+        at_edge: whether no lane takes part where sizes are large, as in what vectors leave over:
+            then the figures are those of all lanes.
+        wide_rows: whether the work-items of a wave were taken to differ in x alone, since the
+            workgroup's shape is not known: then figures that other shapes change most are None, and
+            the others `estimated`.
+        across: whether work-items that differ by 1 in y, not in x, access bytes side by side
+            (global memory).
         unknown: why the figures are None; empty where they are known.
     """
 
@@ -77,6 +84,9 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     remedy: LdsRemedy | None = None
     origin: Literal["derived", "estimated"] | None = None
     whole_waves: bool = False
+    at_edge: bool = False
+    wide_rows: bool = False
+    across: bool = False
     unknown: str = ""
 
     def lies_side_by_side(self, bits: int) -> bool | None:
@@ -106,6 +116,9 @@ class MemoryOp(Struct, frozen=True, omit_defaults=True):
     Args:
         bits: per lane; None where it has no fixed width.
         use: what its lanes touch; None where it was not looked at.
+        joint_bits: bits per lane that it and the lane's accesses of the bytes beside move together,
+            each of 32 bits or less with the same registers as address, 128 at most; None where it
+            has no such neighbours, and in Triton's code.
     """
 
     line: int
@@ -117,6 +130,7 @@ class MemoryOp(Struct, frozen=True, omit_defaults=True):
     source: SourceLoc | None
     note: str = ""
     use: LaneUse | None = None
+    joint_bits: int | None = None
 
 
 class Access(Struct, frozen=True):

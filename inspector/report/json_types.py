@@ -189,6 +189,9 @@ class JsonLaneUse(TypedDict, total=False):
     remedy: JsonLdsRemedy
     origin: Literal["derived", "estimated"]
     whole_waves: bool
+    at_edge: bool
+    wide_rows: bool
+    across: bool
     unknown: str
 
 
@@ -197,6 +200,7 @@ class JsonMemoryOp(_JsonMemoryOp, total=False):
 
     note: str
     use: JsonLaneUse
+    joint_bits: Whole
 
 
 class _JsonWait(TypedDict):

@@ -23,6 +23,7 @@ _OF_ALL_NEIGHBOURS: frozenset[Kind] = frozenset(
     ("divided", "factor", "repeated", "reversed", "shared")
 )
 """Causes that state the distance of neighbours, or that they are equal."""
+_INTEGER_CASTS = frozenset(("arith.extsi", "arith.extui", "arith.trunci"))
 _KINDS_BY_OP: Mapping[str, Kind] = {
     "load": "loaded",
     "buffer_load": "loaded",
@@ -181,7 +182,18 @@ class BlameWalk:
         argument = self.axes.graph.carried.get(name)
         if argument is None or argument.owner.name != "scf.for" or not argument.sources:
             return False
-        op = self.axes.graph.producers.get(argument.sources[-1])
-        if op is None or op.name not in ("arith.addi", "tt.addptr") or name not in op.operands:
+        op = self.axes.graph.producers.get(self._before_casts(argument.sources[-1]))
+        if op is None or op.name not in ("arith.addi", "tt.addptr"):
             return False
-        return any(self.is_uniform(op, n, dim) for n in op.operands[:2] if n != name)
+        others = [n for n in op.operands[:2] if self._before_casts(n) != name]
+        return len(others) < len(op.operands[:2]) and any(
+            self.is_uniform(op, n, dim) for n in others
+        )
+
+    def _before_casts(self, name: str) -> str:
+        """The value that a value is, before conversions between integers of different widths."""
+        op = self.axes.graph.producers.get(name)
+        while op is not None and op.name in _INTEGER_CASTS:
+            name = op.operands[0]
+            op = self.axes.graph.producers.get(name)
+        return name

@@ -1,0 +1,172 @@
+"""Narrow accesses by which one lane takes neighbouring bytes one after the other.
+
+LLVM makes one access of them where they stand side by side and nothing in between may change the
+memory. Each behind a check of its own, or beside stores through other pointers, they stay apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ..isa.mnemonics import access_bits
+from ..isa.vector_halves import written_registers
+from ..isa.waitflow.registers import named
+from ..model import Function, Instruction, Loop
+from .subject import Subject
+
+if TYPE_CHECKING:
+    from ..emulator.address_sweep import Places
+
+_Widths = dict[tuple[str, str | None], set[int]]
+WIDEST: Final = 128
+_ACCESSES: Final = frozenset(("global_load", "global_store"))
+_NARROW: Final = 32
+_OFFSET: Final = re.compile(r"\boffset:(-?\d+)")
+_COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
+"""Bits of volatile and atomic accesses."""
+
+
+def joint_accesses(subject: Subject, owner: Mapping[int, Loop]) -> dict[int, int]:
+    """Index of an access -> bits per lane that it and its neighbours move together, 128 at most.
+
+    Only accesses of 32 bits or less that have neighbours are in it: others of their width in the
+    same loop, whose lanes all lie as far from theirs, or with the same registers as address. Those
+    of lanes side by side are left out: a lane's neighbours are other lanes' elements there.
+
+    Args:
+        subject: the kernel; there are none in Triton's code.
+        owner: block -> the innermost loop around it.
+    """
+    if subject.ttgir is not None:
+        return {}
+    function = subject.function
+    wide = _widths(function, owner)
+    if all(bits > _NARROW for widths in wide.values() for bits in widths):
+        return {}
+    joint = {
+        **_by_registers(function, owner, wide),
+        **_by_places(function, owner, wide, subject.places),
+    }
+    return {index: bits for index, bits in joint.items() if not _in_a_row(subject, index)}
+
+
+def _in_a_row(subject: Subject, index: int) -> bool:
+    """Whether the lanes of an access lie side by side."""
+    use = subject.uses.get(index)
+    inst = subject.function.instructions[index]
+    bits = access_bits(inst.op, inst.operands)
+    return use is not None and bits is not None and use.lies_side_by_side(bits) is True
+
+
+def _by_places(
+    function: Function,
+    owner: Mapping[int, Loop],
+    wide: _Widths,
+    places: Mapping[int, Sequence[Places]],
+) -> dict[int, int]:
+    """`joint_accesses` of accesses whose lanes lie at known places."""
+    groups: dict[tuple[str, int, str | None, bytes], list[tuple[int, Instruction]]] = {}
+    for block in function.blocks:
+        loop = owner.get(block.index)
+        for inst in function.instructions[block.start : block.stop]:
+            access = _narrow_access(inst)
+            at = places.get(inst.index, ()) if access is not None else ()
+            if access is None or len(at) != 1 or at[0].scattered:
+                continue
+            where = at[0].where
+            first = int(where[0, 0, 0])
+            loop_id = loop.id if loop is not None else None
+            key = inst.cls, access[1], loop_id, (where - first).tobytes()
+            groups.setdefault(key, []).append((first, inst))
+    joint: dict[int, int] = {}
+    for (cls, bits, loop_id, _), group in groups.items():
+        if len(group) > 1:
+            joint.update(_runs(group, bits, wide[cls, loop_id]))
+    return joint
+
+
+def _by_registers(function: Function, owner: Mapping[int, Loop], wide: _Widths) -> dict[int, int]:
+    """`joint_accesses` of accesses with the same registers as address."""
+    joint: dict[int, int] = {}
+    open_groups: dict[tuple[str, str, int, str | None], list[tuple[int, Instruction]]] = {}
+    address_of: dict[tuple[str, str, int, str | None], frozenset[int]] = {}
+    for block in function.blocks:
+        loop = owner.get(block.index)
+        for inst in function.instructions[block.start : block.stop]:
+            access = _narrow_access(inst)
+            if open_groups:
+                written = written_registers(inst)
+                for key in [key for key in open_groups if not address_of[key].isdisjoint(written)]:
+                    if access is not None and (inst.cls, *access[:2]) == key[:3]:
+                        # A load may overwrite its own address: it belongs to the group still.
+                        open_groups[key].append((access[2], inst))
+                        access = None
+                    joint.update(_runs(open_groups.pop(key), key[2], wide[key[0], key[3]]))
+            if access is None:
+                continue
+            address, bits, offset = access
+            key = (inst.cls, address, bits, loop.id if loop is not None else None)
+            address_of[key] = frozenset(named(address))
+            if address_of[key].isdisjoint(written_registers(inst)):
+                open_groups.setdefault(key, []).append((offset, inst))
+    for key, group in open_groups.items():
+        joint.update(_runs(group, key[2], wide[key[0], key[3]]))
+    return joint
+
+
+def _widths(function: Function, owner: Mapping[int, Loop]) -> _Widths:
+    """(class, loop) -> the widths of its accesses in bits."""
+    wide: _Widths = {}
+    for block in function.blocks:
+        loop = owner.get(block.index)
+        for inst in function.instructions[block.start : block.stop]:
+            if inst.cls in _ACCESSES:
+                bits = access_bits(inst.op, inst.operands)
+                key = inst.cls, loop.id if loop is not None else None
+                wide.setdefault(key, set()).add(bits or 0)
+    return wide
+
+
+def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
+    """The registers of a narrow access's address, its bits per lane and its offset in bytes."""
+    if inst.cls not in _ACCESSES or _COHERENT.search(inst.operands):
+        return None
+    bits = access_bits(inst.op, inst.operands)
+    if bits is None or bits > _NARROW:
+        return None
+    operands = inst.operands.split(",")
+    del operands[0 if inst.cls == "global_load" else 1]  # the data
+    offset = _OFFSET.search(inst.operands)
+    address = " ".join(_OFFSET.sub("", ",".join(operands)).split())
+    return address, bits, int(offset[1]) if offset is not None else 0
+
+
+def _runs(
+    group: Sequence[tuple[int, Instruction]], bits: int, widths: Collection[int]
+) -> Iterator[tuple[int, int]]:
+    """The accesses of a group that have neighbours, each with the bits of its run.
+
+    A run beside an access as wide as all of it is the tail of a loop or what is left at an edge.
+
+    Args:
+        group: offsets and accesses.
+        bits: of each access.
+        widths: of the accesses of its loop.
+    """
+    by_offset: dict[int, list[Instruction]] = {}
+    for offset, inst in group:
+        by_offset.setdefault(offset, []).append(inst)
+    run: list[int] = []
+    starts: list[int | None] = [*sorted(by_offset), None]
+    for start in starts:
+        if run and (
+            start is None or start != run[-1] + bits // 8 or (len(run) + 1) * bits > WIDEST
+        ):
+            if len(run) > 1 and len(run) * bits > max(widths):
+                for place in run:
+                    yield from ((inst.index, len(run) * bits) for inst in by_offset[place])
+            run = []
+        if start is not None:
+            run.append(start)

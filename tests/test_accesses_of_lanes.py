@@ -1,0 +1,129 @@
+"""Accesses of work-items in two dimensions, of a lane's neighbours, and at the edge of sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from emulated import KERNEL
+from kinspect.inspector.emulator.unknowns import Arguments
+from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.machines.loader import load
+from kinspect.inspector.metrics.lanes import FROM_MEMORY, lane_uses
+from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.ttgir.axes.analysis import analyze
+from kinspect.inspector.ttgir.axes.blame import not_contiguous
+from kinspect.inspector.ttgir.axes.graph import functions
+from kinspect.inspector.ttgir.parser import parse_ttgir
+
+CODE = Path(__file__).parents[1] / "rules" / "fixtures" / "hip_neighbours_gfx942.s"
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, KernelReport]:
+    request = Request((str(CODE),), passes=False, jobs=1)
+    return {kernel.name: kernel for kernel in collect(request).kernels}
+
+
+def loads(kernel: KernelReport) -> list[MemoryOp]:
+    return [op for op in kernel.memory_ops if op.cls == "global_load"]
+
+
+def use(op: MemoryOp) -> LaneUse:
+    assert op.use is not None
+    return op.use
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [
+        ("quads_checked_apart", [128] * 4),
+        ("pairs_checked_apart", [64] * 2),
+        ("quads_checked_at_once", [None] * 4),
+    ],
+)
+def test_a_lane_s_neighbours_move_together(
+    kernels: dict[str, KernelReport], name: str, bits: list[int | None]
+) -> None:
+    """Narrow accesses beside one as wide as all of them are the rest of a length."""
+    assert [op.joint_bits for op in loads(kernels[name])] == bits
+
+
+def test_what_large_sizes_leave_over(kernels: dict[str, KernelReport]) -> None:
+    """The check of all four holds for every lane of a large array: the others are for its end."""
+    found = [
+        (op.bits, use(op).at_edge, use(op).lines) for op in loads(kernels["quads_checked_at_once"])
+    ]
+    assert found == [(32, True, 8), (32, True, 8), (32, True, 8), (128, False, 8)]
+    waste = kernels["quads_checked_at_once"].metrics["cache.waste"].value
+    assert isinstance(waste, dict)
+    assert (waste["known"], waste["known_ideal"]) == (10, 10)
+
+
+def test_rows_of_a_workgroup_of_unknown_shape(kernels: dict[str, KernelReport]) -> None:
+    for name, lines, across in (("columns", 64, True), ("rows", 4, False), ("turned", 64, True)):
+        (load_,) = loads(kernels[name])
+        found = use(load_)
+        assert (found.wide_rows, found.origin) == (True, "estimated"), name
+        assert (found.lines, found.across, found.addresses) == (lines, across, None), name
+    waste = kernels["turned"].metrics["cache.waste"].value
+    assert isinstance(waste, dict)
+    assert (waste["across"], waste["in_rows"]) == (1, 1)
+
+
+SUM = """s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_waitcnt lgkmcnt(0)
+global_load_dword v3, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v2, v0
+v_mad_u64_u32 v[4:5], s[6:7], {factor}, 4, v[{addend}]
+v_mov_b32_e32 v5, 0
+v_lshl_add_u64 v[4:5], v[4:5], 0, s[4:5]
+global_store_dword v[4:5], v3, off
+"""
+
+
+@pytest.mark.parametrize(
+    ("factor", "addend", "lines"),
+    [("v0", "2:3", 3.0), ("v3", "0:1", None), ("v0", "3:4", None)],
+)
+def test_the_low_word_of_a_sum_rests_on_low_words(
+    factor: str, addend: str, lines: float | None
+) -> None:
+    """LLVM leaves what it likes in the high word of a 32-bit offset that it adds in 64 bits."""
+    code = SUM.format(factor=factor, addend=addend)
+    function = parse_text(KERNEL.format(arch="gfx942", code=code), "k.s").kernels[0]
+    arguments = Arguments(pointers=frozenset({0}))
+    *_, found = lane_uses(function, load("gfx942"), (64, 1, 1), arguments).values()
+    assert found.lines == lines
+    assert found.unknown == ("" if lines else FROM_MEMORY)
+
+
+STRIDED = """module attributes {"ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 64 : i32} {
+  tt.func public @k(%x: !tt.ptr<f16>, %stride: i64, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %range = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %wide = arith.extsi %range : tensor<64xi32> to tensor<64xi64>
+    %strides = tt.splat %stride : i64 -> tensor<64xi64>
+    %product = arith.muli %wide, %strides : tensor<64xi64>
+    %first = arith.trunci %product : tensor<64xi64> to tensor<64xi32>
+    %last = scf.for %i = %c0 to %n step %c1 iter_args(%at = %first) -> (tensor<64xi32>) : i32 {
+      %at_wide = arith.extsi %at : tensor<64xi32> to tensor<64xi64>
+      %next_wide = arith.addi %at_wide, %strides : tensor<64xi64>
+      %next = arith.trunci %next_wide : tensor<64xi64> to tensor<64xi32>
+      scf.yield %next : tensor<64xi32>
+    }
+    tt.return
+  }
+}
+"""
+
+
+def test_an_offset_that_a_loop_moves_in_64_bits_keeps_its_stride() -> None:
+    (graph,) = functions(parse_ttgir(STRIDED, "k.ttgir"))
+    blame = not_contiguous(analyze(graph, ["%at"]), "%at", 0, 8)
+    assert (blame.kind, blame.value) == ("factor", "%stride")
