@@ -153,10 +153,10 @@ def uses_at(
 
 
 def _best_of(uses: Sequence[LaneUse], lanes: int) -> LaneUse:
-    """The use of the wave that takes least, of those whose lanes all take part where there are such.
+    """The use of the wave that takes least, of those with all lanes where there are such.
 
-    How many waves there are, and so how much of a check such as `i < 1000` is passed, is not known.
-    Waves that begin elsewhere in a line differ in a line or two, whichever of them there are.
+    How many waves there are, and so how much of a check such as `i < 1000` is passed, is not
+    known. Waves that begin elsewhere in a line differ in a line or two, whichever of them there are.
 
     Args:
         uses: of each wave.
