@@ -322,8 +322,44 @@ def test_cures_are_tried(tmp_path: Path) -> None:
     (kernel,) = result.kernels
     assert kernel.metrics["vgpr_count"] == kinspect.compile(script).kernel["vgpr_count"]
     assert "tried: allow_flush_denorm=True: gone" in str(result)
-    with pytest.raises(kinspect.KinspectError, match="name the script"):
-        kinspect.try_(add)
+    analysis = kinspect.analyze(script)
+    for held in (analysis, analysis.kernel):
+        assert kinspect.try_(held, rules=["KI063"]).cures == result.cures
+
+
+@triton.jit
+def total(x, y, blocks, BLOCK: tl.constexpr):
+    part = tl.zeros((BLOCK,), tl.float32)
+    for block in range(blocks):
+        part += tl.exp(tl.load(x + block * BLOCK + tl.arange(0, BLOCK)))
+    tl.store(y + tl.arange(0, BLOCK), part)
+
+
+def test_cures_are_tried_of_a_kernel_that_the_program_holds(tmp_path: Path) -> None:
+    x = kinspect.T(65536)
+    analysis = kinspect.analyze(total, x, x, 16, BLOCK=4096)
+    cures = kinspect.try_(analysis.kernel, rules=["KI063"]).cures
+    assert {"allow_flush_denorm": True} in cures["KI063"]
+    assert kinspect.try_(total, x, x, 16, BLOCK=4096, rules=["KI063"]).cures == cures
+    with pytest.raises(kinspect.KinspectError, match="as it was compiled"):
+        kinspect.try_(analysis, arch="gfx90a")
+    analysis.save(tmp_path / "held.kinspect")
+    with pytest.raises(kinspect.KinspectError, match="compiled already"):
+        kinspect.try_(kinspect.load(tmp_path / "held.kinspect"))
+
+
+def test_a_held_kernel_is_specialised_with_other_constexprs() -> None:
+    analysis = kinspect.analyze(copy, *tensors(2), 4096)
+    origin, base = analysis.origin, analysis.kernels[0].variant
+    assert origin is not None
+    assert origin.launch is not None
+    assert base is not None
+    smaller = origin.launch.at(base, {"BLOCK": 128})
+    assert (smaller.constexprs["BLOCK"], smaller.arch) == (128, base.arch)
+    assert smaller.constexprs["WHOLE"]  # a heuristic's, of the new block
+    assert smaller.signature == base.signature
+    with pytest.raises(kinspect.KinspectError, match="power of 2"):
+        origin.launch.at(base, {"BLOCK": 100})
 
 
 @pytest.mark.parametrize(

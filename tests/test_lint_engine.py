@@ -634,6 +634,26 @@ def test_a_fix_says_what_came_of_it() -> None:
             pack(rule(tried=wrong))
 
 
+def test_wordings_go_with_a_figure() -> None:
+    text = (
+        "{vgpr_count} {vgpr_count | register is | registers are} spilled[[ {count.valu | at | by}]]"
+    )
+    rules = pack(rule(message=f'"{text}"'))
+
+    def message(registers: int, **figures: int) -> str:
+        loops = [loop(count__scratch_load=3, **figures)]
+        return one(evaluate(rules, kernel({"vgpr_count": registers}, loops))).message
+
+    assert message(1) == "1 register is spilled"
+    assert message(2, count__valu=1) == "2 registers are spilled at"
+    assert message(2, count__valu=0) == "2 registers are spilled by"
+    (finding,) = evaluate(rules, kernel({"vgpr_count": 1}, [loop(count__scratch_load=3)]))
+    assert finding.plural_message == "1 registers are spilled"
+    for wrong in ("{vgpr_count | register}", "{vgpr_count | a | b | c}"):
+        with pytest.raises(KinspectError, match="wordings or two"):
+            pack(rule(message=f'"{wrong}"'))
+
+
 def test_an_optional_part_goes_with_its_figures() -> None:
     rules = pack(rule(message='"spills[[, {vgpr_count} registers]]"'))
     spilling = [loop(count__scratch_load=3)]

@@ -225,3 +225,23 @@ def test_listing_imports_little() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stderr == "[]"
     assert done.stdout.startswith("id ")
+
+
+def test_metrics_are_listed_by_name_and_described_by_pattern(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def printed(*patterns: str) -> str:
+        assert run(["metrics", "list", *patterns]) == 0
+        return capsys.readouterr().out
+
+    names = printed()
+    assert len(names) < 8_000
+    assert all(f" {spec.name}" in names for spec in specs())
+    assert all(spec.description in printed("*") for spec in specs())
+    heading, *rows = printed("matrix.redundancy", "count.mfma", "lds.conflicts.pad").splitlines()
+    assert heading.split() == ["name", "unit", "origin", "scope", "description"]
+    assert {row.split()[0] for row in rows} == {"matrix.redundancy", "count.*", "lds.conflicts"}
+    data = json.loads(printed("bound.*", "--format", "json"))
+    assert {entry["name"].partition(".")[0] for entry in data["metrics"]} == {"bound"}
+    assert run(["metrics", "list", "bond.cycles"]) == 2
+    assert "did you mean bound.cycles?" in capsys.readouterr().err

@@ -251,7 +251,7 @@ CASES = (
     ok("KI016", kernel={"occupancy.workgroups_per_cu": 1}),
     ok("KI016", kernel={"occupancy.workgroups_per_cu": None}),
     ok("KI016", kernel={"occupancy.workgroups_per_cu": 0, "lds_bytes": 98304}),
-    fail("KI017", "1 of 2 dots take float8e4nv (OCP e4m3) operands", kernel=upcast(1)),
+    fail("KI017", "1 of 2 dots takes float8e4nv (OCP e4m3) operands", kernel=upcast(1)),
     fail("KI017", "in float16 with v_mfma_f32_32x32x8_f16 (first at gemm.py", kernel=upcast(2)),
     ok("KI017", kernel=upcast(0)),
     ok("KI017", kernel={"matrix.upcast": None}),
@@ -264,13 +264,13 @@ CASES = (
     ok("KI019", kernel=off_unit(None)),
     fail(
         "KI020",
-        '1 of 1 pieces of inline assembly are not in the code: "s_sleep 1" at gemm.py:12',
+        '1 of 1 piece of inline assembly is not in the code: "s_sleep 1" at gemm.py:12',
         kernel=assembly("dropped"),
     ),
     ok("KI020", kernel=assembly("optimised_away")),
     ok("KI020", kernel={**assembly("dropped"), "empty": True}),  # KI004 says more
     ok("KI020", kernel={"inline_asm.dropped": None}),
-    fail("KI021", "1 of 1 pieces of pure inline assembly", kernel=assembly("optimised_away")),
+    fail("KI021", "1 of 1 piece of pure inline assembly", kernel=assembly("optimised_away")),
     ok("KI021", kernel=assembly("dropped")),
     fail(
         "KI037",

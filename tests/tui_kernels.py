@@ -8,6 +8,7 @@ from pathlib import Path
 from kinspect.inspector.model import (
     ErrorRecord,
     KernelReport,
+    LdsBuffer,
     Metric,
     MetricValue,
     Report,
@@ -25,6 +26,24 @@ BROKEN = ErrorRecord(
     "use smaller tiles",
     "\n".join(f"printed line {n}" for n in range(60)),
 )
+_Q = LdsBuffer(
+    name="q",
+    kind="operand",
+    dtype="f16",
+    shape=(128, 128),
+    copies=1,
+    size=32768,
+    line=17,
+    source=SourceLoc(FILE, 5),
+    in_loop=False,
+    at_peak=True,
+    last_line=30,
+    last_source=SourceLoc(FILE, 9),
+    offset=0,
+    allocated=32768,
+)
+BUFFERS = (_Q, replace(_Q, name="k", shape=(64, 128), size=16384, line=40, allocated=16384))
+"""Two buffers of LDS that share bytes."""
 UNREADABLE = ErrorRecord("/src/torn.s", None, "read", "a binary file, not text", "name a .s")
 
 

@@ -20,6 +20,7 @@ from ..inspector.model import ErrorRecord, KernelReport
 from .page_table import PAGES
 from .pages import Page, page_class
 from .robust_app import RobustApp
+from .screens.dialogue import Dialogue
 from .session import Session
 from .state import State
 from .themes import THEMES
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 _UPDATE_SECONDS = 0.1
 """The least time between two updates of a page while a run sends events."""
 _CONFIRM_SECONDS = 6
-"""How long a second q leaves although recompiled kernels are lost."""
-_DROPPED_SECONDS = 10
-"""How long it is shown that a run dropped recompiled kernels."""
+"""How long a second Ctrl-C, Ctrl-Q or q leaves although something is lost."""
+_LOSS_SECONDS = 10
+"""How long it is shown that a run dropped recompiled kernels, or that a file was removed."""
 _LEAST_PAUSE = 0.01
 """Textual's timers divide by their seconds."""
 _FIRST_PAINT = 0.15
@@ -173,7 +174,7 @@ class KinspectApp(RobustApp):
             self.notify(
                 f"dropped what was recompiled from the text before the save: {which}",
                 severity="warning",
-                timeout=_DROPPED_SECONDS,
+                timeout=_LOSS_SECONDS,
                 markup=False,
             )
         self._watch_files(request)
@@ -208,14 +209,31 @@ class KinspectApp(RobustApp):
         try:
             if self.feed is not None:
                 self._take_events(self.feed)
-            if self.watcher is not None and self.watcher.changed():
-                self.run_request(self.watcher.request)
+            if self.watcher is not None:
+                self._take_removed(self.watcher.removed)
+                if self.watcher.changed():
+                    self.run_request(self.watcher.request)
             for screen in reversed(self.screen_stack):
                 if isinstance(screen, Page):
                     screen.refresh_from_session()
                     break
         finally:  # not before: the changes of the session here are shown already
             self._update, self._updated_at = None, time.monotonic()
+
+    def _take_removed(self, removed: frozenset[Path]) -> None:
+        """Marks the kernels of watched files that were removed, and says that these are gone."""
+        if removed == self.session.removed:
+            return
+        names = ", ".join(sorted(path.name for path in removed - self.session.removed))
+        self.session.removed = removed
+        self.session.changed()
+        if names:
+            self.notify(
+                f"removed: {names}; the figures are those of the last run",
+                severity="warning",
+                timeout=_LOSS_SECONDS,
+                markup=False,
+            )
 
     def _take_events(self, feed: Feed) -> None:
         """Adds the events of a run to the session; opens the profile page for a recording."""
@@ -234,8 +252,44 @@ class KinspectApp(RobustApp):
             self.action_page("profile")
 
     def action_leave(self) -> None:
-        """Ends the run and the application, and saves the settings."""
-        self.leave(0)
+        """Leaves, unless something would be lost: then the key must be pressed once more."""
+        self.leave_or_ask()
+
+    def leave_or_ask(self) -> bool:
+        """Ends the application, or says what would be lost with it.
+
+        Returns:
+            Whether it ends: nothing would be lost, or this was said a moment ago.
+        """
+        losses = self._losses()
+        if not losses or time.monotonic() - self._warned_at < _CONFIRM_SECONDS:
+            self.leave(0)
+            return True
+        self._warned_at = time.monotonic()
+        self.call_later(
+            partial(
+                self.notify,
+                f"{'; '.join(losses)}: the same key once more leaves",
+                severity="warning",
+                timeout=_CONFIRM_SECONDS,
+            )
+        )
+        return False
+
+    def _losses(self) -> list[str]:
+        """What would be lost if the application ended now, as clauses."""
+        from ..inspector.explain.view import plural  # not needed for the first page
+
+        clauses = [
+            clause
+            for screen in self.screen_stack
+            if isinstance(screen, Dialogue) and (clause := screen.unfinished())
+        ]
+        if unsaved := len(self.session.unsaved()):
+            are = "is" if unsaved == 1 else "are"
+            kernels = plural(unsaved, "recompiled kernel")
+            clauses.append(f"{kernels} {are} in no file yet (ctrl+e exports)")
+        return clauses
 
     def leave(self, status: int) -> None:
         """Ends the run and the application, and saves the settings.
@@ -318,22 +372,7 @@ class KinspectApp(RobustApp):
         if len(self.screen_stack) > 2 or self._next_page is not None:
             self.action_back()
         else:
-            self._leave_once_confirmed()
-
-    def _leave_once_confirmed(self) -> None:
-        """Leaves; says first what would be lost, where the user recompiled kernels."""
-        tried = len(self.session.tried())
-        if not tried or time.monotonic() - self._warned_at < _CONFIRM_SECONDS:
             self.action_leave()
-            return
-        self._warned_at = time.monotonic()
-        rows = "a recompiled kernel is" if tried == 1 else f"{tried} recompiled kernels are"
-        self.notify(
-            f"{rows} in no file yet: q once more leaves without, ctrl+e exports",
-            severity="warning",
-            timeout=_CONFIRM_SECONDS,
-            markup=False,
-        )
 
     def open_kernel(self, key: str, *, line: int | None = None, text: str = "amdgcn") -> None:
         """Shows one kernel's texts.

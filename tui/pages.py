@@ -89,6 +89,11 @@ class Page(Screen[None]):
         """The header's text after the page's title, such as the kernel's name."""
         return ""
 
+    @property
+    def kernel_key(self) -> str | None:
+        """The session's key of the one kernel that the page is about; None on other pages."""
+        return None
+
     def session_changed(self) -> None:
         """Shows the session's new state.
 
@@ -105,6 +110,7 @@ class Page(Screen[None]):
         if self._has_widgets() and self._shown_revision != self.session.revision:
             self._shown_revision = self.session.revision
             self.session_changed()
+            self.drawn_signal.publish(self)  # the heading, where the page draws nothing
 
     def on_idle(self) -> None:
         """Tells that the page has drawn what changed."""

@@ -102,6 +102,8 @@ class Session(Struct):
         on_change: called after every change.
         runs: the number of runs started.
         stale: keys of the last run's kernels that the current run has not reported (yet).
+        exported: recompiled kernels that were written to a file.
+        removed: watched files that were removed; their kernels stay, with their last figures.
         dropped: what the user changed for kernels that the present run dropped, as texts.
         profile: the open profiler's recording, joined to the kernels; None without one.
     """
@@ -115,6 +117,8 @@ class Session(Struct):
     on_change: Callable[[], None] = lambda: None
     runs: int = 0
     stale: set[str] = field(default_factory=set)
+    exported: list[SessionKernel] = field(default_factory=list)
+    removed: frozenset[Path] = frozenset()
     dropped: tuple[str, ...] = ()
     profile: Profile | None = None
     _previous: dict[str, SessionKernel] = field(default_factory=dict)
@@ -166,15 +170,17 @@ class Session(Struct):
         self.on_change()
 
     def end(self) -> None:
-        """Ends the run: removes kernels that it did not report, unless their file failed."""
+        """Ends the run: drops kernels that it lacks, unless their file failed or was removed."""
         self.progress.running = False
         failed = {_file(error.file) for error in self.errors if error.file is not None}
         # A failure to open the targets, or one of no file, may concern any kernel.
         any_may_have_failed = any(e.stage == "open" or e.file is None for e in self.errors)
         if not any_may_have_failed:
-            for key in [k for k in self.stale if _file(self.entries[k].path) not in failed]:
-                del self.entries[key]
-                self.stale.discard(key)
+            for key in sorted(self.stale):
+                entry = self.entries[key]
+                if _file(entry.path) not in failed and self.removed_file(entry) is None:
+                    del self.entries[key]
+                    self.stale.discard(key)
         self.changed()
 
     def _add(self, event: Reported) -> None:
@@ -220,9 +226,29 @@ class Session(Struct):
         """The kernels that the user compiled with other settings, in the order of the targets."""
         return [entry for entry in self.ordered() if entry.tried]
 
+    def unsaved(self) -> list[SessionKernel]:
+        """The kernels that the user compiled with other settings and that are in no file."""
+        saved = {id(entry) for entry in self.exported}
+        return [entry for entry in self.tried() if id(entry) not in saved]
+
     def left_over(self, key: str) -> bool:
         """Whether a kernel is an earlier run's that the last one has ended without replacing."""
         return key in self.stale and not self.progress.running
+
+    def removed_file(self, entry: SessionKernel) -> Path | None:
+        """The removed file that a kernel was read or captured from, or that has its source."""
+        if not self.removed:
+            return None
+        source = entry.report.source
+        paths = (entry.path, source.file) if source is not None else (entry.path,)
+        return next((path for path in map(_file, paths) if path in self.removed), None)
+
+    def stale_text(self, key: str) -> str:
+        """Why a kernel's figures are not those of the last run, in a few words; "" if they are."""
+        entry = self.entries.get(key)
+        if entry is not None and (path := self.removed_file(entry)) is not None:
+            return f"{path.name} was removed: last figures"
+        return "old, of a run before" if self.left_over(key) else ""
 
     def findings(self) -> Iterator[tuple[SessionKernel, Finding]]:
         """Yields every finding with its kernel, in the order of the targets."""

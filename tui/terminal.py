@@ -66,7 +66,16 @@ def run(app: KinspectApp) -> int:
     """
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    signals = SignalHandling(lambda status: loop.call_soon_threadsafe(app.leave, status))
+
+    def interrupt() -> None:
+        """Leaves; where the application asks first, the signal is dealt with."""
+        if not app.leave_or_ask():
+            signals.stand_down()
+
+    signals = SignalHandling(
+        lambda status: loop.call_soon_threadsafe(app.leave, status),
+        lambda: loop.call_soon_threadsafe(interrupt),
+    )
     with signals.installed(lambda: app.suspended):
         # Without a loop Textual calls asyncio.run, which waits for threads that are still at work.
         result = app.run(loop=loop)
@@ -102,15 +111,19 @@ def _leave_threads(status: int) -> None:
 class SignalHandling:
     """Ends the application on a signal, gracefully at first and then by force.
 
-    The first signal calls `leave`; a second one, or GRACE_SECONDS, ends the process.
+    The first signal calls `leave`, or `interrupt` for Ctrl-C; a second one, or GRACE_SECONDS, ends
+    the process, unless `stand_down` is called in between.
 
     Args:
         leave: ends the application with an exit status; called in a signal handler.
+        interrupt: ends the application or asks whether to; called in a signal handler.
     """
 
-    def __init__(self, leave: Callable[[int], Any]) -> None:
+    def __init__(self, leave: Callable[[int], Any], interrupt: Callable[[], Any]) -> None:
         self._leave = leave
+        self._interrupt = interrupt
         self._signalled = False
+        self._forced_end: threading.Timer | None = None
         self._fd = sys.stdin.fileno()
         self._terminal_settings = termios.tcgetattr(self._fd)
 
@@ -125,15 +138,16 @@ class SignalHandling:
         def handle(number: int, frame: FrameType | None) -> None:
             if number in (signal.SIGINT, signal.SIGQUIT) and is_suspended():
                 return
-            # Ctrl-C is the key that quits; the other signals end the process with a failure.
-            status = 0 if number == signal.SIGINT else 128 + number
             if self._signalled:
                 self._end(128 + number)
             self._signalled = True
-            timer = threading.Timer(GRACE_SECONDS, self._end, (128 + number,))
-            timer.daemon = True
-            timer.start()
-            self._leave(status)
+            self._forced_end = threading.Timer(GRACE_SECONDS, self._end, (128 + number,))
+            self._forced_end.daemon = True
+            self._forced_end.start()
+            if number == signal.SIGINT:  # the key that quits; others end the process with a failure
+                self._interrupt()
+            else:
+                self._leave(128 + number)
 
         handlers = {number: signal.signal(number, handle) for number in SIGNALS}
         try:
@@ -146,6 +160,12 @@ class SignalHandling:
                 termios.tcsetattr(self._fd, termios.TCSANOW, self._terminal_settings)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+    def stand_down(self) -> None:
+        """Takes the last signal as answered: the process goes on."""
+        if self._forced_end is not None:
+            self._forced_end.cancel()
+        self._signalled = False
 
     def restore(self) -> None:
         """Restores the terminal without Textual; never waits, even if the terminal has gone."""

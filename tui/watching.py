@@ -1,14 +1,15 @@
-"""Notices when a file that the run was made from is saved.
+"""Notices when a file that the run was made from is saved or removed.
 
 A thread checks the files twice a second. A change is reported once a file has
-been the same for two checks in a row, so that a half-written file is not analysed.
+been the same for two checks in a row, so that a half-written file is not analysed, and one that
+an editor replaces does not count as removed.
 """
 
 from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..inspector.capture.resolving import resolve
@@ -27,7 +28,7 @@ class Watcher:
 
     Args:
         request: the run.
-        notify: called in the thread when files were saved.
+        notify: called in the thread when files were saved, removed or came back.
         seconds: time between two checks of the files.
     """
 
@@ -45,6 +46,8 @@ class Watcher:
         self._lock = threading.Lock()
         self._new_reports: tuple[KernelReport, ...] | None = ()  # guarded by the lock
         self._changed: tuple[Path, ...] = ()  # guarded by the lock
+        self._absent: frozenset[Path] = frozenset()  # those that did not exist at the last check
+        self._removed: frozenset[Path] = frozenset()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kinspect watch", daemon=True)
 
@@ -68,6 +71,11 @@ class Watcher:
         return changed
 
     @property
+    def removed(self) -> frozenset[Path]:
+        """The watched files that were there and do not exist any more."""
+        return self._removed
+
+    @property
     def watched(self) -> frozenset[Path]:
         """The files that are watched now."""
         return frozenset(self._fingerprints)
@@ -75,10 +83,13 @@ class Watcher:
     def _run(self) -> None:
         while True:
             self._update_watched()
-            saved = self._saved_files()
+            current = {path: fingerprint(path) for path in self._fingerprints}
+            saved, was_removed = self._saved_files(current), self._removed
+            self._update_removed(current)
             if saved:
                 with self._lock:
                     self._changed = tuple(dict.fromkeys((*self._changed, *saved)))
+            if saved or self._removed != was_removed:
                 self._notify()
             if self._stop.wait(self._seconds):
                 return
@@ -89,15 +100,29 @@ class Watcher:
             reports, self._new_reports = self._new_reports, None
         if reports is None:
             return
+        files = files_of(self.request, reports)
+        # Removed files stay watched, since they may come back.
+        files |= {path for path, state in self._fingerprints.items() if state and not path.exists()}
         # Old fingerprints stay valid: a file may have been saved during the run.
         self._fingerprints = {
-            path: self._fingerprints.get(path, fingerprint(path))
-            for path in files_of(self.request, reports)
+            path: self._fingerprints.get(path, fingerprint(path)) for path in files
         }
 
-    def _saved_files(self) -> list[Path]:
-        """The files that changed since they were last reported; empty while any still changes."""
-        current = {path: fingerprint(path) for path in self._fingerprints}
+    def _update_removed(self, current: Mapping[Path, Fingerprint]) -> None:
+        """Updates the removed files: those that existed, but at neither of the last two checks."""
+        absent = frozenset(
+            path
+            for path, state in current.items()
+            if state is None and self._fingerprints[path] is not None
+        )
+        self._absent, self._removed = absent, absent & self._absent
+
+    def _saved_files(self, current: Mapping[Path, Fingerprint]) -> list[Path]:
+        """The files that changed since they were last reported; empty while any still changes.
+
+        Args:
+            current: the watched files as they are now.
+        """
         differing: dict[Path, Fingerprint] = {
             path: state
             for path, state in current.items()

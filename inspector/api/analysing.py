@@ -17,12 +17,12 @@ from ..pipeline import analysis
 from ..pipeline.analysis import Context
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
-from ..pipeline.jobs import Job, compile_and_report
+from ..pipeline.jobs import Job, compile_and_report, executing, request_for, settings_of
 from ..pipeline.launch_facts import Overrides
 from ..pipeline.reading import load_saved
-from .jit_kernels import Grid, is_jit_kernel, parameter_names, variants_of
-from .results import Analysis
-from .targets import Target, archs_of, compile_settings, existing, is_text, request_of
+from .jit_kernels import Grid, Launch, is_jit_kernel, parameter_names, variants_of
+from .results import Analysis, Origin
+from .targets import Target, archs_of, existing, is_text, request_of
 
 _TEXT = "<assembly>"
 _BYTES = "<code object>"
@@ -66,16 +66,14 @@ def analyze(
         KinspectError: nothing could be reported; with some kernels reported, the rest is in
             `Analysis.errors`.
     """
-    return Analysis(
-        report_of(
-            target,
-            args,
-            arch=arch,
-            kernel=kernel,
-            grid=grid,
-            options=options,
-            analysis_options=_options(emulate),
-        )
+    return analysis_of(
+        target,
+        args,
+        arch=arch,
+        kernel=kernel,
+        grid=grid,
+        options=options,
+        analysis_options=executing() if emulate else AnalysisOptions(),
     )
 
 
@@ -95,16 +93,14 @@ def compile(
     (True, True)
     """
     bare = AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False)
-    return Analysis(
-        report_of(
-            target,
-            args,
-            arch=arch,
-            kernel=kernel,
-            grid=None,
-            options=options,
-            analysis_options=bare,
-        )
+    return analysis_of(
+        target,
+        args,
+        arch=arch,
+        kernel=kernel,
+        grid=None,
+        options=options,
+        analysis_options=bare,
     )
 
 
@@ -124,7 +120,7 @@ def load(path: str | os.PathLike[str]) -> Analysis:
     return Analysis(load_saved(file))
 
 
-def report_of(
+def analysis_of(
     target: Target,
     args: Sequence[Any] = (),
     *,
@@ -133,14 +129,14 @@ def report_of(
     grid: Grid,
     options: Mapping[str, Any],
     analysis_options: AnalysisOptions,
-) -> Report:
-    """The report of a run; see `analyze`.
+) -> Analysis:
+    """The result of a run; see `analyze`.
 
     Raises:
         KinspectError: nothing could be reported.
     """
     if isinstance(target, Analysis):
-        return target.report
+        return target
     if is_jit_kernel(target):
         return _of_jit(target, args, archs_of(arch), grid, dict(options), analysis_options)
     if args:
@@ -149,18 +145,10 @@ def report_of(
             "decorate it with @triton.jit, or drop the arguments",
         )
     if is_text(target) or isinstance(target, (bytes, bytearray)):
-        return _of_code(target, archs_of(arch), kernel, analysis_options)
+        return Analysis(_of_code(target, archs_of(arch), kernel, analysis_options))
     path = existing(target)
     request = request_of(path, arch=arch, kernel=kernel, options=options, analysis=analysis_options)
-    return _with_kernels(collect(request, partial=False))
-
-
-def _options(emulate: bool) -> AnalysisOptions:
-    if not emulate:
-        return AnalysisOptions()
-    from ..pipeline.executing import Sample
-
-    return AnalysisOptions(sample=Sample())
+    return Analysis(_with_kernels(collect(request, partial=False)), Origin(request))
 
 
 def _of_code(
@@ -192,29 +180,35 @@ def _of_jit(
     grid: Grid,
     named: dict[str, Any],
     options: AnalysisOptions,
-) -> Report:
-    """The report on a kernel that the calling program holds."""
+) -> Analysis:
+    """The result for a kernel that the calling program holds."""
     names = (named.keys() & _OWN_OPTIONS) - parameter_names(kernel)
     own = {name: named.pop(name) for name in names}
     targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
     emulated = options.sample is not None
     variants = variants_of(kernel, args, named, targets, grid, arguments=emulated)
-    settings = compile_settings(bool(own.get("passes")))
-    overrides = Overrides(time_us=own.get("time_us"))
+    run = request_for(
+        (variants[0].kernel,),
+        archs=targets,
+        jobs=own.get("jobs"),
+        passes=bool(own.get("passes")),
+        overrides=Overrides(time_us=own.get("time_us")),
+        analysis=options,
+    )
+    settings = settings_of(run)
     jobs = [
-        Job((0, number), _file(variant), variant, settings, overrides, options)
+        Job((0, number), _file(variant), variant, settings, run.overrides, options)
         for number, variant in enumerate(variants)
     ]
-    with ThreadPoolExecutor(own.get("jobs") or os.cpu_count() or 1) as threads:
+    with ThreadPoolExecutor(run.jobs) as threads:
         outcomes = list(threads.map(compile_and_report, jobs))
-    return _with_kernels(
-        Report(
-            target=variants[0].kernel,
-            tool=analysis.tool_versions(),
-            kernels=tuple(report for outcome in outcomes for report in outcome.reports),
-            errors=tuple(outcome.error for outcome in outcomes if outcome.error is not None),
-        )
+    report = Report(
+        target=variants[0].kernel,
+        tool=analysis.tool_versions(),
+        kernels=tuple(report for outcome in outcomes for report in outcome.reports),
+        errors=tuple(outcome.error for outcome in outcomes if outcome.error is not None),
     )
+    return Analysis(_with_kernels(report), Origin(run, Launch(kernel, tuple(args), named)))
 
 
 def _file(variant: Variant) -> str:

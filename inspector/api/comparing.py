@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,11 +17,11 @@ from ..errors import KinspectError
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.jobs import Request
+from ..pipeline.jobs import request_for, settings_of
 from .analysing import analyze
 from .jit_kernels import is_jit_kernel, variants_of
 from .results import Analysis, Difference, SweepResult
-from .targets import Target, archs_of, compile_settings, existing, request_of
+from .targets import Target, archs_of, existing, request_of
 
 
 def diff(
@@ -127,7 +126,6 @@ def _of_jit(
         ):
             file = variant.source.file if variant.source is not None else variant.kernel
             points.append(SweepPoint((0, number, index), file, variant, point_values))
-    run = Request(targets=(points[0].variant.kernel,), archs=targets, jobs=os.cpu_count() or 1)
+    run = request_for((points[0].variant.kernel,), archs=targets)
     request = SweepRequest(run, axes, most_points=most_points)
-    settings = compile_settings(passes=False)
-    return SweepResult(collect_points(points, request, settings, started))
+    return SweepResult(collect_points(points, request, settings_of(run), started))

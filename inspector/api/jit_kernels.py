@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..capture.labels import labelled
@@ -69,6 +70,37 @@ def variants_of(
                 )
             )
     return labelled(variants)
+
+
+class Launch(Struct, frozen=True):
+    """A kernel that the program holds, and what it is called with.
+
+    Args:
+        kernel: the function, with its decorators.
+        args: positional arguments.
+        named: arguments by name, and options of the backend.
+    """
+
+    kernel: Any
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
+
+    def at(self, base: Variant, point: Mapping[str, Any]) -> Variant:
+        """The specialisation with other constexprs; heuristics follow, an autotuner does not.
+
+        Args:
+            base: the specialisation as it is launched.
+            point: constexpr -> value, those of the autotuner's configuration among them.
+
+        Raises:
+            KinspectError: Triton's front end refuses it.
+        """
+        *decorators, jit_function = _layers(self.kernel)
+        by_position = dict(zip(jit_function.arg_names, self.args, strict=False))
+        launch = {**by_position, **self.named, **point}
+        heuristics = [layer for layer in decorators if not hasattr(layer, "configs")]
+        ((_, values),) = _configurations(heuristics, jit_function, (), launch)
+        return _variant(jit_function, (), values, base.arch, arguments=False)
 
 
 def parameter_names(kernel: Any) -> frozenset[str]:

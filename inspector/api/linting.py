@@ -9,14 +9,14 @@ from typing import Any
 from .. import settings
 from ..lint.results import FailOn
 from ..pipeline.events import Failed
-from ..pipeline.jobs import Request
+from ..pipeline.jobs import request_for
 from ..pipeline.lint_judge import Judge
 from ..pipeline.lint_plan import LintOptions, make_plan
 from ..pipeline.lint_running import analysis_for, judged_events
 from ..pipeline.linting import LintEvent
 from ..pipeline.linting import lint as judged
 from ..pipeline.reading import Transformed
-from .analysing import refuse_nothing, report_of
+from .analysing import analysis_of, refuse_nothing
 from .results import LintResult
 from .targets import Target, is_path, request_of
 
@@ -65,13 +65,13 @@ def lint(
         report, _ = judged(judged_events(request, judge, loaded.arch), request, plan)
         refuse_nothing(report.target, report.kernels, report.errors)
         return LintResult(report)
-    reports = report_of(
+    reports = analysis_of(
         target, args, arch=arch, kernel=kernel, grid=None, options=options, analysis_options=wanted
-    )
+    ).report
     events: list[LintEvent] = [
         Transformed((0, number), judge(kernel_report))
         for number, kernel_report in enumerate(reports.kernels)
     ]
     events += [Failed((1, number), error) for number, error in enumerate(reports.errors)]
-    request = Request(targets=(reports.target,), kernel=kernel)
+    request = request_for((reports.target,), kernel=kernel)
     return LintResult(judged(events, request, plan)[0])

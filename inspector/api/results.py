@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from ..explain.view import plural
 from ..model import (
     ErrorRecord,
@@ -27,6 +29,21 @@ if TYPE_CHECKING:
     from ..compare.sweep.results import Sweep
     from ..compare.trials.results import KernelTrials, TrialRun
     from ..lint.results import CheckedKernel, LintReport
+    from ..pipeline.jobs import Request
+    from .jit_kernels import Launch
+
+
+class Origin(Struct, frozen=True):
+    """What an analysis was made of.
+
+    Args:
+        run: targets, and how they were compiled and analysed.
+        launch: the launch of a kernel that the program holds; None where files were compiled.
+    """
+
+    run: Request
+    launch: Launch | None = None
+
 
 _FRAME = '<iframe srcdoc="{page}" style="width:100%;height:640px;border:0"></iframe>'
 
@@ -39,10 +56,12 @@ class AnalyzedKernel:
 
     Args:
         report: everything known of it.
+        origin: what it was compiled from, where that is known: `kinspect.try_` goes on from it.
     """
 
-    def __init__(self, report: KernelReport) -> None:
+    def __init__(self, report: KernelReport, origin: Origin | None = None) -> None:
         self.report = report
+        self.origin = origin
 
     def __repr__(self) -> str:
         return f"<{self.label} for {self.arch}: {plural(len(self.findings), 'finding')}>"
@@ -154,11 +173,13 @@ class Analysis:
 
     Args:
         report: the run's report.
+        origin: what its kernels were compiled from, where that is known.
     """
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, origin: Origin | None = None) -> None:
         self.report = report
-        self.kernels = tuple(map(AnalyzedKernel, report.kernels))
+        self.origin = origin
+        self.kernels = tuple(AnalyzedKernel(kernel, origin) for kernel in report.kernels)
 
     def __repr__(self) -> str:
         return f"<{plural(len(self.kernels), 'kernel')}, {plural(len(self.errors), 'error')}>"

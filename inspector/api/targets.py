@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..capture.options import CaptureOptions
 from ..errors import KinspectError
 from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.jobs import Request
+from ..pipeline.jobs import Request, request_for
 from ..pipeline.launch_facts import Overrides
-
-if TYPE_CHECKING:
-    from ..compile.pool import CompileSettings
 
 Target = Any
 """A `@triton.jit` kernel; a path or `PATH::KERNEL`; assembly text; the bytes of a code object."""
@@ -50,19 +46,18 @@ def request_of(
             f"{NO_LAUNCH}; options of a file are {', '.join(sorted(known))}",
         )
     call = options.get("call") or ()
-    return Request(
-        targets=(os.fspath(target),),
+    return request_for(
+        (target,),
         archs=archs_of(arch),
         kernel=kernel,
-        python=options.get("python") or sys.executable,
-        jobs=options.get("jobs") or os.cpu_count() or 1,
+        python=options.get("python"),
+        jobs=options.get("jobs"),
         passes=bool(options.get("passes")),
         overrides=Overrides(time_us=options.get("time_us")),
         capture=CaptureOptions(
             argv=tuple(map(str, options.get("argv") or ())),
             calls=(call,) if isinstance(call, str) else tuple(call),
             signature=options.get("signature"),
-            arguments=analysis.sample is not None,
         ),
         analysis=analysis,
     )
@@ -97,10 +92,3 @@ def existing(target: object) -> str | Path:
         f"{target!r:.60}: a {type(target).__name__} cannot be analysed",
         "pass a @triton.jit kernel with its arguments, a path, assembly text, or bytes",
     )
-
-
-def compile_settings(passes: bool) -> CompileSettings:
-    """Settings that compile with the Triton of this interpreter."""
-    from ..compile.pool import CompileSettings
-
-    return CompileSettings(python=sys.executable, passes=passes)

@@ -7,6 +7,7 @@ kernel in up to three forms; see `_without_copies`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -36,8 +37,7 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
     """
     targets: list[Target] = []
     chosen_entries: set[str] = set()
-    for folder in _walk(root):
-        files = sorted(p for p in folder.iterdir() if p.is_file())
+    for files in _walk(root):
         targets += _file_targets(files)
         targets += entries_of(files, archs)
         chosen_entries.update(_best_entries(files))
@@ -65,17 +65,26 @@ def _file_targets(files: Sequence[Path]) -> Iterator[Target]:
             yield Target(path, actual)
 
 
-def _walk(root: Path) -> Iterator[Path]:
-    """A folder and those below it, without links, hidden folders and `SKIPPED_FOLDERS`."""
-    yield root
-    for child in sorted(root.iterdir()):
+def _walk(root: Path) -> Iterator[list[Path]]:
+    """The files of a folder and of each below it, without hidden folders and `SKIPPED_FOLDERS`.
+
+    Links to files are followed, those to folders are not.
+    """
+    with os.scandir(root) as entries:
+        listed = sorted(entries, key=lambda entry: entry.name)
+    yield [root / entry.name for entry in listed if _is_file(entry)]
+    for entry in listed:
         if (
-            child.is_dir()
-            and not child.is_symlink()
-            and not child.name.startswith(".")
-            and child.name not in SKIPPED_FOLDERS
+            entry.is_dir(follow_symlinks=False)
+            and not entry.name.startswith(".")
+            and entry.name not in SKIPPED_FOLDERS
         ):
-            yield from _walk(child)
+            yield from _walk(root / entry.name)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    # Path knows of links in a circle; of others the folder itself says what they are.
+    return Path(entry).is_file() if entry.is_symlink() else entry.is_file()
 
 
 def _matches(path: Path, pattern: re.Pattern[bytes]) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..limits import COMPILE_SECONDS
-from ..pipeline.jobs import Request
+from ..pipeline.jobs import request_for
 from .options import format_option, output_option, result_stream
 
 
@@ -53,7 +53,10 @@ def blame(
         raise click.UsageError("name two Tritons with --triton")
     from ..compare.blame import swaps
 
-    request = Request((target,), (arch,) if arch else (), kernel, time_limit=time_limit)
+    archs = (arch,) if arch else ()
+    request = request_for(
+        (target,), archs=archs, kernel=kernel, jobs=1, passes=True, time_limit=time_limit
+    )
     result = swaps.blame(request, (tritons[0], tritons[1]), metric)
     from ..formats import blame_json, blame_text
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
 
+from ..errors import KinspectError
 from ..explain.table import Column, rows_of
-from ..lint.catalogue import ENGINE_VALUES
+from ..lint.catalogue import ENGINE_VALUES, nearest
 from ..metrics.catalogue import specs
 from ..model import MetricSpec
 from .options import format_option, output_option, result_stream
+
+_WIDTH = 100
+_ALONE = "without a group"
 
 
 @click.group()
@@ -20,15 +27,21 @@ def metrics() -> None:
 
 
 @metrics.command("list")
+@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
 @format_option("text", "json")
 @output_option
-def list_metrics(form: str, output: Path | None) -> None:
-    """Every metric: name, unit, origin, scope and meaning.
+def list_metrics(patterns: tuple[str, ...], form: str, output: Path | None) -> None:
+    """The names of all metrics, or what is known of some.
 
-    A `*` stands for a mnemonic class (count.mfma) or a wait counter (waits.vmcnt). What only rules
-    can name of a loop, an access or a wait (op.*, access.*, wait.*) stands at the end.
+    PATTERN is a part of a name, a name with shell wildcards ('bound.*'; '*' for all), or where no
+    name has it, a metric with one of its fields (lds.conflicts.pad) or a part of a meaning.  With
+    one, unit, origin, scope and meaning are printed; JSON always has them.
+
+    A `*` in a name stands for a mnemonic class (count.mfma) or a wait counter (waits.vmcnt). What
+    only rules can name of a loop, an access or a wait (op.*, access.*, wait.*) stands at the end.
     """
     catalogue = (*specs(), *ENGINE_VALUES)
+    chosen = _matching(catalogue, patterns) if patterns else catalogue
     with result_stream(output) as stream:
         if form == "json":
             entries = [
@@ -39,13 +52,65 @@ def list_metrics(form: str, output: Path | None) -> None:
                     "scope": s.scope,
                     "description": s.description,
                 }
-                for s in catalogue
+                for s in chosen
             ]
             json.dump({"metrics": entries}, stream, indent=1)
             stream.write("\n")
             return
-        for line in rows_of(_COLUMNS, catalogue):
+        for line in rows_of(_COLUMNS, chosen) if patterns else _names(chosen):
             stream.write(line + "\n")
+
+
+def _matching(catalogue: Sequence[MetricSpec], patterns: Sequence[str]) -> list[MetricSpec]:
+    """The metrics that any of the patterns selects, in the order of the catalogue.
+
+    Raises:
+        KinspectError: a pattern selects none.
+    """
+    chosen: set[str] = set()
+    for pattern in patterns:
+        names = {spec.name for spec in catalogue if _is_named(spec.name, pattern)}
+        names = names or {
+            spec.name
+            for spec in catalogue
+            if pattern.startswith(f"{spec.name}.") or pattern.lower() in spec.description.lower()
+        }
+        if not names:
+            raise KinspectError(
+                f"no metric {pattern}{nearest(pattern, (spec.name for spec in catalogue))}",
+                "`kinspect metrics list` has the names of all",
+            )
+        chosen |= names
+    return [spec for spec in catalogue if spec.name in chosen]
+
+
+def _is_named(name: str, pattern: str) -> bool:
+    # A pattern of the catalogue, such as count.*, is selected by its members, too.
+    return (
+        pattern in name
+        or fnmatchcase(name, pattern)
+        or ("*" in name and fnmatchcase(pattern, name))
+    )
+
+
+def _names(catalogue: Sequence[MetricSpec]) -> Iterator[str]:
+    """The names by the group that is their first part, and how to go on."""
+    groups: dict[str, list[str]] = {}
+    for spec in catalogue:
+        group, dot, _ = spec.name.partition(".")
+        groups.setdefault(group if dot else _ALONE, []).append(spec.name)
+    for group, names in sorted(groups.items()):
+        yield f"{group} ({len(names)})"
+        yield from textwrap.wrap(
+            "  ".join(names),
+            _WIDTH,
+            initial_indent="  ",
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    yield ""
+    yield "`kinspect metrics list PATTERN` has unit, origin, scope and meaning; PATTERN '*': of all"
 
 
 def _text(field: str) -> Column:

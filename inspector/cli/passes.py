@@ -24,7 +24,7 @@ from ..limits import COMPILE_SECONDS
 from ..model import Variant
 from ..pipeline.capturing import check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
-from ..pipeline.jobs import Request, settings_of
+from ..pipeline.jobs import Request, request_for, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.points import ALREADY_COMPILED
 from .options import format_option, output_option, result_stream
@@ -87,14 +87,15 @@ def passes(
     """
     if sum((points is not None, thing is not None, llvm, timed)) > 1:
         raise click.UsageError("--diff, --of, --llvm and --time exclude one another")
-    request = Request(
+    request = request_for(
         (target,),
-        (arch,) if arch else (),
-        kernel,
-        python,
+        archs=(arch,) if arch else (),
+        kernel=kernel,
+        python=python,
+        jobs=1,
         time_limit=time_limit,
         passes=True,
-        capture=CaptureOptions(max_configs=1) if point else CaptureOptions(),
+        capture=CaptureOptions(max_configs=1) if point else None,
         point=point,
     )
     if llvm or timed:

@@ -5,7 +5,6 @@ Shared are the options of a report, reading a recording, and writing the report.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -13,9 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
-from msgspec.structs import replace
 
-from ..capture.options import CaptureOptions
 from ..errors import KinspectError
 from ..limits import COMPILE_SECONDS
 from ..version import VERSION
@@ -97,22 +94,15 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
     """
     from ..pipeline import collecting as pipeline
     from ..pipeline import profiling
-    from ..pipeline.jobs import Request
+    from ..pipeline.jobs import executing, request_for
 
-    request = Request(
-        targets=tuple(options["joined"]),
-        python=options.get("python") or sys.executable,
-        jobs=options.get("jobs") or os.cpu_count() or 1,
-        passes=False,
+    request = request_for(
+        options["joined"],
+        python=options.get("python"),
+        jobs=options.get("jobs"),
         time_limit=options.get("time_limit") or COMPILE_SECONDS,
+        analysis=executing() if options.get("emulate") else None,
     )
-    if options.get("emulate"):
-        from ..pipeline.analysis_options import AnalysisOptions
-        from ..pipeline.executing import Sample
-
-        capture = CaptureOptions(arguments=True)
-        analysis = AnalysisOptions(sample=Sample())
-        request = replace(request, capture=capture, analysis=analysis)
     skip = options["skip_warmup"]
     settings = profiling.Options(
         kernel=checked_expression(options.get("kernel")),

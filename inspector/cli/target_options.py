@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -109,28 +107,22 @@ class TargetOptions(Struct, frozen=True):
             emulate: whether a few workgroups of each launch are executed.
             analysis: how much of each kernel is analysed; `emulate` sets its sample.
         """
-        from ..pipeline.analysis_options import AnalysisOptions
-        from ..pipeline.jobs import Request
+        from ..pipeline.jobs import executing, request_for
         from ..pipeline.launch_facts import Overrides
 
-        analysis = analysis or AnalysisOptions()
-        if emulate:  # imported only where it is needed
-            from ..pipeline.executing import Sample
-
-            analysis = replace(analysis, sample=Sample())
-        return Request(
-            targets=self.targets,
+        return request_for(
+            self.targets,
             archs=self.archs,
             kernel=self.kernel,
-            python=self.python or sys.executable,
-            jobs=self.jobs or os.cpu_count() or 1,
+            python=self.python,
+            jobs=self.jobs,
             passes=passes,
             time_limit=self.time_limit,
             overrides=Overrides(
                 self.lds, self.waves, workgroup=self.workgroup, cu_mode=self.cu_mode
             ),
-            capture=replace(self.capture, arguments=emulate),
-            analysis=analysis,
+            capture=self.capture,
+            analysis=executing(analysis) if emulate else analysis,
             point=self.point,
         )
 

@@ -42,6 +42,8 @@ LLIR_OPENERS = frozenset(
     }
 )
 """Passes that Triton's AMD backend begins each stage with."""
+CONVERSION = re.compile(rb"\b(?:ttg|triton_gpu)\.convert_layout\b")
+"""An operation that moves a tile from one layout to another; its dialect had another name."""
 PAGE = 4096
 """By how much the noted length of a dump may fall short: its stream's buffer."""
 
@@ -63,6 +65,8 @@ class CompilerPass(Struct, frozen=True):
         size: length of that state, in bytes.
         changed: whether it changed the module, debug locations and value names aside; None for
             the last pass of a compile, whose result is not in the dump.
+        conversions: `convert_layout` operations in the state before it; None where `changed` was
+            not worked out either.
     """
 
     index: int
@@ -77,6 +81,7 @@ class CompilerPass(Struct, frozen=True):
     start: int
     size: int
     changed: bool | None = None
+    conversions: int | None = None
 
 
 class PassDump(Struct, frozen=True):
@@ -107,7 +112,7 @@ def read_passes(
         stage_ends: (stage, length of the dump in bytes as that stage ended), where known: see
             `pool.StageRecord`. Otherwise stages are told by the passes they begin with.
         changes: work out which passes changed something, which is nine tenths of the time; False
-            leaves `CompilerPass.changed` None.
+            leaves `CompilerPass.changed` and `CompilerPass.conversions` None.
 
     Raises:
         KinspectError: the file cannot be read or holds no dump.
@@ -218,9 +223,10 @@ def _first_of_llir(passes: Sequence[CompilerPass], ttgir_end: int) -> int:
 
 
 def _with_changes(content: mmap.mmap, passes: Sequence[CompilerPass]) -> Iterator[CompilerPass]:
-    """Adds whether each pass changed the IR: None for the last of a run, whose result is unknown.
+    """Adds whether each pass changed the IR, and the layout conversions before it.
 
-    Canonical texts are compared by hash, and only where the texts themselves differ.
+    For the last of a run, whose result is unknown, the former is None. Canonical texts are compared
+    by hash, and only where the texts themselves differ.
     """
     digest = b""
     raw = b""
@@ -242,7 +248,7 @@ def _with_changes(content: mmap.mmap, passes: Sequence[CompilerPass]) -> Iterato
             else:
                 digest = b""
             yield replace(previous, changed=changed)
-        previous, raw = item, text.strip()
+        previous, raw = replace(item, conversions=len(CONVERSION.findall(text))), text.strip()
     if previous is not None:
         yield previous
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from ..model import KernelReport, LdsBuffer, SourceLoc, int_of
@@ -26,6 +28,7 @@ class LdsRow(Struct, frozen=True):
         kind: what it is for.
         alive: lines of the source, or of the TTGIR, between which it is alive.
         shares: buffers that have some of the same bytes at another time.
+        buffer: what the row is of.
     """
 
     first: int
@@ -34,6 +37,18 @@ class LdsRow(Struct, frozen=True):
     kind: str
     alive: str
     shares: str
+    buffer: LdsBuffer
+
+    @property
+    def place(self) -> str:
+        """Its first byte and the one behind its last one."""
+        return f"{self.first}..{'?' if self.end is None else self.end}"
+
+    @property
+    def about(self) -> str:
+        """What it is, when it is alive and with what it shares bytes."""
+        shares = f"; shares bytes with {self.shares}" if self.shares else ""
+        return f"{self.title}, {self.kind}, {self.alive}{shares}"
 
 
 def map_rows(kernel: KernelReport) -> list[LdsRow]:
@@ -53,20 +68,26 @@ def map_end(kernel: KernelReport) -> int | None:
     return max(ends) if ends and len(ends) == len(kernel.lds_buffers) else None
 
 
+def map_title(kernel: KernelReport) -> str:
+    """The title of the map: how many buffers in how many bytes."""
+    total = int_of(kernel.metrics, "lds_bytes")
+    return f"LDS by address: {plural(len(map_rows(kernel)), 'buffer')} in {kib(total)}"
+
+
 def map_lines(kernel: KernelReport) -> list[str]:
     """A title and a line for each buffer; nothing where no place is known."""
     rows = map_rows(kernel)
     if not rows:
         return []
-    total = int_of(kernel.metrics, "lds_bytes")
-    lines = [f"LDS by address: {plural(len(rows), 'buffer')} in {kib(total)}"]
-    for row in rows[:_SHOWN]:
-        end = "?" if row.end is None else str(row.end)
-        shares = f"; shares bytes with {row.shares}" if row.shares else ""
-        lines.append(f"  {row.first:>6}..{end:<6} {row.title}, {row.kind}, {row.alive}{shares}")
+    lines = [map_title(kernel), *(f"  {line}" for line in row_lines(rows[:_SHOWN]))]
     if len(rows) > _SHOWN:
         lines.append(f"  and {len(rows) - _SHOWN} more (--format json)")
     return lines
+
+
+def row_lines(rows: Sequence[LdsRow]) -> list[str]:
+    """A line for each row, with the bytes of all aligned."""
+    return [f"{row.first:>6}..{'?' if row.end is None else row.end:<6} {row.about}" for row in rows]
 
 
 def _row(buffer: LdsBuffer, placed: list[LdsBuffer]) -> LdsRow:
@@ -75,7 +96,13 @@ def _row(buffer: LdsBuffer, placed: list[LdsBuffer]) -> LdsRow:
     names = list(dict.fromkeys(other.name for other in shared))
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return LdsRow(
-        first, end, _title(buffer), _KINDS[buffer.kind], _alive(buffer), ", ".join(names[:3]) + more
+        first=first,
+        end=end,
+        title=_title(buffer),
+        kind=_KINDS[buffer.kind],
+        alive=_alive(buffer),
+        shares=", ".join(names[:3]) + more,
+        buffer=buffer,
     )
 
 

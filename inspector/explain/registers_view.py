@@ -142,7 +142,7 @@ def spilled_table(values: Sequence[SpilledValue]) -> list[str]:
         Column("dwords", lambda value: str(value.dwords), right=True),
         Column("stores", lambda value: str(value.stores), right=True),
         Column("reloads", lambda value: str(value.reloads), right=True),
-        Column("in hot loops", _hot_traffic),
+        Column("in hot loops", hot_traffic),
         Column("value", lambda value: value.name or _UNNAMED),
         Column("", lambda value: " ".join(filter(None, (_KINDS[value.kind], value.type)))),
         Column("line", lambda value: _place(value.source)),
@@ -150,7 +150,7 @@ def spilled_table(values: Sequence[SpilledValue]) -> list[str]:
     return rows_of(columns, values[:MOST_ROWS])
 
 
-def _hot_traffic(value: SpilledValue) -> str:
+def hot_traffic(value: SpilledValue) -> str:
     """`60 reloads, 4 stores in L0`; "" where there is none."""
     parts = [
         plural(count, word)
@@ -160,17 +160,27 @@ def _hot_traffic(value: SpilledValue) -> str:
     return f"{', '.join(parts)} in {', '.join(value.loops)}" if parts else ""
 
 
+def spilled_name(value: SpilledValue) -> str:
+    """Its name or the line that makes it; an address is called one."""
+    name = value.name or _place(value.source) or "unnamed"
+    return f"{name} (address)" if value.kind == "address" else name
+
+
 def spilled_in_hot_loops(values: Sequence[SpilledValue], most: int = 4) -> str:
     """`q 69 reloads in L0, L1, acc 8 reloads, 8 stores in L0`; "" where nothing is."""
     hot = [value for value in values if value.hot_reloads or value.hot_stores]
-    parts = [
-        f"{value.name or _place(value.source) or 'unnamed'} "
-        f"{'(address) ' if value.kind == 'address' else ''}{_hot_traffic(value)}"
-        for value in hot[:most]
-    ]
+    parts = [f"{spilled_name(value)} {hot_traffic(value)}" for value in hot[:most]]
     return "; ".join(
         [*parts, f"and {plural(len(hot) - most, 'more value')}"] if hot[most:] else parts
     )
+
+
+def spilled_text(value: SpilledValue) -> str:
+    """`q, operand of a dot, fa.py:60: 28 reloads in L0; in all 45 reloads, 2 stores, 6 dwords`."""
+    counts = ((value.reloads, "reload"), (value.stores, "store"), (value.dwords, "dword"))
+    of_kernel = f"in all {', '.join(plural(count, word) for count, word in counts)}"
+    traffic = "; ".join(filter(None, (hot_traffic(value), of_kernel)))
+    return f"{parked_text(ParkedValue(value.name, value.kind, value.source))}: {traffic}"
 
 
 def parked_text(value: ParkedValue) -> str:

@@ -25,8 +25,8 @@ loaded elements."""
 
 
 def changes_text(changes: Sequence[Change]) -> str:
-    """`waves_per_eu=0 and BLOCK_N=32`; of the kernel as it is, "as it is"."""
-    return " and ".join(map(_change_text, changes)) or "as it is"
+    """`waves_per_eu=0 and BLOCK_N=32`; of the kernel without a change, "baseline"."""
+    return " and ".join(map(_change_text, changes)) or "baseline"
 
 
 def _change_text(change: Change) -> str:
@@ -77,7 +77,7 @@ def remark(trial: Trial) -> str:
     if trial.launches is False:
         return "cannot launch"
     if trial.same_as is not None:
-        return f"same code as {changes_text(trial.same_as) or 'unchanged'}"
+        return f"same code as {changes_text(trial.same_as)}"
     return f"new: {' '.join(trial.new)}" if trial.new else ""
 
 

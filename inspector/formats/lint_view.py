@@ -139,7 +139,7 @@ class _Key(Struct, frozen=True):
 
 def _words_of(finding: Finding) -> str:
     """A message without its numbers, the widths of instructions, and what figures rest on."""
-    message = finding.message
+    message = finding.plural_message or finding.message
     for name, form in _ASSUMED.items():
         assumed = finding.evidence.get(name)
         if isinstance(assumed, str):

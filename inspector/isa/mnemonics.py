@@ -22,6 +22,7 @@ from ..model import OpInfo
 # LLVM spells "this atomic returns the old value" as glc (to gfx90a, gfx10-11), sc0 (gfx94x/950) or
 # a temporal hint ending in _RETURN (gfx12+): AMDGPUAsmParser / AMDGPUInstPrinter of LLVM 22.
 _RETURNS = re.compile(r"(?<![\w:])(?:glc|sc0)(?![\w:])|\bth:\w+_RETURN\b")
+_LITERAL = re.compile(r"\w*", re.ASCII)
 _FIRST_REGISTER = re.compile(r"\s*[va](?:\[(\d+):(\d+)\]|\d+)")
 
 
@@ -62,6 +63,25 @@ def _regex(text: str) -> re.Pattern[str]:
     for group in ("w", "w2"):
         text = text.replace("{w}", f"(?P<{group}>[a-z]+[0-9]*(?:x[0-9]+)?)", 1)
     return re.compile(text, re.ASCII)
+
+
+@functools.cache
+def _beginning(text: str) -> str:
+    """What every name that a pattern matches begins with: a name without it needs no compiling."""
+    literal = _LITERAL.match(text)
+    depth = 0
+    for character in text:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "|" and depth == 0:
+            return ""
+    assert literal is not None
+    behind = text[literal.end() : literal.end() + 1]
+    return literal[0][:-1] if behind in ("?", "*", "{") else literal[0]
+
+
+def _matched(text: str, name: str) -> re.Match[str] | None:
+    """The match of a whole mnemonic, if there is one."""
+    return _regex(text).fullmatch(name) if name.startswith(_beginning(text)) else None
 
 
 def _optional(text: str | None) -> re.Pattern[str] | None:
@@ -135,7 +155,7 @@ def lookup(mnemonic: str) -> OpInfo:
     name = _strip(mnemonic)
     family = _family(name.split("_", 1)[0])
     for pattern in family.patterns if family else ():
-        match = _regex(pattern.match).fullmatch(name)
+        match = _matched(pattern.match, name)
         if match is None:
             continue
         bits = pattern.bits
@@ -145,9 +165,7 @@ def lookup(mnemonic: str) -> OpInfo:
                 continue
             bits = _TABLE.widths[word] * pattern.times
         assert family is not None
-        added = (
-            t for text, traits in family.traits if _regex(text).fullmatch(name) for t in traits
-        )
+        added = (t for text, traits in family.traits if _matched(text, name) for t in traits)
         return OpInfo(name, pattern.cls, bits, pattern.traits.union(added))
     return OpInfo(name, "unknown")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import MetricSpec, Origin
@@ -198,6 +198,7 @@ class Catalogue(Struct, frozen=True):
     exact: Mapping[str, MetricSpec]
     families: tuple[MetricSpec, ...]
     words: frozenset[str] = frozenset()
+    _of_families: dict[str, MetricSpec | None] = field(default_factory=dict)  # looked up so far
 
     @classmethod
     def of(
@@ -253,6 +254,11 @@ class Catalogue(Struct, frozen=True):
         exact = self.exact.get(name)
         if exact is not None:
             return exact
+        if name not in self._of_families:
+            self._of_families[name] = self._family(name)
+        return self._of_families[name]
+
+    def _family(self, name: str) -> MetricSpec | None:
         words = name.split(".")
         for family in self.families:
             pattern = family.name.split(".")

@@ -187,11 +187,14 @@ class _Judge:
             "",
         )
         saving = _saving(rule, values)
+        saving_words = self._saving_words(match, saving)
+        message = rule.message.render(values)
+        plural = rule.message.render(values, plural=True) if rule.message.has_wordings else message
         return Finding(
             rule=rule.text.id,
             severity=severity,
             confidence=rule.text.confidence,
-            message=rule.message.render(values) + self._saving_words(match, saving),
+            message=message + saving_words,
             evidence={**count, **_evidence(rule, values)},
             locations=locations,
             fix=rule.fix.render(values),
@@ -199,6 +202,7 @@ class _Judge:
             tried=rule.text.tried,
             saves_percent=saving,
             lines=lines,
+            plural_message=plural + saving_words if plural != message else "",
         )
 
     def _fingerprint(self, rule: Rule, ordinal: int, text: str) -> str:

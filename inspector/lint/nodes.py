@@ -173,15 +173,24 @@ class Apply(Struct, frozen=True):
     operands: tuple[Node, ...]
 
     def evaluate(self, values: Values) -> Any:
+        if len(self.operands) == 2:  # nearly always: written out, for it runs for each condition
+            first, second = self.operands
+            left = first.evaluate(values)
+            if left is None:
+                return None
+            right = second.value if type(second) is Constant else second.evaluate(values)
+            if right is None:
+                return None
+            if type(left) is not Interval and type(right) is not Interval:
+                return self.function(left, right)
+            return apply_to_bounds(_SIGNS[self.function], (left, right))
         operands = []
-        bounded = False
         for node in self.operands:
             operand = node.evaluate(values)
             if operand is None:
                 return None
-            bounded = bounded or isinstance(operand, Interval)
             operands.append(operand)
-        if bounded:
+        if any(type(operand) is Interval for operand in operands):
             return apply_to_bounds(_SIGNS[self.function], operands)
         return self.function(*operands)
 
@@ -196,10 +205,12 @@ class Join(Struct, frozen=True):
         any_unknown = False
         for operand in self.operands:
             truth = operand.evaluate(values)
+            if truth is self.decisive:
+                return truth
             if truth is None:
                 any_unknown = True
-            elif _truth(truth) is self.decisive:
-                return self.decisive
+            else:
+                _truth(truth)
         return None if any_unknown else not self.decisive
 
 

@@ -76,9 +76,13 @@ class Reader:
         text: the file's contents.
         file: its path, for the places of faults.
         catalogue: the metrics and names that conditions may use.
+        previews: whether rules whose status is preview are read as well.
     """
 
-    def __init__(self, text: str, file: str, catalogue: Catalogue) -> None:
+    def __init__(
+        self, text: str, file: str, catalogue: Catalogue, *, previews: bool = True
+    ) -> None:
+        self._previews = previews
         self._text = text
         self._file = file
         self._catalogue = catalogue
@@ -131,6 +135,8 @@ class Reader:
         rules = []
         line_of: dict[str, int] = {}
         for node in listed.value:
+            if not self._previews and _is_preview(node):
+                continue
             rule = self._rule(node)
             if rule is None:
                 continue
@@ -354,6 +360,13 @@ def _is_pack(root: yaml.Node | None) -> bool:
         return True
     return bool(names & {"extends", "override"}) or any(
         _names(item) & _STATED_BY_RULES for item in rules.value
+    )
+
+
+def _is_preview(node: yaml.Node) -> bool:
+    """Tells whether a rule states that it is a preview."""
+    return isinstance(node, yaml.MappingNode) and any(
+        (key.value, value.value) == ("status", "preview") for key, value in node.value
     )
 
 

@@ -2,13 +2,15 @@
 
 A template holds figures in braces: `{count.scratch_load} reloads`, `{count.valu / count.mfma}`.
 Text in double square brackets is left out where a figure in it is unknown: `the kernel spills[[,
-{spills.hot_slots} values in hot loops]]`. Brackets without a figure are plain text.
+{spills.hot_slots} values in hot loops]]`. Brackets without a figure are plain text. A figure with
+two wordings stands for the first where it is 1, else for the second: `{atomics.of} {atomics.of |
+atomic adds | atomics add}`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
@@ -24,10 +26,26 @@ _BRACED = re.compile(r"\{([^{}]*)\}")
 _OPTIONAL = re.compile(r"\[\[([^\[\]]*\{[^\[\]]*)\]\]")
 
 
+class Wordings(Struct, frozen=True):
+    """What is written beside a figure where it is 1, and where it is not."""
+
+    figure: Expression
+    of_one: str
+    of_others: str
+
+    @property
+    def names(self) -> tuple[MetricName, ...]:
+        return self.figure.names
+
+    def render(self, values: Values, *, plural: bool) -> str:
+        is_one = not plural and self.figure.evaluate(values) == 1
+        return self.of_one if is_one else self.of_others
+
+
 class Template(Struct, frozen=True):
     """Texts, figures, and nested templates, left out where one of their figures is unknown."""
 
-    parts: tuple[str | Expression | Template, ...]
+    parts: tuple[str | Expression | Wordings | Template, ...]
 
     @property
     def names(self) -> tuple[MetricName, ...]:
@@ -35,8 +53,17 @@ class Template(Struct, frozen=True):
             name for piece in self.parts if not isinstance(piece, str) for name in piece.names
         )
 
-    def render(self, values: Values) -> str:
-        return "".join(_rendered(piece, values) for piece in self.parts)
+    @property
+    def has_wordings(self) -> bool:
+        """Whether it reads otherwise where a figure is 1."""
+        return any(
+            isinstance(piece, Wordings) or (isinstance(piece, Template) and piece.has_wordings)
+            for piece in self.parts
+        )
+
+    def render(self, values: Values, *, plural: bool = False) -> str:
+        """The text with its figures; `plural`: in the wording of figures other than 1."""
+        return "".join(_rendered(piece, values, plural) for piece in self.parts)
 
     def without(self, names: frozenset[str]) -> Template:
         """The template without the nested ones that name any of these metrics."""
@@ -51,15 +78,23 @@ class Template(Struct, frozen=True):
 
     def is_known(self, values: Values) -> bool:
         """Whether every figure in it is known."""
-        figures = (piece for piece in self.parts if isinstance(piece, Expression))
-        return all(figure.evaluate(values) is not None for figure in figures)
+        for piece in self.parts:
+            figure = piece.figure if isinstance(piece, Wordings) else piece
+            if isinstance(figure, Expression) and figure.evaluate(values) is None:
+                return False
+        return True
 
 
-def _rendered(piece: str | Expression | Template, values: Values) -> str:
+Piece = str | Expression | Wordings | Template
+
+
+def _rendered(piece: Piece, values: Values, plural: bool) -> str:
     if isinstance(piece, str):
         return piece
+    if isinstance(piece, Wordings):
+        return piece.render(values, plural=plural)
     if isinstance(piece, Template):
-        return piece.render(values) if piece.is_known(values) else ""
+        return piece.render(values, plural=plural) if piece.is_known(values) else ""
     return show(piece.evaluate(values))
 
 
@@ -70,10 +105,10 @@ def compile_template(text: str, catalogue: Catalogue, scope: Scope) -> Template:
         ExpressionError: a brace has no partner, or a pair of braces holds no valid figure.
     """
 
-    def pieces_between(start: int, stop: int) -> list[str | Expression | Template]:
+    def pieces_between(start: int, stop: int) -> list[Piece]:
         return _pieces_between(text, start, stop, catalogue=catalogue, scope=scope)
 
-    pieces: list[str | Expression | Template] = []
+    pieces: list[Piece] = []
     end = 0
     for match in _OPTIONAL.finditer(text):
         pieces += pieces_between(end, match.start())
@@ -86,19 +121,29 @@ def compile_template(text: str, catalogue: Catalogue, scope: Scope) -> Template:
 
 def _pieces_between(
     text: str, start: int, stop: int, *, catalogue: Catalogue, scope: Scope
-) -> list[str | Expression | Template]:
+) -> list[Piece]:
     """The plain texts and figures in `text[start:stop]`, in order."""
-    pieces: list[str | Expression | Template] = []
+    pieces: list[Piece] = []
     end = start
     for match in _BRACED.finditer(text, start, stop):
         pieces.append(_plain(text, end, match.start()))
+        written, *wordings = match[1].split("|")
         try:
-            pieces.append(compile_figure(match[1], catalogue, scope, shown=True))
+            figure = compile_figure(written, catalogue, scope, shown=True)
+            pieces.append(Wordings(figure, *_two(wordings)) if wordings else figure)
         except ExpressionError as error:
             raise ExpressionError(error.message, match.start(1) + error.offset) from None
         end = match.end()
     pieces.append(_plain(text, end, stop))
     return [piece for piece in pieces if piece != ""]
+
+
+def _two(wordings: Sequence[str]) -> tuple[str, str]:
+    """The wordings behind a figure, without the spaces around them."""
+    if len(wordings) != 2:
+        raise ExpressionError("a figure has no wordings or two: {count | wave | waves}", 0)
+    of_one, of_others = (" ".join(wording.split()) for wording in wordings)
+    return of_one, of_others
 
 
 def _plain(text: str, start: int, stop: int) -> str:

@@ -43,17 +43,18 @@ SUFFIX = ".yaml"
 Specs = Catalogue | Mapping[str, MetricSpec] | Iterable[MetricSpec]
 
 
-def load_named(name: str, catalogue: Specs) -> Pack:
+def load_named(name: str, catalogue: Specs, *, previews: bool = True) -> Pack:
     """Loads a pack by name: one that ships with kinspect, else the file of that name.
 
     Args:
         name: name of the pack; `DEFAULT_PACK` is the default of commands.
         catalogue: the metrics that exist; see `Catalogue.of`.
+        previews: whether its rules whose status is preview are read; a third of the work.
 
     Raises:
         KinspectError: there is neither; or as for `load_pack`.
     """
-    return _Session(_as_catalogue(catalogue)).load(_find(name, Path()))
+    return _Session(_as_catalogue(catalogue), previews=previews).load(_find(name, Path()))
 
 
 def load_packs(names: Sequence[str], catalogue: Specs) -> tuple[Pack, ...]:
@@ -102,8 +103,9 @@ class _PackFile(Struct, frozen=True):
 class _Session:
     """Loads packs with those that they extend, each file once, and collects all faults."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, *, previews: bool = True) -> None:
         self._catalogue = catalogue
+        self._previews = previews
         self._faults: list[Fault] = []
         self._loaded: dict[str, Pack | None] = {}
         self._under_way: list[_PackFile] = []
@@ -126,7 +128,7 @@ class _Session:
         return tuple(pack for pack in packs if pack is not None)
 
     def _pack(self, file: _PackFile, text: str) -> Pack | None:
-        reader = Reader(text, file.label, self._catalogue)
+        reader = Reader(text, file.label, self._catalogue, previews=self._previews)
         draft = reader.pack()
         pack = None
         if draft is not None:

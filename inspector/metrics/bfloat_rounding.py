@@ -4,8 +4,9 @@ LLVM makes five instructions of a rounding: the lowest bit that stays (`v_bfe_u3
 AND of the upper word), its sum with the number and 0x7fff (`v_add3_u32`), and a comparison, a bit
 and a selection that keep NaN. `bfloat16.conversions` counts them in the code, of each loop.
 
-`bfloat16.rounded` is by the TTGIR those that float32 throughout would save, of one region: the hot
-loop where they take the largest share or, without hot loops, the whole kernel. On gfx950 a
+`bfloat16.rounded` is those that float32 throughout would save, by the TTGIR or, where it has none,
+by what the code neither stores nor multiplies on the matrix unit, of one region: the hot loop where
+they take the largest share or, without hot loops, the whole kernel. On gfx950 a
 conversion takes two, `v_cvt_pk_bf16_f32` and the shift that widens the result, but sums and
 products of bfloat16 are written out there as well. Tried in 45 kernels of gfx942, gfx90a and
 gfx1100: float32 throughout saved 5 to 8 vector instructions for each element.
@@ -14,13 +15,15 @@ gfx1100: float32 throughout saved 5 to 8 vector instructions for each element.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
+from ..isa.mnemonics import access_bits
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .expansions import region_work
 from .loop_shape import position_of
-from .subject import Subject, Tally, op_line, own_instructions
+from .subject import MATRIX_CLASSES, Subject, Tally, op_line, own_instructions, source_line
 
 if TYPE_CHECKING:
     from ..ttgir.roundings import Rounding
@@ -36,7 +39,8 @@ SPECS: Final = (
         "kernel",
         "Values rounded to bfloat16 that nothing but arithmetic uses, which widens them to float32 "
         "again, in the hot loop of which they take the largest share (in kernels without hot "
-        "loops: in all): `operations` of the TTGIR, `elements` that a lane rounds, vector "
+        "loops: in all): `operations` of the TTGIR (or lines of the source), `elements` "
+        "that a lane rounds, vector "
         "`instructions` that this takes of the `valu` there, `valu_cycles` of one wave there at "
         "least, `bytes` per lane that global accesses move there, `at` the line of the operation "
         "that rounds most, `in_loop` whether it is a loop",
@@ -58,6 +62,8 @@ _TAKES_BIT: Final = ("v_bfe_u32", "v_and_b32_sdwa")
 _LOWEST_BIT: Final = re.compile(
     r"v_bfe_u32(?:_e64)? .*, *16, *1|v_and_b32_sdwa .* src0_sel:WORD_1 .*"
 )
+_WRITES: Final = frozenset(("atomic", "global_store", "lds_write"))
+_BITS: Final = 16
 _WRITTEN_OUT, _CONVERTED = 5, 2
 """Vector instructions of a rounding, without and with an instruction for it."""
 _CONVERTING: Final = frozenset(("gfx950",))
@@ -76,29 +82,58 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     """
     arch = subject.machine.arch if subject.machine is not None else None
     note = ""
-    if subject.ttgir is None:
-        note = "needs the kernel's TTGIR"
-    elif arch is None:
+    if arch is None:
         note = "the target is not known"
     elif arch in _COMPUTING:
         note = f"{arch} computes in bfloat16"
-    if note or subject.ttgir is None:
+    if note:
         yield Metric(_ROUNDED, None, "mapping", "estimated", note)
         return
-    from ..ttgir.roundings import roundings  # only kernels with a TTGIR need it
-
-    rounded = roundings(subject.ttgir)
+    code = subject.function.instructions
     regions: list[Sequence[Instruction]] = []
-    if rounded and hot:
+    rounded: list[Rounding] = []
+    if subject.ttgir is not None:
+        from ..ttgir.roundings import roundings  # only kernels with a TTGIR need it
+
+        rounded = roundings(subject.ttgir)
+    if hot and (rounded or any(inst.mnemonic.startswith(_ADDS) for inst in code)):
         code_of = own_instructions(subject.function)
         regions = [code_of[loop.id] for loop in subject.function.loops if loop.id in hot]
     in_loop = bool(regions)
     candidates = [
         _region(subject, region, _within(rounded, region) if in_loop else rounded)
-        for region in regions or [subject.function.instructions]
+        if rounded
+        else _region_of_code(subject, region)
+        for region in regions or [code]
     ]
     value = max(candidates, key=lambda item: item[0])[1]
     yield Metric(_ROUNDED, {**value, "in_loop": in_loop}, "mapping", "estimated")
+
+
+def _region_of_code(
+    subject: Subject, region: Sequence[Instruction]
+) -> tuple[float, dict[str, Scalar]]:
+    """The same by the code alone: without a TTGIR, or where its tensors have none of these.
+
+    (A sum over a tensor of bfloat16 rounds in the region of its reduction.)
+
+    What the region stores, to LDS as well, may be rounded for that, and what it multiplies on the
+    matrix unit for that; all other roundings feed arithmetic.
+    """
+    places: Counter[str | None] = Counter()
+    if not any(inst.cls in MATRIX_CLASSES for inst in region):
+        places.update(source_line(inst.loc) for inst in _written_out(region))
+    stored = sum(access_bits(inst.op, inst.operands) or 0 for inst in region if inst.cls in _WRITES)
+    elements = max(places.total() - stored // _BITS, 0)
+    work = region_work(subject, region)
+    value: dict[str, Scalar] = {
+        "operations": len(places) if elements else 0,
+        "elements": elements,
+        "instructions": _WRITTEN_OUT * elements,
+        **work,
+        "at": places.most_common(1)[0][0] if elements else None,
+    }
+    return _WRITTEN_OUT * elements / max(1, int(work["valu"] or 0)), value
 
 
 def _within(rounded: Sequence[Rounding], region: Sequence[Instruction]) -> list[Rounding]:
@@ -131,18 +166,25 @@ def _region(
 def conversions(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metric of `CONVERSION_SPECS` for a kernel or loop."""
     code = [subject.function.instructions[index] for index in region.indices]
-    count = 0
+    yield Metric(_CONVERSIONS, len(_written_out(code)), "conversions", "derived")
+
+
+def _written_out(code: Sequence[Instruction]) -> list[Instruction]:
+    """The sums of the conversions that are written out in some code, one of each."""
+    sums: list[Instruction] = []
     lowest_bit_of: dict[str, str] = {}  # register -> the register whose bit 16 it holds
     if not any(inst.mnemonic.startswith(_ADDS) for inst in code):
-        code = []
+        return sums
     for inst in code:
         takes_bit = inst.mnemonic.startswith(_TAKES_BIT)
         if not (takes_bit or lowest_bit_of):
             continue
         destination, *sources = [part.strip() for part in inst.operands.split(",")]
-        if inst.mnemonic.startswith(_ADDS):
-            count += any(lowest_bit_of.get(at) in sources for at in sources if at in lowest_bit_of)
+        if inst.mnemonic.startswith(_ADDS) and any(
+            lowest_bit_of.get(at) in sources for at in sources if at in lowest_bit_of
+        ):
+            sums.append(inst)
         lowest_bit_of.pop(destination, None)
         if takes_bit and _LOWEST_BIT.fullmatch(f"{inst.mnemonic} {inst.operands}") is not None:
             lowest_bit_of[destination] = sources[0]
-    yield Metric(_CONVERSIONS, count, "conversions", "derived")
+    return sums

@@ -41,6 +41,11 @@ _MANTISSA: Final = re.compile(r"v_frexp_(mant|exp_i32)_f(32|64)$")
 _POLYNOMIAL: Final = 4
 """Multiply-adds in a row that make a polynomial, as library functions have."""
 _SPECIAL_CASES: Final = re.compile(r"v_(cndmask_b32|bfi_b32|(fma|fmac|cmp_class)_f(32|64))$")
+_SQUARE_ROOT: Final = re.compile(r"v_(s_)?sqrt_f32$")
+_NEIGHBOUR: Final = re.compile(r"v_add(_nc)?(_co)?_u32$")
+_CLASS: Final = re.compile(r"v_cmpx?_class_f32$")
+_SHORT_SQUARE_ROOT: Final = 5
+"""Vector instructions beside the `v_sqrt` of an estimate that scales denormal arguments."""
 _SHORT_POWER: Final = 12
 """Vector instructions of exp2(y * log2(x)), with care for denormal numbers."""
 _SHORT_POWER_OF_64_BITS: Final = 90
@@ -298,3 +303,53 @@ def _power(result: Operation, mantissas: Sequence[Operation]) -> set[int]:
                 if condition is not None:
                     depends[id(condition)] = condition
     return _indices(depends.values())
+
+
+def square_roots(function: Function, indices: Sequence[int]) -> Expansions:
+    """The square roots of float32 in a region that are exact to the last bit.
+
+    LLVM compares the argument with the squares of the estimate's neighbours (`v_sqrt`, then one
+    float less and one more; AMDGPULegalizerInfo, `legalizeFSQRTF32`), and scales denormal
+    arguments, which an estimate that may flush them does not need.
+    """
+    steps: set[int] = set()
+    results: list[Instruction] = []
+    for start, code, operation in _operations(function, indices, ("v_sqrt_f32",)):
+        if not _SQUARE_ROOT.match(operation.name):
+            continue
+        around = _around_square_root(operation)
+        if around:
+            steps |= around
+            results.append(code[operation.index - start])
+    saved = max(len(steps) - _SHORT_SQUARE_ROOT * len(results), 0)
+    return Expansions(results, steps, saved, {"count": len(results)})
+
+
+def _around_square_root(root: Operation) -> set[int]:
+    """What stands around the `v_sqrt` of an exact square root; none where it is an estimate."""
+    neighbours = [user for user in root.users_named(_NEIGHBOUR) if {"-1", "1"} & {*user.sources}]
+    if len(neighbours) < len(("less", "more")):
+        return set()
+    parts: list[Operation | None] = [*neighbours]
+    selected: dict[int, Operation] = {}
+    for neighbour in neighbours:
+        for rest in neighbour.users_named(_FUSED):
+            for comparison in rest.users_named(_COMPARE):
+                parts += (rest, comparison)
+                for select in comparison.users_named(_SELECT):
+                    selected[id(select)] = select
+    parts += selected.values()
+    scaled_root = root
+    for select in selected.values():
+        for product in select.users_named(_SCALE):
+            for last in product.users_named(_SELECT):
+                parts += (product, last)
+                scaled_root = last
+    argument = root.makers[0]
+    if argument is not None and _SELECT.match(argument.name) and scaled_root is not root:
+        parts += (argument, argument.maker(_SCALE), argument.makers[-1])
+    for last in scaled_root.users_named(_SELECT):
+        special = last.makers[-1]
+        if special is not None and _CLASS.match(special.name):
+            parts += (last, special)
+    return _indices(parts)

@@ -1,8 +1,9 @@
 """What operations without an instruction of their own take of a kernel's vector instructions.
 
 Found in the machine code, and so for every language: integer divisions and remainders, exponentials
-and logarithms with care for their whole range, powers. Each metric is of one region: the hot loop
-of which the operations take the largest share or, in kernels without hot loops, the whole kernel.
+and logarithms with care for their whole range, powers, square roots. Each metric is of one region:
+the hot loop of which the operations take the largest share or, in kernels without hot loops, the
+whole kernel.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, Metric, MetricSpec, Scalar
 from .block_values import Expansions
-from .elementary_functions import exponentials_and_logarithms, powers
+from .elementary_functions import exponentials_and_logarithms, powers, square_roots
 from .integer_divisions import integer_divisions
 from .loop_shape import position_of
 from .mix import VALU_CLASSES, rates
@@ -23,6 +24,7 @@ from .options import option
 from .subject import Place, Subject, own_instructions, source_line
 
 _DIVISION, _EXP_LOG, _POWER = "integer_division", "exp_log", "power"
+_SQUARE_ROOT: Final = "square_root"
 _SHARED = (
     "`instructions` that they take of the `valu` of the hot loop with the largest share of them "
     "(in kernels without hot loops: of all), `saved` at least by the shorter form, `valu_cycles` "
@@ -38,7 +40,8 @@ SPECS: Final = (
         "kernel",
         "Vector divisions and remainders of integers by a divisor unknown to the compiler: how "
         f"many (`count`), {_SHARED}; `wide`: divisions of 64 bits, whose branch for operands of 32 "
-        "bits is in `count`",
+        "bits is in `count`; where hot loops have none: those outside of them, beside the "
+        "`loop_instructions` of an iteration of the longest (else 0)",
     ),
     MetricSpec(
         _EXP_LOG,
@@ -57,6 +60,14 @@ SPECS: Final = (
         "kernel",
         "Powers x**y that are computed by pow's full sequence (`count`), some of them in float64 "
         f"(`double`): {_SHARED}",
+    ),
+    MetricSpec(
+        _SQUARE_ROOT,
+        "mapping",
+        "derived",
+        "kernel",
+        "Square roots of float32 that are exact to the last bit (`count`): "
+        f"{_SHARED}; the v_sqrt instructions are not counted",
     ),
 )
 
@@ -90,6 +101,7 @@ _FIND: Final[dict[str, Callable[[Function, Sequence[int]], Expansions]]] = {
     _DIVISION: integer_divisions,
     _EXP_LOG: exponentials_and_logarithms,
     _POWER: powers,
+    _SQUARE_ROOT: square_roots,
 }
 
 
@@ -109,11 +121,21 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     regions: list[Sequence[Instruction]]
     regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
     in_loop = bool(regions)
+    longest = max(map(len, regions), default=0)
     regions = regions or [function.instructions]
     for name, find in _FIND.items():
         candidates = [_region(subject, region, find) for region in regions]
-        value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))[2]
-        yield Metric(name, {**value, "in_loop": in_loop}, "mapping", "derived")
+        saved, _, value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))
+        value |= {"in_loop": in_loop}
+        if name == _DIVISION:
+            value["loop_instructions"] = 0
+            if in_loop and not saved:
+                inside = {inst.index for region in regions for inst in region}
+                outside = [inst for inst in function.instructions if inst.index not in inside]
+                saved, _, before = _region(subject, outside, find)
+                if saved:
+                    value = {**before, "in_loop": False, "loop_instructions": longest}
+        yield Metric(name, value, "mapping", "derived")
 
 
 def _region(

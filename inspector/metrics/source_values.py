@@ -68,7 +68,7 @@ _MOST_CHANGES: Final = 12
 """Changes of layout and precision that are followed back to a name."""
 
 
-class SourceValue(Struct, frozen=True):
+class SourceValue(Struct, frozen=True, cache_hash=True):
     """A value of the source.
 
     Args:

@@ -87,8 +87,9 @@ class Finding(Struct, frozen=True):
     else.
     `saves_percent` is the share of an iteration's time (of the hot loops, for a finding about the
     kernel) that the cure saves at most; None where nothing bounds it. `lines` are all lines of the
-    assembly that it is about, where they are more than those of its locations; a saved report does
-    not have them.
+    assembly that it is about, where they are more than those of its locations. `plural_message` is
+    the message as it stands where no figure is 1, by which equal findings are known; empty where it
+    is the same. A saved report has neither of these two.
     """
 
     rule: str
@@ -104,6 +105,7 @@ class Finding(Struct, frozen=True):
     lines: tuple[int, ...] = ()
     trials: tuple[Trial, ...] = field(name="tried", default=())
     fix_is_trials: bool = False
+    plural_message: str = ""
 
     def __str__(self) -> str:
         source = next((place for place in self.locations if place.kind == "source"), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from msgspec import Struct
 
 LIBRARY_CODE = (
@@ -29,7 +31,7 @@ LIBRARY_CODE = (
 """Parts of paths that mark library code, which users read but do not write."""
 
 
-class SourceLoc(Struct, frozen=True, omit_defaults=True):
+class SourceLoc(Struct, frozen=True, omit_defaults=True, cache_hash=True):
     """A position in the user's source; `inlined_at` is the call site it was inlined into."""
 
     file: str
@@ -60,4 +62,9 @@ class SourceLoc(Struct, frozen=True, omit_defaults=True):
     @property
     def in_library(self) -> bool:
         """Whether this very position is in the code of such a library."""
-        return any(part in self.file for part in LIBRARY_CODE)
+        return _is_library(self.file)
+
+
+@cache
+def _is_library(file: str) -> bool:
+    return any(part in file for part in LIBRARY_CODE)

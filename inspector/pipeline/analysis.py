@@ -176,8 +176,7 @@ def recommended_pack() -> Pack:
 @functools.cache
 def default_pack() -> Pack:
     """Returns the pack that `analyze` applies: the default one without its preview rules."""
-    pack = recommended_pack()
-    return replace(pack, rules=tuple(r for r in pack.rules if r.text.status != "preview"))
+    return load_named(DEFAULT_PACK, catalogue(), previews=False)
 
 
 def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:

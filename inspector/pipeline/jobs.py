@@ -6,8 +6,10 @@ process (`compile_and_report`).
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +65,59 @@ class Request(Struct, frozen=True):
     capture: CaptureOptions = field(default_factory=CaptureOptions)
     analysis: AnalysisOptions = AnalysisOptions()
     point: tuple[Axis, ...] = ()
+
+
+def request_for(
+    targets: Iterable[str | os.PathLike[str]],
+    *,
+    archs: Iterable[str] = (),
+    kernel: str | None = None,
+    python: str | None = None,
+    jobs: int | None = None,
+    passes: bool = False,
+    time_limit: float = COMPILE_SECONDS,
+    overrides: Overrides | None = None,
+    capture: CaptureOptions | None = None,
+    analysis: AnalysisOptions | None = None,
+    point: tuple[Axis, ...] = (),
+) -> Request:
+    """A run as commands and programs ask for it, what they leave out filled in.
+
+    Args:
+        targets: as of `Request`, like all that is not said here.
+        archs: each counts once.
+        kernel: as of `Request`.
+        python: None for the interpreter that runs this.
+        jobs: None for one process a processor.
+        passes: off, unlike in a `Request`: few look at the IR after each pass.
+        time_limit: as of `Request`.
+        overrides: None for no stated figures.
+        capture: how scripts are run; arguments of launches are kept if `analysis` executes some.
+        analysis: None for all that can be known without executing a kernel.
+        point: as of `Request`.
+    """
+    analysis = analysis or AnalysisOptions()
+    arguments = analysis.sample is not None
+    return Request(
+        targets=tuple(os.fspath(target) for target in targets),
+        archs=tuple(dict.fromkeys(archs)),
+        kernel=kernel,
+        python=python or sys.executable,
+        jobs=jobs or os.cpu_count() or 1,
+        passes=passes,
+        time_limit=time_limit,
+        overrides=overrides or Overrides(),
+        capture=replace(capture or CaptureOptions(), arguments=arguments),
+        analysis=analysis,
+        point=point,
+    )
+
+
+def executing(analysis: AnalysisOptions | None = None) -> AnalysisOptions:
+    """An analysis that executes a few workgroups of each launch on the emulator as well."""
+    from .executing import Sample  # imported only where it is needed
+
+    return replace(analysis or AnalysisOptions(), sample=Sample())
 
 
 class Job(Struct, frozen=True):

@@ -166,7 +166,7 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
         for location in finding.locations
     ]
     fields: dict[str, Any] = plain(finding) | {"locations": locations}
-    del fields["lines"]
+    del fields["lines"], fields["plural_message"]
     if not finding.trials:  # only `--try` has them
         del fields["tried"], fields["fix_is_trials"]
     return fields | {"fingerprint": fields.pop("fingerprint")}

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.explain.code.line_figures import DEFAULT
-from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.model import KernelReport, Report, SourceLoc, SpilledValue
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.tui.screens.kernel.card import lds_rows_at
 from kinspect.tui.screens.kernel.page import KernelPage
 from msgspec.structs import replace
 from textual.pilot import Pilot
+from tui_kernels import BUFFERS
 from tui_screens import text_of
 
 SMALL = Path(__file__).parent.parent / "data" / "small_gfx942.s"
@@ -100,6 +102,48 @@ async def test_the_card_tells_slot_value_and_accesses(
         assert "scratch 12:15" in text
         assert "an unnamed value, address" in text  # it is added to what a load takes as one
         assert "in L0        1 store, 1 reload an" in text
+
+
+Q = SpilledValue(
+    "q", "operand", "128x256xf16", SourceLoc("/src/small.py", 5), 63, 16, 45, 0, 28, ("L0",)
+)
+CONSTANT = SpilledValue(None, "constant", "", None, 1, 2, 1, 0, 0, ())
+
+
+async def test_the_card_sums_the_spills_of_each_value(
+    page_of: Open, spilling: KernelReport
+) -> None:
+    spilled = (Q, *(replace(Q, name=f"v{n}") for n in range(5)), CONSTANT)
+    async with page_of(replace(spilling, spilled_values=spilled)) as (pilot, page):
+        pane = page.panes.pane_of("amdgcn")
+        assert pane is not None
+        lines = pane.code.shown.lines
+        pane.code.move_to(next(n for n, text in enumerate(lines) if "Folded Reload" in text))
+        await pilot.pause()
+        text = text_of(pilot.app)
+        assert "Spilled values" in text
+        assert "q            28 reloads in L0" in text
+        assert "and 2 more" in text  # the constant is not of the loop
+        await pilot.press("enter")
+        await pilot.pause()
+        text = text_of(pilot.app)
+        assert (
+            "q, operand of a dot, small.py:5: 28 reloads in L0; in all 45 reloads, 16 stores"
+            in text
+        )
+        assert "an unnamed value, constant: in all 1 reload, 2 stores, 1 dword" in text
+
+
+async def test_lds_buffers_are_told_by_address(page_of: Open, spilling: KernelReport) -> None:
+    async with page_of(replace(spilling, spilled_values=(), lds_buffers=BUFFERS)) as (pilot, page):
+        text = " ".join(text_of(pilot.app).split())
+        assert "LDS by address: 2 buffers" in text
+        assert "0..32768 q 128x128 f16, a tile" in text
+        assert page.texts.report is not None
+        (row,) = lds_rows_at(page.texts.report, "ttgir", 16)
+        assert (row.title, row.shares) == ("q 128x128 f16", "k")
+        assert lds_rows_at(page.texts.report, "ttgir", 17) == []
+        assert lds_rows_at(page.texts.report, "amdgcn", 16) == []
 
 
 async def test_spills_without_a_finding_have_a_sign_of_their_own(

@@ -144,6 +144,27 @@ def test_unknown_figures_stand_last_however_sorted(
     check(ordered(tree(leaves), column, reverse))
 
 
+def test_a_kernel_without_a_case_is_named_by_what_tells_it_apart(report: Report) -> None:
+    one = report.kernels[0]
+    session = Session()
+
+    def labels() -> list[tuple[str, str]]:
+        (group,) = tree(Leaves().of(session))
+        return [(row.label, row.note) for row in group.children]
+
+    session.take(Reported((0, 0), one))
+    entry = session.entries[one.id]
+    session.add_tried(replace(one, id=f"{one.id}#8"), entry, "num_warps=8")
+    assert labels() == [("baseline", ""), ("8w", "")]
+    session.entries = {one.id: entry}
+    session.take(Reported((0, 1), replace(one, id="/src/other.s::x")))
+    name = one.id.partition("::")[0].rpartition("/")[2]
+    assert labels() == [(name, ""), ("other.s", "")]
+    session.entries = {one.id: entry}
+    session.take(Reported((0, 1), one))
+    assert labels() == [("unnamed case", "")] * 2
+
+
 # --------------------------------------------------------------------------- two thousand kernels
 
 

@@ -404,6 +404,10 @@ async def test_what_is_given_up_is_ended(run: Request, key: str) -> None:
         await pilot.press(key)
         if key == "escape":
             assert isinstance(app.screen, KernelsPage)
+        else:
+            (toast,) = app._notifications
+            assert "a recompile is running" in toast.message
+            await pilot.press(key)
     assert time.monotonic() - started < 10
     end = time.monotonic() + 10
     while (left := descendants(os.getpid())) != {os.getpid()}:

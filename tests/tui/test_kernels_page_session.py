@@ -10,8 +10,10 @@ import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport, Metric, Report
 from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.tui.screens.export import ExportScreen
 from kinspect.tui.session import Session
 from msgspec.structs import replace
+from textual.widgets import Input
 from tui_screens import text_of
 
 REQUEST = Request(("gemm.py",))
@@ -87,6 +89,22 @@ def test_what_a_failed_run_does_not_bring_stays(report: Report, form: str) -> No
     before = session.before(session.entries[one.id])
     assert before is not None
     assert before.report is one
+
+
+def test_what_has_no_file_any_more_stays_with_its_last_figures(report: Report) -> None:
+    session = Session()
+    one, two = report.kernels[:2]
+    run(session, one, two)
+    session.removed = frozenset({Path(one.id.partition("::")[0]).absolute()})
+    assert session.stale_text(one.id).endswith(" was removed: last figures")
+    assert session.stale_text(two.id) == ""
+    run(session, two)  # of the folder that it was in
+    assert set(session.entries) == {one.id, two.id}
+    assert session.entries[one.id].report is one
+    session.removed = frozenset()
+    assert session.stale_text(one.id) == "old, of a run before"
+    run(session, one, two)
+    assert session.stale_text(one.id) == ""
 
 
 def test_before_is_the_run_before_and_not_the_first(report: Report) -> None:
@@ -190,20 +208,41 @@ async def test_a_save_tells_which_recompiled_rows_it_drops(
         assert "waves_per_eu=2" in toast.message
 
 
-async def test_q_asks_once_before_recompiled_kernels_are_lost(opened: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("key", ["q", "ctrl+q", "ctrl+c"])
+async def test_leaving_asks_once_before_recompiled_kernels_are_lost(
+    opened: Callable[..., Any], key: str
+) -> None:
     async with opened() as pilot:
         app = pilot.app
         entry = next(iter(app.session.entries.values()))
         app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
-        await pilot.press("q")
+        await pilot.press(key)
         await pilot.pause()
         assert app.is_running
         assert not app._exit
         (toast,) = app._notifications
-        assert "a recompiled kernel is in no file yet" in toast.message
-        await pilot.press("q")
+        assert "1 recompiled kernel is in no file yet" in toast.message
+        await pilot.press(key)
         await pilot.pause()
         assert app._exit
+
+
+async def test_an_exported_recompiled_kernel_is_not_lost(
+    opened: Callable[..., Any], tmp_path: Path
+) -> None:
+    async with opened() as pilot:
+        app = pilot.app
+        entry = next(iter(app.session.entries.values()))
+        new = app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
+        for name, unsaved in (("screen.svg", [new]), ("report.json", [])):
+            await pilot.press("ctrl+e")
+            app.screen.query_one(Input).value = str(tmp_path / name)
+            await pilot.press("enter")
+            while isinstance(app.screen, ExportScreen):
+                await pilot.pause(0.01)
+            assert app.session.unsaved() == unsaved
+        app.session.add_tried(other(entry.report, 11), entry, "waves_per_eu=2")
+        assert len(app.session.unsaved()) == 1  # it took the place of the exported one
 
 
 async def test_q_leaves_at_once_where_nothing_is_lost(opened: Callable[..., Any]) -> None:

@@ -28,6 +28,7 @@ from kinspect.tui.widgets.step_plot import StepFunction, StepPlot
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
+from tui_kernels import BUFFERS
 from tui_screens import EACH_SIZE, SIZES, snapshot, text_of
 
 ASKED = (
@@ -68,6 +69,23 @@ def said(pilot: Pilot[Any]) -> str:
 
 def plotted(pilot: Pilot[Any], name: str) -> StepFunction:
     return page(pilot).query_one(f"#over-{name}", StepPlot)._steps
+
+
+async def test_lds_is_listed_by_address(opened: Any, report: Report) -> None:
+    first, *others = report.kernels
+    kernels = (replace(first, lds_buffers=BUFFERS), *others)
+    async with opened(page="occupancy", of=replace(report, kernels=kernels)) as pilot:
+        for kernel in kernels:
+            page(pilot)._show_kernel(kernel.id)
+            await pilot.pause()
+            below = page(pilot).query_one("#lds-map", Static)
+            assert below.display == bool(kernel.lds_buffers)
+            lines = str(below.render()).splitlines()
+            if kernel.lds_buffers:
+                assert lines[0].startswith("LDS by address: 2 buffers in ")
+                assert lines[1] == (
+                    "     0..32768  q 128x128 f16, a tile, gemm.py:5..9; shares bytes with k"
+                )
 
 
 async def put(pilot: Pilot[Any], **figures: str | int) -> None:

@@ -539,10 +539,30 @@ def test_spans_of_the_list_are_in_order(dump: PassDump) -> None:
         if one.changed:
             found.changes[one.index] = line_change(diff(dump, one.index, one.index + 1))
     for width in (30, 60, 90):
-        text = list_text(found, [p.index for p in dump.passes], width, 3)
+        _, text = list_text(found, [p.index for p in dump.passes], width, 3)
         for n, line in enumerate(text.lines):
             spans = list(text.spans(n))
             assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans)), line
+
+
+def test_layout_conversions_are_those_of_the_modules(dump: PassDump) -> None:
+    found = Timeline(dump)
+    assert found.conversions(len(dump.passes) - 1) is None  # what the last made is not known
+    changed = 0
+    for index in range(len(dump.passes) - 1):
+        before, after = (dump.state(n).count("ttg.convert_layout ") for n in (index, index + 1))
+        assert found.conversions(index) == (None if before == after else (before, after))
+        changed += before != after
+    assert changed
+    unread = Timeline(read_passes(dump.path, changes=False))
+    assert {unread.conversions(index) for index in range(len(dump.passes))} == {None}
+    for width in (60, 90):
+        heads, text = list_text(found, [p.index for p in dump.passes], width, None)
+        end = heads.index("convert_layout") + len("convert_layout") - text.gutter_width
+        for index, line in enumerate(text.lines):
+            counts = found.conversions(index)
+            shown_counts = f"{counts[0]}→{counts[1]}" if counts else " "
+            assert line[:end].endswith(shown_counts)
 
 
 def test_levels_keep_the_order_of_sizes() -> None:

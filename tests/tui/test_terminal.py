@@ -30,8 +30,15 @@ Start = Callable[..., Terminal]
 FAULTY = """
 import sys, time, types
 from kinspect.tui.pages import Page
+from kinspect.tui.screens.dialogue import Dialogue
 from textual.binding import Binding
 from textual.widgets import Static
+
+class Unfinished(Dialogue):
+    def compose(self):
+        yield Static("work in progress")
+    def unfinished(self):
+        return "work is in progress"
 
 class Faulty(Page):
     @classmethod
@@ -41,11 +48,14 @@ class Faulty(Page):
     BINDINGS = [
         Binding("x", "fail", "Fail"), Binding("b", "hang", "Hang"), Binding("w", "work", "Work"),
         Binding("m", "message", "Message"), Binding("t", "thread", "Thread"),
+        Binding("u", "begin", "Begin"),
     ]
     def compose(self):
         yield Static("a page that fails")
     def action_fail(self):
         raise ValueError("on purpose")
+    def action_begin(self):
+        self.app.push_screen(Unfinished())
     def action_message(self):
         self.call_later(self.message)
     def message(self):
@@ -183,6 +193,19 @@ def test_ctrl_c_quits_and_what_was_set_is_kept(start: Start, tmp_path: Path) -> 
     terminal.press("C-c")
     terminal.ended(0)
     assert '"theme": "kinspect-light"' in (tmp_path / "state" / "tui.json").read_text()
+
+
+def test_ctrl_c_asks_before_work_is_lost_and_twice_leaves(start: Start) -> None:
+    terminal = start("tui", faulty="history")
+    terminal.wait("a page that fails")
+    terminal.press("u")
+    terminal.wait("work in progress")
+    terminal.press("C-c")
+    terminal.wait("work is in progress: the same key once more")
+    time.sleep(4.5)  # the process would be ended by then if the signal were not dealt with
+    terminal.wait("work in progress")
+    terminal.press("C-c")
+    terminal.ended(0)
 
 
 def test_ctrl_c_twice_ends_a_page_that_hangs(start: Start) -> None:

@@ -193,7 +193,7 @@ async def test_enter_compares_with_the_kernel_as_it_is(
         child.steps.release(4)
         await until(pilot, lambda: screen.query_one(Table).count == 3)
         await pilot.press("enter")
-        assert "this is the kernel as it is" in text_of(pilot.app)
+        assert "this is the baseline itself" in text_of(pilot.app)
         await pilot.press("j", "enter")
         await until(pilot, lambda: "no such luck" in text_of(pilot.app))
         assert pilot.app.screen is screen

@@ -96,6 +96,21 @@ def test_a_file_that_is_replaced_is_told_when_it_is_there(watcher: Watcher, fold
     assert told(watcher) == (folder / "kernel.py",)
 
 
+def test_a_removed_file_is_told_until_it_is_back(watcher: Watcher, folder: Path) -> None:
+    helper, text = folder / "helper.py", (folder / "helper.py").read_text()
+    helper.unlink()
+    until(lambda: watcher.removed == {helper})
+    assert watcher.changed() == ()  # there is nothing to analyse
+    watcher.watch_sources_of(())  # as after a run, which cannot list it any more
+    inner = folder / "pack" / "inner.py"
+    inner.write_text("more = 1")
+    assert told(watcher) == (inner,)
+    assert watcher.removed == {helper}
+    helper.write_text(text)
+    assert told(watcher) == (helper,)
+    assert not watcher.removed
+
+
 def test_a_new_file_in_a_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.s").write_text("x")
     watcher = Watcher(Request((str(tmp_path),)), seconds=0.02)
@@ -143,5 +158,15 @@ async def test_the_page_follows_a_save(tmp_path: Path) -> None:
         await shown(lambda: "run 3, watching" in text_of(app))
         assert "a binary file, not text" in text_of(app)
         assert "two" in rows()
+        (tmp_path / "two.s").unlink()  # the folder is analysed again, without it
+        await shown(lambda: "run 4, watching" in text_of(app) and "removed two" in text_of(app))
+        assert "1 of a removed file" in text_of(app)
+        await pilot.press("g", "g", *["j"] * rows().index("two"), "enter")
+        await shown(lambda: "Kernel  two.s was removed: last figures  two" in text_of(app))
+        (tmp_path / "two.s").write_text(text.replace("small", "two"))
+        await shown(lambda: "was removed" not in text_of(app).splitlines()[0])
+        await pilot.press("escape")
+        await shown(lambda: "run 5, watching" in text_of(app))
+        assert "removed two" not in text_of(app)
         await pilot.press("ctrl+q")
     assert app.watcher is not None

@@ -24,6 +24,10 @@ class Dialogue(ModalScreen[ScreenResultType]):
     Dialogue Table, Dialogue CodeView { background: $surface; }
     """
 
+    def unfinished(self) -> str:
+        """What would be lost if the application ended now, as a clause; "" for nothing."""
+        return ""
+
 
 class TextDialogue(Dialogue[None]):
     """A dialogue with a scrolling text."""

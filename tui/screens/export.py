@@ -18,6 +18,7 @@ from ...inspector.explain import view
 from ...inspector.model import Report
 from ..export import FORMATS, PICTURES, Picture, check, suffix_of, write
 from ..pages import Page
+from ..session import SessionKernel
 from .dialogue import Dialogue
 
 if TYPE_CHECKING:
@@ -96,6 +97,10 @@ class ExportScreen(Dialogue[None]):
             text.append(f"{about}{count}", "bold" if current else "")
         self.query_one("#formats", Static).update(text)
 
+    def unfinished(self) -> str:
+        """The export that is being written."""
+        return "an export is being written" if self._writing else ""
+
     def action_close(self) -> None:
         """Closes the dialogue; an export that is being written is finished."""
         self.dismiss()
@@ -144,17 +149,25 @@ class ExportScreen(Dialogue[None]):
             return
         self._writing = True
         self._show_message("writing …", "$foreground")
-        report = self.kinspect.session.report({})
-        self.run_worker(partial(self._write, path, report), thread=True, group="export")
+        session = self.kinspect.session
+        work = partial(self._write, path, session.report({}), session.tried())
+        self.run_worker(work, thread=True, group="export")
 
-    def _write(self, path: Path, report: Report) -> None:
-        """Writes the file; called in a thread, since a report of many kernels takes a while."""
+    def _write(self, path: Path, report: Report, recompiled: list[SessionKernel]) -> None:
+        """Writes the file; called in a thread, since a report of many kernels takes a while.
+
+        Args:
+            path: of the file.
+            report: what is exported, unless that is a picture.
+            recompiled: the kernels in it that exist nowhere else.
+        """
         try:
             size = write(path, report, self._picture)
         except KinspectError as error:
             self.app.call_from_thread(self._failed, str(error))
         else:
-            self.app.call_from_thread(self._finish, path, size)
+            saved = [] if suffix_of(path) in PICTURES else recompiled
+            self.app.call_from_thread(self._finish, path, size, saved)
 
     def _failed(self, message: str) -> None:
         self._writing = False
@@ -163,11 +176,11 @@ class ExportScreen(Dialogue[None]):
         else:
             self.app.notify(message, severity="error")
 
-    def _finish(self, path: Path, size: int) -> None:
+    def _finish(self, path: Path, size: int, saved: list[SessionKernel]) -> None:
         self._writing = False
+        self.kinspect.session.exported.extend(saved)
         self.kinspect.state.export = str(path)
-        unit = f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
-        self.app.notify(f"{path} ({unit})", title="Written")
+        self.app.notify(f"{path} ({view.kib(size)})", title="Written")
         if self.is_attached:
             self.dismiss()
 

@@ -201,6 +201,13 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         if self._submitted is not None:
             self._submitted.focus()
 
+    def unfinished(self) -> str:
+        """The compile that is running, or the values that were typed."""
+        if self._stage:
+            return "a recompile is running"
+        typed = any(field.has_class("changed") for field in self.query(Input))
+        return "the settings typed are not compiled" if typed else ""
+
     def action_cancel(self) -> None:
         """Closes the form, and stops the compile if one is running."""
         self._abort()

@@ -96,7 +96,7 @@ class TrialsScreen(Dialogue[None]):
             box.border_title = escape(
                 f"Cures of {', '.join(sorted(self._rules))} tried on {self._entry.report.name}"
             )
-            box.border_subtitle = "enter compares with the kernel as it is  esc stops, then closes"
+            box.border_subtitle = "enter compares with the baseline  esc stops, then closes"
             yield Table(id="trials", least_first=_CHANGE)
             yield Static("", id="outcome", markup=False)
             yield Static("", id="state", markup=False)
@@ -195,7 +195,7 @@ class TrialsScreen(Dialogue[None]):
         self._explain(message.row)
 
     def on_table_opened(self, message: Table.Opened) -> None:
-        """Compiles the change and compares it with the kernel as it is."""
+        """Compiles the change and compares it with the baseline, the kernel without changes."""
         message.stop()
         if message.row >= len(self._rows) or self._compile is not None:
             return
@@ -203,7 +203,7 @@ class TrialsScreen(Dialogue[None]):
         variant = self._variants.get(changes)
         if variant is None:
             self._show_state(
-                "this is the kernel as it is" if not changes else "it was not compiled"
+                "this is the baseline itself" if not changes else "it was not compiled"
             )
             return
         from ..recompile_child import Recompile
@@ -224,7 +224,7 @@ class TrialsScreen(Dialogue[None]):
         self.run_worker(compile_change, thread=True, group="compile")
 
     def _compiled(self, changes: tuple[Change, ...], result: KernelReport | KinspectError) -> None:
-        """Compares a change with the kernel as it is, or shows why it cannot."""
+        """Compares a change with the baseline, or shows why it cannot."""
         self._compile, self._stage = None, ""
         if not self.is_attached:
             return
@@ -236,6 +236,10 @@ class TrialsScreen(Dialogue[None]):
         app.session.add_tried(result, self._entry, trials_view.changes_text(changes))
         self.dismiss()
         app.compare(self._entry.report, result)
+
+    def unfinished(self) -> str:
+        """The trials that are running, or the compile of one of them."""
+        return "cures are being tried" if self._is_running or self._compile is not None else ""
 
     def action_cancel(self) -> None:
         """Stops what runs; the second time, closes the dialogue."""
@@ -266,5 +270,5 @@ def _figure(name: str, value: Scalar) -> str:
 
 
 def _style(name: str, trial: Trial) -> str:
-    """Figures that differ from those of the kernel as it is stand out."""
+    """Figures that differ from the baseline's stand out."""
     return "other" if name in trial.diff else ""

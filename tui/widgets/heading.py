@@ -48,6 +48,7 @@ class Heading(PartedWidget):
     Heading > .heading--here { text-style: bold; }
     Heading > .heading--other { color: $foreground 65%; }
     Heading > .heading--failed { color: $error; text-style: bold; }
+    Heading > .heading--stale { color: $warning; text-style: bold; }
     """
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class Heading(PartedWidget):
         return cast("Page", self.screen)
 
     def _update(self, page: Page) -> None:
-        text = f"{page.crumb()}  {self._progress()}"
+        text = f"{self._stale()}  {page.crumb()}  {self._progress()}"
         if text != self._shown:
             self._shown = text
             self.refresh()
@@ -84,6 +85,8 @@ class Heading(PartedWidget):
         current_style, other_style = self.part_style("here"), self.part_style("other")
         title = PAGES[current].title if current in PAGES else "kinspect"
         left = Text(no_wrap=True).append(f" {title}", current_style)
+        if stale := self._stale():  # first: a long crumb is cut at its end
+            left.append(f"  {stale}", self.part_style("stale"))
         crumb = self._page.crumb()
         if crumb:
             left.append(f"  {crumb}")
@@ -109,6 +112,11 @@ class Heading(PartedWidget):
             max(0, start if ends else width - progress.cell_len), overflow="ellipsis", pad=True
         )
         return Text.assemble(left, pages, "  " if ends else "", progress)
+
+    def _stale(self) -> str:
+        """Why the page's kernel is not one of the last run, if so."""
+        key = self._page.kernel_key
+        return self._page.session.stale_text(key) if key is not None else ""
 
     def _progress(self) -> Text:
         """The numbers of reported, expected and failed kernels; empty without any."""

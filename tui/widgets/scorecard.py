@@ -249,7 +249,8 @@ class ScoreCard(PartedWidget):
             if not fact.label:
                 rows += self._wrapped(Text(fact.text, style), width)
                 continue
-            wide = 1 if len(fact.label) == 1 else max(_LABEL - 1, len(fact.label))
+            is_sign = len(fact.label) == 1 and not fact.label.isalnum()
+            wide = 1 if is_sign else max(_LABEL - 1, len(fact.label))
             label = Text(f"{fact.label:<{wide}} ")
             label.stylize(style if fact.style else self.part_style("label"))
             if flowing and wide + 1 + len(fact.text) > width:

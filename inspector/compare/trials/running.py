@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -53,10 +53,13 @@ if TYPE_CHECKING:
 TRIAL_SECONDS = 40.0
 """That one change may compile: a knob that makes LLVM run for minutes is no cure."""
 _REFUSED = "the front end or the launch refuses it"
+_NO_SOURCE = "the kernel's source, which it needs, is not at hand"
 
 Work = Callable[[Job], TrialOutcome]
 Submit = Callable[[KernelTrialsProgress, int, Variant], None]
 """Submits a kernel's change of some number, as a variant."""
+Specialise = Callable[[Variant, Mapping[str, Any]], Variant]
+"""Makes the specialisation of a kernel with other constexprs; raises KinspectError if refused."""
 
 
 class TryRequest(Struct, frozen=True):
@@ -97,11 +100,15 @@ class Trials:
     Args:
         request: what to try.
         report: the analysed kernels, of `request.run`.
+        specialise: for kernels that no file holds; None: their files are captured again.
     """
 
-    def __init__(self, request: TryRequest, report: Report) -> None:
+    def __init__(
+        self, request: TryRequest, report: Report, specialise: Specialise | None = None
+    ) -> None:
         self._request = request
         self._report = report
+        self._specialise = specialise
         self._run = replace(request.run, passes=False)
         self._settings = settings_of(
             replace(self._run, time_limit=min(request.run.time_limit, TRIAL_SECONDS))
@@ -200,10 +207,11 @@ class Trials:
     def _plan(self, compiler: Compiler) -> None:
         """Makes the changes to try for each kernel's findings."""
         options = compiler.toolchain().options
-        with suppress(KinspectError):
-            for target in resolve_all(self._run.targets, self._run.archs):
-                if target.kind in COMPILED:
-                    self._targets.setdefault(portable(str(target.path)), target)
+        if self._specialise is None:
+            with suppress(KinspectError):
+                for target in resolve_all(self._run.targets, self._run.archs):
+                    if target.kind in COMPILED:
+                        self._targets.setdefault(portable(str(target.path)), target)
         environment = guest_environment(os.environ)
         rules = {rule.text.id: rule for rule in self._request.pack.rules}
         spaces = {
@@ -306,22 +314,8 @@ class Trials:
         ]
         if not wanted or self._seconds_left <= 0:
             return
-        path, pattern, arch = self._capture_key(group[0])
-        target = self._targets.get(path)
-        variants: list[Variant] = []
-        reasons: list[str] = []
-        if target is not None:
-            points = {repr(sorted(point.items())): point for _, _, point in wanted}
-            variants, errors = capture_points(
-                pattern=pattern,
-                arch=arch,
-                target=target,
-                points=list(points.values()),
-                request=self._run,
-                compiler=compiler,
-                seconds=self._seconds_left,
-            )
-            reasons = list(dict.fromkeys(error.message for error in errors))
+        points = {repr(sorted(point.items())): point for _, _, point in wanted}
+        variants, reasons = self._variants(group[0], list(points.values()), compiler)
         for kernel, number, point in wanted:
             base = kernel.kernel.variant
             variant = most_like(base, point, variants) if base is not None else None
@@ -330,6 +324,34 @@ class Trials:
             elif self._seconds_left > 0:
                 kernel.fail(number, reasons[0] if len(reasons) == 1 else _REFUSED)
                 yield TrialDone(_label(kernel.kernel), changes_text(kernel.changes[number]))
+
+    def _variants(
+        self, kernel: KernelTrialsProgress, points: Sequence[Mapping[str, Any]], compiler: Compiler
+    ) -> tuple[list[Variant], list[str]]:
+        """The specialisations of a kernel with other constexprs, and why there are not all."""
+        base = kernel.kernel.variant
+        if self._specialise is not None and base is not None:
+            variants, refusals = [], []
+            for point in points:
+                try:
+                    variants.append(self._specialise(base, point))
+                except KinspectError as error:
+                    refusals.append(error.message)
+            return variants, list(dict.fromkeys(refusals))
+        path, pattern, arch = self._capture_key(kernel)
+        target = self._targets.get(path)
+        if target is None:
+            return [], [_NO_SOURCE]
+        variants, errors = capture_points(
+            pattern=pattern,
+            arch=arch,
+            target=target,
+            points=points,
+            request=self._run,
+            compiler=compiler,
+            seconds=self._seconds_left,
+        )
+        return variants, list(dict.fromkeys(error.message for error in errors))
 
     def _submit(
         self,

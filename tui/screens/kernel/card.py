@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ....inspector.explain import loop_view, occupancy_view, registers_view, view
+from ....inspector.explain import lds_map, loop_view, occupancy_view, registers_view, view
 from ....inspector.model import Access, Finding, KernelReport, LoopReport, RegisterPressure, WaitOp
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .pane_text import SIGNS
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 6
 _MOST_ROWS = 8
+_MOST_SPILLED = 4
 _VERDICTS = {
     "needed": "needed",
     "ordering": "for order alone",
@@ -55,6 +56,8 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
         mix = [*region_facts(report, loop), *mix]
     if assumed := view.assumed(report):
         mix.insert(0, CardFact("", assumed, "warning"))
+    spilled = _spilled_values(report, loop)
+    lds = [CardFact(row.place, row.about) for row in lds_map.map_rows(report)]
     occupancy = [CardFact("", text) for text in occupancy_view.occupancy_lines(report)]
     where = "Memory in this loop" if loop is not None else "Memory outside of loops"
     return Card(
@@ -62,8 +65,28 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
         loop_view.loop_title_parts(loop) if loop is not None else (),
         loop_view.loop_title_parts(loop, with_unknown=False) if loop is not None else (),
         CardBlock("", tuple(mix)),
-        (CardBlock(where, tuple(memory)), CardBlock("Occupancy", tuple(occupancy))),
+        (
+            CardBlock("Spilled values", tuple(spilled)),
+            CardBlock(where, tuple(memory)),
+            CardBlock("Occupancy", tuple(occupancy)),
+            CardBlock(lds_map.map_title(report) if lds else "", tuple(lds)),
+        ),
     )
+
+
+def _spilled_values(report: KernelReport, loop: LoopReport | None) -> list[CardFact]:
+    """What the spills of a loop, or of the kernel, hold: most traffic in hot loops first."""
+    values = [v for v in report.spilled_values if loop is None or loop.id in v.loops]
+    facts = []
+    for value in values[:_MOST_SPILLED]:
+        traffic = registers_view.hot_traffic(value) or (
+            f"{view.plural(value.stores, 'store')}, {view.plural(value.reloads, 'reload')},"
+            " none in a hot loop"
+        )
+        facts.append(CardFact(registers_view.spilled_name(value), traffic))
+    if len(values) > _MOST_SPILLED:
+        facts.append(CardFact("", f"and {len(values) - _MOST_SPILLED} more"))
+    return facts
 
 
 def _locations(report: KernelReport, row: loop_view.MemoryRow) -> str:
@@ -102,6 +125,7 @@ def facts_of(
     ]
     if costs is not None:
         facts += costs.facts(kind, line)
+    facts += [CardFact(f"LDS {row.place}", row.about) for row in lds_rows_at(report, kind, line)]
     # A narrow access with its reason says what to change, so it goes before what has none.
     accesses = _accesses(report, kind, line)
     facts += [fact for access in accesses if access.reason for fact in _width(access)]
@@ -203,6 +227,29 @@ def _accesses(report: KernelReport, kind: str, line: int) -> list[Access]:
     if kind == "ttgir":
         return [access for access in report.accesses if access.line == line + 1]
     return [access for access in report.accesses if kind == "amdgcn" and line + 1 in access.lines]
+
+
+def lds_rows_at(report: KernelReport, kind: str, line: int) -> list[lds_map.LdsRow]:
+    """The buffers of LDS that a line of the source or of the TTGIR makes.
+
+    Args:
+        report: the kernel.
+        kind: of the text.
+        line: its line, from 0.
+    """
+    return [
+        row
+        for row in lds_map.map_rows(report)
+        if line + 1 == (row.buffer.line if kind == "ttgir" else _source_line(report, kind, row))
+    ]
+
+
+def _source_line(report: KernelReport, kind: str, row: lds_map.LdsRow) -> int | None:
+    """The line of the kernel's own file that makes a buffer; None in another text or file."""
+    source, own = row.buffer.source, report.source
+    if kind != "source" or source is None or own is None or source.file != own.file:
+        return None
+    return source.line
 
 
 def _width(access: Access) -> Iterator[CardFact]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .card import lds_rows_at
 from .linked_texts import LinkedTexts
 from .pane import Pane
 
@@ -18,6 +19,7 @@ def explanations(texts: LinkedTexts, pane: Pane) -> Iterator[str]:
         pane: the pane of the cursor.
     """
     # Rules and instruction tables are read at their first use.
+    from ....inspector.explain import lds_map, registers_view
     from ....inspector.explain.code.explanations import explain_finding, explain_instruction
     from ..findings.detail import rules, unit_of
 
@@ -32,6 +34,12 @@ def explanations(texts: LinkedTexts, pane: Pane) -> Iterator[str]:
     is_spill = reading is not None and kind == "amdgcn" and reading.marks.spill(line) is not None
     if is_spill:
         yield instruction
+        if texts.report is not None and texts.report.spilled_values:
+            values = map(registers_view.spilled_text, texts.report.spilled_values)
+            yield "\n".join(("Spilled values of the kernel:", *values))
+    elif texts.report is not None and lds_rows_at(texts.report, kind, line):
+        lines = lds_map.row_lines(lds_map.map_rows(texts.report))
+        yield "\n".join((lds_map.map_title(texts.report), *lines))
     if reading is not None:
         rule_texts = {name: rule.text for name, rule in rules().items()}
         for finding in reading.marks.findings(line, kind):

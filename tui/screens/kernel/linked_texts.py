@@ -90,6 +90,11 @@ class LinkedTexts:
         self._prologue_folded = False
         self._panes.choose_first(_SHOWN_FIRST.get(kernel.text, "amdgcn"))
 
+    @property
+    def key(self) -> str:
+        """The kernel's key in the session; "" while that is not known."""
+        return self._key
+
     def crumb(self) -> str:
         """Kernel, target and configuration."""
         report = self.report

@@ -147,6 +147,11 @@ class KernelPage(Page):
         """The panes, the score card, a line for messages."""
         yield from self.panes.compose()
 
+    @property
+    def kernel_key(self) -> str | None:
+        """The key of the kernel that is shown."""
+        return self.texts.key
+
     def crumb(self) -> str:
         """Kernel, target and configuration."""
         return self.texts.crumb()

@@ -86,7 +86,9 @@ class Detail(PartedWidget):
             title.append(("dim", f"  {location}"))
         if leaf.key in self._stars:
             title.append(("star", "  ★ no other configuration beats it in the code's figures"))
-        if leaf.stale:
+        if leaf.removed:
+            title.append(("warning", f"  {leaf.removed} was removed: last figures"))
+        elif leaf.stale:
             title.append(("dim", "  of the run before"))
         occupancy = "   ".join(occupancy_view.occupancy_lines(report))
         lines = [

@@ -30,6 +30,7 @@ class Leaf(Struct, frozen=True):
         case: the configuration, abbreviated.
         stale: whether it stems from the previous run and the present one has not replaced it yet.
         left_over: whether the present run has ended without replacing it.
+        removed: the name of its file if that was removed; "" otherwise.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Leaf(Struct, frozen=True):
     case: str
     stale: bool = False
     left_over: bool = False
+    removed: str = ""
 
     @property
     def changed(self) -> bool:
@@ -68,7 +70,8 @@ class Leaves:
         key = entry.key
         cached = self._cache.get(key)
         former_entry, stale = session.before(entry), key in session.stale
-        left_over = session.left_over(key)
+        left_over, removed_file = session.left_over(key), session.removed_file(entry)
+        removed = removed_file.name if removed_file is not None else ""
         if cached is None or cached.entry is None or cached.entry.report is not entry.report:
             return Leaf(
                 key=key,
@@ -82,8 +85,10 @@ class Leaves:
                 case=short_case(entry.case),
                 stale=stale,
                 left_over=left_over,
+                removed=removed,
             )
-        same_age = (cached.stale, cached.left_over) == (stale, left_over)
+        age = (stale, left_over, removed)
+        same_age = (cached.stale, cached.left_over, cached.removed) == age
         if cached.before is former_entry and same_age and cached.entry is entry:
             return cached
         former = figures(former_entry) if former_entry is not None else {}
@@ -94,6 +99,7 @@ class Leaves:
             former=former,
             stale=stale,
             left_over=left_over,
+            removed=removed,
         )
 
 

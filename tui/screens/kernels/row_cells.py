@@ -13,8 +13,8 @@ from .columns import UNKNOWN, KernelColumn, Value
 from .leaves import Leaf
 from .tree import Node
 
-_OLD = "old "
-"""Before the label of a kernel that the last run should have replaced."""
+_OLD, _REMOVED = "old", "removed"
+"""Before the label of a kernel that the last run should have replaced, or whose file is gone."""
 
 
 def row_of(
@@ -39,13 +39,15 @@ def row_of(
     leaf = node.leaf
     if leaf is None:
         name = _group_name(node, is_open, marked, stars)
-        is_stale = all(member.stale for member in node.leaves())
+        is_stale = all(member.stale or member.removed for member in node.leaves())
         return TableRow(name, _group_figures(node, columns), faded=is_stale)
     name = _leaf_name(node, leaf, marked, stars)
     if leaf.error is not None:
         return TableRow(name, message=_message(leaf.error))
     assert leaf.entry is not None
-    return TableRow(name, _figures(leaf, leaf.entry, columns, bar_cells), faded=leaf.stale)
+    return TableRow(
+        name, _figures(leaf, leaf.entry, columns, bar_cells), faded=leaf.stale or bool(leaf.removed)
+    )
 
 
 def _leaf_name(
@@ -61,7 +63,9 @@ def _leaf_name(
     style = "name" if node.depth == 0 else ""
     if leaf.entry is not None and leaf.entry.tried:
         style = "mark"
-    age = (_OLD, "other") if leaf.left_over else ("", "")
+    age = ("", "")
+    if leaf.removed or leaf.left_over:
+        age = (f"{_REMOVED if leaf.removed else _OLD} ", "other")
     return (mark, ("  " * node.depth, ""), sign, age, (node.label, style), *_note(node))
 
 
@@ -84,8 +88,9 @@ def _group_name(
     star_count = sum(key in stars for key in hidden_keys)
     if star_count:
         pieces.append((f" ★{star_count}", "star"))
-    if old := sum(leaf.left_over for leaf in node.leaves()):
-        pieces.append((f" {old} {_OLD}".rstrip(), "other"))
+    removed = sum(bool(leaf.removed) for leaf in node.leaves())
+    old = sum(leaf.left_over and not leaf.removed for leaf in node.leaves())
+    pieces += [(f" {n} {age}", "other") for n, age in ((removed, _REMOVED), (old, _OLD)) if n]
     if any(leaf.changed for leaf in node.leaves()):
         pieces.append((" ~", "other"))
     return (*pieces, *_note(node))

@@ -83,7 +83,10 @@ class Status(PartedWidget):
             if variants > listing.kernels:
                 line.append(f" · {plural(variants, 'specialisation')}")
         self._add_failed(line)
-        if old := sum(map(self._session.left_over, self._session.stale)):
+        removed = sum(bool(leaf.removed) for leaf in listing.leaves)
+        if removed:
+            line.append(f" · {removed:,} of a removed file", self.part_style("mark"))
+        if old := sum(leaf.left_over and not leaf.removed for leaf in listing.leaves):
             line.append(f" · {old:,} old, of a run before", self.part_style("mark"))
         if self._session.progress.interrupted:
             line.append(" · interrupted")

@@ -112,16 +112,26 @@ def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
 
     def node(leaf: Leaf, label: str, depth: int) -> Node:
         note = file_name(leaf.entry.path) if several_files and leaf.entry is not None else ""
-        return Node(leaf.key, label, depth, leaf, note=note)
+        return Node(leaf.key, label, depth, leaf, note=note if note != label else "")
+
+    has_recompiled = any(leaf.entry is not None and leaf.entry.tried for leaf in members)
+
+    def label_of(leaf: Leaf) -> str:
+        """The case; without one, what a recompiled kernel is compared with, or the file."""
+        if leaf.case or leaf.entry is None:
+            return leaf.case or "unnamed case"
+        if has_recompiled:
+            return "baseline"
+        return file_name(leaf.entry.path) if several_files else "unnamed case"
 
     if len(by_arch) == 1:
-        return [node(leaf, leaf.case or "as it is", 1) for leaf in members]
+        return [node(leaf, label_of(leaf), 1) for leaf in members]
     nodes = []
     for arch, arch_leaves in by_arch.items():
         if len(arch_leaves) == 1:
             nodes.append(node(arch_leaves[0], f"{arch}  {arch_leaves[0].case}".rstrip(), 1))
             continue
-        below = [node(leaf, leaf.case or "as it is", 2) for leaf in arch_leaves]
+        below = [node(leaf, label_of(leaf), 2) for leaf in arch_leaves]
         nodes.append(_group(f"{key}@{arch}", arch, 1, children=below))
     return nodes
 

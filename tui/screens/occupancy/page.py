@@ -12,6 +12,7 @@ from textual.events import Key, Resize
 from textual.widgets import Input, Static
 
 from ....inspector.errors import KinspectError
+from ....inspector.explain.lds_map import map_rows, map_title, row_lines
 from ....inspector.machines import names
 from ....inspector.metrics.occupancy import Occupancy
 from ....inspector.model import KernelReport
@@ -72,7 +73,8 @@ class OccupancyPage(Page):
         "step that helps, R goes back to the kernel. “alone” is how many waves each resource "
         "would leave room for if nothing else were limited. In the plots ● is what is typed, ◆ "
         "the next step, ◇ one that needs less of another resource too; a click types the figure "
-        "under the mouse."
+        "under the mouse. Below stands which buffer of the kernel has which bytes of LDS, and "
+        "between which lines."
     )
     DEFAULT_CSS = """
     OccupancyPage > VerticalScroll { height: 1fr; scrollbar-size: 1 1; }
@@ -92,6 +94,7 @@ class OccupancyPage(Page):
     OccupancyPage.-tall #plots { height: 1fr; min-height: 14; max-height: 34; }
     OccupancyPage.-stale #plots, OccupancyPage.-stale #below { opacity: 40%; }
     OccupancyPage #below { height: auto; }
+    OccupancyPage #lds-map { height: auto; padding: 1 1 0 1; }
     OccupancyPage #levels { width: auto; height: auto; padding: 0 1; }
     OccupancyPage #why { width: 1fr; min-width: 20; height: auto; padding: 0 2;
         color: $foreground 60%; }
@@ -140,6 +143,12 @@ class OccupancyPage(Page):
             with Horizontal(id="below"):
                 yield Static(id="levels", markup=False)
                 yield Static(id="why", markup=False)
+            yield Static(id="lds-map", markup=False)
+
+    @property
+    def kernel_key(self) -> str | None:
+        """The key of the kernel that is shown."""
+        return self._key
 
     def crumb(self) -> str:
         """The kernel, and whether figures other than its own were typed."""
@@ -173,6 +182,7 @@ class OccupancyPage(Page):
             self._kernel is not None and kernel is not None and kernel.id == self._kernel.id
         )
         self._is_filled, self._kernel = True, kernel
+        self._show_lds()
         if typed and (same_kernel or kernel is None):
             self._recompute()  # the typed figures stay
         else:
@@ -187,7 +197,19 @@ class OccupancyPage(Page):
         if key is not None and key in self.session.entries:
             self._key = self.kinspect.last_kernel = key
             self._kernel = self.session.entries[key].report
+            self._show_lds()
             self._fill(fields_of(self._kernel))
+
+    def _show_lds(self) -> None:
+        """Shows which buffer of the kernel has which bytes of LDS, where that is known."""
+        rows = map_rows(self._kernel) if self._kernel is not None else []
+        parts: list[tuple[str, str]] = []
+        if rows and self._kernel is not None:
+            parts = [(map_title(self._kernel), "bold")]
+            parts += [(f"\n{line}", "") for line in row_lines(rows)]
+        below = self.query_one("#lds-map", Static)
+        below.display = bool(rows)
+        below.update(Content.assemble(*parts))
 
     def action_open(self) -> None:
         """Shows the kernel's code."""

@@ -48,7 +48,9 @@ class PassesPage(Page):
     NAME = "passes"
     HELP = (
         "The compiler's passes over one kernel, in order: ● changed the module (lines added and "
-        "removed; debug locations and value names do not count). The line above shows the "
+        "removed; debug locations and value names do not count). Under convert_layout stands how "
+        "many of these operations there are before and after a pass that changes their number. "
+        "The line above shows the "
         "module's size before each pass, on a logarithmic scale. Enter or → goes to the diff that "
         "the pass made, and there Enter shows a line in full, with the one in whose place it came; "
         "m marks a pass, so that the diff spans from there to the cursor; "
@@ -65,9 +67,10 @@ class PassesPage(Page):
     PassesPage > #body > #left { height: 40%; }
     PassesPage > #body > #right { height: 60%; }
     PassesPage.-wide > #body { layout: horizontal; }
-    PassesPage.-wide > #body > #left { width: 45%; min-width: 60; max-width: 92; height: 100%; }
+    PassesPage.-wide > #body > #left { width: 48%; min-width: 62; max-width: 100; height: 100%; }
     PassesPage.-wide > #body > #right { width: 1fr; height: 100%; }
     PassesPage.-tall > PassLine { height: 4; }
+    PassesPage #heads { height: 1; color: $foreground 60%; text-wrap: nowrap; text-style: bold; }
     PassesPage #title { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap;
         text-overflow: ellipsis; }
     PassesPage #none { padding: 1 2; display: none; }
@@ -107,9 +110,15 @@ class PassesPage(Page):
         yield Static(id="none", markup=False)
         with Container(id="body"):
             with Vertical(id="left"):
+                yield Static(id="heads", markup=False)
                 yield PassList()
                 yield FilterLine("a part of the pass's name", "PassList", id="filter")
             yield DiffPane(self._compute, id="right")
+
+    @property
+    def kernel_key(self) -> str | None:
+        """The key of the kernel that is shown."""
+        return self._key
 
     def crumb(self) -> str:
         """The kernel's name, target and configuration."""
@@ -268,7 +277,8 @@ class PassesPage(Page):
             following = [n for n in self._shown if n >= self._index] or self._shown[-1:]
             self._index = following[0]
             width = view.size.width - 1  # the scrollbar
-            text = list_text(self._timeline, self._shown, width, self._mark)
+            heads, text = list_text(self._timeline, self._shown, width, self._mark)
+            self.query_one("#heads", Static).update(heads, layout=False)
             view.show(text, self._shown.index(self._index))
         self._update_summary()
         self._follow_cursor()

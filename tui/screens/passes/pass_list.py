@@ -1,4 +1,4 @@
-"""The list of passes: numbers, names, changes and, if there is room, sizes of the module."""
+"""The list of passes: numbers, names, layout conversions, changes and, if there is room, sizes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,13 @@ class PassList(RowList):
         """Does nothing, since there is no pane left of the list."""
 
 
-def list_text(timeline: Timeline, listed: Sequence[int], width: int, mark: int | None) -> Text:
-    """The passes as lines: number, sign, name, change and, if there is room, the module's size.
+def list_text(
+    timeline: Timeline, listed: Sequence[int], width: int, mark: int | None
+) -> tuple[str, Text]:
+    """The heading of the list, and the passes as lines.
+
+    A line has number, sign, name, the `convert_layout` operations before and after a pass that
+    changes their number, the change and, if there is room, the module's size.
 
     Args:
         timeline: the dump.
@@ -45,12 +50,41 @@ def list_text(timeline: Timeline, listed: Sequence[int], width: int, mark: int |
     deltas = {n: _delta(timeline, n, largest_change) for n in listed}
     delta_width = max((len(text) for text in deltas.values()), default=0)
     longest = max((len(name_of(timeline.passes[n])) for n in listed), default=0)
-    fixed = _STAGE_WIDTH + _NUMBER_WIDTH + 1 + delta_width + 1
+    conversions = {n: "{}→{}".format(*c) for n in listed if (c := timeline.conversions(n))}
+    conversions_width = max((len(text) + 1 for text in conversions.values()), default=0)
+    fixed = _STAGE_WIDTH + _NUMBER_WIDTH + 1 + conversions_width + delta_width + 1
     # Names have precedence over sizes, which the timeline shows, too.
     sized = width - fixed - _SIZE_WIDTH >= min(_NAME_WIDTH, longest)
     room = max(8, width - fixed - (_SIZE_WIDTH if sized else 0))
-    lines = _PassLines(timeline, listed, mark, timeline.events, deltas, room, delta_width, sized)
-    return Text([lines.text(n) for n in listed], lines.spans, lines.gutter, _STAGE_WIDTH)
+    columns = _Columns(room, conversions_width, delta_width, sized)
+    lines = _PassLines(timeline, listed, mark, timeline.events, deltas, conversions, columns)
+    text = Text([lines.text(n) for n in listed], lines.spans, lines.gutter, _STAGE_WIDTH)
+    return columns.heading(), text
+
+
+class _Columns(Struct, frozen=True):
+    """The widths of the columns, in cells; 0 for one that is left out.
+
+    Attributes:
+        name: of a name.
+        conversions: of the `convert_layout` operations, with a blank before them.
+        delta: of a change.
+        sized: whether the lines end with the module's size.
+    """
+
+    name: int
+    conversions: int
+    delta: int
+    sized: bool
+
+    def heading(self) -> str:
+        """The titles over the columns."""
+        # The titles of narrow columns take of the room of those on their left.
+        name = f"{'pass':<{_NUMBER_WIDTH + self.name}}"
+        title = "convert_layout" if self.conversions else ""
+        left = f"{name[: len(name) + self.conversions - len(title)]}{title}"
+        size = f"{'size before':>{_SIZE_WIDTH}}" if self.sized else ""
+        return f"{'stage':<{_STAGE_WIDTH}}{left} {'lines':>{self.delta}}{size}"
 
 
 class _PassLines(Struct, frozen=True):
@@ -62,9 +96,8 @@ class _PassLines(Struct, frozen=True):
         mark: the marked pass.
         events: passes that changed what is followed.
         deltas: pass -> its change as text.
-        room: cells of a name.
-        delta_width: cells of a change.
-        sized: whether the lines end with the module's size.
+        conversions: pass -> the `convert_layout` operations before and after it, as text.
+        columns: their widths.
     """
 
     timeline: Timeline
@@ -72,29 +105,32 @@ class _PassLines(Struct, frozen=True):
     mark: int | None
     events: Collection[int]
     deltas: Mapping[int, str]
-    room: int
-    delta_width: int
-    sized: bool
+    conversions: Mapping[int, str]
+    columns: _Columns
 
     def text(self, n: int) -> str:
         """The line of a pass."""
         compiler_pass = self.timeline.passes[n]
         sign = "●" if compiler_pass.changed else " "
         sign = "◆" if n == self.mark else "▸" if n in self.events else sign
-        name = _cut_start(name_of(compiler_pass), self.room)
-        size = f"{bytes_of(compiler_pass.size):>{_SIZE_WIDTH}}" if self.sized else ""
-        return f"{n:>4} {sign} {name:<{self.room}} {self.deltas[n]:>{self.delta_width}}{size}"
+        columns = self.columns
+        name = _cut_start(name_of(compiler_pass), columns.name)
+        conversions = f"{self.conversions.get(n, ''):>{columns.conversions}}"
+        size = f"{bytes_of(compiler_pass.size):>{_SIZE_WIDTH}}" if columns.sized else ""
+        delta = f"{self.deltas[n]:>{columns.delta}}"
+        return f"{n:>4} {sign} {name:<{columns.name}}{conversions} {delta}{size}"
 
     def spans(self, line: int) -> Sequence[Span]:
         """The colours of a line; those of a pass without changes are dim."""
         if line >= len(self.listed):
             return ()
         compiler_pass = self.timeline.passes[self.listed[line]]
-        start = _NUMBER_WIDTH + self.room + 1  # of the change
-        end = start + self.delta_width
+        name_end = _NUMBER_WIDTH + self.columns.name
+        start = name_end + self.columns.conversions + 1  # of the change
+        end = start + self.columns.delta
         if not compiler_pass.changed:
             return [(0, end + _SIZE_WIDTH, "dim")]
-        coloured: list[Span] = [(0, 4, "number"), (5, 6, "literal")]
+        coloured: list[Span] = [(0, 4, "number"), (5, 6, "literal"), (name_end, start, "warning")]
         change = self.timeline.changes.get(compiler_pass.index)
         if change is not None:
             plus = end - len(self.deltas[compiler_pass.index])

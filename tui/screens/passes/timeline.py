@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from ....inspector.compare.passhistory import Event, History
 from ....inspector.compile.passes import CompilerPass, PassDump
+from ....inspector.explain.view import kib
 from ....inspector.model import KernelReport
 from ...widgets.filtered_list import word_filter
 from .reading import LineChange, Span
@@ -74,6 +75,13 @@ class Timeline(Struct):
             return (first, last) if first < last else None
         return first, last + 1
 
+    def conversions(self, index: int) -> tuple[int, int] | None:
+        """`convert_layout` operations before and after a pass that changes their number."""
+        if self.is_last(index):
+            return None
+        before, after = (self.passes[n].conversions for n in (index, index + 1))
+        return None if before is None or after is None or before == after else (before, after)
+
     def shown(self, listed: Listed, filter_text: str) -> list[int]:
         """Indices of the passes to list.
 
@@ -108,10 +116,16 @@ class Timeline(Struct):
         )
         first, last = self.passes[0].size, self.passes[-1].size
         largest = max(compiler_pass.size for compiler_pass in self.passes)
+        most = max((p.conversions or 0 for p in self.passes), default=0)
+        final = next((p.conversions for p in self.passes if p.stage == "llir"), None)
+        conversions = f"convert_layout {most} at most"
+        if final is not None:
+            conversions += f", {final} in the final TTGIR"
         return " · ".join(
             (
                 f"{len(self.passes)} passes",
                 changed if compared else "which of them changed something is being found out …",
+                *([conversions] if most else ()),
                 f"the module is {bytes_of(first)} at first, {bytes_of(last)} at last, "
                 f"{bytes_of(largest)} at most",
                 f"dump {bytes_of(sum(compiler_pass.size for compiler_pass in self.passes))}",
@@ -150,10 +164,7 @@ def _searched(compiler_pass: CompilerPass) -> str:
 
 def bytes_of(size: int) -> str:
     """A size as B, KiB or MiB."""
-    for unit, step in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= step:
-            return f"{size / step:.1f} {unit}"
-    return f"{size} B"
+    return f"{size / (1 << 20):.1f} MiB" if size >= 1 << 20 else kib(size)
 
 
 def levels(sizes: Sequence[int], height: int) -> list[int]:
@@ -207,6 +218,9 @@ def diff_title(timeline: Timeline, index: int, mark: int | None, *, module: bool
         return f"the module before {title(timeline, index, None)}"
     change = timeline.changes.get(index)
     lines = f"{change} lines  " if change is not None and mark is None else ""
+    conversions = timeline.conversions(index)
+    if conversions is not None and mark is None:
+        lines = "convert_layout {} → {}  {}".format(*conversions, lines)
     event = timeline.events.get(index)
     if event is not None and mark is None and timeline.history is not None:
         lines = f"{thing_title(timeline.history.thing)}: {event_title(event)}  {lines}"

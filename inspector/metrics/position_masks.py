@@ -1,0 +1,90 @@
+"""Masks of scores in loops of dots: what they take where most tiles need none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
+from .loop_shape import position_of
+from .mix import VALU_CLASSES, rates
+from .subject import Place, Subject, op_line
+
+if TYPE_CHECKING:
+    from ..ttgir.position_masks import MaskedTile
+
+_MASKS: Final = "masks.positions"
+
+SPECS: Final = (
+    MetricSpec(
+        _MASKS,
+        "mapping",
+        "derived",
+        "loop",
+        "Selections of floating-point tiles by comparisons of positions in a loop of dots, such as "
+        "the mask of a causal attention or of a sequence's end: how many `tiles`, the comparisons "
+        "and selections among the vector `instructions` that they take, the `cycles` of one wave "
+        "for these at least, `at` the line of the first, `split`: whether another loop multiplies "
+        "tiles of these shapes without a mask",
+    ),
+)
+
+_STEPS: Final = ("v_cmp", "cndmask")
+
+
+def loop_metrics(
+    subject: Subject, instructions_of: Mapping[str, Sequence[Instruction]]
+) -> dict[str, dict[str, Metric]]:
+    """Loop id -> its metric by name."""
+    tiles: list[MaskedTile] = []
+    note = "needs the kernel's TTGIR"
+    if subject.ttgir is not None:
+        from ..ttgir.position_masks import masked_tiles  # only kernels with a TTGIR need it
+
+        tiles, note = masked_tiles(subject.ttgir), ""
+    tile_at: dict[Place, MaskedTile] = {}
+    for tile in tiles:
+        for op in (tile.op, *tile.comparisons):
+            if op.loc is not None:
+                tile_at.setdefault(position_of(op.loc), tile)
+    return {
+        loop.id: {
+            _MASKS: Metric(
+                _MASKS,
+                None if note else _value(subject, tile_at, instructions_of[loop.id]),
+                "mapping",
+                "derived",
+                note,
+            )
+        }
+        for loop in subject.function.loops
+    }
+
+
+def _value(
+    subject: Subject, tile_at: Mapping[Place, MaskedTile], code: Sequence[Instruction]
+) -> dict[str, Scalar]:
+    """The metric of one loop's own code."""
+    instructions = 0
+    tiles: list[MaskedTile] = []
+    for inst in code if tile_at else ():
+        if inst.cls in VALU_CLASSES and inst.loc is not None and _is_step(inst):
+            tile = tile_at.get(position_of(inst.loc))
+            if tile is not None:
+                instructions += 1
+                if tile not in tiles:
+                    tiles.append(tile)
+    slot, _ = rates(subject)
+    first: TtgirOp | None = min((t.op for t in tiles), key=lambda op: op.index, default=None)
+    return {
+        "tiles": len(tiles),
+        "instructions": instructions,
+        "cycles": instructions * slot if slot is not None else None,
+        "at": op_line(first),
+        "split": any(tile.is_split for tile in tiles),
+    }
+
+
+def _is_step(inst: Instruction) -> bool:
+    """Whether an instruction compares or selects, as a half of a VOPD instruction, too."""
+    return any(step in inst.mnemonic for step in _STEPS)
