@@ -156,7 +156,7 @@ def _best_of(uses: Sequence[LaneUse], lanes: int) -> LaneUse:
     """The use of the wave that takes least, of those with all lanes where there are such.
 
     How many waves there are, and so how much of a check such as `i < 1000` is passed, is not
-    known. Waves that begin elsewhere in a line differ in a line or two, whichever of them there are.
+    known. Waves that begin elsewhere in a line differ in a line or two, whichever there are.
 
     Args:
         uses: of each wave.
