@@ -12,17 +12,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, LoopReport, Metric, MetricSpec, Scalar
-from .chains import SCALARS, Code
 from .exposed_latency import LATENCY
 from .subject import Subject, source_line, wait_counts
 from .written_tensors import WRITES, unwritten
+
+if TYPE_CHECKING:
+    from .chains import Code
 
 TRIPS: Final = "memory_trips"
 
@@ -77,7 +79,10 @@ class _Dependencies:
     """The loads, one behind the other, that registers' values come from."""
 
     def __init__(self, code: Code, registers: Callable[[int], tuple[_Operands, _Operands]]) -> None:
+        from .chains import SCALARS  # as late as what imports NumPy
+
         self._code = code
+        self._first_scalar = SCALARS
         self._registers = registers
         self._rows: dict[int, int] = {}
         self._pointers: dict[int, frozenset[int]] = {}
@@ -167,7 +172,7 @@ class _Dependencies:
             start is not None
             and start.kernarg_ptr is not None
             and reads
-            and reads[0][0] == SCALARS + start.kernarg_ptr
+            and reads[0][0] == self._first_scalar + start.kernarg_ptr
         )
         for first, stop in writes:
             for row in range(first, stop):
@@ -261,6 +266,8 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
     counted = _COUNTED
     if not {"vscnt", "storecnt"} & machine.counters.keys():
         counted |= _STORES
+    from .chains import Code
+
     code = Code.of(function, machine)
     registers = cache(code.registers)
     pending: list[_Load] = []
