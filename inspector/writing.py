@@ -24,6 +24,8 @@ _REASONS = {
     errno.EACCES: "the folder is read-only for this user",
     errno.EPERM: "the folder is read-only for this user",
 }
+_in_progress: set[Path] = set()
+"""The temporary files of `replacing` that are being written now."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 OUTER_REASONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 """Codes that only a write can fail with, whatever was being done."""
@@ -64,6 +66,7 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
         OSError: it cannot be written; nothing is left then, and what was there before stays.
     """
     temporary, handle = _temporary(path, 0o600 if private else 0o666)
+    _in_progress.add(temporary)
     try:
         with os.fdopen(handle, "wb") as stream:
             with suppress(OSError):
@@ -77,6 +80,23 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
         with suppress(OSError):
             temporary.unlink()
         raise
+    finally:
+        _in_progress.discard(temporary)
+
+
+def abandon() -> bool:
+    """Removes the temporary files of all `replacing` in progress, before the process is ended.
+
+    Their threads cannot complete the files any more: there is nothing left to put in place.
+
+    Returns:
+        Whether there were any.
+    """
+    abandoned = tuple(_in_progress)
+    for temporary in abandoned:
+        with suppress(OSError):
+            temporary.unlink()
+    return bool(abandoned)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import saved
-from kinspect.inspector.writing import replacing, replacing_text, unwritable
+from kinspect.inspector.writing import abandon, replacing, replacing_text, unwritable
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 KINSPECT = [sys.executable, "-m", "kinspect.inspector.cli"]
@@ -171,3 +171,15 @@ def test_a_result_without_room(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "out.txt: cannot be written (the file is larger than a limit" in done.stderr
     assert not (tmp_path / "out.txt").exists()
+
+
+def test_an_abandoned_file_leaves_nothing_and_what_was_there_stays(tmp_path: Path) -> None:
+    path = tmp_path / "result"
+    path.write_bytes(b"before")
+    with pytest.raises(FileNotFoundError), replacing(path) as raw:
+        raw.write(b"half")
+        assert len(list(tmp_path.iterdir())) == 2
+        assert abandon()
+        assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == b"before"
+    assert not abandon(), "nothing is in progress any more"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from msgspec import Struct
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
+from textual.events import Event, InputEvent, Key, MouseDown, Paste
 from textual.screen import Screen
 
 from ..inspector.errors import KinspectError
@@ -37,6 +38,8 @@ _UPDATE_SECONDS = 0.1
 """The least time between two updates of a page while a run sends events."""
 _CONFIRM_SECONDS = 6
 """How long a second Ctrl-C, Ctrl-Q or q leaves although something is lost."""
+_LEAVING_KEYS = frozenset({"ctrl+c", "ctrl+q", "q"})
+"""Keys after which the warning before leaving still holds; every other input ends it."""
 _LOSS_SECONDS = 10
 """How long it is shown that a run dropped recompiled kernels, or that a file was removed."""
 _LEAST_PAUSE = 0.01
@@ -80,6 +83,7 @@ class KinspectApp(RobustApp):
         watcher: watches the run's files; None without `--watch`.
         suspended: whether an editor has the terminal.
         last_kernel: the key of the kernel that a page showed last.
+        exporting: the files that exports are writing now.
     """
 
     TITLE = "kinspect"
@@ -113,6 +117,17 @@ class KinspectApp(RobustApp):
         self._warned_at = -math.inf  # of the monotonic clock: what leaving would lose was said
         self.suspended = False
         self.last_kernel: str | None = None
+        self.exporting: set[Path] = set()
+        self._leaves_after_export = False
+
+    async def on_event(self, event: Event) -> None:
+        """Passes an event on; a key or click that does not leave ends the warning before leaving."""
+        typed = isinstance(event, Key) and event.key not in _LEAVING_KEYS
+        is_first = isinstance(event, InputEvent | Paste) and not event.is_forwarded
+        if is_first and (typed or isinstance(event, MouseDown | Paste)):
+            self._warned_at = -math.inf
+            self._leaves_after_export = False
+        await super().on_event(event)
 
     def on_mount(self) -> None:
         """Shows the first page; the run starts once that has been painted."""
@@ -259,10 +274,24 @@ class KinspectApp(RobustApp):
         """Ends the application, or says what would be lost with it.
 
         Returns:
-            Whether it ends: nothing would be lost, or this was said a moment ago.
+            Whether it ends now: nothing would be lost, or this was said a moment ago. An export
+            that is being written is finished first, unless leaving is asked for once more.
         """
         losses = self._losses()
-        if not losses or time.monotonic() - self._warned_at < _CONFIRM_SECONDS:
+        confirmed = time.monotonic() - self._warned_at < _CONFIRM_SECONDS
+        if confirmed and self.exporting and not self._leaves_after_export:
+            self._leaves_after_export = True
+            self._warned_at = time.monotonic()
+            self.call_later(
+                partial(
+                    self.notify,
+                    "kinspect ends when the export is written: the same key once more aborts it",
+                    severity="warning",
+                    timeout=_CONFIRM_SECONDS,
+                )
+            )
+            return False
+        if not losses or confirmed:
             self.leave(0)
             return True
         self._warned_at = time.monotonic()
@@ -285,11 +314,25 @@ class KinspectApp(RobustApp):
             for screen in self.screen_stack
             if isinstance(screen, Dialogue) and (clause := screen.unfinished())
         ]
+        if self.exporting:
+            clauses.append("an export is being written")
         if unsaved := len(self.session.unsaved()):
             are = "is" if unsaved == 1 else "are"
             kernels = plural(unsaved, "recompiled kernel")
             clauses.append(f"{kernels} {are} in no file yet (ctrl+e exports)")
         return clauses
+
+    def export_ended(self, path: Path, *, written: bool) -> None:
+        """Forgets an export in progress; leaves where the user waits for it to do so.
+
+        Args:
+            path: the export's file.
+            written: whether it was; after a failure the user is to see the message.
+        """
+        self.exporting.discard(path)
+        if written and self._leaves_after_export and not self.exporting:
+            self.leave(0)
+        self._leaves_after_export = self._leaves_after_export and bool(self.exporting)
 
     def leave(self, status: int) -> None:
         """Ends the run and the application, and saves the settings.

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..inspector.errors import KinspectError
+from ..inspector.writing import abandon
 
 if TYPE_CHECKING:
     from .app import KinspectApp
@@ -80,7 +81,7 @@ def run(app: KinspectApp) -> int:
         # Without a loop Textual calls asyncio.run, which waits for threads that are still at work.
         result = app.run(loop=loop)
     status = status_of(app, result)
-    _leave_threads(status)
+    _leave_threads(app, status)
     return status
 
 
@@ -98,13 +99,19 @@ def status_of(app: KinspectApp, result: int | None) -> int:
     return app.return_code or result or 0
 
 
-def _leave_threads(status: int) -> None:
-    """Ends the process at once if the interpreter would wait for a thread, such as a compile's."""
+def _leave_threads(app: KinspectApp, status: int) -> None:
+    """Ends the process at once if the interpreter would wait for a thread, such as a compile's.
+
+    An export that such a thread is still writing is given up, and named on stderr.
+    """
+    for path in sorted(app.exporting):
+        print(f"kinspect: {path} was not written: the export was aborted", file=sys.stderr)
     other_threads = [t for t in threading.enumerate() if t is not threading.current_thread()]
     if any(not thread.daemon or "ThreadPoolExecutor" in thread.name for thread in other_threads):
         with contextlib.suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
+        abandon()
         os._exit(status)
 
 
@@ -175,5 +182,6 @@ class SignalHandling:
             termios.tcsetattr(self._fd, termios.TCSANOW, self._terminal_settings)
 
     def _end(self, status: int) -> None:
+        abandon()
         self.restore()
         os._exit(status)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, KernelReport, Metric, Report
 from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.tui.export import write
 from kinspect.tui.screens.export import ExportScreen
 from kinspect.tui.session import Session
 from msgspec.structs import replace
@@ -243,6 +246,72 @@ async def test_an_exported_recompiled_kernel_is_not_lost(
             assert app.session.unsaved() == unsaved
         app.session.add_tried(other(entry.report, 11), entry, "waves_per_eu=2")
         assert len(app.session.unsaved()) == 1  # it took the place of the exported one
+
+
+@pytest.mark.parametrize("between", ["j", "f1", "ctrl+e"])
+async def test_another_key_ends_the_warning(opened: Callable[..., Any], between: str) -> None:
+    async with opened() as pilot:
+        app = pilot.app
+        entry = next(iter(app.session.entries.values()))
+        app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
+        await pilot.press("ctrl+q", between, "ctrl+q")
+        await pilot.pause()
+        assert not app._exit
+        assert len(app._notifications) == 2
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        assert app._exit
+
+
+async def test_leaving_waits_for_the_export_that_it_warned_of(
+    opened: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def slow(*arguments: Any) -> int:
+        assert go_on.wait(60)
+        return write(*arguments)
+
+    monkeypatch.setattr("kinspect.tui.screens.export.write", slow)
+    async with opened() as pilot:
+        app = pilot.app
+        await pilot.press("ctrl+e")
+        app.screen.query_one(Input).value = str(tmp_path / "report.kinspect")
+        await pilot.press("enter")
+        await pilot.pause()
+        await pilot.press("escape")  # the export goes on without its dialogue
+        for said in ("an export is being written: the same key", "ends when the export is written"):
+            await pilot.press("ctrl+q")
+            await pilot.pause()
+            assert not app._exit
+            assert any(said in toast.message for toast in app._notifications)
+        go_on.set()
+        for _ in range(1000):
+            await pilot.pause(0.01)
+            if not app.exporting:
+                break
+        assert app._exit
+    assert [path.name for path in tmp_path.glob("*report.kinspect*")] == ["report.kinspect"]
+
+
+async def test_a_third_time_aborts_the_export(
+    opened: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def slow(*_: Any) -> int:
+        assert go_on.wait(60)
+        raise KinspectError("not now")
+
+    monkeypatch.setattr("kinspect.tui.screens.export.write", slow)
+    async with opened() as pilot:
+        await pilot.press("ctrl+e")
+        pilot.app.screen.query_one(Input).value = str(tmp_path / "report.json")
+        await pilot.press("enter", "ctrl+q", "ctrl+q", "ctrl+q")
+        await pilot.pause()
+        assert pilot.app._exit
+        assert pilot.app.exporting == {tmp_path / "report.json"}, "which is said at the end"
+        go_on.set()
 
 
 async def test_q_leaves_at_once_where_nothing_is_lost(opened: Callable[..., Any]) -> None:

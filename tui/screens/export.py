@@ -97,10 +97,6 @@ class ExportScreen(Dialogue[None]):
             text.append(f"{about}{count}", "bold" if current else "")
         self.query_one("#formats", Static).update(text)
 
-    def unfinished(self) -> str:
-        """The export that is being written."""
-        return "an export is being written" if self._writing else ""
-
     def action_close(self) -> None:
         """Closes the dialogue; an export that is being written is finished."""
         self.dismiss()
@@ -148,15 +144,20 @@ class ExportScreen(Dialogue[None]):
             self._show_message(f"{path.name} exists: Enter again overwrites it", "$warning")
             return
         self._writing = True
+        self.kinspect.exporting.add(path)
         self._show_message("writing …", "$foreground")
         session = self.kinspect.session
-        work = partial(self._write, path, session.report({}), session.tried())
+        # The dialogue may have been closed by the time that the file is written.
+        work = partial(self._write, self.kinspect, path, session.report({}), session.tried())
         self.run_worker(work, thread=True, group="export")
 
-    def _write(self, path: Path, report: Report, recompiled: list[SessionKernel]) -> None:
+    def _write(
+        self, app: KinspectApp, path: Path, report: Report, recompiled: list[SessionKernel]
+    ) -> None:
         """Writes the file; called in a thread, since a report of many kernels takes a while.
 
         Args:
+            app: the application.
             path: of the file.
             report: what is exported, unless that is a picture.
             recompiled: the kernels in it that exist nowhere else.
@@ -164,25 +165,30 @@ class ExportScreen(Dialogue[None]):
         try:
             size = write(path, report, self._picture)
         except KinspectError as error:
-            self.app.call_from_thread(self._failed, str(error))
+            app.call_from_thread(self._failed, app, path, str(error))
+        except BaseException:  # becomes a message elsewhere
+            app.call_from_thread(partial(app.export_ended, path, written=False))
+            raise
         else:
             saved = [] if suffix_of(path) in PICTURES else recompiled
-            self.app.call_from_thread(self._finish, path, size, saved)
+            app.call_from_thread(self._finish, app, path, size, saved)
 
-    def _failed(self, message: str) -> None:
+    def _failed(self, app: KinspectApp, path: Path, message: str) -> None:
         self._writing = False
+        app.export_ended(path, written=False)
         if self.is_attached:
             self._show_message(message)
         else:
-            self.app.notify(message, severity="error")
+            app.notify(message, severity="error")
 
-    def _finish(self, path: Path, size: int, saved: list[SessionKernel]) -> None:
+    def _finish(self, app: KinspectApp, path: Path, size: int, saved: list[SessionKernel]) -> None:
         self._writing = False
-        self.kinspect.session.exported.extend(saved)
-        self.kinspect.state.export = str(path)
-        self.app.notify(f"{path} ({view.kib(size)})", title="Written")
+        app.session.exported.extend(saved)
+        app.state.export = str(path)
+        app.notify(f"{path} ({view.kib(size)})", title="Written")
         if self.is_attached:
             self.dismiss()
+        app.export_ended(path, written=True)
 
     def _show_message(self, message: str, colour: str = "$error") -> None:
         line = self.query_one("#message", Static)
