@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import machines
+from kinspect.inspector.compare.diff import diff_view
 from kinspect.inspector.compare.diff.reports import (
     DiffOptions,
     NamedReport,
@@ -235,7 +236,34 @@ def test_spills_in_a_hot_loop_are_a_regression() -> None:
     pair = compared(kernel(loop()), kernel(loop(scratch_load=1), vgpr_spill_count=1))
     assert pair.verdict == "regression"
     assert change(pair, "count.scratch_load").judgement == "regression"
-    assert "judged there" in change(pair, "vgpr_spill_count").why
+    total = change(pair, "vgpr_spill_count")
+    assert "judged there" in total.why
+    assert (total.judgement, total.matters) == ("regression", False)
+
+
+def test_spills_gone_from_a_hot_loop_are_a_gain_that_the_verdict_names() -> None:
+    spilling = loop(scratch_load=9, scratch_store=3, mfma=16, **{"cycles.mfma": 256})
+    before = kernel(spilling, vgpr_spill_count=12)
+    after = kernel(loop(mfma=16, **{"cycles.mfma": 512}))
+    pair = compared(before, after)
+    assert pair.verdict == "mixed"
+    total = change(pair, "vgpr_spill_count")
+    assert (total.judgement, total.matters) == ("improvement", False)
+    words = diff_view.in_short(pair)
+    assert words.startswith("worse: 256 → 512 ")
+    assert "; better: 9 → 0 loads from scratch, 3 → 0 stores to scratch" in words
+
+
+def test_what_a_figure_is_per_can_be_said_apart() -> None:
+    pair = compared(
+        kernel(loop(instructions=100, mfma=16)), kernel(loop(instructions=300, mfma=16))
+    )
+    count = change(pair, "count.instructions")
+    assert count.basis
+    assert count.basis in count.figures
+    assert count.basis not in count.brief
+    assert count.brief.startswith("100 → 300 ")
+    assert count.figures.replace(f" {count.basis}", "") == count.brief
 
 
 def test_spills_of_a_kernel_without_loops_count() -> None:

@@ -176,10 +176,15 @@ def test_a_result_without_room(tmp_path: Path) -> None:
 def test_an_abandoned_file_leaves_nothing_and_what_was_there_stays(tmp_path: Path) -> None:
     path = tmp_path / "result"
     path.write_bytes(b"before")
-    with pytest.raises(FileNotFoundError), replacing(path) as raw:
-        raw.write(b"half")
-        assert len(list(tmp_path.iterdir())) == 2
-        assert abandon()
-        assert list(tmp_path.iterdir()) == [path]
+
+    def abandoned() -> None:
+        with replacing(path) as raw:
+            raw.write(b"half")
+            assert len(list(tmp_path.iterdir())) == 2
+            assert abandon()
+            assert list(tmp_path.iterdir()) == [path]
+
+    with pytest.raises(FileNotFoundError):
+        abandoned()
     assert path.read_bytes() == b"before"
     assert not abandon(), "nothing is in progress any more"

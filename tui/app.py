@@ -121,7 +121,7 @@ class KinspectApp(RobustApp):
         self._leaves_after_export = False
 
     async def on_event(self, event: Event) -> None:
-        """Passes an event on; a key or click that does not leave ends the warning before leaving."""
+        """Passes an event on; input other than a key that leaves ends the warning."""
         typed = isinstance(event, Key) and event.key not in _LEAVING_KEYS
         is_first = isinstance(event, InputEvent | Paste) and not event.is_forwarded
         if is_first and (typed or isinstance(event, MouseDown | Paste)):

@@ -105,7 +105,7 @@ def _leave_threads(app: KinspectApp, status: int) -> None:
     An export that such a thread is still writing is given up, and named on stderr.
     """
     for path in sorted(app.exporting):
-        print(f"kinspect: {path} was not written: the export was aborted", file=sys.stderr)
+        sys.stderr.write(f"kinspect: {path} was not written: the export was aborted\n")
     other_threads = [t for t in threading.enumerate() if t is not threading.current_thread()]
     if any(not thread.daemon or "ThreadPoolExecutor" in thread.name for thread in other_threads):
         with contextlib.suppress(OSError):

@@ -16,7 +16,7 @@ from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.compare.views import SideBySide
 from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
-from textual.widgets import ContentSwitcher
+from textual.widgets import ContentSwitcher, Static
 from tui_screens import SIZES, snapshot, text_of
 
 SMALL = Path(__file__).parent.parent / "data" / "small_gfx942.s"
@@ -91,6 +91,8 @@ async def test_two_are_chosen_and_compared(opened: Any, pair: Report) -> None:
         assert " mixed " in shown
         assert "1 → 0 loads from scratch" in shown
         assert "128 → 64 bits per load from memory (-50.0 %)" in shown
+        changed = str(pilot.app.screen.query_one("#changed", Static).content)
+        assert changed.count("per ISA iteration") == 1, "what the figures are per is said once"
         lines = shown.splitlines()
         assert next(n for n, line in enumerate(lines) if " Worse " in line) < next(
             n for n, line in enumerate(lines) if " Better " in line

@@ -16,6 +16,7 @@ from .results import (
     LoopPair,
     label_of,
 )
+from .verdicts import RESIDENT, SCRATCH
 
 VERDICT_WORDS = {
     "regression": "regressed",
@@ -26,6 +27,8 @@ VERDICT_WORDS = {
     "same": "same",
 }
 MOST_WHY = 3
+MOST_LOSSES = 2
+"""Losses that the reason of a mixed verdict names, beside as many gains."""
 MOST_NEUTRAL = 2
 MOST_COUNTS = 5
 MOST_LABEL = 24
@@ -72,6 +75,10 @@ def first_stage(pair: KernelDiff) -> str:
 def in_short(pair: KernelDiff) -> str:
     """Returns what decides the verdict, in a few words; else what changed at all."""
     deciding = [c for c in pair.changes if c.matters and c.judgement != "neutral"]
+    gains = [c for c in deciding if c.judgement == "improvement"]
+    losses = [c for c in deciding if c.judgement != "improvement"]
+    if gains and losses:
+        return f"worse: {_leading(losses)}; better: {_leading(gains)}"
     briefs = _briefs(pair, deciding[:MOST_WHY])
     if len(deciding) > MOST_WHY:
         briefs.append(f"{len(deciding) - MOST_WHY} more")
@@ -103,6 +110,15 @@ def _briefs(pair: KernelDiff, changes: Sequence[FigureChange]) -> list[str]:
         briefs.append(brief)
         former = basis
     return briefs
+
+
+def _leading(changes: Sequence[FigureChange]) -> str:
+    """The changes that weigh most in a few words each, without what they are per."""
+    ranked = sorted(changes, key=lambda change: change.name not in (RESIDENT, *SCRATCH))
+    texts = [change.brief.partition(" (")[0] or _brief(change) for change in ranked[:MOST_LOSSES]]
+    if len(ranked) > MOST_LOSSES:
+        texts.append(f"{len(ranked) - MOST_LOSSES} more")
+    return ", ".join(texts)
 
 
 def _brief(change: FigureChange) -> str:

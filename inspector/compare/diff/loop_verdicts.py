@@ -131,13 +131,25 @@ class _ScaledFigure(Struct, frozen=True):
     @property
     def text(self) -> str:
         """Both values in words, with the unit of work and the relative change."""
+        per_wave = f" ({self._as_executed} per wave and ISA iteration)" if self._as_executed else ""
+        return self._text(f" {self.basis}{per_wave}" if self.basis else "")
+
+    @property
+    def brief(self) -> str:
+        """`text` without the unit of work; both values per wave and ISA iteration in brackets."""
+        return self._text(f" ({self._as_executed})" if self._as_executed else "")
+
+    @property
+    def _as_executed(self) -> str:
+        """The values of one wave's ISA iteration; "" where the compared ones are no others."""
+        if not self.basis or self.raw == self.scaled:
+            return ""
+        return " → ".join(map(_short_number, self.raw))
+
+    def _text(self, basis: str) -> str:
         left, right = self.scaled
         grown = (right / left - 1) * 100 if left else None
         share = f" ({grown:+.{0 if abs(grown) >= 100 else 1}f} %)" if grown is not None else ""
-        basis = f" {self.basis}" if self.basis else ""
-        if self.basis and self.raw != self.scaled:
-            raw_left, raw_right = map(_short_number, self.raw)
-            basis += f" ({raw_left} → {raw_right} per wave and ISA iteration)"
         values = f"{_short_number(left)} → {_short_number(right)}"
         return f"{values} {JUDGED[self.name].words}{basis}{share}"
 
@@ -184,19 +196,21 @@ def _judged(
 ) -> FigureChange:
     """Judges a figure whose scaled values are known and differ."""
     name, (left, right) = scaled.name, scaled.scaled
-    judged, figures = JUDGED[name], scaled.text
+    judged, figures, brief, basis = JUDGED[name], scaled.text, scaled.brief, scaled.basis
     if not context.same_arch and not judged.across_archs:
-        return figure.change("shown", figures, _ELSEWHERE)
+        return figure.change("shown", figures, _ELSEWHERE, basis=basis, brief=brief)
     worse = (right > left) == (judged.better == "less")
     better_value, worse_value = (left, right) if worse else (right, left)
     if context.tolerances.for_figure(name).allows(better_value, worse_value):
-        return figure.change("neutral", f"{figures}, within the tolerance")
+        within = ", within the tolerance"
+        return figure.change("neutral", figures + within, basis=basis, brief=brief + within)
     matrix_cycles = _hidden(region, scaled.raw) if name == INSTRUCTIONS else None
     if matrix_cycles is not None and not context.is_stated(name):
-        hidden = f"{figures}, beside at least {_short_number(matrix_cycles)} cycles of matrix work"
-        return figure.change("neutral", hidden)
+        hidden = f", beside at least {_short_number(matrix_cycles)} cycles of matrix work"
+        return figure.change("neutral", figures + hidden, basis=basis, brief=brief + hidden)
     judgement: Judgement = "regression" if worse else "improvement"
-    return figure.change(judgement, figures, matters=context.tolerances.matters(name))
+    matters = context.tolerances.matters(name)
+    return figure.change(judgement, figures, matters=matters, basis=basis, brief=brief)
 
 
 def _hidden(region: Region, counts: tuple[float, float]) -> float | None:

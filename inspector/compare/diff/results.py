@@ -45,6 +45,9 @@ class FigureChange(Struct, frozen=True):
         matters: whether it alone decides the verdict of the kernel.
         figures: the change in words.
         reason: its cause or consequence in words; empty where neither is known.
+        basis: the part of `figures` that says what one figure is per; empty for shares and widths.
+        brief: `figures` without `basis`, for where that is said once for all; empty where it is
+            the same.
     """
 
     name: str
@@ -56,6 +59,8 @@ class FigureChange(Struct, frozen=True):
     matters: bool
     figures: str
     reason: str = ""
+    basis: str = ""
+    brief: str = ""
 
     @property
     def why(self) -> str:

@@ -81,7 +81,14 @@ class DifferingFigure(Struct, frozen=True):
     loop: str | None = None
 
     def change(
-        self, judgement: Judgement, figures: str, reason: str = "", *, matters: bool = False
+        self,
+        judgement: Judgement,
+        figures: str,
+        reason: str = "",
+        *,
+        matters: bool = False,
+        basis: str = "",
+        brief: str = "",
     ) -> FigureChange:
         """The figure with its judgement; see `FigureChange` for the arguments."""
         return FigureChange(
@@ -94,6 +101,8 @@ class DifferingFigure(Struct, frozen=True):
             matters=matters,
             figures=figures,
             reason=reason,
+            basis=basis,
+            brief=brief,
         )
 
 
@@ -277,7 +286,7 @@ def _spills(
     context: JudgementContext,
     hot: tuple[bool, bool],
 ) -> Iterator[FigureChange]:
-    """A total of spills: neutral by itself, since spills in hot loops are judged there."""
+    """A total of spills: decides nothing by itself, since spills in hot loops are judged there."""
     left_spills, right_spills = value(left, name), value(right, name)
     if left_spills == right_spills:
         return
@@ -290,8 +299,11 @@ def _spills(
     if reason := context.over_budget(name, before, after):
         yield spills.change("regression", figures, reason, matters=True)
         return
-    where = "some in a hot loop, judged there" if any(hot) else "none in a hot loop"
-    yield spills.change("neutral", figures, where)
+    if not any(hot):
+        yield spills.change("neutral", figures, "none in a hot loop")
+        return
+    judgement: Judgement = "regression" if after > before else "improvement"
+    yield spills.change(judgement, figures, "some in a hot loop, judged there")
 
 
 def _code(

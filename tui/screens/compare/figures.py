@@ -31,6 +31,7 @@ _GROUPS = (
     ("shown", "Two targets: shown, not judged", "$foreground 60%"),
 )
 """(judgement, heading, colour) of the groups of changes, the worst first."""
+_BRACKETS = "in brackets: per wave and ISA iteration, as executed"
 _GAP = 2  # cells between two columns
 _LEAST_REASON = 24  # cells that a reason needs to stand beside its figures, not below them
 
@@ -118,7 +119,7 @@ def changes(pair: KernelDiff, width: int) -> Content:
         pair: the compared kernels.
         width: of the pane, in cells.
     """
-    parts: list[Piece] = []
+    parts: list[Piece] = [(f"{line}\n", _DIM) for line in _bases(pair, width)]
     for judgement, heading, colour in _GROUPS:
         group = [change for change in pair.changes if change.judgement == judgement]
         if not group:
@@ -128,6 +129,21 @@ def changes(pair: KernelDiff, width: int) -> Content:
     if not parts:
         parts.append(("no figure differs\n", _DIM))
     return Content.assemble(*parts).rstrip()
+
+
+def _bases(pair: KernelDiff, width: int) -> Iterator[str]:
+    """Lines that say once what the figures of each loop are per."""
+    loops: dict[str, list[str]] = {}
+    for change in pair.changes:
+        if change.basis and change.brief:
+            names = loops.setdefault(change.basis, [])
+            if change.loop is not None and change.loop not in names:
+                names.append(change.loop)
+    for basis, names in loops.items():
+        head = f"{', '.join(names)}  " if names else ""
+        yield from textwrap.wrap(f"{head}{basis}", max(12, width), subsequent_indent="  ")
+    if any(pairing.per not in (None, (1, 1)) for pairing in pair.loops):
+        yield from textwrap.wrap(_BRACKETS, max(12, width), subsequent_indent="  ")
 
 
 def _lines(group: Sequence[FigureChange], width: int, colour: str) -> Iterator[Piece]:
@@ -155,7 +171,7 @@ def _lines(group: Sequence[FigureChange], width: int, colour: str) -> Iterator[P
 
 def _head(change: FigureChange) -> tuple[str, str]:
     """A change's figures and reason, in the words of the text report."""
-    head, reason = change.figures, change.reason
+    head, reason = change.brief or change.figures, change.reason
     loop = f" in {change.loop}" if change.loop is not None and change.loop not in head else ""
     if change.name.startswith("findings.") and reason:
         head, reason = f"{change.why}  {_change_text(change)}", ""
