@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.explain import loop_view
 from kinspect.inspector.model import Artifact, Assumption, KernelReport, Report, SourceLoc, Variant
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
@@ -18,6 +19,7 @@ from kinspect.tui.screens.kernel.pane import Pane
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
+from textual.widgets import Static
 from tui_screens import EACH_SIZE, snapshot, text_of
 
 TESTS = Path(__file__).parent.parent
@@ -393,8 +395,36 @@ async def test_explanation(page_of: Open) -> None:
         assert "class mfma" in text_of(pilot.app)
         await pilot.press("q")
         await pilot.press("tab", "g", "enter")
-        assert pilot.app.screen is page
-        assert "no finding" in text_of(pilot.app)
+        assert isinstance(pilot.app.screen, ExplainScreen), "no finding, no instruction: the card"
+        assert "This line" in text_of(pilot.app)
+
+
+async def test_enter_shows_all_of_the_card(page_of: Open) -> None:
+    async with page_of((100, 30)) as (pilot, page):
+        assert re.search(r"… \d+ more: Enter", text_of(pilot.app))
+        assert "Memory in this loop" in page.texts.card_text()
+        await pilot.press("enter")
+        shown = str(pilot.app.screen.query_one(Static).content)
+        report = page.texts.report
+        assert report is not None
+        loop = next(loop for loop in report.loops if loop.id == report.main_loop)
+        rows = loop_view.memory_rows(report.memory_ops, loop.id)
+        assert rows
+        assert all(f"{row.count} × {row.mnemonic}" in shown for row in rows)
+        assert all(label in shown for label, _ in loop_view.scorecard(loop.metrics))
+        assert "Occupancy" in shown
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}")
+async def test_going_round_the_panes_keeps_every_place(page_of: Open, size: Any) -> None:
+    async with page_of(size) as (pilot, page):
+        for line in (300, 338, 345):
+            await pilot.press("colon", *str(line), "enter")
+            places = [slot.code.cursor for slot in page.panes.slots]
+            for keys in (("tab",) * 3, ("shift+tab",) * 3):
+                await pilot.press(*keys)
+                assert page.panes.current.kind == "amdgcn"
+                assert [slot.code.cursor for slot in page.panes.slots] == places
 
 
 async def test_copying_lines(page_of: Open) -> None:

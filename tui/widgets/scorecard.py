@@ -58,6 +58,15 @@ class Card(Struct, frozen=True):
     mix: CardBlock
     blocks: tuple[CardBlock, ...] = ()
 
+    def plain(self, line_block: CardBlock) -> str:
+        """All of the card and of the facts of a line as text, a row for each fact."""
+        rows = [line_block.title, *_plain_rows(line_block), ""]
+        rows += ["  ".join((self.title, *self.about)), *_plain_rows(self.mix)]
+        for block in self.blocks:
+            if block.facts:
+                rows += ["", block.title, *_plain_rows(block)]
+        return "\n".join(rows)
+
 
 _SIDE_BY_SIDE = 90  # columns of the widget from which on blocks are put side by side
 _TALL = 16  # rows of the widget from which on blocks are stacked where it is narrower
@@ -147,7 +156,8 @@ class ScoreCard(PartedWidget):
         if len(rows) <= height:
             return rows
         shown = rows[: max(0, height - 1)]
-        return [*shown, Text(f"… {len(rows) - len(shown)} more", self.part_style("dim"))]
+        more = f"… {len(rows) - len(shown)} more: Enter"
+        return [*shown, Text(more, self.part_style("dim"))]
 
     def _column(self, card: Card, width: int, height: int) -> list[Text]:
         """The blocks below each other."""
@@ -268,6 +278,14 @@ class ScoreCard(PartedWidget):
 
     def _wrapped(self, text: Text, width: int) -> list[Text]:
         return list(text.wrap(self.app.console, max(1, width)))
+
+
+def _plain_rows(block: CardBlock) -> list[str]:
+    """A block's facts as lines with the texts aligned where the labels are short."""
+    return [
+        f"  {fact.label:<{_LABEL}}{fact.text}" if fact.label else f"  {fact.text}"
+        for fact in block.facts
+    ]
 
 
 def _nonzero(facts: Sequence[CardFact]) -> tuple[CardFact, ...]:

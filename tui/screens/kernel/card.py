@@ -35,15 +35,21 @@ def loop_at(report: KernelReport, reading: KernelReading, line: int) -> LoopRepo
     return next((loop for loop in report.loops if loop.id == loop_id), None)
 
 
-def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
-    """The scorecard of a loop, or of the whole kernel, with its memory accesses and occupancy."""
+def card_of(report: KernelReport, loop: LoopReport | None, *, in_full: bool = False) -> Card:
+    """The scorecard of a loop, or of the whole kernel, with its memory accesses and occupancy.
+
+    Args:
+        report: the kernel's.
+        loop: the loop; None for the whole kernel.
+        in_full: whether it lists all accesses and spilled values, not the first of them.
+    """
     memory = [
         CardFact(
             f"{row.count} × {row.mnemonic}", f"{view.show(row.bits)} bits {_locations(report, row)}"
         )
         for row in loop_view.memory_rows(report.memory_ops, loop.id if loop else None)
     ]
-    if len(memory) > _MOST_ROWS:
+    if len(memory) > _MOST_ROWS and not in_full:
         memory = [
             *memory[: _MOST_ROWS - 1],
             CardFact("", f"and {len(memory) - _MOST_ROWS + 1} more"),
@@ -56,7 +62,7 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
         mix = [*region_facts(report, loop), *mix]
     if assumed := view.assumed(report):
         mix.insert(0, CardFact("", assumed, "warning"))
-    spilled = _spilled_values(report, loop)
+    spilled = _spilled_values(report, loop, None if in_full else _MOST_SPILLED)
     lds = [CardFact(row.place, row.about) for row in lds_map.map_rows(report)]
     occupancy = [CardFact("", text) for text in occupancy_view.occupancy_lines(report)]
     where = "Memory in this loop" if loop is not None else "Memory outside of loops"
@@ -74,18 +80,26 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
     )
 
 
-def _spilled_values(report: KernelReport, loop: LoopReport | None) -> list[CardFact]:
-    """What the spills of a loop, or of the kernel, hold: most traffic in hot loops first."""
+def _spilled_values(
+    report: KernelReport, loop: LoopReport | None, limit: int | None
+) -> list[CardFact]:
+    """What the spills of a loop, or of the kernel, hold: most traffic in hot loops first.
+
+    Args:
+        report: the kernel's.
+        loop: the loop; None for the whole kernel.
+        limit: the number of values; None for all.
+    """
     values = [v for v in report.spilled_values if loop is None or loop.id in v.loops]
     facts = []
-    for value in values[:_MOST_SPILLED]:
+    for value in values[:limit]:
         traffic = registers_view.hot_traffic(value) or (
             f"{view.plural(value.stores, 'store')}, {view.plural(value.reloads, 'reload')},"
             " none in a hot loop"
         )
         facts.append(CardFact(registers_view.spilled_name(value), traffic))
-    if len(values) > _MOST_SPILLED:
-        facts.append(CardFact("", f"and {len(values) - _MOST_SPILLED} more"))
+    if limit is not None and len(values) > limit:
+        facts.append(CardFact("", f"and {len(values) - limit} more"))
     return facts
 
 

@@ -351,6 +351,10 @@ class LinkedTexts:
             card.show(self._card(report, None), CardBlock(self._note))
             return
         loop = loop_at(report, reading, self._isa_line)
+        card.show(self._card(report, loop), self._line_block(report, reading))
+
+    def _line_block(self, report: KernelReport, reading: KernelReading) -> CardBlock:
+        """The facts about the cursor's line."""
         pane = self._panes.current
         cursor = pane.code.cursor
         line_block = facts_of(report, reading, pane.kind, cursor, self.costs, self.pressure)
@@ -362,8 +366,15 @@ class LinkedTexts:
         if isa_lines:
             fact = CardFact("became ISA", line_list(isa_lines))
             line_block = CardBlock(line_block.title, (*line_block.facts, fact))
-        line_block = CardBlock(line_block.title, (*line_block.facts, *self._more_facts()))
-        card.show(self._card(report, loop), line_block)
+        return CardBlock(line_block.title, (*line_block.facts, *self._more_facts()))
+
+    def card_text(self) -> str:
+        """All of the card as text, also what its widget has no room for."""
+        if self.report is None or self.reading is None:
+            return ""
+        loop = loop_at(self.report, self.reading, self._isa_line)
+        line_block = self._line_block(self.report, self.reading)
+        return card_of(self.report, loop, in_full=True).plain(line_block)
 
     def _card(self, report: KernelReport, loop: LoopReport | None) -> Card:
         key = loop.id if loop is not None else None

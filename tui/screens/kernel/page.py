@@ -190,7 +190,9 @@ class KernelPage(Page):
     def action_pane(self, by: int) -> None:
         """Moves the focus to the next pane."""
         slots = self.panes.slots
-        self.panes.focus_on(slots[(slots.index(self.panes.current) + by) % len(slots)])
+        pane = slots[(slots.index(self.panes.current) + by) % len(slots)]
+        self.panes.focus_on(pane, follow=False)
+        self.texts.refresh_card()
 
     def action_llir(self) -> None:
         """Shows the LLVM IR in place of this pane's text, or that text again."""
@@ -360,13 +362,13 @@ class KernelPage(Page):
             self.kinspect.action_back()
 
     def action_explain(self) -> None:
-        """Opens a window on what the line costs, and what its findings and instruction mean."""
+        """Opens a window: the line's costs, findings and instruction, and all of the card."""
         pane = self.panes.current
         if pane.is_missing:
             return
-        parts = [text for text in explanations(self.texts, pane) if text]
+        parts = [text for text in (*explanations(self.texts, pane), self.texts.card_text()) if text]
         if not parts:
-            self.panes.show_message("no finding and no instruction on this line to explain")
+            self.panes.show_message(ANALYSING)
             return
         title = f"{pane.title.title} {pane.code.cursor + 1}"
         self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(parts)))

@@ -62,12 +62,20 @@ class Panes:
         """Whether a text is on the screen."""
         return any(pane.kind == kind and pane.display for pane in self.slots)
 
-    def focus_on(self, pane: Pane) -> None:
-        """Makes a pane the one that keys act on."""
+    def focus_on(self, pane: Pane, *, follow: bool = True) -> None:
+        """Makes a pane the one that keys act on.
+
+        Args:
+            pane: the pane.
+            follow: whether the others go to the lines linked to its cursor's. They stand at such
+                lines already where only the focus moves, and would lose their places: a line may
+                be linked to many.
+        """
         if pane is not self.current:
             self._partner, self.current = self.current, pane
             self.lay_out()
-            self._follow(pane)
+            if follow:
+                self._follow(pane)
         if not pane.target.has_focus:
             pane.target.focus()
 
