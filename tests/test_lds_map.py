@@ -16,6 +16,7 @@ from kinspect.inspector.model import Function, KernelReport, Resources
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.parser import parse_ttgir
+from msgspec.structs import replace
 
 pytestmark = pytest.mark.xdist_group("rule fixtures")
 
@@ -95,6 +96,22 @@ def test_an_exchange_reuses_the_bytes_of_tiles(product: Mapping[str, KernelRepor
             assert other_last is not None
             bytes_meet = offset < other_offset + other_size and other_offset < offset + size
             assert not (bytes_meet and line < other_last and other_line < last)
+
+
+def test_every_row_has_its_lines_and_a_name_that_reads_as_one(
+    product: Mapping[str, KernelReport],
+) -> None:
+    kernel = product["exchanged_in_parts"]
+    rows = map_rows(kernel)
+    for row in rows:
+        source, last = row.buffer.source, row.buffer.last_source
+        if source is not None and last is not None and source.line == last.line:
+            assert f":{source.line} (line" in row.alive
+            assert str(row.buffer.last_line) in row.alive
+            assert row.alive.endswith(" of the TTGIR)")
+    unnamed = replace(kernel, lds_buffers=tuple(replace(b, name="8") for b in kernel.lds_buffers))
+    assert all(row.title.startswith("%8 ") for row in map_rows(unnamed))
+    assert {row.shares for row in map_rows(unnamed)} <= {"", "%8"}
 
 
 def test_partial_results_of_a_reduction_are_on_it() -> None:

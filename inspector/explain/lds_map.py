@@ -93,7 +93,7 @@ def row_lines(rows: Sequence[LdsRow]) -> list[str]:
 def _row(buffer: LdsBuffer, placed: list[LdsBuffer]) -> LdsRow:
     first, end = _bytes(buffer)
     shared = [other for other in placed if other is not buffer and _overlap(buffer, other)]
-    names = list(dict.fromkeys(other.name for other in shared))
+    names = list(dict.fromkeys(_name(other) for other in shared))
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return LdsRow(
         first=first,
@@ -120,20 +120,30 @@ def _overlap(buffer: LdsBuffer, other: LdsBuffer) -> bool:
 def _title(buffer: LdsBuffer) -> str:
     copies = f"{buffer.copies} x " if buffer.copies > 1 else ""
     shape = "x".join(str(extent) for extent in buffer.shape)
-    return f"{buffer.name} {copies}{shape} {buffer.dtype}".rstrip()
+    return f"{_name(buffer)} {copies}{shape} {buffer.dtype}".rstrip()
+
+
+def _name(buffer: LdsBuffer) -> str:
+    """The variable that it holds; a value without a name as the TTGIR writes it: `%8`."""
+    return f"%{buffer.name}" if buffer.name.isdecimal() else buffer.name
 
 
 def _alive(buffer: LdsBuffer) -> str:
-    """The lines between which it is alive, of the source where both are known."""
+    """The lines between which it is alive, of the source where both are known.
+
+    Where that is a single line of the source, the lines of the TTGIR tell more.
+    """
+    of_ttgir = f"line {buffer.line} of the TTGIR"
+    if buffer.last_line is not None and buffer.last_line != buffer.line:
+        of_ttgir = f"lines {buffer.line}..{buffer.last_line} of the TTGIR"
     if buffer.source is not None and buffer.last_source is not None:
         first, last = _line(buffer.source), _line(buffer.last_source)
         if buffer.source.file == buffer.last_source.file:
             last = str(buffer.last_source.line)
-            return first if buffer.source.line == buffer.last_source.line else f"{first}..{last}"
+            same_line = buffer.source.line == buffer.last_source.line
+            return f"{first} ({of_ttgir})" if same_line else f"{first}..{last}"
         return f"{first}..{last}"
-    if buffer.last_line is None or buffer.last_line == buffer.line:
-        return f"line {buffer.line} of the TTGIR"
-    return f"lines {buffer.line}..{buffer.last_line} of the TTGIR"
+    return of_ttgir
 
 
 def _line(loc: SourceLoc) -> str:

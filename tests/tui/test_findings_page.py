@@ -49,6 +49,33 @@ async def test_the_page_at_three_sizes(opened: Any) -> None:
             snapshot(pilot.app, f"findings_{width}x{height}")
 
 
+async def test_rows_that_look_the_same_name_their_loops(opened: Any, report: Report) -> None:
+    small = next(kernel for kernel in report.kernels if kernel.name == "small")
+    loop = small.loops[0]
+    (first, last), *_ = loop.lines
+    size = last - first + 1
+    other = replace(loop, id="L9", lines=((first + size, last + size),))
+    finding = small.findings[0]
+    twins = tuple(
+        replace(
+            finding,
+            fingerprint=each.id,
+            locations=(Location("source", 7, "small.py"), Location("amdgcn", each.lines[0][0])),
+        )
+        for each in (loop, other)
+    )
+    apart = replace(twins[0], message="another", fingerprint="another")
+    kernel = replace(small, loops=(loop, other), findings=(*twins, apart))
+    async with opened((200, 60), "findings", of=Report("", {}, (kernel,), ())) as pilot:
+        await settled(pilot)
+        places = [row.split("small.py:7", 1)[1] for row in rows(pilot) if "small.py:7" in row]
+        assert sorted(place.split()[0] for place in places if "another" not in place) == [
+            loop.id,
+            "L9",
+        ]
+        assert [place.split()[0] for place in places if "another" in place] == ["another"]
+
+
 async def test_findings_come_by_rule_the_worst_first_and_are_explained(opened: Any) -> None:
     async with opened((200, 60), "findings") as pilot:
         shown = await settled(pilot)

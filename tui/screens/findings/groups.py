@@ -220,7 +220,9 @@ def rows_of(
     closed_names = set(closed)
     shared = shared_by(item.entry for group in groups for item in group.items)
     items = [item for group in groups if group.name not in closed_names for item in group.items]
-    columns = [_columns(item, grouping, item.short_name(*shared)) for item in items]
+    columns = _told_apart(
+        items, [_columns(item, grouping, item.short_name(*shared)) for item in items]
+    )
     widths = [max((len(cells[n]) for cells in columns), default=0) for n in range(2)]
     titles = max((len(group.title) for group in groups), default=0)
     rows: list[FindingRow] = []
@@ -254,6 +256,31 @@ def _columns(item: Item, grouping: Grouping, short_name: str) -> tuple[str, str]
     if grouping == "file":
         return f"{item.finding.rule} {short_name}", location.rpartition(":")[2]
     return short_name, location
+
+
+def _told_apart(items: Sequence[Item], columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The rows' columns, with the loop behind the place in rows that would look the same."""
+    looks = [
+        (cells, item.finding.rule, item.finding.message)
+        for cells, item in zip(columns, items, strict=True)
+    ]
+    counts = Counter(looks)
+    return [
+        (name, f"{location} {_loop_of(item)}".rstrip()) if counts[look] > 1 else (name, location)
+        for item, look, (name, location) in zip(items, looks, columns, strict=True)
+    ]
+
+
+def _loop_of(item: Item) -> str:
+    """The innermost loop in which a finding's first line of the assembly is; "" for none."""
+    located = item.finding.locations
+    line = next((at.line for at in located if at.kind == "amdgcn" and at.line), None)
+    around = [
+        loop
+        for loop in item.entry.report.loops
+        if line is not None and any(first <= line <= last for first, last in loop.lines)
+    ]
+    return max(around, key=lambda loop: loop.depth).id if around else ""
 
 
 def _row(
