@@ -413,6 +413,14 @@ async def test_enter_shows_all_of_the_card(page_of: Open) -> None:
         assert all(f"{row.count} × {row.mnemonic}" in shown for row in rows)
         assert all(label in shown for label, _ in loop_view.scorecard(loop.metrics))
         assert "Occupancy" in shown
+        listed = shown.partition(f"Waits in {loop.id}\n")[2].splitlines()
+        waits = [wait for wait in report.waits if wait.loop == loop.id]
+        assert waits
+        assert len(listed) == len(waits)
+        for row, wait in zip(listed, waits, strict=True):
+            assert row.split()[:3] == ["ISA", str(wait.line), f"{wait.counter}({wait.n}):"]
+            assert {str(line) for line in wait.waits_for or ()} <= set(row.split())
+        assert any(re.search(r"; for \d+ (\d+ )*\w*load\w* ", row) for row in listed)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}")
@@ -481,7 +489,7 @@ async def test_the_panel_grows_with_the_height_and_marks_what_it_cuts(page_of: O
     for height in (36, 60):
         async with page_of((120, height)) as (pilot, page):
             rows[height] = page.panes.card.size.height
-            assert ("more " in card_text(pilot.app)) == (height == 36)
+            assert ("more: Enter" in card_text(pilot.app)) == (height == 36)
     assert rows[36] < rows[60]
 
 

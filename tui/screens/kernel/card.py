@@ -236,6 +236,32 @@ def _severity(wait: WaitOp) -> str:
     return "warning" if wait.verdict in ("over-strict", "idle") else ""
 
 
+def waits_of(report: KernelReport, reading: KernelReading, loop: LoopReport | None) -> CardBlock:
+    """All waits of a loop, or of the code outside of loops, with what each waits for."""
+    loop_id = loop.id if loop is not None else None
+    facts = [
+        CardFact(f"ISA {wait.line}", f"{wait.counter}({wait.n}): {_verdict(wait)}{awaited}")
+        for wait in report.waits
+        if wait.loop == loop_id
+        for awaited in [_awaited(wait, reading)]
+    ]
+    where = f"Waits in {loop.id}" if loop is not None else "Waits outside of loops"
+    return CardBlock(where, tuple(facts))
+
+
+def _awaited(wait: WaitOp, reading: KernelReading) -> str:
+    """What a wait waits for: lines of the assembly by mnemonic and place in the source."""
+    lines: dict[str, list[str]] = {}
+    for line in wait.waits_for or ():
+        inst = reading.marks.instruction(line - 1)
+        place = view.place(inst.loc.in_user_code) if inst is not None and inst.loc else ""
+        what = f"{inst.mnemonic} {place}".rstrip() if inst is not None else ""
+        lines.setdefault(what, []).append(str(line))
+    if not lines:
+        return ""
+    return "; for " + ", ".join(f"{' '.join(n)} {what}".rstrip() for what, n in lines.items())
+
+
 def _accesses(report: KernelReport, kind: str, line: int) -> list[Access]:
     """The accesses of the TTGIR that a line is, or that it became."""
     if kind == "ttgir":

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ....inspector.explain import loop_view, view
 from ....inspector.metrics.pressure import register_pressure
 from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
 from ...widgets.scorecard import Card, CardBlock, CardFact
-from .card import card_of, facts_of, line_list, loop_at, source_fact
+from .card import card_of, facts_of, line_list, loop_at, source_fact, waits_of
 from .columns import GutterColumn
 from .heat import LineHeat
 from .load import LineCosts, LoadedTexts, in_background, is_large, load, read, with_all_folds
@@ -374,7 +375,9 @@ class LinkedTexts:
             return ""
         loop = loop_at(self.report, self.reading, self._isa_line)
         line_block = self._line_block(self.report, self.reading)
-        return card_of(self.report, loop, in_full=True).plain(line_block)
+        card = card_of(self.report, loop, in_full=True)
+        waits = waits_of(self.report, self.reading, loop)
+        return replace(card, blocks=(*card.blocks, waits)).plain(line_block)
 
     def _card(self, report: KernelReport, loop: LoopReport | None) -> Card:
         key = loop.id if loop is not None else None
