@@ -1,4 +1,4 @@
-"""Accesses whose addresses rest on no lane's number, or on no workgroup's: those of all are the same.
+"""Accesses whose addresses rest on no lane's number, or on no workgroup's: those of all are equal.
 
 Addresses that are equal for drawn sizes may differ for others: `lane / width` is 0 for all lanes of
 a wave only where rows are long. Here the registers are followed that rest on a lane's number, along
