@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,6 +19,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
+from ..isa.vector_halves import written_registers
+from ..isa.waitflow.registers import named, split_destination
 from ..model import Function, Instruction, LoopReport, Metric, MetricSpec, Scalar
 from .exposed_latency import LATENCY
 from .subject import Subject, source_line, wait_counts
@@ -341,11 +343,55 @@ def _allowed(subject: Subject, inst: Instruction) -> int | None:
     return min((n for name, n in counts.items() if name in _COUNTERS), default=None)
 
 
+class _Flags:
+    """The scalar registers that hold all ones or zero on a way, as far as it has come."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, bool] = {}
+
+    def copy(self) -> _Flags:
+        """The same registers, for a way of its own."""
+        other = _Flags()
+        other._values = dict(self._values)
+        return other
+
+    def jumps(self, block: Sequence[Instruction]) -> bool | None:
+        """Whether the branch at a block's end jumps; None where that is not known.
+
+        Blocks are passed in the order of their execution.
+        """
+        for inst in block:
+            value = self._value(inst)
+            for register in written_registers(inst):
+                self._values.pop(register, None)
+            if value is not None:
+                to, _ = split_destination(inst.operands)
+                self._values.update(dict.fromkeys(named(to), value))
+        last = block[-1].op.name if block else ""
+        if last not in ("s_cbranch_vccz", "s_cbranch_vccnz"):
+            return None
+        is_set = self._values.get(named("vcc")[0])
+        return None if is_set is None else is_set == (last == "s_cbranch_vccnz")
+
+    def _value(self, inst: Instruction) -> bool | None:
+        """Whether an instruction writes all lanes' bits, or none; None of what is neither."""
+        name, operands = inst.op.name, [text.strip() for text in inst.operands.split(",")]
+        if name.startswith("s_mov_b") and operands[-1] in ("0", "-1"):
+            return operands[-1] == "-1"
+        if len(operands) != 3 or not operands[1].startswith("exec"):
+            return None
+        value = self._values.get(next(iter(named(operands[2])), -1))
+        if value is None or not name.startswith(("s_and_b", "s_andn2_b", "s_and_not1_b")):
+            return None
+        return value == name.startswith("s_and_b")
+
+
 class _Way:
     """One way through a kernel without loops, or through an iteration of a loop.
 
     What is skipped over where no lane is active counts as executed. Of two ways that exclude each
-    other it takes the one with more loads; of the arms of a condition on lanes `arm`.
+    other it takes the one with more loads; of the arms of a condition on lanes `arm`. A branch on a
+    flag that the way itself has set goes as the flag says: LLVM joins the arms of a condition so.
     """
 
     def __init__(
@@ -363,8 +409,20 @@ class _Way:
 
     def blocks(self) -> Sequence[int]:
         """Its blocks in the order of their execution."""
-        path = [self._start]
+        return self._followed(self._start, _Flags(), is_tried=False)
+
+    def _followed(self, start: int, flags: _Flags, *, is_tried: bool) -> Sequence[int]:
+        """The blocks from one on.
+
+        Args:
+            start: the first.
+            flags: in front of it.
+            is_tried: whether ways that exclude each other are chosen by the code ahead of them
+                alone: trying each out within another one takes too long.
+        """
+        path = [start]
         while True:
+            jumps = flags.jumps(_code(self._function, path[-1]))
             ways = [
                 n
                 for n in dict.fromkeys(self._function.blocks[path[-1]].successors)
@@ -372,10 +430,19 @@ class _Way:
             ]
             if not ways:
                 return path
-            path.append(ways[0] if len(ways) == 1 else self._next(path[-1], ways[0], ways[1]))
+            following = path[-1] + 1
+            if len(ways) > 1 and jumps is not None and following in ways:
+                ways = [n for n in ways if (n != following) == jumps]
+            number = ways[0] if len(ways) == 1 else self._next(path[-1], ways[0], ways[1])
+            if number is None and is_tried:
+                number = max(ways, key=self._loads)
+            elif number is None:
+                tried = {n: self._followed(n, flags.copy(), is_tried=True) for n in ways}
+                number = max(ways, key=lambda n: (self._loads_in(tried[n]), self._loads(n)))
+            path.append(number)
 
-    def _next(self, number: int, first: int, second: int) -> int:
-        """The next block behind a branch to two."""
+    def _next(self, number: int, first: int, second: int) -> int | None:
+        """The next block behind a branch to two; None where they exclude each other."""
         branch = _code(self._function, number)[-1].op.name
         if branch.startswith("s_cbranch_exec") and number + 1 in (first, second):
             target = second if first == number + 1 else first
@@ -386,7 +453,7 @@ class _Way:
         elif first in self._ahead[second]:
             inner, outer = second, first
         else:
-            return max(first, second, key=self._loads)
+            return None
         is_left_out = (
             self._begins_else(number) if self._arm == "then" else self._begins_then(number)
         )
@@ -406,11 +473,10 @@ class _Way:
         )
 
     def _loads(self, number: int) -> int:
-        return sum(
-            inst.cls in _LOADS
-            for n in (number, *self._ahead[number])
-            for inst in _code(self._function, n)
-        )
+        return self._loads_in((number, *self._ahead[number]))
+
+    def _loads_in(self, numbers: Iterable[int]) -> int:
+        return sum(inst.cls in _LOADS for n in numbers for inst in _code(self._function, n))
 
     def _all_ahead(self, within: Set[int] | None) -> Mapping[int, Set[int]]:
         """Block -> all blocks that follow it before the loop starts anew."""
