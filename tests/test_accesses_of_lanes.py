@@ -71,6 +71,7 @@ def test_rows_of_a_workgroup_of_unknown_shape(kernels: dict[str, KernelReport]) 
     waste = kernels["turned"].metrics["cache.waste"].value
     assert isinstance(waste, dict)
     assert (waste["across"], waste["in_rows"]) == (1, 1)
+    assert (waste["across_instruction"], waste["across_lines"]) == ("global_load_dword", 64)
 
 
 SUM = """s_load_dwordx2 s[4:5], s[0:1], 0x0
