@@ -136,8 +136,10 @@ def _written(masks: _Masks, parts: Decoded, site: int) -> dict[int, int]:
     active = masks.inside.get(EXEC, 0)
     if parts.name.startswith("v_cmp"):
         result = active | (site if _takes_one_lane(masks, parts) else 0)
-        to = {operands[0].first: result} if operands[0].kind == "sgpr" else {}
-        return {**to, EXEC: result} if parts.name.startswith("v_cmpx") else to
+        inside = {operands[0].first: result} if operands[0].kind == "sgpr" else {}
+        if parts.name.startswith("v_cmpx"):
+            inside[EXEC] = result
+        return inside
     if not name.startswith("s_") or not operands or operands[0].kind != "sgpr":
         return {}
     to = operands[0].first
