@@ -10,17 +10,18 @@ stands under a condition.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cache
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
-from ..model import Function, Instruction, LoopReport, Metric, MetricSpec, Scalar
+from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
 from .chains import SCALARS, Code
 from .exposed_latency import LATENCY
+from .load_paths import LOADS, code_of, load_paths, turns_to_others
 from .subject import Subject, source_line, wait_counts
 from .written_tensors import WRITES, unwritten
 
@@ -44,9 +45,8 @@ SPECS = (
     ),
 )
 
-_LOADS: Final = frozenset(("global_load", "lds_direct"))
 _STORES: Final = frozenset(("global_store", "scratch_store"))
-_COUNTED: Final = _LOADS | {"scratch_load", "atomic"}
+_COUNTED: Final = LOADS | {"scratch_load", "atomic"}
 _ORDERED: Final = frozenset(("barrier", "atomic"))
 """Classes behind which loads have to stay: other waves' stores may be visible there alone."""
 _COUNTERS: Final = frozenset(("vmcnt", "loadcnt"))
@@ -109,7 +109,7 @@ class _Dependencies:
         depth = self.read(inst)
         pointers = self._pointers_in(reads)
         issued = 0
-        if inst.cls in _LOADS:
+        if inst.cls in LOADS:
             if _VOLATILE.search(inst.operands):
                 self._least = self.most
             elif not self._is_of_others(subject, inst, pointers):
@@ -131,7 +131,7 @@ class _Dependencies:
         if "and_saveexec" in name:
             self._outside.append(self._lanes)
             self._lanes = max(self._lanes, depth)
-        elif _is_otherwise(inst):
+        elif turns_to_others(inst):
             self._lanes = max(self._outside[-1] if self._outside else 0, depth)
         elif name.startswith("s_or_b") and inst.operands.startswith("exec") and self._outside:
             self._lanes = self._outside.pop()
@@ -201,6 +201,8 @@ def loop_metric(subject: Subject, loop_id: str) -> Metric:
     (loop,) = (loop for loop in subject.function.loops if loop.id == loop_id)
     if any(other.parent == loop_id for other in subject.function.loops):
         return Metric(TRIPS, None, "mapping", "derived", "the loop has loops of its own")
+    if loop.irreducible:
+        return Metric(TRIPS, None, "mapping", "derived", "the loop has several entries")
     return _metric(subject, loop.header, frozenset(loop.blocks))
 
 
@@ -213,31 +215,19 @@ def _metric(subject: Subject, start: int, within: Set[int] | None) -> Metric:
     if subject.machine is None or function.calls or function.unread:
         return Metric(TRIPS, None, "mapping", "derived", "not all of the code is known")
     blocks = range(len(function.blocks)) if within is None else within
-    code = [inst for number in blocks for inst in _code(function, number)]
-    if not any(inst.cls in _LOADS for inst in code):
+    code = [inst for number in blocks for inst in code_of(function, number)]
+    if not any(inst.cls in LOADS for inst in code):
         return Metric(TRIPS, None, "mapping", "derived", "it loads nothing")
     if len(code) > _MOST_INSTRUCTIONS:
         note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
         return Metric(TRIPS, None, "mapping", "derived", note)
-    ways = [_Way(function, start, within, arm="then")]
-    if any(map(_is_otherwise, code)):
-        ways.append(_Way(function, start, within, arm="else"))
-    followed = [_followed(subject, way.blocks(), twice=within is not None) for way in ways]
+    paths = load_paths(function, start, within)
+    followed = [_followed(subject, path, twice=within is not None) for path in paths]
     # Of the two arms of a condition the better one counts, unless it does little.
     most = max(figures.loads for figures in followed)
     best = min((f for f in followed if 2 * f.loads >= most), key=lambda f: f.avoidable)
     value: dict[str, Scalar] = {**asdict(best), "latency": LATENCY}
     return Metric(TRIPS, value, "mapping", "derived")
-
-
-def _code(function: Function, number: int) -> Sequence[Instruction]:
-    block = function.blocks[number]
-    return function.instructions[block.start : block.stop]
-
-
-def _is_otherwise(inst: Instruction) -> bool:
-    """Whether an instruction turns to the lanes for which a condition does not hold."""
-    return inst.op.name.startswith(("s_andn2_saveexec", "s_and_not1_saveexec", "s_or_saveexec"))
 
 
 class _Figures(Struct, frozen=True):
@@ -279,10 +269,10 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
             dependencies.conditioned(max((depth for _, depth in joins), default=0))
             separated = True
             block = function.blocks[number]
-            for inst in _code(function, number):
+            for inst in code_of(function, number):
                 issued = dependencies.execute(inst, subject)
                 chain.execute(inst, subject)
-                if inst.cls in _LOADS:
+                if inst.cls in LOADS:
                     loads += 1
                     # The first after a wait, where the source keeps it from those before.
                     apart += separated and rounds_begun < trips
@@ -295,7 +285,7 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
                     waiting_stores += bool(loads)
                     separated = True
                 if inst.cls in counted:
-                    pending.append(_Load(inst if inst.cls in _LOADS else None, trips))
+                    pending.append(_Load(inst if inst.cls in LOADS else None, trips))
                 allowed = _allowed(subject, inst)
                 if allowed is not None and len(pending) > allowed:
                     ended = pending[: len(pending) - allowed]
@@ -317,7 +307,7 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
         stores=stores,
         is_carried=chain.most > dependencies.most,
         at=source_line(at.loc) if at is not None else None,
-        path=sum(len(_code(function, number)) for number in path),
+        path=sum(len(code_of(function, number)) for number in path),
     )
 
 
@@ -327,100 +317,6 @@ def _allowed(subject: Subject, inst: Instruction) -> int | None:
         return None
     counts = wait_counts(inst, subject.machine)
     return min((n for name, n in counts.items() if name in _COUNTERS), default=None)
-
-
-class _Way:
-    """One way through a kernel without loops, or through an iteration of a loop.
-
-    What is skipped over where no lane is active counts as executed. Of two ways that exclude each
-    other it takes the one with more loads; of the arms of a condition on lanes `arm`.
-    """
-
-    def __init__(
-        self,
-        function: Function,
-        start: int,
-        within: Set[int] | None,
-        *,
-        arm: Literal["then", "else"],
-    ) -> None:
-        self._function = function
-        self._start = start
-        self._arm = arm
-        self._ahead = self._all_ahead(within)
-
-    def blocks(self) -> Sequence[int]:
-        """Its blocks in the order of their execution."""
-        path = [self._start]
-        while True:
-            ways = [
-                n
-                for n in dict.fromkeys(self._function.blocks[path[-1]].successors)
-                if n in self._ahead and n != self._start
-            ]
-            if not ways:
-                return path
-            path.append(ways[0] if len(ways) == 1 else self._next(path[-1], ways[0], ways[1]))
-
-    def _next(self, number: int, first: int, second: int) -> int:
-        """The next block behind a branch to two."""
-        branch = _code(self._function, number)[-1].op.name
-        if branch.startswith("s_cbranch_exec") and number + 1 in (first, second):
-            target = second if first == number + 1 else first
-            jumps_in = branch == "s_cbranch_execnz"
-            inner, outer = (target, number + 1) if jumps_in else (number + 1, target)
-        elif second in self._ahead[first]:
-            inner, outer = first, second
-        elif first in self._ahead[second]:
-            inner, outer = second, first
-        else:
-            return max(first, second, key=self._loads)
-        is_left_out = (
-            self._begins_else(number) if self._arm == "then" else self._begins_then(number)
-        )
-        return outer if is_left_out else inner
-
-    def _begins_else(self, number: int) -> bool:
-        return any(map(_is_otherwise, _code(self._function, number)))
-
-    def _begins_then(self, number: int) -> bool:
-        """Whether a block turns to lanes beside which there are others, with code of their own."""
-        code = _code(self._function, number)
-        at = max(
-            (place for place, inst in enumerate(code) if "and_saveexec" in inst.op.name), default=-1
-        )
-        return at >= 0 and any(
-            inst.op.name.startswith("s_xor_b") and "exec" in inst.operands for inst in code[at:]
-        )
-
-    def _loads(self, number: int) -> int:
-        return sum(
-            inst.cls in _LOADS
-            for n in (number, *self._ahead[number])
-            for inst in _code(self._function, n)
-        )
-
-    def _all_ahead(self, within: Set[int] | None) -> Mapping[int, Set[int]]:
-        """Block -> all blocks that follow it before the loop starts anew."""
-        ahead: dict[int, Set[int]] = {}
-        stack = [(self._start, False)]
-        entered: set[int] = set()
-        while stack:
-            number, is_done = stack.pop()
-            successors = [
-                n
-                for n in self._function.blocks[number].successors
-                if n != self._start and (within is None or n in within)
-            ]
-            if is_done:
-                ahead[number] = frozenset(successors).union(
-                    *(ahead.get(n, frozenset()) for n in successors)
-                )
-            elif number not in entered:
-                entered.add(number)
-                stack.append((number, True))
-                stack += [(n, False) for n in successors if n not in entered]
-        return ahead
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
