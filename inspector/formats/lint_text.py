@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TextIO
 
 from ..explain.view import file_name, plural, show
+from ..lint.ranking import repetitions_last
 from ..lint.results import CheckedKernel, LintReport
 from ..model import MetricValue
 from ..printable import one_line
@@ -113,7 +114,7 @@ class _LintPage:
         n = len({k.id for k in kernels if k.name == kernel.name})
         head.append(f"  {n} specialisations" if n > 1 else "", "dim")
         self._paper.print(head)
-        for group in groups:
+        for group in repetitions_last(groups, lambda group: group.first):
             first = group.first
             line = Line(f"  {view.SEVERITY_TEXTS[first.severity]:<9}", _STYLES[first.severity])
             line.append(view.title_of(self._report, first.rule), "bold")

@@ -19,7 +19,7 @@ from ..model import (
 )
 from .catalogue import HOT_LOOPS, MATCHES
 from .nodes import ANYTHING, Interval, Values, at_least
-from .ranking import Severity, rank
+from .ranking import Severity, in_order
 from .rule import Pack, Rule, show
 from .subjects import LoopSubjects, Place, Subjects
 from .superseding import Match, Reading, without_superseded
@@ -82,26 +82,12 @@ def evaluate(
     matches = [match for rule in pack.rules for match in judge.matches(rule)]
     if any(match.rule.text.prevents_launch for match in matches):
         matches = [match for match in matches if _matters_without_launch(match.rule)]
-    ranked_findings: list[tuple[tuple[float | str, ...], Finding]] = []
+    placed: list[tuple[int, str, Finding]] = []
     for match, severity in without_superseded(matches):
         finding = judge.finding(match, severity)
-        ranked_findings.append(((*rank(finding), match.ordinal, finding.rule), finding))
-    ranked_findings.sort(key=lambda item: item[0])
-    return _repetitions_last([finding for _, finding in ranked_findings])
-
-
-def _repetitions_last(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings of each severity class, those of a rule and remedy named before at its end.
-
-    One remedy takes one of the first places, however many loops and accesses it would mend.
-    """
-    seen: set[tuple[str, str]] = set()
-    placed: list[tuple[bool, bool, Finding]] = []
-    for finding in findings:
-        cure = finding.rule, finding.fix
-        placed.append((finding.severity != "error", cure in seen, finding))
-        seen.add(cure)
-    return tuple(finding for *_, finding in sorted(placed, key=lambda item: item[:2]))
+        placed.append((match.ordinal, finding.rule, finding))
+    placed.sort(key=lambda item: item[:2])
+    return tuple(in_order(finding for *_, finding in placed))
 
 
 def _matters_without_launch(rule: Rule) -> bool:

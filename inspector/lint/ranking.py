@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ..model import Finding
+
+_T = TypeVar("_T")
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -38,3 +40,26 @@ def place_in_order(severity: Severity, saves_percent: float | None) -> Place:
 def rank(finding: Finding) -> Place:
     """The place of a finding among those of a kernel, the lowest first."""
     return place_in_order(finding.severity, finding.saves_percent)
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """A kernel's findings by rank, those of one rank in the order that they come in.
+
+    What repeats a rule and remedy stands behind the others, as `repetitions_last` has it.
+    """
+    return repetitions_last(sorted(findings, key=rank), lambda finding: finding)
+
+
+def repetitions_last(items: Iterable[_T], finding_of: Callable[[_T], Finding]) -> list[_T]:
+    """Moves what repeats a rule and remedy behind all others; errors stay before all else.
+
+    One remedy takes one of the first places, however many loops and accesses it would mend.
+    """
+    seen: set[tuple[str, str]] = set()
+    placed: list[tuple[bool, bool, _T]] = []
+    for item in items:
+        finding = finding_of(item)
+        cure = finding.rule, finding.fix
+        placed.append((finding.severity != "error", cure in seen, item))
+        seen.add(cure)
+    return [item for *_, item in sorted(placed, key=lambda entry: entry[:2])]

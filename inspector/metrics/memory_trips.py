@@ -9,21 +9,24 @@ stands under a condition.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
-from .chains import SCALARS, Code
 from .exposed_latency import LATENCY
 from .load_paths import LOADS, code_of, load_paths, turns_to_others
 from .subject import Subject, source_line, wait_counts
 from .written_tensors import WRITES, unwritten
+
+if TYPE_CHECKING:
+    from .chains import Code
 
 TRIPS: Final = "memory_trips"
 
@@ -77,7 +80,10 @@ class _Dependencies:
     """The loads, one behind the other, that registers' values come from."""
 
     def __init__(self, code: Code, registers: Callable[[int], tuple[_Operands, _Operands]]) -> None:
+        from .chains import SCALARS  # as late as what imports NumPy
+
         self._code = code
+        self._first_scalar = SCALARS
         self._registers = registers
         self._rows: dict[int, int] = {}
         self._pointers: dict[int, frozenset[int]] = {}
@@ -167,7 +173,7 @@ class _Dependencies:
             start is not None
             and start.kernarg_ptr is not None
             and reads
-            and reads[0][0] == SCALARS + start.kernarg_ptr
+            and reads[0][0] == self._first_scalar + start.kernarg_ptr
         )
         for first, stop in writes:
             for row in range(first, stop):
@@ -214,6 +220,10 @@ def _metric(subject: Subject, start: int, within: Set[int] | None) -> Metric:
         return Metric(TRIPS, None, "mapping", "derived", "not looked for in Triton's code")
     if subject.machine is None or function.calls or function.unread:
         return Metric(TRIPS, None, "mapping", "derived", "not all of the code is known")
+    if not subject.facts.analyse_lanes:
+        return Metric(TRIPS, None, "mapping", "derived", "not looked for")
+    if importlib.util.find_spec("numpy") is None:
+        return Metric(TRIPS, None, "mapping", "derived", "needs numpy")
     blocks = range(len(function.blocks)) if within is None else within
     code = [inst for number in blocks for inst in code_of(function, number)]
     if not any(inst.cls in LOADS for inst in code):
@@ -251,6 +261,8 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
     counted = _COUNTED
     if not {"vscnt", "storecnt"} & machine.counters.keys():
         counted |= _STORES
+    from .chains import Code
+
     code = Code.of(function, machine)
     registers = cache(code.registers)
     pending: list[_Load] = []

@@ -5,7 +5,7 @@ This may run in another process than the one that collects the results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ..lint.budget import over_budget, unknown_metrics
 from ..lint.engine import SourceText, evaluate
-from ..lint.ranking import rank
+from ..lint.ranking import in_order
 from ..lint.results import CheckedKernel
 from ..model import Finding, KernelReport, LoopReport, SourceLoc
 from . import analysis
@@ -69,7 +69,7 @@ class Judge:
         findings, unknown = self._findings(report, overrides)
         severity = {r: level for override in overrides for r, level in override.severity.items()}
         ignored = {r: override.settings.label for override in overrides for r in override.ignore}
-        graded = ranked(
+        graded = in_order(
             replace(finding, severity=severity.get(finding.rule, finding.severity))
             for finding in findings
         )
@@ -153,11 +153,6 @@ def _source_text(report: KernelReport, read: SourceText) -> SourceText:
         return quoted.get((loc.file, loc.line)) or read(loc)
 
     return line_of
-
-
-def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sorts findings by severity, then by what their cures save; others stay in order."""
-    return tuple(sorted(findings, key=rank))
 
 
 def _places(

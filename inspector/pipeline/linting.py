@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ..lint.ranking import in_order
 from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord
 from . import analysis
 from .events import Captured, Compiled, Failed
 from .jobs import Request
 from .lint_comments import Comments
-from .lint_judge import Judged, ranked
+from .lint_judge import Judged
 from .lint_plan import LintPlan
 from .reading import Transformed
 
@@ -188,6 +189,7 @@ def _after_update(report: LintReport, compared: Compared) -> LintReport:
     )
     note = f"{report.baseline}: findings: {new_count} added, {gone_count} removed{unchecked_note}"
     kernels = tuple(
-        replace(k, findings=(), known=ranked((*k.known, *k.findings))) for k in report.kernels
+        replace(k, findings=(), known=tuple(in_order((*k.known, *k.findings))))
+        for k in report.kernels
     )
     return replace(report, kernels=kernels, gone=(), notes=(*report.notes, note))
