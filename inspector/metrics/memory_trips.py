@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
+from ..model import Instruction, LoopReport, Machine, Metric, MetricSpec, Scalar
 from .exposed_latency import LATENCY
 from .load_paths import LOADS, code_of, load_paths, turns_to_others
 from .subject import Subject, source_line, wait_counts
@@ -64,16 +64,41 @@ _Operands = tuple[tuple[int, int], ...]
 """First row and row after the last of each register operand."""
 
 
-class _Load(Struct, frozen=True):
-    """A load that is under way.
+class _Pending(Struct, frozen=True):
+    """An operation that is under way.
 
     Args:
-        inst: its instruction; None of another operation of the same counter.
+        is_load: whether it is a load; else another operation of the same counter.
         trip: trips that were waited for when it was issued.
     """
 
-    inst: Instruction | None
+    is_load: bool
     trip: int
+
+
+class _Waits:
+    """The loads that are under way, and the return trips that were waited for so far."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        has_store_counter = bool({"vscnt", "storecnt"} & machine.counters.keys())
+        self._counted = _COUNTED if has_store_counter else _COUNTED | _STORES
+        self._pending: list[_Pending] = []
+        self.trips = 0
+
+    def execute(self, inst: Instruction) -> None:
+        """Counts an instruction that is issued, or what it waits for."""
+        if inst.cls in self._counted:
+            self._pending.append(_Pending(inst.cls in LOADS, self.trips))
+        if inst.cls != "wait":
+            return
+        counts = wait_counts(inst, self._machine)
+        allowed = min((n for name, n in counts.items() if name in _COUNTERS), default=None)
+        if allowed is None or len(self._pending) <= allowed:
+            return
+        ended = self._pending[: len(self._pending) - allowed]
+        del self._pending[: len(ended)]
+        self.trips += any(item.is_load and item.trip == self.trips for item in ended)
 
 
 class _Dependencies:
@@ -258,20 +283,16 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
     """The figures of a path; of an iteration that follows another one, if it runs `twice`."""
     function, machine = subject.function, subject.machine
     assert machine is not None
-    counted = _COUNTED
-    if not {"vscnt", "storecnt"} & machine.counters.keys():
-        counted |= _STORES
     from .chains import Code
 
     code = Code.of(function, machine)
     registers = cache(code.registers)
-    pending: list[_Load] = []
-    trips = 0
+    waits = _Waits(machine)
     chain = _Dependencies(code, registers)  # of both iterations
     for _ in range(2 if twice else 1):
         dependencies = _Dependencies(code, registers)
-        begun, loads, size, stores, at = trips, 0, 0, 0, None
-        rounds_begun = trips
+        begun, loads, size, stores, at = waits.trips, 0, 0, 0, None
+        rounds_begun = begun
         waiting_stores = apart = 0
         separated = False
         joins: list[tuple[int, int]] = []
@@ -287,33 +308,27 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
                 if inst.cls in LOADS:
                     loads += 1
                     # The first after a wait, where the source keeps it from those before.
-                    apart += separated and rounds_begun < trips
-                    separated, rounds_begun = False, trips
+                    apart += separated and rounds_begun < waits.trips
+                    separated, rounds_begun = False, waits.trips
                     size += (access_bits(inst.op, inst.operands) or 0) // 8
                     stores, waiting_stores = stores + waiting_stores, 0
-                    if at is None and trips - begun > issued:
+                    if at is None and waits.trips - begun > issued:
                         at = inst
                 elif inst.cls in WRITES:
                     waiting_stores += bool(loads)
                     separated = True
-                if inst.cls in counted:
-                    pending.append(_Load(inst if inst.cls in LOADS else None, trips))
-                allowed = _allowed(subject, inst)
-                if allowed is not None and len(pending) > allowed:
-                    ended = pending[: len(pending) - allowed]
-                    del pending[: len(pending) - allowed]
-                    if any(load.inst is not None and load.trip == trips for load in ended):
-                        trips += 1
+                waits.execute(inst)
             last = function.instructions[block.stop - 1] if block.stop > block.start else None
             if last is not None and len(block.successors) == 2 and place + 1 < len(path):
                 other = [n for n in block.successors if n != path[place + 1]]
                 depth = dependencies.read(last)
                 if other and depth:
                     joins.append((other[0], depth))
+    trips = waits.trips - begun
     return _Figures(
-        trips=trips - begun,
+        trips=trips,
         needed=dependencies.most,
-        avoidable=max(0, min(trips - begun - dependencies.most, apart)),
+        avoidable=max(0, min(trips - dependencies.most, apart)),
         loads=loads,
         bytes=size,
         stores=stores,
@@ -321,14 +336,6 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
         at=source_line(at.loc) if at is not None else None,
         path=sum(len(code_of(function, number)) for number in path),
     )
-
-
-def _allowed(subject: Subject, inst: Instruction) -> int | None:
-    """Loads that a wait lets be outstanding; None of what does not wait for them."""
-    if inst.cls != "wait":
-        return None
-    counts = wait_counts(inst, subject.machine)
-    return min((n for name, n in counts.items() if name in _COUNTERS), default=None)
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
