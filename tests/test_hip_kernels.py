@@ -240,11 +240,21 @@ kernel(256) void by_column(float *out, const float *in, const float *scale, int 
         out[i] = in[i] * scale[i / (unsigned)n];
     }
 }
+kernel(256) void of_either(float *out, const float *in, const float *scale, int rows, int n) {
+    shared float local[256];
+    local[X] = in[X];
+    __builtin_amdgcn_s_barrier();
+    const float *from = n > 256 ? scale : local;
+    PLAIN for (int row = 0; row < rows; ++row) out[row * n + X] = in[row * n + X] * from[row];
+}
 """
 
 
 def test_loads_of_one_address_for_any_size(tmp_path: Path) -> None:
-    """`i / n` is the same for all lanes only where n is large: no scalar load would do."""
+    """`i / n` is the same for all lanes only where n is large: no scalar load would do.
+
+    Nor would it where a pointer may be of the LDS, though memory that it reads may not change.
+    """
     source = UNIFORM.replace("PLAIN", '_Pragma("clang loop vectorize(disable) unroll(disable)")')
     text = compiled(tmp_path, source)
     found = {}
@@ -258,4 +268,5 @@ def test_loads_of_one_address_for_any_size(tmp_path: Path) -> None:
         )
     assert found == {
         "scaled": (1, 1), "scaled_restrict": (0, 0), "in_place": (1, 0), "by_column": (0, 0),
+        "of_either": (1, 0),
     }  # fmt: skip

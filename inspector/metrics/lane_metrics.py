@@ -232,13 +232,19 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
 
 
 def _as_scalars(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:
-    """The loads that the target has a scalar load for: of less than 32 bits on gfx12 alone."""
-    if subject.machine is not None and subject.machine.arch.startswith("gfx12"):
-        return list(loads)
+    """The loads that the target has a scalar load for: of less than 32 bits on gfx12 alone.
+
+    Flat loads have none: what they read may be of the LDS, or private.
+    """
+    is_gfx12 = subject.machine is not None and subject.machine.arch.startswith("gfx12")
     return [
         load
         for load in loads
-        if all(8 * place.size >= _SCALAR_BITS for place in subject.places.get(load.index, ()))
+        if not load.mnemonic.startswith("flat_")
+        and (
+            is_gfx12
+            or all(8 * place.size >= _SCALAR_BITS for place in subject.places.get(load.index, ()))
+        )
     ]
 
 
