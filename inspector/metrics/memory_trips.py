@@ -55,7 +55,7 @@ _ORDERED: Final = frozenset(("barrier", "atomic"))
 _COUNTERS: Final = frozenset(("vmcnt", "loadcnt"))
 _VOLATILE: Final = re.compile(r"\b(?:glc|sc1|scope:SCOPE_(?:DEV|SYS))\b")
 """Cache modifiers of volatile and atomic loads."""
-_OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]+|\d+)\s*$")
+_OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]{1,8}|\d{1,9})\s*$")
 """The constant offset of a scalar load."""
 _MOST_INSTRUCTIONS: Final = 5_000
 
