@@ -20,6 +20,7 @@ from ..model import (
     int_of,
     value_of,
 )
+from .unexplained import unexplained
 
 UNKNOWN = "?"
 HOT, WARM = 10.0, 2.0
@@ -194,15 +195,18 @@ def spills_in_hot_loops(kernel: KernelReport) -> int:
 def findings_summary(kernel: KernelReport) -> str:
     """The numbers of findings by severity, or that nothing looks wrong.
 
-    The latter requires that all code was read and that the hot loops do not spill, since spills
-    without a known remedy produce no finding.
+    The latter requires that all code was read, that the hot loops do not spill, since spills
+    without a known remedy produce no finding, and that no figure is far from the least.
     """
     findings = kernel.findings
     if not findings and kernel.unread:
         return "no finding in what was read"
     if not findings:
         spills = spills_in_hot_loops(kernel)
-        return NO_REMEDY.format(spills=spills) if spills else "nothing looks wrong"
+        if spills:
+            return NO_REMEDY.format(spills=spills)
+        shown = unexplained(kernel)
+        return f"no finding, though {shown}" if shown else "nothing looks wrong"
     tally = []
     for severity in SEVERITIES:
         n = sum(f.severity == severity for f in findings)

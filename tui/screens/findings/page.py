@@ -10,6 +10,7 @@ from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from ....inspector.explain.unexplained import unexplained
 from ....inspector.explain.view import plural, spills_in_hot_loops
 from ...editor import open_editor
 from ...key_table import bind
@@ -170,6 +171,9 @@ class FindingsPage(Page):
         spilling = sum(bool(spills_in_hot_loops(e.report)) for e in self.session.entries.values())
         if spilling:
             return f"no finding, but {plural(spilling, 'kernel')} with spills in a hot loop"
+        far = sum(unexplained(e.report) is not None for e in self.session.entries.values())
+        if far:
+            return f"no finding, but {plural(far, 'kernel')} with figures far from the least"
         return "nothing looks wrong"
 
     @property
