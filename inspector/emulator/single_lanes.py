@@ -86,7 +86,7 @@ def single_lane_sites(function: Function, code: CodeRegisters, lanes: int) -> fr
                 lows |= writes
             elif is_whole and index not in code.masked:
                 masks.distinct |= writes
-            if parts.name.startswith("s_mov_b") and _is_exec(parts.operands[1]):
+            if parts.name.startswith("s_mov_b") and _is_exec(parts.operands[-1]):
                 copies |= writes
             if writes >> SCALAR_BIT >> EXEC & 3:
                 copies = 0
@@ -111,6 +111,8 @@ def _counts_lanes(parts: Decoded, copies: int, lows: int, lanes: int) -> tuple[b
     """Whether an instruction counts active lanes before each lane, and whether all of them."""
     is_high = parts.name.startswith("v_mbcnt_hi")
     if not is_high and not parts.name.startswith("v_mbcnt_lo"):
+        return False, False
+    if len(parts.operands) != 3:
         return False, False
     _, mask, base = parts.operands
     is_active = mask.integer == -1 or (
