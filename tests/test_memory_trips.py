@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from emulated import KERNEL
+from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.machines.loader import load
+from kinspect.inspector.metrics.memory_trips import kernel_metric, loop_metric
+from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import KernelReport, Metric
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 
@@ -82,3 +88,77 @@ def test_kernels_with_loops_have_the_metric_in_their_loops(
     metric = kernels["sums_columns"].metrics["memory_trips"]
     assert metric.value is None
     assert metric.note
+
+
+LOAD = "global_load_dword v4, v2, s[0:1]\ns_waitcnt vmcnt(0)\n"
+
+
+def _subject(code: str) -> Subject:
+    function = parse_text(KERNEL.format(arch="gfx942", code=code), "k.s").kernels[0]
+    return Subject(function, load("gfx942"), Facts(lds_bytes=0, workgroup_size=64))
+
+
+def test_of_two_ways_that_exclude_each_other_the_one_with_more_loads_counts() -> None:
+    """As often as 200 times in a row: as many paths as nobody could follow."""
+    either = (
+        "s_cbranch_scc1 .Le{0}\n" + LOAD + "s_branch .Lo{0}\n.Le{0}:\n" + LOAD * 2 + ".Lo{0}:\n"
+    )
+    value = kernel_metric(_subject("".join(either.format(i) for i in range(200)))).value
+    assert isinstance(value, Mapping)
+    assert (value["loads"], value["trips"], value["path"]) == (400, 400, 200 * 5 + 1)
+
+
+def test_cycles_that_are_not_listed_as_loops_are_passed_once() -> None:
+    """Loops nested deeper than is listed are part of the innermost one."""
+    depth = 70
+    begins = "".join(f".Lloop{i}:\n{LOAD}" for i in range(depth))
+    ends = "".join(f"s_cbranch_scc1 .Lloop{i}\n" for i in reversed(range(depth)))
+    subject = _subject(begins + ends)
+    innermost = max(subject.function.loops, key=lambda loop: loop.depth)
+    value = loop_metric(subject, innermost.id).value
+    assert isinstance(value, Mapping)
+    assert value["loads"] == depth - innermost.depth + 1
+
+
+def test_loops_with_several_entries_have_no_order() -> None:
+    subject = _subject(f"s_cbranch_scc1 .Lb\n.La:\n{LOAD}.Lb:\n{LOAD}s_cbranch_scc0 .La\n")
+    (loop,) = subject.function.loops
+    metric = loop_metric(subject, loop.id)
+    assert (loop.irreducible, metric.value) == (True, None)
+    assert metric.note
+
+
+FLAGGED = """
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  s_load_dword s8, s[0:1], 0x10
+  v_lshlrev_b32_e32 v0, 2, v0
+  s_waitcnt lgkmcnt(0)
+  s_cmp_lg_u32 s8, 0
+  s_cbranch_scc0 .LBB0_3
+  s_mov_b64 s[10:11], {flag}
+  global_load_dword v1, v0, s[4:5]
+  s_waitcnt vmcnt(0)
+  s_and_b64 vcc, exec, s[10:11]
+  s_cbranch_vccnz .LBB0_4
+.LBB0_2:
+  global_store_dword v0, v1, s[6:7]
+  s_endpgm
+.LBB0_3:
+  s_cbranch_execz .LBB0_2
+.LBB0_4:
+  global_load_dword v1, v0, s[4:5] offset:256
+  s_waitcnt vmcnt(0)
+  global_load_dword v1, v0, s[4:5] offset:512
+  s_waitcnt vmcnt(0)
+  global_load_dword v1, v0, s[4:5] offset:1024
+  s_waitcnt vmcnt(0)
+  s_branch .LBB0_2
+"""
+"""An if whose arms are joined by a flag: one loads an element, the other three."""
+
+
+@pytest.mark.parametrize(("flag", "loads"), [("0", 3), ("-1", 4), ("s[2:3]", 4)])
+def test_arms_joined_by_a_flag_exclude_each_other(flag: str, loads: int) -> None:
+    text = KERNEL.format(arch="gfx942", code=FLAGGED.format(flag=flag))
+    (kernel,) = analyze_text(text, Context("k.s"))
+    assert _trips(kernel.metrics)["loads"] == loads
