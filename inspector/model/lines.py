@@ -238,6 +238,8 @@ class ParkedValue(Struct, frozen=True):
 class SpillSlot(Struct, frozen=True):
     """A place in scratch memory where the compiler parks a value.
 
+    A place that holds one value after another is a slot for each, with its stores and reloads.
+
     Args:
         offset: bytes from the start of the lane's scratch memory; None where a register says it.
         size: bytes.
