@@ -14,7 +14,7 @@ from functools import cached_property
 from ..emulator.definitions import ranges
 from ..emulator.liveness import Liveness
 from ..emulator.register_sets import SCALAR_BIT, rows_of
-from ..model import LivePeak, LiveValue, ParkedValue, SpilledValue, UntouchedValues
+from ..model import LivePeak, LiveValue, LoopTraffic, ParkedValue, SpilledValue, UntouchedValues
 from .live_registers import NamedValues
 from .register_moves import SCRATCH_ROW
 from .source_values import SourceValue
@@ -176,6 +176,7 @@ class _NamedRegisters:
                     hot_reloads=sum(index in loop_of for index in fetching),
                     loops=tuple(sorted({loop_of[i] for i in parking | fetching if i in loop_of})),
                     slots=self._moves.slots_text(rows),
+                    by_loop=_traffic(parking, fetching, loop_of),
                 )
             )
         values.sort(
@@ -235,3 +236,16 @@ class _NamedRegisters:
             ),
             slots=self._moves.slots_text(rows),
         )
+
+
+def _traffic(
+    parking: Set[int], fetching: Set[int], loop_of: Mapping[int, str]
+) -> tuple[LoopTraffic, ...]:
+    """The accesses of a spilled value by hot loop, in the order of their ids."""
+    stores, reloads = (
+        Counter(loop_of[index] for index in indices if index in loop_of)
+        for indices in (parking, fetching)
+    )
+    return tuple(
+        LoopTraffic(loop, stores[loop], reloads[loop]) for loop in sorted({*stores, *reloads})
+    )

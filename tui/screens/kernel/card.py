@@ -77,9 +77,11 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
 def _spilled_values(report: KernelReport, loop: LoopReport | None) -> list[CardFact]:
     """What the spills of a loop, or of the kernel, hold: most traffic in hot loops first."""
     values = [v for v in report.spilled_values if loop is None or loop.id in v.loops]
+    if loop is not None:
+        values.sort(key=lambda value: -registers_view.traffic_in(value, loop.id))
     facts = []
     for value in values[:_MOST_SPILLED]:
-        traffic = registers_view.hot_traffic(value) or (
+        traffic = registers_view.hot_traffic(value, loop.id if loop is not None else None) or (
             f"{view.plural(value.stores, 'store')}, {view.plural(value.reloads, 'reload')},"
             " none in a hot loop"
         )
