@@ -60,6 +60,7 @@ def test_what_large_sizes_leave_over(kernels: dict[str, KernelReport]) -> None:
     waste = kernels["quads_checked_at_once"].metrics["cache.waste"].value
     assert isinstance(waste, dict)
     assert (waste["known"], waste["known_ideal"]) == (10, 10)
+    assert (waste["accesses"], waste["instruction"]) == (0, None)
 
 
 def test_rows_of_a_workgroup_of_unknown_shape(kernels: dict[str, KernelReport]) -> None:

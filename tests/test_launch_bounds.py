@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.machines.loader import load
-from kinspect.inspector.metrics.bounds import Residency
 from kinspect.inspector.metrics.launch import gpu_of, least_us
+from kinspect.inspector.metrics.residency import Residency
 
 JSON = ("--format", "json", "--details")
 KINSPECT = [sys.executable, "-m", "kinspect.inspector.cli"]

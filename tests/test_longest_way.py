@@ -42,8 +42,11 @@ def lengths(function: Function) -> tuple[int, int]:
     return way.instructions, way.optional
 
 
-def report_of(function: Function) -> KernelReport:
-    subject = Subject(function, load("gfx942"), Facts(lds_bytes=4096, workgroup_size=256))
+KNOWN = Facts(lds_bytes=4096, workgroup_size=256)
+
+
+def report_of(function: Function, facts: Facts = KNOWN) -> KernelReport:
+    subject = Subject(function, load("gfx942"), facts)
     return kernel_report(subject, kernel_id="k", name="k", arch="gfx942", source=None)
 
 
@@ -132,3 +135,37 @@ def test_a_kernel_without_loops_has_bounds() -> None:
     with_loop = report_of(in_loop(ADD)).metrics["bound.longest"]
     assert with_loop.value is None
     assert with_loop.note
+
+
+def test_without_resident_waves_the_figures_of_one_are_known() -> None:
+    metrics = report_of(in_loop(guarded(ADD * 20)), Facts()).loops[0].metrics
+    assert metrics["bound.longest"].value is None
+    assert figures(metrics["bound.longest_wave"].value)["vector"] == 20 * 4
+    assert metrics["bound.covered"].value == round(100 * 6 / 26, 1)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ".Lloop:\ns_branch .Lloop\n",
+        # The ways meet at a latch that only lanes without work lead to.
+        ".Lloop:\ns_cbranch_execz .Llast\ns_branch .Lloop\n.Llast:\ns_cbranch_scc0 .Lloop\n",
+        # Two blocks lead into each other, and each is entered from outside.
+        f"s_cbranch_scc1 .Lb\n.La:\n{ADD}.Lb:\n{ADD}s_cbranch_scc0 .La\n",
+        f"s_endpgm\n.Lloop:\n{ADD}s_branch .Lloop\n",
+    ],
+)
+def test_odd_loops_have_shares_within_bounds(code: str) -> None:
+    for loop in report_of(code_of(code)).loops:
+        longest = loop.metrics["bound.longest"].value
+        if longest is not None:
+            shares = [figures(longest)[name] for name in ("covered", "optional")]
+            assert all(isinstance(share, float) and 0 <= share <= 100 for share in shares)
+
+
+def test_many_branches_do_not_multiply() -> None:
+    """Two ways at each of 300 branches: 2 to the power of 300 in all."""
+    other = "s_cbranch_scc1 .Le{0}\n" + ADD + "s_branch .Lo{0}\n.Le{0}:\n" + ADD * 2 + ".Lo{0}:\n"
+    way = kernel_way(code_of("".join(other.format(number) for number in range(300))))
+    assert way is not None
+    assert (way.instructions, way.optional) == (300 * 3 + 1, 300 * 2)

@@ -9,6 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from emulated import KERNEL
+from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.machines.loader import load
+from kinspect.inspector.metrics.memory_trips import kernel_metric, loop_metric
+from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import KernelReport, Metric
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
@@ -81,4 +86,42 @@ def test_kernels_with_loops_have_the_metric_in_their_loops(
 ) -> None:
     metric = kernels["sums_columns"].metrics["memory_trips"]
     assert metric.value is None
+    assert metric.note
+
+
+LOAD = "global_load_dword v4, v2, s[0:1]\ns_waitcnt vmcnt(0)\n"
+
+
+def _subject(code: str) -> Subject:
+    function = parse_text(KERNEL.format(arch="gfx942", code=code), "k.s").kernels[0]
+    return Subject(function, load("gfx942"), Facts(lds_bytes=0, workgroup_size=64))
+
+
+def test_of_two_ways_that_exclude_each_other_the_one_with_more_loads_counts() -> None:
+    """As often as 200 times in a row: as many paths as nobody could follow."""
+    either = (
+        "s_cbranch_scc1 .Le{0}\n" + LOAD + "s_branch .Lo{0}\n.Le{0}:\n" + LOAD * 2 + ".Lo{0}:\n"
+    )
+    value = kernel_metric(_subject("".join(either.format(i) for i in range(200)))).value
+    assert isinstance(value, Mapping)
+    assert (value["loads"], value["trips"], value["path"]) == (400, 400, 200 * 5 + 1)
+
+
+def test_cycles_that_are_not_listed_as_loops_are_passed_once() -> None:
+    """Loops nested deeper than is listed are part of the innermost one."""
+    depth = 70
+    begins = "".join(f".Lloop{i}:\n{LOAD}" for i in range(depth))
+    ends = "".join(f"s_cbranch_scc1 .Lloop{i}\n" for i in reversed(range(depth)))
+    subject = _subject(begins + ends)
+    innermost = max(subject.function.loops, key=lambda loop: loop.depth)
+    value = loop_metric(subject, innermost.id).value
+    assert isinstance(value, Mapping)
+    assert value["loads"] == depth - innermost.depth + 1
+
+
+def test_loops_with_several_entries_have_no_order() -> None:
+    subject = _subject(f"s_cbranch_scc1 .Lb\n.La:\n{LOAD}.Lb:\n{LOAD}s_cbranch_scc0 .La\n")
+    (loop,) = subject.function.loops
+    metric = loop_metric(subject, loop.id)
+    assert (loop.irreducible, metric.value) == (True, None)
     assert metric.note

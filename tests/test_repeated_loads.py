@@ -29,7 +29,7 @@ def value_of(kernel: KernelReport, name: str) -> Mapping[str, Scalar]:
 
 @pytest.mark.parametrize(
     ("case", "group", "rows", "columns"),
-    [("one_group", 64, 32, 64), ("groups_of_four", 4, 32, 64), ("one_group_small", 64, 16, 32)],
+    [("one_group", 64, 32, 64), ("groups_of_four", 4, 32, 64), ("one_group_small", 64, 32, 16)],
 )
 def test_different_addresses_are_counted(
     kernels: dict[str, KernelReport], case: str, group: int, rows: int, columns: int

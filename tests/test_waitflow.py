@@ -258,6 +258,18 @@ def test_a_barrier_needs_what_was_written_to_lds() -> None:
     assert verdicts_of("gfx942", body) == [("lgkmcnt", 0, "ordering", None)]
 
 
+def test_a_read_before_a_barrier_is_needed_by_its_use_behind() -> None:
+    body = """
+    ds_read_b32 v1, v0
+    s_waitcnt lgkmcnt(0)
+    s_barrier
+    v_add_u32_e32 v2, v1, v1
+    """
+    assert verdicts_of("gfx942", body) == [("lgkmcnt", 0, "needed", None)]
+    unused = body.replace("v1, v1", "v3, v3")
+    assert verdicts_of("gfx942", unused) == [("lgkmcnt", 0, "ordering", None)]
+
+
 def test_scalar_loads_come_in_any_order() -> None:
     body = """
     s_load_dword s4, s[0:1], 0x0

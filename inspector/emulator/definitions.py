@@ -105,7 +105,7 @@ class Definitions:
             block, start, halves = waiting.pop()
             halves = self._used_in(block, start, row, halves, uses)
             for number in block.successors if halves else ():
-                if halves & ~seen.get(number, 0) and self._is_live_in(number, row):
+                if halves & ~seen.get(number, 0):
                     seen[number] = seen.get(number, 0) | halves
                     waiting.append((self._blocks[number], self._blocks[number].start, halves))
         return list(uses)
@@ -127,14 +127,6 @@ class Definitions:
                 break
             start = last
         return halves
-
-    def _is_live_in(self, number: int, row: int) -> bool:
-        """Whether something may read what a row holds where a block begins.
-
-        True for rows that are no registers, of which nothing is known beforehand.
-        """
-        start = self._blocks[number].start
-        return row >= HIGH_HALVES or bool(self._live.before[start] >> row & 1)
 
     def _ended(self, index: int, row: int) -> int:
         """The halves of a row whose old value is gone behind an instruction that writes it."""

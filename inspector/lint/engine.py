@@ -383,7 +383,9 @@ _BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(
         "lds.conflict_cycles": lambda use: use.conflicts or 0.0,
         "lds.conflicts.known": lambda use: use.conflicts or 0.0,
         "cache.lines": lambda use: (use.lines or 0.0) - (use.lines_ideal or 0.0),
-        "cache.waste.known": lambda use: (use.lines or 0.0) - (use.lines_ideal or 0.0),
+        "cache.waste.known": lambda use: (
+            0.0 if use.at_edge else (use.lines or 0.0) - (use.lines_ideal or 0.0)
+        ),
     }
 )
 """Figures of what lanes touch -> the share of one access in them."""

@@ -26,15 +26,12 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from math import ceil
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..machines.products import all_products
 from ..model import (
-    Demand,
     Function,
     Instruction,
     Loop,
@@ -44,10 +41,10 @@ from ..model import (
     MetricSpec,
     Origin,
     Scalar,
-    int_of,
 )
 from . import lds_operands
 from .longest_way import Way, kernel_way
+from .residency import BY_WAVE, Residency, residency, shared_cycles
 from .subject import Subject, innermost_loops
 from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
 
@@ -159,37 +156,6 @@ OF_LANES: Final = frozenset(
     )
 )
 """Figures that need the analysis of lanes, which decodes operands."""
-_BY_WAVE: Final = frozenset(("issue", "latency"))
-"""Bounds that do not depend on other waves."""
-
-
-class Residency(Struct, frozen=True):
-    """The waves of the unit that holds workgroups.
-
-    Args:
-        waves: the number of waves.
-        eus: SIMDs that they are spread over.
-        cus: 2 in WGP mode, else 1; each has an LDS and a vector cache of its own.
-    """
-
-    waves: int
-    eus: int
-    cus: int
-
-    @property
-    def on_simd(self) -> int:
-        """Waves on the fullest SIMD."""
-        return ceil(self.waves / self.eus)
-
-    @property
-    def on_cu(self) -> int:
-        """Waves on the fuller CU."""
-        return ceil(self.waves / self.cus)
-
-    @property
-    def on_pair(self) -> int:
-        """Waves on two SIMDs that share a port of the LDS."""
-        return ceil(2 * self.waves / self.eus)
 
 
 def with_bounds(
@@ -306,18 +272,6 @@ def _instructions(function: Function, blocks: Sequence[int]) -> list[Instruction
     ]
 
 
-def residency(machine: Machine, demand: Demand, metrics: Mapping[str, Metric]) -> Residency | None:
-    """The waves resident at the kernel's occupancy; None where it is unknown or nothing fits."""
-    workgroups = int_of(metrics, "occupancy.workgroups_per_cu")
-    waves = demand.waves_per_workgroup
-    if not workgroups or not waves:
-        return None
-    if demand.cu_mode:
-        eus = machine.eus if machine.eus_cu_mode is None else machine.eus_cu_mode
-        return Residency(workgroups * waves, eus, 1)
-    return Residency(workgroups * waves, machine.eus, 2)
-
-
 # --------------------------------------------------------------------------- all resident waves
 
 
@@ -343,16 +297,18 @@ def _metrics(
     if resident is None:
         reason = "the waves that are resident are not known"
         for spec in SPECS:
-            if spec.name != WAVE:
+            if spec.name not in (WAVE, COVERED):
                 yield Metric(spec.name, None, spec.unit, spec.origin, reason)
         return
     occupancy = metrics["occupancy.workgroups_per_cu"].origin
     shared: dict[str, tuple[float, Origin]] = {}
     for unit in UNITS:
         bound = bounds[unit]
-        cycles = None if bound.cycles is None else _shared(unit, bound.cycles, resident, machine)
+        cycles = (
+            None if bound.cycles is None else shared_cycles(unit, bound.cycles, resident, machine)
+        )
         origin: Origin = "derived"
-        if "estimated" in (bound.origin, "derived" if unit in _BY_WAVE else occupancy):
+        if "estimated" in (bound.origin, "derived" if unit in BY_WAVE else occupancy):
             origin = "estimated"
         if cycles is not None:
             shared[unit] = cycles, origin
@@ -397,7 +353,7 @@ def _longest(
         yield Metric(LONGEST, None, "mapping", "estimated", reason)
         return
     of_all = {
-        unit: None if bound.cycles is None else _shared(unit, bound.cycles, resident, machine)
+        unit: None if bound.cycles is None else shared_cycles(unit, bound.cycles, resident, machine)
         for unit, bound in bounds.items()
     }
     known = {unit: cycles for unit in UNITS if (cycles := of_all[unit]) is not None}
@@ -410,23 +366,6 @@ def _longest(
         **{unit: rounded(of_all[unit]) for unit in UNITS},
     }
     yield Metric(LONGEST, value, "mapping", "estimated", note)
-
-
-def _shared(unit: str, cycles: float, resident: Residency, machine: Machine) -> float | None:
-    """The clocks of a unit for all resident waves."""
-    if unit in _BY_WAVE:
-        return cycles
-    if unit == "vector":
-        # Several waves may issue at once, a single wave one instruction at a time.
-        waves_per_issue = machine.valu_per_issue
-        if waves_per_issue is None:
-            return None
-        return max(cycles, cycles * resident.on_simd / waves_per_issue)
-    if unit == "lds_port":
-        return cycles * resident.on_pair
-    if unit in ("lds", "l1"):
-        return cycles * resident.on_cu
-    return cycles * resident.on_simd
 
 
 def _uncached(

@@ -29,9 +29,10 @@ from ..model import (
     int_of,
     value_of,
 )
-from .bounds import LONGEST, MEMORY, memory_bytes_per_clk, residency
+from .bounds import LONGEST, MEMORY, memory_bytes_per_clk
 from .demand import wave_size
 from .longest_way import Way
+from .residency import residency
 from .subject import (
     MATRIX_CLASSES,
     Subject,

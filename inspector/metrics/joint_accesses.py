@@ -23,7 +23,7 @@ _Widths = dict[tuple[str, str | None], set[int]]
 WIDEST: Final = 128
 _ACCESSES: Final = frozenset(("global_load", "global_store"))
 _NARROW: Final = 32
-_OFFSET: Final = re.compile(r"\boffset:(-?\d+)")
+_OFFSET: Final = re.compile(r"\boffset:(-?\d{1,9})(?!\d)")
 _COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
 """Bits of volatile and atomic accesses."""
 

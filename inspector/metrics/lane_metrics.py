@@ -99,7 +99,8 @@ SPECS = (
         "`bytes` used of each line (`line` bytes), `percent` of them unused, `instruction`, `at` "
         "which line (`isa`: of the assembly), `layout` of its tile, `writes`; "
         "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
-        "(atomics are left out); `known` lines of the others, `known_ideal` that their bytes need; "
+        "(atomics are left out); `known` lines of the others, `known_ideal` that their bytes need, "
+        "both without accesses of which no lane takes part where sizes are large; "
         "`across`: accesses of work-items that lie side by side in y, not in x, `in_rows` of those "
         "that lie side by side in x; `origin`: "
         "`estimated` where it depends on sizes that are not known, and what is `assumed` of them; "
@@ -368,19 +369,19 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
     if not known_uses:
         yield Metric("cache.waste", None, "mapping", "derived", note)
         return
+    usual = [item for item in known_uses if not item[1].at_edge]
+    wasting = [item for item in usual if (item[1].lines or 0) > (item[1].lines_ideal or 0)]
     inst, worst = max(
-        known_uses, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0)
+        wasting or known_uses, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0)
     )
-    wasting = sum((use.lines or 0) > (use.lines_ideal or 0) for _, use in known_uses)
-    usual = [use for _, use in known_uses if not use.at_edge]
     value: dict[str, Scalar] = {
-        "accesses": wasting,
+        "accesses": len(wasting),
         "of": len(accesses),
         "unknown": len(accesses) - len(known_uses),
-        "known": _rounded(sum_of(use.lines for use in usual)),
-        "known_ideal": _rounded(sum_of(use.lines_ideal for use in usual)),
-        "across": sum(use.across for use in usual),
-        "in_rows": sum(not use.apart and (use.bytes or 0) >= (use.lanes or 0) for use in usual),
+        "known": _rounded(sum_of(use.lines for _, use in usual)),
+        "known_ideal": _rounded(sum_of(use.lines_ideal for _, use in usual)),
+        "across": sum(use.across for _, use in usual),
+        "in_rows": sum(not use.apart and (use.bytes or 0) >= (use.lanes or 0) for _, use in usual),
         "line": line,
         **_wasteful(inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None),
         "layout": None,
@@ -428,7 +429,7 @@ def _without_products(
     too_many = [
         ((op.use.lines or 0) - (op.use.lines_ideal or 0), op)
         for op in memory
-        if op.use is not None and op.use.lines is not None
+        if op.use is not None and op.use.lines is not None and not op.use.at_edge
     ]
     products = {
         op.line

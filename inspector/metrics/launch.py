@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ..machines import matrix_cycles
 from ..model import Machine, Metric, MetricSpec, Origin, TtgirModule, int_of
-from .bounds import Residency, residency
 from .loop_shape import position_of
+from .residency import Residency, residency
 from .subject import MATRIX_CLASSES, Place, Subject
 
 ROUNDS, EFFICIENCY = "tail.rounds", "tail.efficiency"

@@ -40,7 +40,7 @@ _ELSEWHERE: Final = frozenset(
 """Classes that no step of a tree has: it works on what lies in LDS."""
 _SHIFT: Final = re.compile(r"[sv]_(?:lshr|lshl|ashr)(?:rev)?_[bi](?:16|32)$")
 _PAIR: Final = re.compile(r"ds_(?:read2|write2|load_2addr|store_2addr)(st64|_stride64)?_b(32|64)$")
-_OFFSET: Final = re.compile(r"\boffset([01]?):(\d+)")
+_OFFSET: Final = re.compile(r"\boffset([01]?):(\d{1,9})(?!\d)")
 _MOST_IN_STEP: Final = 60
 """Instructions between two barriers; those that LLVM writes have 10 to 30."""
 _FEWEST_STEPS: Final = 3

@@ -109,7 +109,7 @@ def _longest(
         ends: the last ones to choose from.
         counted: those whose instructions count; of nested loops they do not.
     """
-    order, before = _acyclic(blocks, start, inside)
+    order, before = acyclic(blocks, start, inside)
     lengths: dict[int, int] = {}
     come_from: dict[int, int] = {}
     for number in order:
@@ -127,7 +127,7 @@ def _longest(
     return way[::-1]
 
 
-def _acyclic(
+def acyclic(
     blocks: Sequence[Block], start: int, inside: Set[int]
 ) -> tuple[list[int], Mapping[int, Sequence[int]]]:
     """The blocks that one leads to, each behind all that lead to it, and the latter of each."""

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
-from ..model import Function, Instruction, LoopReport, Metric, MetricSpec, Scalar
+from ..model import Instruction, LoopReport, Machine, Metric, MetricSpec, Scalar
 from .exposed_latency import LATENCY
+from .load_paths import LOADS, code_of, load_paths, turns_to_others
 from .subject import Subject, source_line, wait_counts
 from .written_tensors import WRITES, unwritten
 
@@ -47,15 +48,14 @@ SPECS = (
     ),
 )
 
-_LOADS: Final = frozenset(("global_load", "lds_direct"))
 _STORES: Final = frozenset(("global_store", "scratch_store"))
-_COUNTED: Final = _LOADS | {"scratch_load", "atomic"}
+_COUNTED: Final = LOADS | {"scratch_load", "atomic"}
 _ORDERED: Final = frozenset(("barrier", "atomic"))
 """Classes behind which loads have to stay: other waves' stores may be visible there alone."""
 _COUNTERS: Final = frozenset(("vmcnt", "loadcnt"))
 _VOLATILE: Final = re.compile(r"\b(?:glc|sc1|scope:SCOPE_(?:DEV|SYS))\b")
 """Cache modifiers of volatile and atomic loads."""
-_OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]+|\d+)\s*$")
+_OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]{1,8}|\d{1,9})\s*$")
 """The constant offset of a scalar load."""
 _MOST_INSTRUCTIONS: Final = 5_000
 
@@ -64,16 +64,41 @@ _Operands = tuple[tuple[int, int], ...]
 """First row and row after the last of each register operand."""
 
 
-class _Load(Struct, frozen=True):
-    """A load that is under way.
+class _Pending(Struct, frozen=True):
+    """An operation that is under way.
 
     Args:
-        inst: its instruction; None of another operation of the same counter.
+        is_load: whether it is a load; else another operation of the same counter.
         trip: trips that were waited for when it was issued.
     """
 
-    inst: Instruction | None
+    is_load: bool
     trip: int
+
+
+class _Waits:
+    """The loads that are under way, and the return trips that were waited for so far."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        has_store_counter = bool({"vscnt", "storecnt"} & machine.counters.keys())
+        self._counted = _COUNTED if has_store_counter else _COUNTED | _STORES
+        self._pending: list[_Pending] = []
+        self.trips = 0
+
+    def execute(self, inst: Instruction) -> None:
+        """Counts an instruction that is issued, or what it waits for."""
+        if inst.cls in self._counted:
+            self._pending.append(_Pending(inst.cls in LOADS, self.trips))
+        if inst.cls != "wait":
+            return
+        counts = wait_counts(inst, self._machine)
+        allowed = min((n for name, n in counts.items() if name in _COUNTERS), default=None)
+        if allowed is None or len(self._pending) <= allowed:
+            return
+        ended = self._pending[: len(self._pending) - allowed]
+        del self._pending[: len(ended)]
+        self.trips += any(item.is_load and item.trip == self.trips for item in ended)
 
 
 class _Dependencies:
@@ -115,7 +140,7 @@ class _Dependencies:
         depth = self.read(inst)
         pointers = self._pointers_in(reads)
         issued = 0
-        if inst.cls in _LOADS:
+        if inst.cls in LOADS:
             if _VOLATILE.search(inst.operands):
                 self._least = self.most
             elif not self._is_of_others(subject, inst, pointers):
@@ -137,7 +162,7 @@ class _Dependencies:
         if "and_saveexec" in name:
             self._outside.append(self._lanes)
             self._lanes = max(self._lanes, depth)
-        elif _is_otherwise(inst):
+        elif turns_to_others(inst):
             self._lanes = max(self._outside[-1] if self._outside else 0, depth)
         elif name.startswith("s_or_b") and inst.operands.startswith("exec") and self._outside:
             self._lanes = self._outside.pop()
@@ -207,6 +232,8 @@ def loop_metric(subject: Subject, loop_id: str) -> Metric:
     (loop,) = (loop for loop in subject.function.loops if loop.id == loop_id)
     if any(other.parent == loop_id for other in subject.function.loops):
         return Metric(TRIPS, None, "mapping", "derived", "the loop has loops of its own")
+    if loop.irreducible:
+        return Metric(TRIPS, None, "mapping", "derived", "the loop has several entries")
     return _metric(subject, loop.header, frozenset(loop.blocks))
 
 
@@ -223,31 +250,19 @@ def _metric(subject: Subject, start: int, within: Set[int] | None) -> Metric:
     if importlib.util.find_spec("numpy") is None:
         return Metric(TRIPS, None, "mapping", "derived", "needs numpy")
     blocks = range(len(function.blocks)) if within is None else within
-    code = [inst for number in blocks for inst in _code(function, number)]
-    if not any(inst.cls in _LOADS for inst in code):
+    code = [inst for number in blocks for inst in code_of(function, number)]
+    if not any(inst.cls in LOADS for inst in code):
         return Metric(TRIPS, None, "mapping", "derived", "it loads nothing")
     if len(code) > _MOST_INSTRUCTIONS:
         note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
         return Metric(TRIPS, None, "mapping", "derived", note)
-    ways = [_Way(function, start, within, arm="then")]
-    if any(map(_is_otherwise, code)):
-        ways.append(_Way(function, start, within, arm="else"))
-    followed = [_followed(subject, way.blocks(), twice=within is not None) for way in ways]
+    paths = load_paths(function, start, within)
+    followed = [_followed(subject, path, twice=within is not None) for path in paths]
     # Of the two arms of a condition the better one counts, unless it does little.
     most = max(figures.loads for figures in followed)
     best = min((f for f in followed if 2 * f.loads >= most), key=lambda f: f.avoidable)
     value: dict[str, Scalar] = {**asdict(best), "latency": LATENCY}
     return Metric(TRIPS, value, "mapping", "derived")
-
-
-def _code(function: Function, number: int) -> Sequence[Instruction]:
-    block = function.blocks[number]
-    return function.instructions[block.start : block.stop]
-
-
-def _is_otherwise(inst: Instruction) -> bool:
-    """Whether an instruction turns to the lanes for which a condition does not hold."""
-    return inst.op.name.startswith(("s_andn2_saveexec", "s_and_not1_saveexec", "s_or_saveexec"))
 
 
 class _Figures(Struct, frozen=True):
@@ -268,20 +283,16 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
     """The figures of a path; of an iteration that follows another one, if it runs `twice`."""
     function, machine = subject.function, subject.machine
     assert machine is not None
-    counted = _COUNTED
-    if not {"vscnt", "storecnt"} & machine.counters.keys():
-        counted |= _STORES
     from .chains import Code
 
     code = Code.of(function, machine)
     registers = cache(code.registers)
-    pending: list[_Load] = []
-    trips = 0
+    waits = _Waits(machine)
     chain = _Dependencies(code, registers)  # of both iterations
     for _ in range(2 if twice else 1):
         dependencies = _Dependencies(code, registers)
-        begun, loads, size, stores, at = trips, 0, 0, 0, None
-        rounds_begun = trips
+        begun, loads, size, stores, at = waits.trips, 0, 0, 0, None
+        rounds_begun = begun
         waiting_stores = apart = 0
         separated = False
         joins: list[tuple[int, int]] = []
@@ -291,148 +302,40 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
             dependencies.conditioned(max((depth for _, depth in joins), default=0))
             separated = True
             block = function.blocks[number]
-            for inst in _code(function, number):
+            for inst in code_of(function, number):
                 issued = dependencies.execute(inst, subject)
                 chain.execute(inst, subject)
-                if inst.cls in _LOADS:
+                if inst.cls in LOADS:
                     loads += 1
                     # The first after a wait, where the source keeps it from those before.
-                    apart += separated and rounds_begun < trips
-                    separated, rounds_begun = False, trips
+                    apart += separated and rounds_begun < waits.trips
+                    separated, rounds_begun = False, waits.trips
                     size += (access_bits(inst.op, inst.operands) or 0) // 8
                     stores, waiting_stores = stores + waiting_stores, 0
-                    if at is None and trips - begun > issued:
+                    if at is None and waits.trips - begun > issued:
                         at = inst
                 elif inst.cls in WRITES:
                     waiting_stores += bool(loads)
                     separated = True
-                if inst.cls in counted:
-                    pending.append(_Load(inst if inst.cls in _LOADS else None, trips))
-                allowed = _allowed(subject, inst)
-                if allowed is not None and len(pending) > allowed:
-                    ended = pending[: len(pending) - allowed]
-                    del pending[: len(pending) - allowed]
-                    if any(load.inst is not None and load.trip == trips for load in ended):
-                        trips += 1
+                waits.execute(inst)
             last = function.instructions[block.stop - 1] if block.stop > block.start else None
             if last is not None and len(block.successors) == 2 and place + 1 < len(path):
                 other = [n for n in block.successors if n != path[place + 1]]
                 depth = dependencies.read(last)
                 if other and depth:
                     joins.append((other[0], depth))
+    trips = waits.trips - begun
     return _Figures(
-        trips=trips - begun,
+        trips=trips,
         needed=dependencies.most,
-        avoidable=max(0, min(trips - begun - dependencies.most, apart)),
+        avoidable=max(0, min(trips - dependencies.most, apart)),
         loads=loads,
         bytes=size,
         stores=stores,
         is_carried=chain.most > dependencies.most,
         at=source_line(at.loc) if at is not None else None,
-        path=sum(len(_code(function, number)) for number in path),
+        path=sum(len(code_of(function, number)) for number in path),
     )
-
-
-def _allowed(subject: Subject, inst: Instruction) -> int | None:
-    """Loads that a wait lets be outstanding; None of what does not wait for them."""
-    if inst.cls != "wait":
-        return None
-    counts = wait_counts(inst, subject.machine)
-    return min((n for name, n in counts.items() if name in _COUNTERS), default=None)
-
-
-class _Way:
-    """One way through a kernel without loops, or through an iteration of a loop.
-
-    What is skipped over where no lane is active counts as executed. Of two ways that exclude each
-    other it takes the one with more loads; of the arms of a condition on lanes `arm`.
-    """
-
-    def __init__(
-        self,
-        function: Function,
-        start: int,
-        within: Set[int] | None,
-        *,
-        arm: Literal["then", "else"],
-    ) -> None:
-        self._function = function
-        self._start = start
-        self._arm = arm
-        self._ahead = self._all_ahead(within)
-
-    def blocks(self) -> Sequence[int]:
-        """Its blocks in the order of their execution."""
-        path = [self._start]
-        while True:
-            ways = [
-                n
-                for n in dict.fromkeys(self._function.blocks[path[-1]].successors)
-                if n in self._ahead and n != self._start
-            ]
-            if not ways:
-                return path
-            path.append(ways[0] if len(ways) == 1 else self._next(path[-1], ways[0], ways[1]))
-
-    def _next(self, number: int, first: int, second: int) -> int:
-        """The next block behind a branch to two."""
-        branch = _code(self._function, number)[-1].op.name
-        if branch.startswith("s_cbranch_exec") and number + 1 in (first, second):
-            target = second if first == number + 1 else first
-            jumps_in = branch == "s_cbranch_execnz"
-            inner, outer = (target, number + 1) if jumps_in else (number + 1, target)
-        elif second in self._ahead[first]:
-            inner, outer = first, second
-        elif first in self._ahead[second]:
-            inner, outer = second, first
-        else:
-            return max(first, second, key=self._loads)
-        is_left_out = (
-            self._begins_else(number) if self._arm == "then" else self._begins_then(number)
-        )
-        return outer if is_left_out else inner
-
-    def _begins_else(self, number: int) -> bool:
-        return any(map(_is_otherwise, _code(self._function, number)))
-
-    def _begins_then(self, number: int) -> bool:
-        """Whether a block turns to lanes beside which there are others, with code of their own."""
-        code = _code(self._function, number)
-        at = max(
-            (place for place, inst in enumerate(code) if "and_saveexec" in inst.op.name), default=-1
-        )
-        return at >= 0 and any(
-            inst.op.name.startswith("s_xor_b") and "exec" in inst.operands for inst in code[at:]
-        )
-
-    def _loads(self, number: int) -> int:
-        return sum(
-            inst.cls in _LOADS
-            for n in (number, *self._ahead[number])
-            for inst in _code(self._function, n)
-        )
-
-    def _all_ahead(self, within: Set[int] | None) -> Mapping[int, Set[int]]:
-        """Block -> all blocks that follow it before the loop starts anew."""
-        ahead: dict[int, Set[int]] = {}
-        stack = [(self._start, False)]
-        entered: set[int] = set()
-        while stack:
-            number, is_done = stack.pop()
-            successors = [
-                n
-                for n in self._function.blocks[number].successors
-                if n != self._start and (within is None or n in within)
-            ]
-            if is_done:
-                ahead[number] = frozenset(successors).union(
-                    *(ahead.get(n, frozenset()) for n in successors)
-                )
-            elif number not in entered:
-                entered.add(number)
-                stack.append((number, True))
-                stack += [(n, False) for n in successors if n not in entered]
-        return ahead
 
 
 def compute(subject: Subject) -> Iterator[Metric]:

@@ -59,7 +59,7 @@ SPECS = (
 
 _CLASSES = ("scratch_load", "scratch_store")
 _FOLDED = "Folded"
-_OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9A-Fa-f]+|\d+))")
+_OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9A-Fa-f]{1,8}|\d{1,9}))(?!\w)")
 _CLAUSE, _CLAUSE_BITS = "s_clause", 0x3F
 _BUFFER_BASE = re.compile(r"s\[\d+:\d+\],\s*(\w+)")  # the scalar operand after the resource
 _VECTOR = re.compile(r"v(\d+|\[)")

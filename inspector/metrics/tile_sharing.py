@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..model import Metric, MetricSpec, Scalar, int_of
-from .bounds import residency
 from .launch import NO_GRID, gpu_of
+from .residency import residency
 from .subject import Subject, source_line
 
 if TYPE_CHECKING:

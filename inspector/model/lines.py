@@ -117,8 +117,8 @@ class MemoryOp(Struct, frozen=True, omit_defaults=True):
         bits: per lane; None where it has no fixed width.
         use: what its lanes touch; None where it was not looked at.
         joint_bits: bits per lane that it and the lane's accesses of the bytes beside move together,
-            each of 32 bits or less with the same registers as address, 128 at most; None where it
-            has no such neighbours, and in Triton's code.
+            each of 32 bits or less, at the same registers or known places, 128 at most; None where
+            it has no such neighbours or those of lanes are side by side, and in Triton's code.
     """
 
     line: int

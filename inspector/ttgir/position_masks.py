@@ -102,7 +102,7 @@ def _selections(flow: DataFlow) -> Iterator[tuple[TtgirOp, int, list[TtgirOp]]]:
 
 def _comparisons(flow: DataFlow, loop: int, condition: int) -> list[TtgirOp]:
     """The comparisons of positions that a condition is made of; none if of anything else."""
-    found: list[TtgirOp] = []
+    comparisons: list[TtgirOp] = []
     moves = False
     ahead, visited = [condition], set[int]()
     while ahead:
@@ -123,10 +123,10 @@ def _comparisons(flow: DataFlow, loop: int, condition: int) -> list[TtgirOp]:
                 return []
             moves |= of_loop
             if maker.result_types[0].kind == "tensor":
-                found.append(maker)
+                comparisons.append(maker)
         else:
             return []
-    return found if moves else []
+    return comparisons if moves else []
 
 
 def _positions(flow: DataFlow, loop: int, values: Sequence[int]) -> tuple[bool, bool]:

@@ -32,8 +32,9 @@ class JudgedWait(Struct, frozen=True):
         index: index of the wait instruction.
         counter: the counter's name.
         n: the count that it waits down to.
-        verdict: `needed` for a register, `ordering` for a barrier or fence, `over-strict` where a
-            larger n suffices, `idle` where nothing that it could complete is outstanding.
+        verdict: `needed` for a register, also where a barrier comes before its use, `ordering` for
+            a barrier or fence alone, `over-strict` where a larger n suffices, `idle` where nothing
+            that it could complete is outstanding.
         could_be: of an over-strict wait, the largest n that suffices; None where none is needed.
         waits_for: indices of the instructions that it has to wait for, ascending.
     """
@@ -207,10 +208,16 @@ class _Needs:
                 continue
             if touched := step.touches & owed:
                 owed ^= touched
-                self._settle(debts, touched, self._needed)
+                for number in members(touched):
+                    for wait in debts.pop(number):
+                        self._needed.setdefault(wait, set()).add(number)
             if ordered := step.orders & owed:
-                owed ^= ordered
-                self._settle(debts, ordered, self._ordered)
+                for number in members(ordered):
+                    for wait in debts[number]:  # a register may need it behind the barrier as well
+                        self._ordered.setdefault(wait, set()).add(number)
+                    if not events[number].writes:
+                        del debts[number]
+                        owed ^= 1 << number
             if step.clears:
                 debts.clear()
                 owed = 0
@@ -224,13 +231,6 @@ class _Needs:
             number: {wait: self._age(number, since, clocks) for wait, since in ages.items()}
             for number, ages in debts.items()
         }
-
-    @staticmethod
-    def _settle(debts: Debts, ids: int, needs: dict[int, set[int]]) -> None:
-        """Adds debts to `needs` (wait's index -> event ids) and removes them."""
-        for number in members(ids):
-            for wait in debts.pop(number):
-                needs.setdefault(wait, set()).add(number)
 
     def _wait(
         self,
