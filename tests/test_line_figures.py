@@ -244,4 +244,6 @@ def test_a_sum_tells_how_much_of_it_hot_loops_execute() -> None:
         in_hot_loops={"source": {59: 56.0, 63: 53.0, 87: 7.0}},
     )
     assert figures.hottest("source", lambda line: 0) == (59, 63, 87)
-    assert figures.sentence("source", 87).endswith(": 7 in an iteration of each hot loop, 118 outside")
+    assert figures.sentence("source", 87).endswith(
+        ": 7 in an iteration of each hot loop, 118 outside"
+    )

@@ -154,6 +154,8 @@ def spilled_table(values: Sequence[SpilledValue]) -> list[str]:
 def hot_traffic(value: SpilledValue, loop: str | None = None) -> str:
     """`60 reloads, 4 stores in L0 and 8 reloads in L1`; "" where there is none.
 
+    Reports without the traffic of each loop have the sum alone.
+
     Args:
         value: the spilled value.
         loop: id of the hot loop that alone is asked about, if one is.
@@ -161,7 +163,8 @@ def hot_traffic(value: SpilledValue, loop: str | None = None) -> str:
     loops = [item for item in value.by_loop if loop in (None, item.loop)]
     if not loops:
         counts = _traffic_counts(value.hot_reloads, value.hot_stores)
-        return f"{counts} in {', '.join(value.loops)} together" if counts else ""
+        together = " together" if len(value.loops) > 1 else ""
+        return f"{counts} in {', '.join(value.loops)}{together}" if counts else ""
     ranked = sorted(loops, key=lambda item: -(item.reloads + item.stores))
     shown = sorted(ranked[:_MOST_LOOPS], key=loops.index)
     parts = [f"{_traffic_counts(item.reloads, item.stores)} in {item.loop}" for item in shown]

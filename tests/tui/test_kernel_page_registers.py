@@ -134,6 +134,27 @@ async def test_the_card_sums_the_spills_of_each_value(
         assert "an unnamed value, constant: in all 1 reload, 2 stores, 1 dword" in text
 
 
+async def test_the_card_of_a_loop_has_the_traffic_of_that_loop_alone(
+    page_of: Open, spilling: KernelReport
+) -> None:
+    by_loop = (LoopTraffic("L0", 0, 13), LoopTraffic("L1", 2, 15))
+    both = replace(Q, loops=("L0", "L1"), hot_stores=2, by_loop=by_loop)
+    more = replace(Q, name="more", hot_reloads=14, by_loop=(LoopTraffic("L0", 0, 14),))
+    async with page_of(replace(spilling, spilled_values=(both, more))) as (pilot, page):
+        pane = page.panes.pane_of("amdgcn")
+        assert pane is not None
+        lines = pane.code.shown.lines
+        pane.code.move_to(next(n for n, text in enumerate(lines) if "Folded Reload" in text))
+        await pilot.pause()
+        text = text_of(pilot.app)
+        assert "q            13 reloads in L0 " in text
+        assert text.index("more         14 reloads in L0") < text.index("q            13 reloads")
+        await pilot.press("enter")
+        await pilot.pause()
+        traffic = "13 reloads in L0 and 15 reloads, 2 stores in L1; in all 45 reloads"
+        assert traffic in " ".join(text_of(pilot.app).split())
+
+
 async def test_lds_buffers_are_told_by_address(page_of: Open, spilling: KernelReport) -> None:
     async with page_of(replace(spilling, spilled_values=(), lds_buffers=BUFFERS)) as (pilot, page):
         text = " ".join(text_of(pilot.app).split())
