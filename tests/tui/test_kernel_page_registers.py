@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.explain.code.line_figures import DEFAULT
-from kinspect.inspector.model import KernelReport, Report, SourceLoc, SpilledValue
+from kinspect.inspector.model import KernelReport, LoopTraffic, Report, SourceLoc, SpilledValue
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.screens.kernel.card import lds_rows_at
