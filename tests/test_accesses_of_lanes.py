@@ -11,6 +11,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.lanes import FROM_MEMORY, lane_uses
 from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.axes.analysis import analyze
@@ -72,6 +73,7 @@ def test_rows_of_a_workgroup_of_unknown_shape(kernels: dict[str, KernelReport]) 
     waste = kernels["turned"].metrics["cache.waste"].value
     assert isinstance(waste, dict)
     assert (waste["across"], waste["in_rows"]) == (1, 1)
+    assert (waste["across_instruction"], waste["across_lines"]) == ("global_load_dword", 64)
 
 
 SUM = """s_load_dwordx2 s[4:5], s[0:1], 0x0
@@ -128,3 +130,19 @@ def test_an_offset_that_a_loop_moves_in_64_bits_keeps_its_stride() -> None:
     (graph,) = functions(parse_ttgir(STRIDED, "k.ttgir"))
     blame = not_contiguous(analyze(graph, ["%at"]), "%at", 0, 8)
     assert (blame.kind, blame.value) == ("factor", "%stride")
+
+
+def test_the_worst_of_neighbours_in_y_is_one_of_them() -> None:
+    """Here a store is the worst of all, of lanes that lie apart in x and in y."""
+    text = CODE.read_text()
+    number = "v_mad_u64_u32 v[0:1], s[0:1], v0, s4, v[2:3]"
+    begin = text.index("turned:")
+    assert number in text[begin:]
+    apart = "v_mad_u64_u32 v[0:1], s[0:1], v2, s4, 0"
+    kernel = text[begin:].replace(number, apart, 1)
+    changed = text[:begin] + kernel.replace("global_store_dword", "global_store_short", 1)
+    by_name = {kernel.name: kernel for kernel in analyze_text(changed, Context("k.s"))}
+    waste = by_name["turned"].metrics["cache.waste"].value
+    assert isinstance(waste, dict)
+    assert (waste["across"], waste["across_instruction"]) == (1, "global_load_dword")
+    assert (waste["accesses"], waste["instruction"]) == (2, "global_store_short")

@@ -105,3 +105,14 @@ def test_stated_workgroup() -> None:
     context = Context("k.s", overrides=Overrides(waves_per_workgroup=4))
     by_name = {kernel.name: kernel for kernel in analyze_text(text, context)}
     assert by_name["holds_30"].metrics["launch_bounds"].value is None
+
+
+def test_elements_of_one_workgroup() -> None:
+    """Where no address rests on the workgroup's number, no grid of several is launched."""
+    text = (FIXTURES / "hip_elements_gfx942.s").read_text()
+    number = "v_lshl_or_b32 v0, s2, 8, v0"  # adds_scaled's work-item in the grid
+    assert text.count(number) > 1
+    alone = text.replace(number, "v_and_b32_e32 v0, 0x3ff, v0", 1)
+    by_name = {kernel.name: kernel for kernel in analyze_text(alone, Context("k.s"))}
+    assert by_name["adds_scaled"].metrics["single_elements"].value is None
+    assert by_name["scales_rows"].metrics["single_elements"].value is not None

@@ -433,3 +433,65 @@ def test_of_an_unknown_number_of_waves_a_whole_one_counts(lanes: int, known: boo
     assert use.unknown == ("" if known else WAVES)
     if known:
         assert (use.lanes, use.cycles, use.origin, use.whole_waves) == (64, 4, "estimated", True)
+
+
+FIRST_LANE = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_mbcnt_lo_u32_b32 v1, {active}, 0
+v_mbcnt_hi_u32_b32 v1, {active_high}, v1
+v_lshlrev_b32_e32 v2, 7, v1
+v_readfirstlane_b32 s2, {compared}
+s_nop 1
+v_cmp_eq_u32_e64 s[2:3], s2, {compared}
+s_and_saveexec_b64 s[6:7], s[2:3]
+s_cbranch_execz .LBB0_4
+s_waitcnt lgkmcnt(0)
+global_atomic_cmpswap v4, v2, v[6:7], s[4:5] sc0
+s_waitcnt vmcnt(0)
+v_cmp_ne_u32_e32 vcc, 0, v4
+s_and_saveexec_b64 s[8:9], vcc
+s_cbranch_execz .LBB0_3
+s_mov_b64 s[10:11], 0
+.LBB0_2:
+global_atomic_cmpswap v5, v2, v[6:7], s[4:5] sc0
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, v5, v4
+s_or_b64 s[10:11], vcc, s[10:11]
+s_andn2_b64 exec, exec, s[10:11]
+s_cbranch_execnz .LBB0_2
+s_or_b64 exec, exec, s[10:11]
+.LBB0_3:
+s_or_b64 exec, exec, s[8:9]
+{inside}
+.LBB0_4:
+s_or_b64 exec, exec, s[6:7]
+{behind}
+"""
+"""The first active lane exchanges values until it succeeds, as in the code that printf leaves."""
+_LOAD = "global_load_dword v3, v2, s[4:5]"
+
+
+@pytest.mark.parametrize(
+    ("compared", "active", "inside", "lines"),
+    [
+        ("v1", ("-1", "-1"), True, 1),
+        ("v1", ("-1", "-1"), False, 64),
+        ("v1", ("exec_lo", "exec_hi"), True, 1),
+        ("v8", ("-1", "-1"), True, 64),  # a value that several lanes may have
+    ],
+)
+def test_one_lane_s_code(compared: str, active: tuple[str, str], inside: bool, lines: int) -> None:
+    """Comparisons with values that are not known narrow EXEC further."""
+    low, high = active
+    code = FIRST_LANE.format(
+        compared=compared,
+        active=low,
+        active_high=high,
+        inside=_LOAD if inside else "",
+        behind="" if inside else _LOAD,
+    )
+    if compared == "v8":
+        code = code.replace(
+            "v_readfirst", "global_load_dword v8, v2, s[4:5]\ns_waitcnt vmcnt(0)\nv_readfirst", 1
+        )
+    assert use_of(code, waves=1).lines == lines

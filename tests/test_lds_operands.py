@@ -82,6 +82,27 @@ def test_a_register_that_is_written_again_is_no_operand_from_lds() -> None:
     assert (value["dwords"], value["uses"]) == (1, 1)
 
 
+def test_copies_of_what_was_read_are_operands_from_lds() -> None:
+    """Copied into pairs for packed products, each is a dword still, whose uses are counted."""
+    copies = (
+        "v_mov_b32_e32 v20, v8",
+        "v_mov_b32_e32 v21, v16",
+        "v_pk_mov_b32 v[22:23], v[8:9], v[16:17] op_sel:[1,0]",
+    )
+    products = ("v_pk_fma_f32 v[4:5], v[20:21], v[22:23], v[4:5]", "v_mul_f32_e32 v6, v8, v3")
+    value = operands(*READS, *copies, *products)
+    assert (value["dwords"], value["uses"]) == (3, 5)  # v8, v9 and v16
+
+
+def test_packed_products_take_the_halves_that_they_name() -> None:
+    first = "v_pk_fma_f32 v[4:5], v[8:9], v[2:3], v[4:5] op_sel_hi:[0,1,1]"
+    second = "v_pk_mul_f32 v[6:7], v[10:11], v[2:3] op_sel:[1,0]"
+    value = operands(*READS, first)
+    assert (value["dwords"], value["uses"]) == (1, 2)
+    value = operands(*READS, first, second)
+    assert (value["dwords"], value["uses"]) == (2, 4)
+
+
 def test_what_an_iteration_reads_for_the_next_counts() -> None:
     value = operands("v_fmac_f32_e32 v4, v8, v16", *READS)
     assert (value["dwords"], value["uses"]) == (2, 2)

@@ -15,6 +15,7 @@ from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.memory_trips import kernel_metric, loop_metric
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import KernelReport, Metric
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 
@@ -125,3 +126,39 @@ def test_loops_with_several_entries_have_no_order() -> None:
     metric = loop_metric(subject, loop.id)
     assert (loop.irreducible, metric.value) == (True, None)
     assert metric.note
+
+
+FLAGGED = """
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  s_load_dword s8, s[0:1], 0x10
+  v_lshlrev_b32_e32 v0, 2, v0
+  s_waitcnt lgkmcnt(0)
+  s_cmp_lg_u32 s8, 0
+  s_cbranch_scc0 .LBB0_3
+  s_mov_b64 s[10:11], {flag}
+  global_load_dword v1, v0, s[4:5]
+  s_waitcnt vmcnt(0)
+  s_and_b64 vcc, exec, s[10:11]
+  s_cbranch_vccnz .LBB0_4
+.LBB0_2:
+  global_store_dword v0, v1, s[6:7]
+  s_endpgm
+.LBB0_3:
+  s_cbranch_execz .LBB0_2
+.LBB0_4:
+  global_load_dword v1, v0, s[4:5] offset:256
+  s_waitcnt vmcnt(0)
+  global_load_dword v1, v0, s[4:5] offset:512
+  s_waitcnt vmcnt(0)
+  global_load_dword v1, v0, s[4:5] offset:1024
+  s_waitcnt vmcnt(0)
+  s_branch .LBB0_2
+"""
+"""An if whose arms are joined by a flag: one loads an element, the other three."""
+
+
+@pytest.mark.parametrize(("flag", "loads"), [("0", 3), ("-1", 4), ("s[2:3]", 4)])
+def test_arms_joined_by_a_flag_exclude_each_other(flag: str, loads: int) -> None:
+    text = KERNEL.format(arch="gfx942", code=FLAGGED.format(flag=flag))
+    (kernel,) = analyze_text(text, Context("k.s"))
+    assert _trips(kernel.metrics)["loads"] == loads

@@ -21,6 +21,7 @@ from .instructions.lds import places_step
 from .operands import Decoded
 from .register_sets import VECTOR_REGISTERS, rows_of
 from .registry import BuildContext, ExecutionTarget, Step
+from .single_lanes import single_lane_sites
 from .slices import ACCESSES, EXEC_BITS, address_bits, address_slice
 from .spilled_registers import SpillDwords, follow_spills
 from .steps import step_anywhere
@@ -130,6 +131,7 @@ class AddressCode:
         effects: by index, the registers that it reads and writes.
         halves: by index of a dual instruction, those of its operations.
         slots: the registers that stand for spill slots.
+        single_lanes: indices of those behind which EXEC has at most one lane.
         order: the blocks as they are carried out.
         chosen: indices of the instructions that are carried out; none where it takes too long to
             find them.
@@ -155,6 +157,7 @@ class AddressCode:
         self.effects, self._moves = followed.effects, followed.moves
         self.slots = followed.slots
         self._masked = registers.masked
+        self.single_lanes = single_lane_sites(function, registers, target.lanes)
         self.order = sweep_order(function, ROUNDS)
         self.chosen, self.live, self._read_on = address_slice(
             function, self.decoded, self.effects, classes, masked=self._masked

@@ -299,7 +299,10 @@ class AddressSweep:
                 masks.follow(planned.instruction, effect, is_held=is_held)
             if writes & EXEC_BITS:
                 if rests or (whole_waves and not waves.active.any()):
-                    waves.scalar[EXEC : EXEC + self._target.lanes // 32] = ALL
+                    is_single = planned.site in self._code.single_lanes
+                    waves.scalar[EXEC : EXEC + self._target.lanes // 32] = 0 if is_single else ALL
+                    if is_single:
+                        waves.scalar[EXEC] = 1
                     waves.exec_changed()
                 scattered &= ~EXEC_BITS
         return scattered

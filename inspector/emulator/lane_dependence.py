@@ -1,4 +1,4 @@
-"""Accesses whose addresses rest on no lane's number: those of all lanes are the same.
+"""Accesses whose addresses rest on no lane's number, or on no workgroup's: those of all are equal.
 
 Addresses that are equal for drawn sizes may differ for others: `lane / width` is 0 for all lanes of
 a wave only where rows are long. Here the registers are followed that rest on a lane's number, along
@@ -16,7 +16,7 @@ from ..model import Function, Machine
 from .code_registers import registers_of
 from .register_sets import vector_bits
 from .slices import EXEC_BITS, address_bits
-from .start import target_of
+from .start import target_of, workgroup_registers
 
 _OF_ONE_LANE: Final = re.compile(r"v_read(first)?lane_b32")
 _NUMBERS: Final = re.compile(r"v_mbcnt_\w+")
@@ -27,14 +27,49 @@ def lane_independent(
     function: Function, machine: Machine, accesses: Collection[int]
 ) -> frozenset[int]:
     """The accesses, by index, whose addresses rest on no lane's number."""
+    work_items = vector_bits(0, 3)
+    dependent = _resting_on(work_items, function, machine, accesses, of_lanes=True)
+    return frozenset(index for index, depends in dependent.items() if not depends)
+
+
+def workgroup_independent(
+    function: Function, machine: Machine, accesses: Collection[int]
+) -> frozenset[int]:
+    """The accesses, by index, whose addresses rest on no workgroup's number."""
+    start = function.resources.wave_start
+    if start is None:
+        return frozenset()
+    numbers = workgroup_registers(start, target_of(function, machine.arch))
+    dependent = _resting_on(numbers, function, machine, accesses, of_lanes=False)
+    return frozenset(index for index, depends in dependent.items() if not depends)
+
+
+def _resting_on(
+    numbers: int,
+    function: Function,
+    machine: Machine,
+    accesses: Collection[int],
+    *,
+    of_lanes: bool,
+) -> dict[int, bool]:
+    """Index of an access that is reached -> whether its address rests on some numbers.
+
+    Args:
+        numbers: the set of registers that hold them when a wave begins.
+        function: the code.
+        machine: the target.
+        accesses: indices of the accesses.
+        of_lanes: whether they are the lanes' numbers, which some instructions make anew, and which
+            others read for one lane.
+    """
     target = target_of(function, machine.arch)
     code = registers_of(function, target)
     decoded, effects = code.decoded, code.effects
     start = function.resources.wave_start
     if start is None or not function.blocks:
-        return frozenset()
+        return {}
     entering = [0] * len(function.blocks)
-    entering[0] = vector_bits(0, 3)  # the numbers of the work-item
+    entering[0] = numbers
     dependent: dict[int, bool] = {}
     work = {block.index for block in function.blocks}
     while work:
@@ -46,8 +81,10 @@ def lane_independent(
             name = inst.op.name
             if index in accesses:
                 dependent[index] = bool(address_bits(inst, decoded[index]) & registers)
-            varies = bool(effect.reads & ~EXEC_BITS & registers) or bool(_NUMBERS.match(name))
-            if varies and not _OF_ONE_LANE.match(name):
+            varies = bool(effect.reads & ~EXEC_BITS & registers)
+            if of_lanes:
+                varies = (varies or bool(_NUMBERS.match(name))) and not _OF_ONE_LANE.match(name)
+            if varies:
                 registers |= effect.writes
             else:
                 registers &= ~effect.writes
@@ -55,4 +92,4 @@ def lane_independent(
             if registers & ~entering[successor]:
                 entering[successor] |= registers
                 work.add(successor)
-    return frozenset(index for index, depends in dependent.items() if not depends)
+    return dependent

@@ -129,6 +129,13 @@ def _set_workgroups(
             next_sgpr += 1
 
 
+def workgroup_registers(start: WaveStart, target: ExecutionTarget) -> int:
+    """The set of registers that hold the numbers of a wave's workgroup when it begins."""
+    if target.generation >= 12:
+        return scalar_bits(TTMP + 7, 1) | scalar_bits(TTMP + 9, 1)
+    return scalar_bits(start.user_sgprs, sum(start.workgroup_ids))
+
+
 def initial_registers(start: WaveStart, target: ExecutionTarget) -> int:
     """The set of registers that hold something when a wave begins (LLVM's AMDGPUUsage)."""
     known = vector_bits(0, 1 if target.packs_work_items else start.work_item_dims + 1)

@@ -101,8 +101,9 @@ SPECS = (
         "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
         "(atomics are left out); `known` lines of the others, `known_ideal` that their bytes need, "
         "both without accesses of which no lane takes part where sizes are large; "
-        "`across`: accesses of work-items that lie side by side in y, not in x, `in_rows` of those "
-        "that lie side by side in x; `origin`: "
+        "`across`: accesses of work-items that lie side by side in y, not in x, of the worst of "
+        "which `across_instruction`, `across_at` which line, `across_lines`, `across_ideal`; "
+        "`in_rows` of those that lie side by side in x; `origin`: "
         "`estimated` where it depends on sizes that are not known, and what is `assumed` of them; "
         "`by_stride`: whether each lane has a line for itself by a stride that is an argument; "
         "`by_products`: lines too many of stores of products in the layout of the matrix "
@@ -371,24 +372,42 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         return
     usual = [item for item in known_uses if not item[1].at_edge]
     wasting = [item for item in usual if (item[1].lines or 0) > (item[1].lines_ideal or 0)]
-    inst, worst = max(
-        wasting or known_uses, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0)
-    )
+    across = [item for item in usual if item[1].across]
+    inst, worst = max(wasting or known_uses, key=_lines_too_many)
     value: dict[str, Scalar] = {
         "accesses": len(wasting),
         "of": len(accesses),
         "unknown": len(accesses) - len(known_uses),
         "known": _rounded(sum_of(use.lines for _, use in usual)),
         "known_ideal": _rounded(sum_of(use.lines_ideal for _, use in usual)),
-        "across": sum(use.across for _, use in usual),
+        "across": len(across),
         "in_rows": sum(not use.apart and (use.bytes or 0) >= (use.lanes or 0) for _, use in usual),
         "line": line,
         **_wasteful(inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None),
         "layout": None,
         "origin": worst.origin,
         "by_products": 0,
+        **_worst_across(across),
     }
     yield Metric("cache.waste", value, "mapping", origin)
+
+
+def _worst_across(accesses: Sequence[tuple[Instruction, LaneUse]]) -> dict[str, Scalar]:
+    """What `cache.waste` has of the worst access of neighbours in y."""
+    if not accesses:
+        return dict.fromkeys(("across_instruction", "across_at", "across_lines", "across_ideal"))
+    inst, use = max(accesses, key=_lines_too_many)
+    return {
+        "across_instruction": inst.mnemonic,
+        "across_at": source_line(inst.loc),
+        "across_lines": _rounded(use.lines),
+        "across_ideal": _rounded(use.lines_ideal),
+    }
+
+
+def _lines_too_many(access: tuple[Instruction, LaneUse]) -> float:
+    _, use = access
+    return (use.lines or 0) - (use.lines_ideal or 0)
 
 
 def _wasteful(

@@ -38,13 +38,18 @@ SPECS: Final = (
 _FEWEST_READS: Final = 4
 """Reads of LDS in an iteration from which on the operands of products are looked for."""
 _PRODUCT: Final = re.compile(r"v_(?:dual_|pk_)?(?:fma|fmac|mac|mad_f|mad_mix|mul_f|dot\d)")
+_COPY: Final = re.compile(r"v_(?:dual_|pk_)?mov_b(?:32|64)$")
+_LOW: Final = re.compile(r"\bop_sel:\[([01,]+)\]")
+_HIGH: Final = re.compile(r"\bop_sel_hi:\[([01,]+)\]")
+"""Which half of each operand's pair the low and the high product of a packed one takes."""
+_MODIFIERS: Final = re.compile(r"\s\w+:\[.*$")
 
 
 class OperandUse(Struct, frozen=True):
     """One iteration of a loop, for one lane.
 
     Args:
-        dwords: registers that reads of LDS fill and products read.
+        dwords: registers that reads of LDS fill and products read, as they are or copied.
         uses: operands of products (multiplications too) that are such registers.
     """
 
@@ -84,7 +89,8 @@ def operand_use(executed: Sequence[Instruction]) -> OperandUse:
         executed: the instructions of one iteration, in order. They are walked through twice, for
             what is read at an iteration's end for the next.
     """
-    holder: dict[int, int] = {}  # register -> the read that filled it
+    holder: dict[int, tuple[int, int]] = {}
+    """Register -> the read that the value comes from, and the register that this one filled."""
     used: set[tuple[int, int]] = set()
     uses = 0
     for is_counted in (False, True):
@@ -92,12 +98,55 @@ def operand_use(executed: Sequence[Instruction]) -> OperandUse:
             for name, operands in halves(inst):
                 written, read = split_destination(operands)
                 if is_counted and _PRODUCT.match(name):
-                    held = [(holder[at], at) for at in named(read) if at in holder]
+                    held = [holder[at] for at in _operands(name, read) if at in holder]
                     uses += len(held)
                     used.update(held)
+                copied = dict(_copies(name, operands))
+                copies = {to: holder[at] for to, at in copied.items() if at in holder}
                 for register in named(written):
                     if inst.cls == "lds_read":
-                        holder[register] = inst.index
+                        holder[register] = inst.index, register
                     else:
                         holder.pop(register, None)
+                holder |= copies
     return OperandUse(len(used), uses)
+
+
+def _copies(name: str, operands: str) -> Iterator[tuple[int, int]]:
+    """Register that an operation writes -> the one whose value it takes unchanged."""
+    if not _COPY.match(name):
+        return
+    written, read = split_destination(operands)
+    if not name.startswith("v_pk_mov"):
+        yield from zip(named(written), named(read), strict=False)
+        return
+    sources = [named(text) for text in read.split(",", 2)[:2]]
+    for to, source, half in zip(
+        named(written), sources, _chosen(_LOW, operands) or (0, 0), strict=False
+    ):
+        if half < len(source):
+            yield to, source[half]
+
+
+def _operands(name: str, sources: str) -> Iterator[int]:
+    """Registers of a product's operands, each as often as it is taken.
+
+    Both products of a packed one of 32 bits take one half of a pair where its modifiers say so.
+    """
+    if not name.startswith("v_pk_") or "f32" not in name:
+        yield from named(sources)
+        return
+    low, high = (_chosen(pattern, sources) for pattern in (_LOW, _HIGH))
+    texts = _MODIFIERS.sub("", sources).split(",")
+    for position, text in enumerate(texts):
+        registers = named(text)
+        for halves_taken, otherwise in ((low, 0), (high, 1)):
+            half = halves_taken[position] if position < len(halves_taken) else otherwise
+            if half < len(registers):
+                yield registers[half]
+
+
+def _chosen(pattern: re.Pattern[str], operands: str) -> list[int]:
+    """The bits of a modifier; empty where it is not there."""
+    bits = pattern.search(operands)
+    return [int(bit) for bit in bits[1].split(",")] if bits is not None else []

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, Literal
 
+from ..isa.vector_halves import written_registers
+from ..isa.waitflow.registers import VCC, named, split_destination
 from ..model import Function, Instruction
 from .longest_way import acyclic
 
 LOADS: Final = frozenset(("global_load", "lds_direct"))
+
+_FLAGGED: Final = ("s_cbranch_vccz", "s_cbranch_vccnz")
+_MOST_TRIED: Final = 64
+"""Branches of a path whose ways are followed to the end; of others the flags are left out."""
 
 Arm = Literal["then", "else"]
 
@@ -18,7 +24,9 @@ def load_paths(function: Function, start: int, within: Set[int] | None) -> list[
 
     What is skipped over where no lane is active counts as executed. Of two ways that exclude each
     other a path takes the one with more loads. Where lanes for which a condition does not hold have
-    code of their own, one path takes their arm of it, another one the other.
+    code of their own, one path takes their arm of it, another one the other. A branch on a flag
+    that the path itself has set goes as the flag says: LLVM joins the arms of uniform conditions
+    so.
 
     Args:
         function: the kernel.
@@ -40,9 +48,59 @@ def code_of(function: Function, number: int) -> Sequence[Instruction]:
     return function.instructions[block.start : block.stop]
 
 
+def _tests_flag(block: Sequence[Instruction]) -> bool:
+    """Whether a block ends with a branch on a mask of lanes that is joined with EXEC."""
+    return (
+        bool(block)
+        and block[-1].op.name in _FLAGGED
+        and any(
+            inst.op.name.startswith("s_and") and inst.operands.startswith("vcc") for inst in block
+        )
+    )
+
+
 def turns_to_others(inst: Instruction) -> bool:
     """Whether an instruction turns to the lanes for which a condition does not hold."""
     return inst.op.name.startswith(("s_andn2_saveexec", "s_and_not1_saveexec", "s_or_saveexec"))
+
+
+class _Flags:
+    """The scalar registers that hold all ones or zero on a path, as far as it has come."""
+
+    def __init__(self, values: Mapping[int, bool] | None = None) -> None:
+        self._values = dict(values or {})
+
+    def copy(self) -> _Flags:
+        """The same registers, for a way of its own."""
+        return _Flags(self._values)
+
+    def jumps(self, block: Sequence[Instruction]) -> bool | None:
+        """Whether the branch at a block's end jumps; None where that is not known.
+
+        Blocks are passed in the order of their execution.
+        """
+        for inst in block:
+            value = self._value(inst)
+            for register in written_registers(inst):
+                self._values.pop(register, None)
+            if value is not None:
+                to, _ = split_destination(inst.operands)
+                self._values.update(dict.fromkeys(named(to), value))
+        last = block[-1].op.name if block else ""
+        is_set = self._values.get(VCC[0]) if last in _FLAGGED else None
+        return None if is_set is None else is_set == (last == "s_cbranch_vccnz")
+
+    def _value(self, inst: Instruction) -> bool | None:
+        """Whether an instruction writes all lanes' bits, or none; None of what is neither."""
+        name, operands = inst.op.name, [text.strip() for text in inst.operands.split(",")]
+        if name.startswith("s_mov_b") and operands[-1] in ("0", "-1"):
+            return operands[-1] == "-1"
+        if not name.startswith(("s_and_b", "s_andn2_b", "s_and_not1_b")):
+            return None
+        if len(operands) != 3 or not operands[1].startswith("exec"):
+            return None
+        value = self._values.get(next(iter(named(operands[2])), -1))
+        return None if value is None else value == name.startswith("s_and_b")
 
 
 class _Paths:
@@ -62,6 +120,8 @@ class _Paths:
                 self._successors[origin].append(number)
         self._ahead: dict[int, int] = {}
         """Block -> the blocks that may follow it, as bits."""
+        self._loads: dict[int, int] = {}
+        self._has_flags = any(_tests_flag(code_of(function, number)) for number in order)
         self._most_loads: dict[int, int] = {}
         """Block -> loads from its beginning on, on the path with most of them."""
         for number in reversed(order):
@@ -70,19 +130,52 @@ class _Paths:
                 ahead |= self._ahead[following] | 1 << following
                 most = max(most, self._most_loads[following])
             self._ahead[number] = ahead
-            self._most_loads[number] = most + sum(
-                inst.cls in LOADS for inst in code_of(function, number)
-            )
+            self._loads[number] = sum(inst.cls in LOADS for inst in code_of(function, number))
+            self._most_loads[number] = most + self._loads[number]
 
     def blocks(self, arm: Arm) -> Sequence[int]:
         """The blocks of a path in the order of their execution."""
-        path = [self._start]
+        flags = _Flags() if self._has_flags else None
+        return self._followed(self._start, arm, flags, most_tried=_MOST_TRIED)
+
+    def _followed(
+        self, start: int, arm: Arm, flags: _Flags | None, *, most_tried: int
+    ) -> Sequence[int]:
+        """The blocks from one on.
+
+        Args:
+            start: the first.
+            arm: of conditions on lanes.
+            flags: in front of the first block; None where the code has none.
+            most_tried: branches to ways that exclude each other, of which both are followed.
+        """
+        path = [start]
         while ways := self._successors[path[-1]]:
-            path.append(ways[0] if len(ways) == 1 else self._next(path[-1], arm))
+            following = path[-1] + 1
+            jumps = flags.jumps(code_of(self._function, path[-1])) if flags is not None else None
+            if len(ways) > 1 and jumps is not None and following in ways:
+                ways = [number for number in ways if (number != following) == jumps]
+            number = ways[0] if len(ways) == 1 else self._next(path[-1], arm)
+            if number is None and flags is not None and most_tried > 0:
+                most_tried -= 1
+                loads = {
+                    way: self._loads_in(self._followed(way, arm, flags.copy(), most_tried=0))
+                    for way in ways
+                }
+                number = max(ways, key=lambda way: (loads[way], self._most_loads[way]))
+            elif number is None:
+                number = max(
+                    sorted(ways, key=self._function.blocks[path[-1]].successors.index),
+                    key=lambda way: self._most_loads[way],
+                )
+            path.append(number)
         return path
 
-    def _next(self, number: int, arm: Arm) -> int:
-        """The next block behind a branch to two."""
+    def _loads_in(self, numbers: Sequence[int]) -> int:
+        return sum(self._loads[number] for number in numbers)
+
+    def _next(self, number: int, arm: Arm) -> int | None:
+        """The next block behind a branch to two; None where they exclude each other."""
         first, second = (
             n for n in self._function.blocks[number].successors if n in self._successors[number]
         )
@@ -96,7 +189,7 @@ class _Paths:
         elif self._ahead[second] >> first & 1:
             inner, outer = second, first
         else:
-            return max(first, second, key=lambda n: self._most_loads[n])
+            return None
         leaves_out = self._begins_else if arm == "then" else self._begins_then
         return outer if leaves_out(number) else inner
 

@@ -25,7 +25,8 @@ SPECS = (
         "Accesses of global memory in HIP code without loops, LDS and atomics whose lanes lie side "
         "by side, all of them of 64 bits at most and in one block: `loads`, `stores`, the `bytes` "
         "that a lane loads, `at` the line of the first load; none where an access is wider, lies "
-        "elsewhere or where its lanes' addresses or the workgroup's shape are not known",
+        "elsewhere or where its lanes' addresses or the workgroup's shape are not known, and where "
+        "no address rests on the workgroup's number, so that one workgroup does it all",
     ),
 )
 
@@ -52,6 +53,9 @@ def compute(subject: Subject) -> Iterator[Metric]:
     ):
         yield Metric(ELEMENTS, None, "mapping", "derived", "not all accesses are such")
         return
+    if _is_of_one_workgroup(subject, accesses):
+        yield Metric(ELEMENTS, None, "mapping", "derived", "all workgroups access the same")
+        return
     value: dict[str, Scalar] = {
         "loads": len(loads),
         "stores": len(accesses) - len(loads),
@@ -59,6 +63,19 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "at": source_line(loads[0].loc),
     }
     yield Metric(ELEMENTS, value, "mapping", "derived")
+
+
+def _is_of_one_workgroup(subject: Subject, accesses: Sequence[Instruction]) -> bool:
+    """Whether no address rests on the workgroup's number: no grid of several would be launched."""
+    if subject.machine is None:
+        return False
+    from ..emulator.lane_dependence import workgroup_independent  # as late as what imports NumPy
+
+    indices = frozenset(inst.index for inst in accesses)
+    try:
+        return workgroup_independent(subject.function, subject.machine, indices) == indices
+    except Exception:  # a bug in the emulator must not cost the report
+        return False
 
 
 def _is_of_lds(inst: Instruction) -> bool:
