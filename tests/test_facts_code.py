@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -206,12 +205,12 @@ def test_spill_slots_hold_what_llvm_says_it_spilled(spilled: tuple[KernelReport,
 
     assert moved([line for slot in kernel.spills for line in slot.stores]) == said["Spill"]
     assert moved([line for slot in kernel.spills for line in slot.reloads]) == said["Reload"]
-    # LLVM keeps the slots apart, in the scratch memory that it asks for.
+    # They lie in the scratch memory that LLVM asks for; a place may hold one value after another.
     scratch = kernel.metrics["scratch_bytes"].value
     assert isinstance(scratch, int)
-    placed = sorted((s.offset, s.size) for s in kernel.spills if s.offset is not None)
-    assert all(a + size <= b for (a, size), (b, _) in pairwise(placed))
-    assert sum(slot.size for slot in kernel.spills) <= scratch
+    placed = [(s.offset, s.size) for s in kernel.spills if s.offset is not None]
+    assert len({byte for at, size in placed for byte in range(at, at + size)}) <= scratch
+    assert max(at + size for at, size in placed) <= scratch
 
 
 def test_loops_of_spill_slots(spilled: tuple[KernelReport, str]) -> None:
@@ -222,14 +221,24 @@ def test_loops_of_spill_slots(spilled: tuple[KernelReport, str]) -> None:
         touched = {loops[line] for line in (*slot.stores, *slot.reloads)} - {None}
         assert set(slot.loops) == touched
     busy = [slot for slot in kernel.spills if not hot.isdisjoint(slot.loops)]
-    assert kernel.metrics["spills.hot_slots"].value == len(busy)
-    assert kernel.metrics["spills.slots"].value == len(kernel.spills)
+    # A place that holds one value after another is a slot for each of them.
+    hot_places, places = (
+        kernel.metrics["spills.hot_slots"].value,
+        kernel.metrics["spills.slots"].value,
+    )
+    assert isinstance(hot_places, int)
+    assert isinstance(places, int)
+    assert bool(hot_places) == bool(busy)
+    assert hot_places <= len(busy)
+    assert hot_places <= places <= len(kernel.spills)
     assert list(kernel.spills[: len(busy)]) == busy
     lines = spill_lines(kernel)
     assert bool(lines) == bool(busy)
     if busy:
         first = busy[0]
-        assert lines[0] == f"Spills in hot loops: {len(busy)} slot{'s' * (len(busy) > 1)}"
+        title = f"Spills in hot loops: {hot_places} slot{'s' * (hot_places > 1)}"
+        in_turn = f" for {len(busy)} values in turn" if len(busy) > hot_places else ""
+        assert lines[0] == title + in_turn
         assert re.search(r"facts_kernels\.py:\d+ .*\d+ (reload|store)s? in L\d", lines[1])
         assert f"slot {first.offset} ({first.size} B): " in lines[2]
         assert re.search(r"(stored|reloaded) ISA \d+.* \(facts_kernels\.py:\d+\)", lines[2])

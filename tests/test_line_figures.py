@@ -229,7 +229,7 @@ def test_what_hot_loops_execute_goes_before_what_is_executed_once(
     lines = figures.hottest("amdgcn", lambda line: 0)
     assert [line + 1 for line in lines] == [inside, outside]
     assert figures.weights["amdgcn"] == {inside - 1: 2.0, outside - 1: 40.0}
-    assert figures.sentence("amdgcn", inside - 1).endswith("in an iteration of hot loops")
+    assert figures.sentence("amdgcn", inside - 1).endswith("in an iteration of each hot loop")
     assert figures.sentence("amdgcn", outside - 1).endswith("outside of hot loops")
     cold = replace(kernel, loops=tuple(replace(loop, hot=False) for loop in kernel.loops))
     figures = figures_of(cold, reading.links)["conflicts"]
@@ -244,4 +244,6 @@ def test_a_sum_tells_how_much_of_it_hot_loops_execute() -> None:
         in_hot_loops={"source": {59: 56.0, 63: 53.0, 87: 7.0}},
     )
     assert figures.hottest("source", lambda line: 0) == (59, 63, 87)
-    assert figures.sentence("source", 87).endswith(": 7 in an iteration of hot loops, 118 outside")
+    assert figures.sentence("source", 87).endswith(
+        ": 7 in an iteration of each hot loop, 118 outside"
+    )

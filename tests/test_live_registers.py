@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.explain import registers_view
 from kinspect.inspector.metrics import live_values
-from kinspect.inspector.model import KernelReport, Report, int_of
+from kinspect.inspector.model import KernelReport, LoopTraffic, Report, int_of
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.report import json_write as json_v1
@@ -116,6 +116,36 @@ def test_parked_dwords_say_where_they_are() -> None:
     peak = report(early).live_peak
     assert peak is not None
     assert [(value.scratch, value.slots) for value in peak.values if value.scratch] == [(1, "4:7")]
+
+
+def test_a_place_that_holds_one_value_after_another_is_a_slot_for_each() -> None:
+    """As in `small`, but the place is stored to again behind the loop, and reloaded there."""
+    behind = (
+        "\ts_nop 15\n"
+        "\tv_mul_f32_e32 v22, v2, v2\n"
+        "\tscratch_store_dword off, v22, off offset:4 ; 4-byte Folded Spill\n"
+        "\tscratch_load_dword v23, off, off offset:4 ; 4-byte Folded Reload\n"
+        "\tglobal_store_dword v0, v23, s[6:7]\n"
+    )
+    text = SMALL.read_text().replace("\ts_nop 15\n", behind)
+    kernel = report(text)
+    lines = [n for n, line in enumerate(text.splitlines(), 1) if "scratch_" in line]
+    pairs = [(slot.stores, slot.reloads, slot.loops) for slot in kernel.spills]
+    assert pairs == [
+        ((lines[0],), (lines[1],), ("L0",)),
+        ((lines[2],), (lines[3],), ()),
+    ]
+    assert [slot.value.kind for slot in kernel.spills if slot.value] == ["constant", "value"]
+    assert int_of(kernel.metrics, "spills.slots") == 1
+    traffic = {value.kind: value.by_loop for value in kernel.spilled_values}
+    assert traffic == {"constant": (LoopTraffic("L0", 1, 1),), "value": ()}
+    # What an earlier iteration stored is reloaded by the next: these accesses stay together.
+    spill = text.splitlines(keepends=True)[lines[0] - 1]
+    late = text.replace(spill, "", 1).replace(
+        "\ts_add_i32 s9, s9, 1\n", f"\ts_add_i32 s9, s9, 1\n{spill}"
+    )
+    late = late.replace("\ts_mov_b32 s9, 0\n", f"\ts_mov_b32 s9, 0\n{spill}")
+    assert sorted(len(slot.stores) for slot in report(late).spills) == [1, 2]
 
 
 def test_a_finding_knows_all_its_lines() -> None:

@@ -60,6 +60,7 @@ def test_golden(name: str) -> None:
         ("live_value", json_types.JsonLiveValue),
         ("live_peak", json_types.JsonLivePeak),
         ("spilled_value", json_types.JsonSpilledValue),
+        ("loop_traffic", json_types.JsonLoopTraffic),
         ("untouched", json_types.JsonUntouched),
         ("measured_line", json_types.JsonMeasuredLine),
         ("finding", json_types.JsonFinding),

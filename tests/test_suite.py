@@ -281,6 +281,18 @@ def test_no_kernel_needs_more_registers_than_it_has(suite: Report) -> None:
     assert tightest > 0.98
 
 
+def _assert_stores_reach_reloads(kernel: KernelReport) -> None:
+    """A store reaches reloads behind it, and those before it only around a loop."""
+    loops = {op.line: op.loop for op in kernel.memory_ops}
+    for slot in kernel.spills:
+        for reload in slot.reloads:
+            assert any(
+                store < reload or (loops[store] is not None and loops[store] == loops[reload])
+                for store in slot.stores
+            )
+        assert len(slot.stores) == 1 or len(slot.reloads) > 0
+
+
 def test_values_of_a_kernel_that_spills_are_named(suite: Report) -> None:
     """As named by hand, and by a program that was fitted to it (head size 256, causal)."""
     kernel = next(
@@ -308,8 +320,19 @@ def test_values_of_a_kernel_that_spills_are_named(suite: Report) -> None:
     slots = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
     # An instruction that moves parts of several values counts for each of them.
     assert len(slots) <= sum(value.stores + value.reloads for value in spilled)
-    words = sum(slot.size for slot in kernel.spills) // 4
-    assert words == sum(value.dwords for value in spilled)
     scratch = number_of(kernel.metrics, "scratch_bytes")
     assert scratch is not None
-    assert words <= scratch // 4
+    placed = [(slot.offset, slot.size) for slot in kernel.spills]
+    assert all(at is not None and at + size <= scratch for at, size in placed)
+    _assert_stores_reach_reloads(kernel)
+    # As in the assembly, read by hand: LLVM uses the places of L0 for other values in L1.
+    of_lines = {line: slot for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
+    for reload, store, name in ((757, 473, "k"), (796, 476, "k"), (786, 521, "k"), (833, 493, "v")):
+        slot = of_lines[reload]
+        assert (slot.stores, slot.reloads, slot.loops) == ((store,), (reload,), ("L0",))
+        assert slot.value is not None
+        assert (slot.value.name, slot.value.kind) == (name, "address")
+        assert slot.value.source is not None
+        assert slot.value.source.line == 64
+    shared = [slot for slot in kernel.spills if slot.offset == of_lines[786].offset]
+    assert {slot.loops for slot in shared} == {("L0",), ("L1",)}

@@ -22,6 +22,7 @@ from .table import Column, rows_of
 from .view import file_name, plural, show
 
 MOST_ROWS = 12
+_MOST_LOOPS = 3
 """Values that have a row of their own."""
 _FEW = 2
 """Values with at most so many registers share a row, unless they are accumulators."""
@@ -150,14 +151,36 @@ def spilled_table(values: Sequence[SpilledValue]) -> list[str]:
     return rows_of(columns, values[:MOST_ROWS])
 
 
-def hot_traffic(value: SpilledValue) -> str:
-    """`60 reloads, 4 stores in L0`; "" where there is none."""
-    parts = [
-        plural(count, word)
-        for count, word in ((value.hot_reloads, "reload"), (value.hot_stores, "store"))
-        if count
-    ]
-    return f"{', '.join(parts)} in {', '.join(value.loops)}" if parts else ""
+def hot_traffic(value: SpilledValue, loop: str | None = None) -> str:
+    """`60 reloads, 4 stores in L0 and 8 reloads in L1`; "" where there is none.
+
+    Reports without the traffic of each loop have the sum alone.
+
+    Args:
+        value: the spilled value.
+        loop: id of the hot loop that alone is asked about, if one is.
+    """
+    loops = [item for item in value.by_loop if loop in (None, item.loop)]
+    if not loops:
+        counts = _traffic_counts(value.hot_reloads, value.hot_stores)
+        together = " together" if len(value.loops) > 1 else ""
+        return f"{counts} in {', '.join(value.loops)}{together}" if counts else ""
+    ranked = sorted(loops, key=lambda item: -(item.reloads + item.stores))
+    shown = sorted(ranked[:_MOST_LOOPS], key=loops.index)
+    parts = [f"{_traffic_counts(item.reloads, item.stores)} in {item.loop}" for item in shown]
+    if rest := ranked[_MOST_LOOPS:]:
+        parts.append(f"some in {plural(len(rest), 'more loop')}")
+    return " and ".join(parts)
+
+
+def traffic_in(value: SpilledValue, loop: str) -> int:
+    """Stores and reloads of a spilled value in one iteration of a hot loop."""
+    return sum(item.reloads + item.stores for item in value.by_loop if item.loop == loop)
+
+
+def _traffic_counts(reloads: int, stores: int) -> str:
+    counts = ((reloads, "reload"), (stores, "store"))
+    return ", ".join(plural(count, word) for count, word in counts if count)
 
 
 def spilled_name(value: SpilledValue) -> str:

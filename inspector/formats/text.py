@@ -245,7 +245,10 @@ def spill_lines(kernel: KernelReport) -> list[str]:
         return []
     ops = {op.line: op for op in kernel.memory_ops}
     labels = {loop.id: loop.header_label or loop.id for loop in kernel.loops}
-    lines = [f"Spills in hot loops: {view.plural(len(slots), 'slot')}"]
+    places = int_of(kernel.metrics, "spills.hot_slots")
+    count = len(slots) if places is None else places
+    in_turn = f" for {len(slots)} values in turn" if len(slots) > count else ""
+    lines = [f"Spills in hot loops: {view.plural(count, 'slot')}{in_turn}"]
     if values := registers_view.spilled_in_hot_loops(kernel.spilled_values):
         lines.append(f"  {values}")
     for slot in slots[:_MOST_SLOTS]:
@@ -256,7 +259,7 @@ def spill_lines(kernel: KernelReport) -> list[str]:
         ]
         lines.append(f"  {_slot_name(slot)}: {', '.join(parts)}")
     if len(slots) > _MOST_SLOTS:
-        lines.append(f"  and {view.plural(len(slots) - _MOST_SLOTS, 'more slot')} (--format json)")
+        lines.append(f"  and {len(slots) - _MOST_SLOTS} more (--format json)")
     knobs = value_of(kernel.metrics, "knobs")
     if isinstance(knobs, str):
         lines.append(f"  knobs: {knobs}")

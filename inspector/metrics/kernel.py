@@ -89,7 +89,7 @@ def kernel_report(
         transposed_copies(subject, buffers, metrics, stages),
         scratch_use.kernel_metrics(subject),
         loop_shape.kernel_metrics(loops, subject.function),
-        spills.slot_metrics(subject, slots, hot),
+        spills.slot_metrics(subject, hot),
         divisions.kernel_metrics(subject, hot),
         expansions.kernel_metrics(subject, hot),
         bfloat_rounding.kernel_metrics(subject, hot),

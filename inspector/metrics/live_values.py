@@ -14,10 +14,11 @@ from functools import cached_property
 from ..emulator.definitions import ranges
 from ..emulator.liveness import Liveness
 from ..emulator.register_sets import SCALAR_BIT, rows_of
-from ..model import LivePeak, LiveValue, ParkedValue, SpilledValue, UntouchedValues
+from ..model import LivePeak, LiveValue, LoopTraffic, ParkedValue, SpilledValue, UntouchedValues
 from .live_registers import NamedValues
 from .register_moves import SCRATCH_ROW
 from .source_values import SourceValue
+from .spill_webs import Web, webs
 from .subject import Subject, innermost_loops
 from .value_flow import ValueFlow
 
@@ -109,40 +110,42 @@ class _NamedRegisters:
         )
 
     @cached_property
-    def _stores(self) -> Mapping[int, Sequence[int]]:
-        """Dword of scratch memory -> the instructions that spill to it."""
-        stores: dict[int, list[int]] = defaultdict(list)
-        for index, touched in self._moves.slots.items():
-            for row in touched.writes:
-                stores[row].append(index)
-        return stores
-
-    @cached_property
-    def _reloads(self) -> Mapping[int, Sequence[int]]:
-        """Dword of scratch memory -> the instructions that reload it."""
-        reloads: dict[int, list[int]] = defaultdict(list)
-        for index, touched in self._moves.slots.items():
-            for row in touched.reads:
-                reloads[row].append(index)
-        return reloads
-
-    @cached_property
-    def _value_of_slot(self) -> Mapping[int, SourceValue]:
-        """Dword of scratch memory that is stored to -> the value that it holds."""
-        stores = self._stores
+    def _webs(self) -> Mapping[int, Sequence[Web]]:
+        """Dword of scratch memory -> the webs of what is spilled there, one value after another."""
         return {
-            row: self._values.spilled_value(holder, stores[holder])
-            for row in sorted(stores)
-            for holder in (self._holder(row, stores, self._reloads),)
+            self._moves.row_of(dword): of_dword for dword, of_dword in webs(self._function).items()
         }
+
+    @cached_property
+    def _web_at(self) -> Mapping[tuple[int, int], Web]:
+        """Access of a dword of scratch memory, by its index and the dword -> its web."""
+        return {
+            (index, row): web
+            for row, of_dword in self._webs.items()
+            for web in of_dword
+            for index in (*web.stores, *web.reloads)
+        }
+
+    @cached_property
+    def _value_of_web(self) -> Mapping[tuple[int, Web], SourceValue]:
+        """Dword of scratch memory and web that is stored to -> the value that it holds there."""
+        values = {}
+        for row, of_dword in sorted(self._webs.items()):
+            for web in of_dword:
+                if web.stores:
+                    holder, stores = self._holder(row, web)
+                    values[row, web] = self._values.spilled_value(holder, stores)
+        return values
 
     def parked(self) -> dict[int, ParkedValue]:
         """Line of the assembly that stores to or reloads from a slot -> the value of most of it."""
         parked = {}
         for index, touched in self._moves.slots.items():
-            rows = (*touched.writes, *touched.reads)
+            accessed = [
+                (row, self._web_at[index, row]) for row in (*touched.writes, *touched.reads)
+            ]
             values = Counter(
-                self._value_of_slot[row] for row in rows if row in self._value_of_slot
+                self._value_of_web[place] for place in accessed if place in self._value_of_web
             ).most_common(1)
             for value, _ in values:
                 line = self._function.instructions[index].line
@@ -151,15 +154,15 @@ class _NamedRegisters:
 
     def spilled(self, hot: Set[str]) -> tuple[SpilledValue, ...]:
         """Every value that is parked in scratch memory: most traffic in hot loops first."""
-        stores, reloads = self._stores, self._reloads
-        rows_of_value: dict[SourceValue, set[int]] = defaultdict(set)
-        for row, value in self._value_of_slot.items():
-            rows_of_value[value].add(row)
+        places_of_value: dict[SourceValue, list[tuple[int, Web]]] = defaultdict(list)
+        for place, value in self._value_of_web.items():
+            places_of_value[value].append(place)
         loop_of = self._loops_of(hot)
         values = []
-        for identity, rows in rows_of_value.items():
-            parking = {index for row in rows for index in stores[row]}
-            fetching = {index for row in rows for index in reloads.get(row, ())}
+        for identity, places in places_of_value.items():
+            rows = {row for row, _ in places}
+            parking = {index for _, web in places for index in web.stores}
+            fetching = {index for _, web in places for index in web.reloads}
             values.append(
                 SpilledValue(
                     name=identity.name,
@@ -173,6 +176,7 @@ class _NamedRegisters:
                     hot_reloads=sum(index in loop_of for index in fetching),
                     loops=tuple(sorted({loop_of[i] for i in parking | fetching if i in loop_of})),
                     slots=self._moves.slots_text(rows),
+                    by_loop=_traffic(parking, fetching, loop_of),
                 )
             )
         values.sort(
@@ -185,19 +189,22 @@ class _NamedRegisters:
         )
         return tuple(values)
 
-    def _holder(
-        self, row: int, stores: Mapping[int, Sequence[int]], reloads: Mapping[int, Sequence[int]]
-    ) -> int:
-        """The dword whose value a dword is parked with: its own, except in half-empty pairs."""
-        parked_with = {other for index in stores[row] for other in self._moves.slots[index].writes}
-        return next(
-            (
-                other
-                for other in (row, *sorted(parked_with))
-                if any(self._moves.is_used(index, other) for index in reloads.get(other, ()))
-            ),
-            row,
-        )
+    def _holder(self, row: int, web: Web) -> tuple[int, Sequence[int]]:
+        """The dword whose value a dword is parked with, and the stores of that value.
+
+        The dword itself with its own stores, except in half-empty pairs.
+        """
+        parked_with = {other for index in web.stores for other in self._moves.slots[index].writes}
+        for other in (row, *sorted(parked_with)):
+            joined = {
+                self._web_at[index, other]: None
+                for index in web.stores
+                if (index, other) in self._web_at
+            }
+            for beside in joined:
+                if any(self._moves.is_used(index, other) for index in beside.reloads):
+                    return other, beside.stores
+        return row, web.stores
 
     def _loops_of(self, hot: Set[str]) -> dict[int, str]:
         """Index of an access of a spill slot -> id of the hot loop that it stands in."""
@@ -229,3 +236,16 @@ class _NamedRegisters:
             ),
             slots=self._moves.slots_text(rows),
         )
+
+
+def _traffic(
+    parking: Set[int], fetching: Set[int], loop_of: Mapping[int, str]
+) -> tuple[LoopTraffic, ...]:
+    """The accesses of a spilled value by hot loop, in the order of their ids."""
+    stores, reloads = (
+        Counter(loop_of[index] for index in indices if index in loop_of)
+        for indices in (parking, fetching)
+    )
+    return tuple(
+        LoopTraffic(loop, stores[loop], reloads[loop]) for loop in sorted({*stores, *reloads})
+    )

@@ -16,6 +16,7 @@ from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
 from ..emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
 from ..model import Function, Instruction, SourceLoc
 from .scratch_use import spilled_dwords
+from .spill_webs import Dword
 
 SCRATCH_ROW: Final = 1 << 16
 """Row of the first dword of scratch memory, beyond those of all registers."""
@@ -84,6 +85,11 @@ class RegisterMoves:
             if any(self.is_used(reload, row) for reload in self.uses(index, row))
             and self.before(index, row) - {START}
         )
+
+    def row_of(self, dword: Dword) -> int:
+        """The row of a dword of scratch memory that spills touch."""
+        base, number = dword
+        return SCRATCH_ROW * (1 + self._bases.index(base)) + number
 
     def slots_text(self, rows: Iterable[int]) -> str:
         """Dwords of scratch memory as ranges of bytes, `4:19 s32+0:3`; other rows are left out."""

@@ -1,7 +1,8 @@
 """Spills: slots in scratch memory, and remedies.
 
 `scratch_use.py` identifies the accesses of scratch memory that are spills; those of unknown purpose
-count as such. Accesses that overlap are one slot.
+count as such. Accesses that overlap are one place, which is a slot for each value that it holds in
+turn (`spill_webs.py`).
 
 Only remedies that can apply are named, in the order in which they helped: twice the waves where
 each then still has a matrix instruction of every product, one stage less where loads are pipelined,
@@ -35,6 +36,7 @@ from .capacity import capacity
 from .code_copies import COPIES, STATIC_RANGE
 from .options import option
 from .scratch_use import Use, address_of, scratch_accesses
+from .spill_webs import components, webs
 from .subject import Subject, innermost_loops
 from .tile_parts import smaller_tile
 
@@ -63,41 +65,79 @@ def spill_slots(
 ) -> tuple[SpillSlot, ...]:
     """The slots of a kernel: those of hot loops first, by their accesses there.
 
+    Where a place holds one value after another, it is a slot for each.
+
     Args:
         function: the kernel.
         hot: ids of its hot loops.
         parked: line of the assembly that accesses a slot -> the value there, where it is known.
     """
-    accesses = [
-        _Access(inst, *address_of(inst))
-        for inst, use in scratch_accesses(function)
-        if use is not Use.PRIVATE
-    ]
+    accesses = _accesses(function)
     if not accesses:
         return ()
     owner = _owners(function, [access.inst.index for access in accesses])
+    joined = _joined_by_webs(function)
     ranked = []
     for group in _groups(accesses):
-        slot = _slot(group, owner, parked)
-        busy = sum(
-            1
-            for access in group
-            if (loop := owner.get(access.inst.index)) is not None and loop.id in hot
-        )
-        ranked.append((-busy, group[0].base, group[0].offset, slot))
-    ranked.sort(key=lambda item: item[:3])
-    return tuple(item[3] for item in ranked)
+        for web in _of_webs(group, joined):
+            busy = sum(_is_in(access, owner, hot) for access in web)
+            slot = _slot(web, owner, parked)
+            ranked.append((-busy, web[0].base, web[0].offset, web[0].inst.index, slot))
+    ranked.sort(key=lambda item: item[:-1])
+    return tuple(item[-1] for item in ranked)
 
 
-def slot_metrics(subject: Subject, slots: Sequence[SpillSlot], hot: Set[str]) -> Iterator[Metric]:
+def slot_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     """The metrics of `SLOT_SPECS`."""
     if not subject.function.instructions:
         for name in (_SLOTS, _HOT):
             yield Metric(name, None, "slots", "derived", "no code was read")
         return
-    yield Metric(_SLOTS, len(slots), "slots", "derived")
-    in_hot = sum(not hot.isdisjoint(slot.loops) for slot in slots)
+    accesses = _accesses(subject.function)
+    owner = _owners(subject.function, [access.inst.index for access in accesses])
+    places = list(_groups(accesses))
+    yield Metric(_SLOTS, len(places), "slots", "derived")
+    in_hot = sum(any(_is_in(access, owner, hot) for access in place) for place in places)
     yield Metric(_HOT, in_hot, "slots", "derived")
+
+
+def _accesses(function: Function) -> list[_Access]:
+    return [
+        _Access(inst, *address_of(inst))
+        for inst, use in scratch_accesses(function)
+        if use is not Use.PRIVATE
+    ]
+
+
+def _is_in(access: _Access, owner: Mapping[int, Loop], loops: Set[str]) -> bool:
+    loop = owner.get(access.inst.index)
+    return loop is not None and loop.id in loops
+
+
+def _joined_by_webs(function: Function) -> dict[int, int]:
+    """Index of each access that is in a web -> one access, the same for all of its webs' accesses.
+
+    An access of several dwords joins their webs.
+    """
+    edges = [
+        (members[0], member)
+        for of_dword in webs(function).values()
+        for web in of_dword
+        for members in ((*web.stores, *web.reloads),)
+        for member in members
+    ]
+    nodes = sorted({index for edge in edges for index in edge})
+    return {index: members[0] for members in components(nodes, edges) for index in members}
+
+
+def _of_webs(group: Sequence[_Access], joined: Mapping[int, int]) -> Iterable[list[_Access]]:
+    """The accesses of a place by the values that it holds in turn; all where these are unknown."""
+    if any(access.inst.index not in joined for access in group):
+        return (list(group),)
+    parts: dict[int, list[_Access]] = {}
+    for access in group:
+        parts.setdefault(joined[access.inst.index], []).append(access)
+    return parts.values()
 
 
 def _groups(accesses: Iterable[_Access]) -> Iterator[list[_Access]]:
@@ -118,7 +158,7 @@ def _groups(accesses: Iterable[_Access]) -> Iterator[list[_Access]]:
 def _slot(
     group: Sequence[_Access], owner: Mapping[int, Loop], parked: Mapping[int, ParkedValue]
 ) -> SpillSlot:
-    """The slot of accesses that overlap."""
+    """The slot of accesses of one value."""
     ordered = sorted(group, key=lambda access: access.inst.index)
     stores = [access.inst for access in ordered if access.inst.cls == "scratch_store"]
     reloads = [access.inst for access in ordered if access.inst.cls == "scratch_load"]

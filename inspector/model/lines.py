@@ -238,6 +238,8 @@ class ParkedValue(Struct, frozen=True):
 class SpillSlot(Struct, frozen=True):
     """A place in scratch memory where the compiler parks a value.
 
+    A place that holds one value after another is a slot for each, with its stores and reloads.
+
     Args:
         offset: bytes from the start of the lane's scratch memory; None where a register says it.
         size: bytes.
@@ -362,6 +364,20 @@ class RegisterPressure(Struct, frozen=True):
         return tuple(level for level in self.levels if level[1] < self.most)
 
 
+class LoopTraffic(Struct, frozen=True):
+    """The spills and reloads of a value in one iteration of a loop, nested loops excluded.
+
+    Args:
+        loop: the loop's id.
+        stores: instructions that park the value.
+        reloads: instructions that fetch it.
+    """
+
+    loop: str
+    stores: int
+    reloads: int
+
+
 class SpilledValue(Struct, frozen=True):
     """A value of the source that spills park in scratch memory.
 
@@ -370,10 +386,12 @@ class SpilledValue(Struct, frozen=True):
         dwords: 32-bit words of each lane that hold parts of it at some time.
         stores: instructions that park them.
         reloads: instructions that fetch them.
-        hot_stores: of the stores those in hot loops, once for each iteration.
+        hot_stores: of the stores those in hot loops, summed over loops that may run one after the
+            other.
         hot_reloads: of the reloads those in hot loops, likewise.
         loops: ids of the hot loops in which it is parked or fetched.
         slots: as for `LiveValue`.
+        by_loop: hot stores and reloads of each of these loops; empty in reports without them.
     """
 
     name: str | None
@@ -387,6 +405,7 @@ class SpilledValue(Struct, frozen=True):
     hot_reloads: int
     loops: tuple[str, ...]
     slots: str = ""
+    by_loop: tuple[LoopTraffic, ...] = ()
 
 
 class WaitOp(Struct, frozen=True):

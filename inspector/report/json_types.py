@@ -453,6 +453,14 @@ class JsonLiveValue(_JsonLiveValue, total=False):
     slots: str
 
 
+class JsonLoopTraffic(TypedDict):
+    """The spills and reloads of a value in one iteration of a loop."""
+
+    loop: str
+    stores: Count
+    reloads: Count
+
+
 class _JsonSpilledValue(TypedDict):
     name: str | None
     kind: Literal[
@@ -472,6 +480,7 @@ class JsonSpilledValue(_JsonSpilledValue, total=False):
     """A value of the source that spills park in scratch memory."""
 
     slots: str
+    by_loop: list[JsonLoopTraffic]
 
 
 class JsonUntouched(TypedDict):

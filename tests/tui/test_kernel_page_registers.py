@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.explain import registers_view
 from kinspect.inspector.explain.code.line_figures import DEFAULT
-from kinspect.inspector.model import KernelReport, Report, SourceLoc, SpilledValue
+from kinspect.inspector.model import KernelReport, LoopTraffic, Report, SourceLoc, SpilledValue
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.screens.kernel.card import lds_rows_at
+from kinspect.tui.screens.kernel.card import card_of, lds_rows_at
 from kinspect.tui.screens.kernel.page import KernelPage
 from msgspec.structs import replace
 from textual.pilot import Pilot
@@ -132,6 +133,23 @@ async def test_the_card_sums_the_spills_of_each_value(
             in text
         )
         assert "an unnamed value, constant: in all 1 reload, 2 stores, 1 dword" in text
+
+
+def test_the_card_of_a_loop_has_the_traffic_of_that_loop_alone(spilling: KernelReport) -> None:
+    by_loop = (LoopTraffic("L0", 0, 13), LoopTraffic("L1", 2, 15))
+    both = replace(Q, loops=("L0", "L1"), hot_stores=2, by_loop=by_loop)
+    more = replace(Q, name="more", hot_reloads=14, by_loop=(LoopTraffic("L0", 0, 14),))
+    report = replace(spilling, spilled_values=(both, more))
+    traffic = "13 reloads in L0 and 15 reloads, 2 stores in L1"
+    for loop, facts in (
+        (report.loops[0], [("more", "14 reloads in L0"), ("q", "13 reloads in L0")]),
+        (None, [("q", traffic), ("more", "14 reloads in L0")]),
+    ):
+        (block,) = (b for b in card_of(report, loop).blocks if b.title == "Spilled values")
+        assert [(fact.label, fact.text) for fact in block.facts] == facts
+    assert registers_view.spilled_text(both).startswith(
+        f"q, operand of a dot, small.py:5: {traffic}; in all 45 reloads"
+    )
 
 
 async def test_lds_buffers_are_told_by_address(page_of: Open, spilling: KernelReport) -> None:

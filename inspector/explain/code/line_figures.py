@@ -74,11 +74,11 @@ class LineFigures(Struct, frozen=True):
             return sentence
         repeated = self.in_hot_loops[kind].get(line, 0)
         if repeated >= weight:
-            return f"{sentence} in an iteration of hot loops"
+            return f"{sentence} in an iteration of each hot loop"
         if not repeated:
             return f"{sentence} outside of hot loops"
         return (
-            f"{sentence}: {amount(repeated)} in an iteration of hot loops, "
+            f"{sentence}: {amount(repeated)} in an iteration of each hot loop, "
             f"{amount(weight - repeated)} outside"
         )
 

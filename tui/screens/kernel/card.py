@@ -91,9 +91,11 @@ def _spilled_values(
         limit: the number of values; None for all.
     """
     values = [v for v in report.spilled_values if loop is None or loop.id in v.loops]
+    if loop is not None:
+        values.sort(key=lambda value: -registers_view.traffic_in(value, loop.id))
     facts = []
     for value in values[:limit]:
-        traffic = registers_view.hot_traffic(value) or (
+        traffic = registers_view.hot_traffic(value, loop.id if loop is not None else None) or (
             f"{view.plural(value.stores, 'store')}, {view.plural(value.reloads, 'reload')},"
             " none in a hot loop"
         )
