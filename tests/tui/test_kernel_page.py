@@ -416,7 +416,11 @@ async def test_enter_shows_all_of_the_card(page_of: Open) -> None:
         listed = shown.partition(f"Waits in {loop.id}\n")[2].splitlines()
         waits = [wait for wait in report.waits if wait.loop == loop.id]
         assert waits
-        assert len(listed) == len(waits)
+        by_class, listed = listed[: -len(waits)], listed[-len(waits) :]
+        assert all(re.fullmatch(r"  for \w+ +\d+ waits?", row) for row in by_class)
+        for_loads = sum("load" in row.partition("; for ")[2] for row in listed)
+        assert ["for", "global_load", str(for_loads)] in [row.split()[:3] for row in by_class]
+        assert not re.search(r"dwordx\d\d", shown), "a label runs into its figure"
         for row, wait in zip(listed, waits, strict=True):
             assert row.split()[:3] == ["ISA", str(wait.line), f"{wait.counter}({wait.n}):"]
             assert {str(line) for line in wait.waits_for or ()} <= set(row.split())

@@ -283,7 +283,7 @@ class ScoreCard(PartedWidget):
 def _plain_rows(block: CardBlock) -> list[str]:
     """A block's facts as lines with the texts aligned where the labels are short."""
     return [
-        f"  {fact.label:<{_LABEL}}{fact.text}" if fact.label else f"  {fact.text}"
+        f"  {fact.label:<{_LABEL - 1}} {fact.text}" if fact.label else f"  {fact.text}"
         for fact in block.facts
     ]
 

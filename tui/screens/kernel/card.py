@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ....inspector.explain import lds_map, loop_view, occupancy_view, registers_view, view
@@ -239,16 +240,31 @@ def _severity(wait: WaitOp) -> str:
 
 
 def waits_of(report: KernelReport, reading: KernelReading, loop: LoopReport | None) -> CardBlock:
-    """All waits of a loop, or of the code outside of loops, with what each waits for."""
-    loop_id = loop.id if loop is not None else None
+    """All waits of a loop, or of the code outside of loops, with what each waits for.
+
+    How many wait for which class of instructions comes first.
+    """
+    waits = [wait for wait in report.waits if wait.loop == (loop.id if loop is not None else None)]
     facts = [
+        CardFact(f"for {cls or 'nothing known'}", view.plural(number, "wait"))
+        for cls, number in _awaited_classes(waits, reading).most_common()
+    ]
+    facts += [
         CardFact(f"ISA {wait.line}", f"{wait.counter}({wait.n}): {_verdict(wait)}{awaited}")
-        for wait in report.waits
-        if wait.loop == loop_id
+        for wait in waits
         for awaited in [_awaited(wait, reading)]
     ]
     where = f"Waits in {loop.id}" if loop is not None else "Waits outside of loops"
     return CardBlock(where, tuple(facts))
+
+
+def _awaited_classes(waits: Iterable[WaitOp], reading: KernelReading) -> Counter[str]:
+    """Class of instructions -> the waits that wait for some; "" for none that are known."""
+    counts: Counter[str] = Counter()
+    for wait in waits:
+        awaited = [reading.marks.instruction(line - 1) for line in wait.waits_for or ()]
+        counts.update({inst.cls for inst in awaited if inst is not None} or {""})
+    return counts
 
 
 def _awaited(wait: WaitOp, reading: KernelReading) -> str:
