@@ -294,6 +294,8 @@ def test_a_target_that_is_none_leaves_the_others(tmp_path: Path, what: str) -> N
         "s_branch {}",
         "s_setpc_b64 s[{}:{}]",
         "scratch_load_dword v1, off, off offset:{}",
+        "scratch_load_dword v1, off, off offset:08",
+        "global_load_ushort v1, v[2:3], off offset:08",
         "s_load_dword s4, s[0:1], {}",
         "ds_write_b32 v1, v2 offset:{}",
         "global_load_dword v1, v[2:3], off offset:{}",

@@ -22,6 +22,8 @@ from ..model import OpInfo
 # LLVM spells "this atomic returns the old value" as glc (to gfx90a, gfx10-11), sc0 (gfx94x/950) or
 # a temporal hint ending in _RETURN (gfx12+): AMDGPUAsmParser / AMDGPUInstPrinter of LLVM 22.
 _RETURNS = re.compile(r"(?<![\w:])(?:glc|sc0)(?![\w:])|\bth:\w+_RETURN\b")
+BYTE_OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9A-Fa-f]{1,8}|0|[1-9]\d{0,8}))(?!\w)")
+"""The constant that is added to an access's address, in bytes; numbers beyond any are no match."""
 _LITERAL = re.compile(r"\w*", re.ASCII)
 _FIRST_REGISTER = re.compile(r"\s*[va](?:\[(\d+):(\d+)\]|\d+)")
 

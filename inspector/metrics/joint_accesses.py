@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..isa.mnemonics import access_bits
+from ..isa.mnemonics import BYTE_OFFSET, access_bits
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named
 from ..model import Function, Instruction, Loop
@@ -23,7 +23,6 @@ _Widths = dict[tuple[str, str | None], set[int]]
 WIDEST: Final = 128
 _ACCESSES: Final = frozenset(("global_load", "global_store"))
 _NARROW: Final = 32
-_OFFSET: Final = re.compile(r"\boffset:(-?\d{1,9})(?!\d)")
 _COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
 """Bits of volatile and atomic accesses."""
 
@@ -138,9 +137,9 @@ def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
         return None
     operands = inst.operands.split(",")
     del operands[0 if inst.cls == "global_load" else 1]  # the data
-    offset = _OFFSET.search(inst.operands)
-    address = " ".join(_OFFSET.sub("", ",".join(operands)).split())
-    return address, bits, int(offset[1]) if offset is not None else 0
+    offset = BYTE_OFFSET.search(inst.operands)
+    address = " ".join(BYTE_OFFSET.sub("", ",".join(operands)).split())
+    return address, bits, int(offset[1], 0) if offset is not None else 0
 
 
 def _runs(

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
-from ..isa.mnemonics import access_bits
+from ..isa.mnemonics import BYTE_OFFSET, access_bits
 from ..model import Function, Instruction, Metric, MetricSpec
 from .subject import Subject
 
@@ -59,7 +59,6 @@ SPECS = (
 
 _CLASSES = ("scratch_load", "scratch_store")
 _FOLDED = "Folded"
-_OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9A-Fa-f]{1,8}|\d{1,9}))(?!\w)")
 _CLAUSE, _CLAUSE_BITS = "s_clause", 0x3F
 _BUFFER_BASE = re.compile(r"s\[\d+:\d+\],\s*(\w+)")  # the scalar operand after the resource
 _VECTOR = re.compile(r"v(\d+|\[)")
@@ -122,7 +121,7 @@ def scratch_accesses(function: Function) -> list[tuple[Instruction, Use]]:
 
 def address_of(inst: Instruction) -> tuple[str, int, int]:
     """(register that the offset is added to, offset, bytes) of a scratch access."""
-    match = _OFFSET.search(inst.operands)
+    match = BYTE_OFFSET.search(inst.operands)
     offset = int(match[1], 0) if match is not None else 0
     bits = access_bits(inst.op, inst.operands) or 32
     return ",".join(address_registers(inst)), offset, bits // 8
