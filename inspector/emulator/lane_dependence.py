@@ -1,4 +1,6 @@
-"""Accesses whose addresses rest on no lane's number, or on no workgroup's: those of all are equal.
+"""Accesses whose addresses rest on no lane's number, on no workgroup's, or on values from memory.
+
+Without a lane's number those of all lanes are equal, without a workgroup's those of all workgroups.
 
 Addresses that are equal for drawn sizes may differ for others: `lane / width` is 0 for all lanes of
 a wave only where rows are long. Here the registers are followed that rest on a lane's number, along
@@ -14,13 +16,16 @@ from typing import Final
 
 from ..model import Function, Machine
 from .code_registers import registers_of
-from .register_sets import vector_bits
+from .register_sets import scalar_bits, vector_bits
 from .slices import EXEC_BITS, address_bits
 from .start import target_of, workgroup_registers
 
 _OF_ONE_LANE: Final = re.compile(r"v_read(first)?lane_b32")
 _NUMBERS: Final = re.compile(r"v_mbcnt_\w+")
 """Instructions whose result is a lane's number, whatever they read."""
+_BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
+_OVERWRITTEN: Final = 1 << 8192
+"""In a set of registers: the pointer to the arguments is no longer there."""
 
 
 def lane_independent(
@@ -44,6 +49,14 @@ def workgroup_independent(
     return frozenset(index for index, depends in dependent.items() if not depends)
 
 
+def memory_dependent(
+    function: Function, machine: Machine, accesses: Collection[int]
+) -> frozenset[int]:
+    """The accesses, by index, whose addresses rest on values in memory, other than arguments."""
+    dependent = _resting_on(0, function, machine, accesses, of_lanes=False, of_memory=True)
+    return frozenset(index for index, depends in dependent.items() if depends)
+
+
 def _resting_on(
     numbers: int,
     function: Function,
@@ -51,6 +64,7 @@ def _resting_on(
     accesses: Collection[int],
     *,
     of_lanes: bool,
+    of_memory: bool = False,
 ) -> dict[int, bool]:
     """Index of an access that is reached -> whether its address rests on some numbers.
 
@@ -61,6 +75,8 @@ def _resting_on(
         accesses: indices of the accesses.
         of_lanes: whether they are the lanes' numbers, which some instructions make anew, and which
             others read for one lane.
+        of_memory: whether they are what vector loads bring, and scalar ones through a pointer that
+            is an argument itself.
     """
     target = target_of(function, machine.arch)
     code = registers_of(function, target)
@@ -68,6 +84,7 @@ def _resting_on(
     start = function.resources.wave_start
     if start is None or not function.blocks:
         return {}
+    arguments = 0 if start.kernarg_ptr is None else scalar_bits(start.kernarg_ptr, 2)
     entering = [0] * len(function.blocks)
     entering[0] = numbers
     dependent: dict[int, bool] = {}
@@ -84,6 +101,13 @@ def _resting_on(
             varies = bool(effect.reads & ~EXEC_BITS & registers)
             if of_lanes:
                 varies = (varies or bool(_NUMBERS.match(name))) and not _OF_ONE_LANE.match(name)
+            elif of_memory:
+                brings = inst.cls == "smem_load" and (
+                    registers & _OVERWRITTEN or effect.reads & ~EXEC_BITS & ~arguments
+                )
+                varies = varies or bool(brings) or inst.cls in _BRINGING
+                if effect.writes & arguments:
+                    registers |= _OVERWRITTEN
             if varies:
                 registers |= effect.writes
             else:
