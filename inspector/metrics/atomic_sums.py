@@ -166,7 +166,9 @@ def _axes(flow: DataFlow, atomic: TtgirOp) -> frozenset[str] | None:
     count = 2 if atomic.name.startswith("amdg.") else 1
     axes = set[str]()
     for value, maker in values_behind(flow, flow.operands[atomic.index][:count]):
-        if value == UNKNOWN or (maker is not None and (maker.name in LOADS or "atomic" in maker.name)):
+        if value == UNKNOWN or (
+            maker is not None and (maker.name in LOADS or "atomic" in maker.name)
+        ):
             return None
         if maker is not None and maker.name == "tt.get_program_id":
             axes.add(str(maker.attributes.get("axis")))
@@ -178,7 +180,9 @@ def _adds_constant(flow: DataFlow, atomic: TtgirOp) -> bool:
     from ..ttgir.flow import values_behind
 
     place = 2 if atomic.name.startswith("amdg.") else 1
-    makers = [maker for _, maker in values_behind(flow, flow.operands[atomic.index][place : place + 1])]
+    makers = [
+        maker for _, maker in values_behind(flow, flow.operands[atomic.index][place : place + 1])
+    ]
     return all(
         maker is not None
         and maker.name in ("arith.constant", "tt.splat", "ttg.convert_layout", "tt.broadcast")
@@ -203,7 +207,9 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
         except Exception:  # a bug in the emulator must not cost the report
             return None
     placed = [
-        inst for inst in sums if inst.index not in loaded and not _ADDS_INTEGERS.search(inst.op.name)
+        inst
+        for inst in sums
+        if inst.index not in loaded and not _ADDS_INTEGERS.search(inst.op.name)
     ]
     scattered = [inst for inst in sums if inst.index in loaded]
     met = [inst for inst in placed if inst.index in shared]

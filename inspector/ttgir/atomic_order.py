@@ -8,7 +8,7 @@ ordered. Within a loop everything is before and behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -67,7 +67,9 @@ class AtomicOrder:
         flow = flow_of(module)
         self._accesses = list(_accesses(flow))
         self._atomics = {
-            access.op.index: access for access in self._accesses if access.op.name in _RMW | _EXCHANGES
+            access.op.index: access
+            for access in self._accesses
+            if access.op.name in _RMW | _EXCHANGES
         }
         written, read = set[int](), set[int]()
         for atomic in self._atomics.values():
