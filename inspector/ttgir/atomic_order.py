@@ -71,7 +71,7 @@ class AtomicOrder:
             for access in self._accesses
             if access.op.name in _RMW | _EXCHANGES
         }
-        written, read = set[int](), set[int]()
+        written, loaded, returned = set[int](), set[int](), set[int]()
         for atomic in self._atomics.values():
             for access in self._accesses:
                 if access.op.index == atomic.op.index:
@@ -79,8 +79,10 @@ class AtomicOrder:
                 if access.writes and access.may_precede(atomic):
                     written |= access.tensors
                 if access.reads and atomic.may_precede(access):
-                    read |= access.tensors
-        self.is_needed = _meet(written, read)
+                    into = returned if access.op.index in self._atomics else loaded
+                    into |= access.tensors
+        # Of one tensor that atomics alone touch each element is in order by itself.
+        self.is_needed = _meet(written, loaded) or len(written & returned) > 1
 
     def may_signal(self, atomic: TtgirOp) -> bool:
         """Whether an atomic may tell another kernel that what is before it has been written."""
