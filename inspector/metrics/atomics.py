@@ -28,9 +28,9 @@ SPECS = (
         "derived",
         "kernel",
         "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` them: "
-        "`ordered` by Triton's default (acq_rel), though no tensor that is written before an atomic "
-        "is read behind one, and they are no signal, the first `at` which line, `returned` of these "
-        "whose result is used; `unchanging`: in a loop that does not change their "
+        "`ordered` by Triton's default (acq_rel), though no tensor is written before an atomic and "
+        "read behind one, and they are no signal, the first `at` which line; `unchanging`: in a "
+        "loop that does not change their "
         "address, so that they could follow it, the first `unchanging_at` which line; neither "
         "in kernels that exchange values; `adders`: the most workgroups of the launch that add to "
         "each address of one tensor, which their numbers along some axis do not change, and "
@@ -72,7 +72,6 @@ def compute(subject: Subject) -> Iterator[Metric]:
     atomics = [op for op in module.ops if op.name in _RMW]
     locks = _has_lock(module)
     unneeded = [] if locks else _needlessly_ordered(module, atomics)
-    used = {operand for op in module.ops for operand in op.operands}
     unchanging = list(_unchanging(module)) if atomics and not locks else []
     sums = [] if locks else list(_sums(module, atomics))
     adders = _adders(module, sums, subject.facts.grid) if sums else None
@@ -80,7 +79,6 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "of": len(atomics),
         "ordered": len(unneeded),
         "at": op_line(unneeded[0]) if unneeded else None,
-        "returned": sum(not used.isdisjoint(op.results) for op in unneeded),
         "unchanging": len(unchanging),
         "unchanging_at": op_line(unchanging[0]) if unchanging else None,
         "adders": adders[0] if adders is not None else None,

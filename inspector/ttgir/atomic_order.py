@@ -20,6 +20,7 @@ from .queries import LOADS, STORES, in_dialects
 
 _RMW: Final = frozenset(("tt.atomic_rmw", *in_dialects("buffer_atomic_rmw")))
 _EXCHANGES: Final = frozenset(("tt.atomic_cas", *in_dialects("buffer_atomic_cas")))
+_EXTREMES: Final = frozenset(("max", "min", "umax", "umin", "fmax", "fmin"))
 _PASSES_ON: Final = frozenset(
     ("amdg.extract_slice", "amdgpu.extract_slice", "tt.addptr", "tt.bitcast", "tt.broadcast",
      "tt.expand_dims", "tt.make_tensor_descriptor", "tt.reshape", "tt.splat", "tt.trans",
@@ -88,7 +89,10 @@ class AtomicOrder:
         """Whether an atomic may tell another kernel that what is before it has been written."""
         own = self._atomics[atomic.index]
         result = atomic.result_types[0] if atomic.result_types else None
-        if result is None or result.shape or own.reads or result.text.startswith(("f", "bf")):
+        counts = atomic.attributes.get("atomic_rmw_op") not in _EXTREMES
+        if result is None or result.shape or own.reads or not counts:
+            return False
+        if result.text.startswith(("f", "bf")):
             return False
         return any(
             access.writes and access.op.index != atomic.index and access.may_precede(own)
