@@ -388,16 +388,21 @@ def _is_carried(flow: DataFlow, reduction: TtgirOp) -> bool:
         return False
     values = set(flow.results[reduction.index])
     arguments = set(flow.arguments.get(loop, ()))
-    reaches = False
+    sums = set[int]()  # what the loop carries and these operations merge with
+    merges = set[int]()
     for op in flow.module.ops[reduction.index + 1 :]:
         operands = flow.operands[op.index]
         if values.isdisjoint(operands) or op.name == "scf.yield":
             continue
         if op.name.startswith("arith.") and op.name != combined[0]:
             return False
-        reaches = reaches or not arguments.isdisjoint(operands)
+        merges.add(op.index)
+        sums |= arguments.intersection(operands)
         values.update(flow.results[op.index])
-    return reaches
+    # A running sum that an iteration reads has to be reduced in each.
+    return bool(sums) and all(
+        op.index in merges or sums.isdisjoint(flow.operands[op.index]) for op in flow.module.ops
+    )
 
 
 def _lane_bytes(flow: DataFlow, loops: Set[int | None]) -> int | None:
