@@ -362,10 +362,16 @@ def _merged(flow: DataFlow, ops: Sequence[TtgirOp], loop: _HotLoop) -> dict[str,
             merged.append(op)
             lanes = max(lanes, meeting)
             registers += 1 << len(linear.register)
+    lines = {op_line(op) for op in merged} - {None}
+    # What combines two lanes' values stands in a function that the line calls.
     exchanges = sum(
-        inst.cls in _BETWEEN_LANES or "_dpp" in inst.mnemonic or "row_" in inst.operands
-        for place in {position_of(op.loc) for op in merged if op.loc is not None}
-        for inst in loop.at.get(place, ())
+        inst.cls in _BETWEEN_LANES
+        or "_dpp" in inst.mnemonic
+        or "row_" in inst.operands
+        or inst.mnemonic.startswith("v_permlane")
+        for instructions in loop.at.values()
+        for inst in instructions
+        if lines and source_line(inst.loc) in lines
     )
     return {
         "reductions": len(merged),

@@ -74,6 +74,7 @@ STABLE_SINCE = frozenset(
         "KI100",
         "KI104",
         "KI105",
+        "KI106",
         "KI103",
         "KI108",
         "KI109",
