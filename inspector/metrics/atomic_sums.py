@@ -36,11 +36,11 @@ SPECS = (
         "addresses of such a one leave out, so that all `workgroups` along them add to the same "
         "places (None where the grid is unknown), at `shared_at`; `loaded`: those whose addresses "
         "rest on values from memory, the first `loaded_at`; `repeated` of these in loops; "
-        "`constant` of them add a constant; `in_turn`: the most atomic instructions that "
-        "such an operation of the TTGIR is for each lane; `instructions` that they are in the code; "
-        "`beside`: instructions of the longest loop without an atomic, in an iteration (0 where there "
-        "is none). Whole numbers that are added at one address of Triton's code, or anywhere in that of "
-        "others, count as no such sums where they are `placed`",
+        "`constant` of them add a constant; `in_turn`: the most elements that one of these (where "
+        "there are none, of all) has for each lane in Triton's code; `instructions` that all are "
+        "in the code; `beside`: instructions of the longest loop without an atomic, in an "
+        "iteration (0 where there is none). Sums of whole numbers at one address of Triton's code, "
+        "or at any of others', are not `placed`: they count something",
     ),
 )
 
@@ -114,7 +114,7 @@ def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
         "loaded_at": op_line(loaded[0]) if loaded else None,
         "repeated": in_loops,
         "constant": constant,
-        "in_turn": max((_in_turn(module, op) for op in sums), default=None),
+        "in_turn": max((_in_turn(module, op) for op in loaded or sums), default=None),
         **_of_code(subject, None),
     }
 

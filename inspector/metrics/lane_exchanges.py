@@ -32,10 +32,10 @@ SPECS = (
         "many (`count`), those that are a step of a reduction within 16 lanes (`steps`: lane ± or "
         "xor 1, 2, 4 or 8, added to the lane's own or compared with it), those of them that are in "
         "a loop, or in a kernel without one (`repeated`), how many `distances` these have, `at` "
-        "the line of the first; 0 steps for Triton's code, where the compiler chooses; `one_lane`: those in which "
-        "all lanes read the same lane, whose number rests on no lane's own, in a loop or in a kernel "
-        "without one, the first `one_lane_at` which line (None for Triton's code), in the loop with "
-        "most of them how many (`one_lane_here`) of how many `instructions`",
+        "the line of the first; 0 steps for Triton's code, where the compiler chooses; `one_lane`: "
+        "those in which all lanes read the same lane, whose number rests on no lane's own, in a "
+        "loop or in a kernel without one, the first `one_lane_at` which line (None for Triton's "
+        "code), in the loop with most of them `one_lane_here` of how many `instructions`",
     ),
 )
 
@@ -115,7 +115,7 @@ def _of_one_lane(subject: Subject, exchanges: Sequence[Instruction]) -> dict[str
 
 
 def _lane_independent(subject: Subject, exchanges: Sequence[int]) -> frozenset[int] | None:
-    """The exchanges whose lane to read rests on no lane's number; None where nobody may find out."""
+    """The exchanges whose lane to read rests on no lane's number; None where nobody may look."""
     if not subject.facts.analyse_lanes or subject.machine is None:
         return None
     if importlib.util.find_spec("numpy") is None:
