@@ -91,7 +91,8 @@ def compute(subject: Subject) -> Iterator[Metric]:
 
 def _of_one_lane(subject: Subject, exchanges: Sequence[Instruction]) -> dict[str, Scalar]:
     """The exchanges in loops (or in a kernel without loops) that read one lane for all."""
-    runs = list(own_instructions(subject.function).values()) or [subject.function.instructions]
+    runs: list[Sequence[Instruction]] = list(own_instructions(subject.function).values())
+    runs = runs or [subject.function.instructions]
     repeated = {inst.index for run in runs for inst in run}
     candidates = [inst.index for inst in exchanges if inst.index in repeated]
     same: frozenset[int] | None = frozenset()
