@@ -1,23 +1,32 @@
-"""Pages and pictures that follow from the code: a hook of mkdocs writes them at each build."""
+"""Pages and pictures that follow from the code: a hook of mkdocs writes them at each build.
+
+Pictures of layouts are those of `kinspect layout`; `pictures.py` draws the others, which stand in
+their pages as elements, so that they have the colours of a light or a dark page.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import io
+import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
+from kinspect.docs.drawing import Drawing
+from kinspect.docs.pictures import PICTURES
 from mkdocs.structure.files import File, Files
 
 EXAMPLE = Path(__file__).parent / "examples" / "gemm.ttgir"
-PICTURES = {
-    # picture -> (layout or value of the example, as `kinspect layout` takes it)
+LAYOUTS = {
+    # picture -> layout or value of the example, as `kinspect layout` takes it
     "explanation/blocked.svg": "#blocked",
     "explanation/mfma.svg": "#mma",
     "explanation/shared.svg": "#shared",
 }
+_IMAGE = re.compile(r'<img alt="[^"]*" src="(?:[^"]*/)?(?P<name>[\w-]+\.svg)" ?/?>')
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -28,11 +37,29 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/metrics.md": metrics(),
         "reference/rules.md": rules(),
         "reference/targets.md": targets(),
-        **{path: picture(name) for path, name in PICTURES.items()},
+        **{path: layout(name) for path, name in LAYOUTS.items()},
+        **{path: drawing(path).svg(alone=True) for path in PICTURES},
     }
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Puts drawings into a page in place of the images that name them."""
+    drawn = {path.rpartition("/")[2]: path for path in PICTURES}
+
+    def element(image: re.Match[str]) -> str:
+        path = drawn.get(image["name"])
+        return image[0] if path is None else drawing(path).svg()
+
+    return _IMAGE.sub(element, html)
+
+
+@cache
+def drawing(path: str) -> Drawing:
+    """The drawing at an address of the site."""
+    return PICTURES[path]()
 
 
 def commands() -> str:
@@ -146,7 +173,7 @@ def targets() -> str:
     return "\n".join(parts) + "\n"
 
 
-def picture(name: str) -> str:
+def layout(name: str) -> str:
     """A layout of the example as SVG, as `kinspect layout` draws it."""
     from click.testing import CliRunner
     from kinspect.inspector.cli.group import cli
