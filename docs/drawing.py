@@ -200,9 +200,7 @@ class Drawing:
             root.set("color", INK)
             root.set("width", f"{self.width:g}")
             root.set("height", f"{self.height:g}")
-            ElementTree.SubElement(
-                root, "rect", {"width": "100%", "height": "100%", "fill": PAPER}
-            )
+            ElementTree.SubElement(root, "rect", {"width": "100%", "height": "100%", "fill": PAPER})
         else:
             root.set("style", f"width:100%;max-width:{self.width:g}px;height:auto")
         root.extend(self._root)

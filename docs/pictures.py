@@ -97,7 +97,9 @@ def occupancy_steps() -> Drawing:
     by_lds = _occupancy(VGPRS).by_lds
     (x, y), end = at(most, by_lds), at(0, by_lds)
     drawing.line(end, (x, y), dashed=True)
-    drawing.text(x, y - 6, f"LDS: {LDS_BYTES // 1024} KiB each admit {by_lds:g} waves", anchor="end")
+    drawing.text(
+        x, y - 6, f"LDS: {LDS_BYTES // 1024} KiB each admit {by_lds:g} waves", anchor="end"
+    )
     for vgprs in (_next_vgprs(), VGPRS):
         x, y = at(vgprs, _occupancy(vgprs).waves_per_eu)
         drawing.dot(x, y, tip=f"{vgprs} VGPRs: {_occupancy(vgprs).waves_per_eu:g} waves")
@@ -254,7 +256,9 @@ def _timeline(drawing: Drawing, name: str, played: _Played, top: float, scale: f
         return left + (min(max(clock, start), end) - start) * scale
 
     stalled = f"waiting for {played.stalled:,} of them" if played.stalled else "without waiting"
-    drawing.text(20, top + 4, f"{name}: {_TILES} tiles in {played.cycles:,} cycles, {stalled}", bold=True)
+    drawing.text(
+        20, top + 4, f"{name}: {_TILES} tiles in {played.cycles:,} cycles, {stalled}", bold=True
+    )
     lanes_of_loads: dict[int, int] = {}
     drawing.text(left - 10, top + 33, "the wave", anchor="end")
     drawing.box(left, top + 16, x(end) - left, 26, OTHER)
@@ -275,9 +279,7 @@ def _timeline(drawing: Drawing, name: str, played: _Played, top: float, scale: f
             tip = f"{inst.mnemonic} {inst.operands}: {step.stalled} cycles"
             drawing.box(x(step.arrival), top + 16, x(issue) - x(step.arrival), 26, IDLE, tip=tip)
             middle = (x(step.arrival) + x(issue)) / 2
-            drawing.text(
-                middle, top + 33, f"{step.stalled} cycles", anchor="middle", on_box=True
-            )
+            drawing.text(middle, top + 33, f"{step.stalled} cycles", anchor="middle", on_box=True)
         elif inst.cls == "mfma":
             drawing.box(x(issue), top + 16, step.cycles * scale, 26, WORK, tip=inst.mnemonic)
     drawing.text(left - 10, top + 71, "its loads", anchor="end")
@@ -346,9 +348,15 @@ def _banks(drawing: Drawing, name: str, rows: str, top: float) -> None:
     if deepest > 2:
         drawing.text(left - 10, top + 31 + deepest * height, f"{deepest}", anchor="end", soft=True)
         x = left + len(filled) * cell + 10
-        drawing.text(x, top + 58, f"Lanes {group[0]} to {group[-1]} need {deepest} words of one bank,")
-        drawing.text(x, top + 76, f"which gives one word a cycle. {phases.banks - 1} banks are idle.")
-        drawing.text(x, top + 102, f"Shown is one of {count} phases, each of {len(group)} lanes.", soft=True)
+        drawing.text(
+            x, top + 58, f"Lanes {group[0]} to {group[-1]} need {deepest} words of one bank,"
+        )
+        drawing.text(
+            x, top + 76, f"which gives one word a cycle. {phases.banks - 1} banks are idle."
+        )
+        drawing.text(
+            x, top + 102, f"Shown is one of {count} phases, each of {len(group)} lanes.", soft=True
+        )
 
 
 # ----------------------------------------------------------------------------- cache lines
@@ -366,11 +374,15 @@ def _lines(drawing: Drawing, name: str, words: str, top: float) -> float:
     access = _access(name)
     use, size = access.use, access.places.size
     line = load(ARCH).cache_line_bytes
-    assert line is not None and use.lines is not None and use.waste is not None
+    assert line is not None
+    assert use.lines is not None
+    assert use.waste is not None
     where = access.places.where[0, 0]
     first = int(where[0]) // line * line
     used = f"{100 - use.waste:.2g} % of their bytes" if use.lines > 1 else "all of its bytes"
-    drawing.text(20, top, f"{words}: {plural(int(use.lines), 'cache line')}, {used} used", bold=True)
+    drawing.text(
+        20, top, f"{words}: {plural(int(use.lines), 'cache line')}, {used} used", bold=True
+    )
     of_line: dict[int, list[int]] = {}
     for lane, byte in enumerate(where):
         of_line.setdefault((int(byte) - first) // line, []).append(lane)
@@ -385,7 +397,9 @@ def _lines(drawing: Drawing, name: str, words: str, top: float) -> float:
             y += height + 4
             continue
         lanes = of_line[number]
-        drawing.text(left - 10, y + 15, f"line {numbers.index(number) + 1}", anchor="end", soft=True)
+        drawing.text(
+            left - 10, y + 15, f"line {numbers.index(number) + 1}", anchor="end", soft=True
+        )
         drawing.box(left, y, line * scale, height - 2, OTHER, tip=f"{line} bytes are fetched")
         for lane in lanes:
             x = left + (int(where[lane]) - first) % line * scale
@@ -403,7 +417,7 @@ def _lines(drawing: Drawing, name: str, words: str, top: float) -> float:
 
 
 def redundancy() -> Drawing:
-    """The waves that compute each block of a product: more waves than blocks of rows, and as many."""
+    """The waves that compute each block of a product: more than blocks of rows, and as many."""
     drawing = Drawing("The waves that compute each block of a product", WIDTH, 330)
     text = (EXAMPLES / "few_rows.ttgir").read_text()
     fewer = text.replace("warpsPerCTA = [8, 1]", "warpsPerCTA = [2, 1]")
@@ -422,7 +436,8 @@ def _product(text: str) -> tuple[DotWork, RegisterPicture]:
     result = op.result_types[0]
     assert result.layout is not None
     work, picture = dot_work(op), register_picture(result.layout, result.shape)
-    assert work is not None and picture is not None
+    assert work is not None
+    assert picture is not None
     return work, picture
 
 
@@ -438,7 +453,14 @@ def _shared_tile(
     drawing.text(left, 24, f"{work.waves} waves: each block is computed {times}", bold=True)
     for row in range(0, rows, deep):
         y = 62 + row / deep * cell_height
-        drawing.text(left + 30, y + cell_height / 2 + 4, f"{row}–{row + deep - 1}", anchor="end", size=10, soft=True)
+        drawing.text(
+            left + 30,
+            y + cell_height / 2 + 4,
+            f"{row}–{row + deep - 1}",
+            anchor="end",
+            size=10,
+            soft=True,
+        )
         for column in range(0, columns, wide):
             x = left + 36 + column / wide * cell_width
             waves = sorted({holder.warp for holder in picture.holders.all_at((row, column))})
@@ -455,7 +477,14 @@ def _shared_tile(
                     size=11,
                 )
             if row == 0:
-                drawing.text(x + (cell_width - 4) / 2, 52, f"{column}–{column + wide - 1}", anchor="middle", size=10, soft=True)
+                drawing.text(
+                    x + (cell_width - 4) / 2,
+                    52,
+                    f"{column}–{column + wide - 1}",
+                    anchor="middle",
+                    size=10,
+                    soft=True,
+                )
     y = 62 + height + 22
     bar = width / most
     drawing.text(left + 36, y, "multiply-accumulates that the product needs", soft=True)
@@ -502,7 +531,9 @@ def loop_bounds() -> Drawing:
         own = of_wave.get(unit) or 0
         drawing.box(left, y + 12, min(own, cycles) * scale, 8, WORK, tip=f"one wave: {own:g}")
         drawing.text(left + cycles * scale + 10, y + 15, f"{cycles:,.0f}", bold=not number)
-    drawing.text(left, 48 + len(figures) * height + 14, "cycles of an iteration, at least", soft=True)
+    drawing.text(
+        left, 48 + len(figures) * height + 14, "cycles of an iteration, at least", soft=True
+    )
     return drawing
 
 
@@ -556,9 +587,7 @@ def lockstep() -> Drawing:
     for number, operation in enumerate(operations):
         inst = function.instructions[operation.site]
         x = left + number * column
-        drawing.text(
-            x + column / 2 + 4, top - 8, inst.mnemonic, mono=True, upright=True, size=11
-        )
+        drawing.text(x + column / 2 + 4, top - 8, inst.mnemonic, mono=True, upright=True, size=11)
         for wave, lanes in operation.lanes.items():
             y, height = top + wave * row, row - 6
             share = height if inst.mnemonic.startswith("s_") else height * lanes / 64
