@@ -1,6 +1,6 @@
 """Pages and pictures that follow from the code: a hook of mkdocs writes them at each build.
 
-Pictures of layouts are those of `kinspect layout`; `pictures.py` draws the others, which stand in
+Pictures of layouts are those of `kinspect layout`; `pictures.py` draws the others. They stand in
 their pages as elements, so that they have the colours of a light or a dark page.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import io
 import re
 from functools import cache
 from pathlib import Path
@@ -21,10 +20,10 @@ from mkdocs.structure.files import File, Files
 
 EXAMPLE = Path(__file__).parent / "examples" / "gemm.ttgir"
 LAYOUTS = {
-    # picture -> layout or value of the example, as `kinspect layout` takes it
-    "explanation/blocked.svg": "#blocked",
-    "explanation/mfma.svg": "#mma",
-    "explanation/shared.svg": "#shared",
+    # picture -> value of the example, as `kinspect layout` takes it
+    "explanation/blocked.svg": "%right_24",
+    "explanation/mfma.svg": "%cst_1",
+    "explanation/shared.svg": "%left_32",
 }
 _IMAGE = re.compile(r'<img alt="[^"]*" src="(?:[^"]*/)?(?P<name>[\w-]+\.svg)" ?/?>')
 
@@ -47,11 +46,12 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_content(html: str, **_: Any) -> str:
     """Puts drawings into a page in place of the images that name them."""
-    drawn = {path.rpartition("/")[2]: path for path in PICTURES}
 
     def element(image: re.Match[str]) -> str:
-        path = drawn.get(image["name"])
-        return image[0] if path is None else drawing(path).svg()
+        path = f"explanation/{image['name']}"
+        if path in LAYOUTS:
+            return _in_colours_of_page(layout(LAYOUTS[path]))
+        return drawing(path).svg() if path in PICTURES else image[0]
 
     return _IMAGE.sub(element, html)
 
@@ -256,6 +256,7 @@ def targets() -> str:
     return "\n".join(parts) + "\n"
 
 
+@cache
 def layout(name: str) -> str:
     """A layout of the example as SVG, as `kinspect layout` draws it."""
     from click.testing import CliRunner
@@ -264,7 +265,15 @@ def layout(name: str) -> str:
     result = CliRunner().invoke(cli, ["layout", str(EXAMPLE), name, "--format", "svg"])
     if result.exit_code:
         raise RuntimeError(f"{name}: {result.output}")
-    return io.StringIO(result.output).getvalue()
+    return str(result.output)
+
+
+def _in_colours_of_page(svg: str) -> str:
+    """A picture of a layout without its paper, with labels beside cells in the page's colour."""
+    svg = svg.replace('<rect width="100%" height="100%" fill="#fff"/>', "")
+    return svg.replace('fill="#1c2128"', 'fill="currentColor"').replace(
+        'fill="#59636e"', 'fill="currentColor" fill-opacity="0.72"'
+    )
 
 
 def _cell(text: str) -> str:

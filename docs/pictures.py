@@ -577,7 +577,7 @@ def lockstep() -> Drawing:
         22,
         {
             "scalar": OTHER,
-            "vector (low: few lanes are active)": WORK,
+            "vector": WORK,
             "LDS and memory": FLIGHT,
             "barrier": MARK,
         },
@@ -599,8 +599,9 @@ def lockstep() -> Drawing:
     x0, x1 = left + parted[0] * column, left + (parted[-1] + 1) * column - 5
     drawing.line((x0, y - 8), (x0, y - 3), (x1, y - 3), (x1, y - 8))
     drawing.text((x0 + x1) / 2, y + 12, "the waves have parted", anchor="middle")
-    drawing.text(left, y + 12, "all of them", soft=True)
-    drawing.text(WIDTH - 24, y + 12, "together again", anchor="end", soft=True)
+    drawing.text(
+        WIDTH - 24, y + 12, "a low box: only some lanes are active", anchor="end", soft=True
+    )
     return drawing
 
 

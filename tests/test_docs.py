@@ -1,18 +1,25 @@
 """The pages: every command on them is run, and every line of output that is shown is printed.
 
 Commands on files that nobody has (`gemm.py`), of which the README has most, and those within
-sentences are parsed: each option that they name is there, and takes what they give it.
+sentences are parsed: each option that they name is there, and takes what they give it. The pictures
+are drawn, and their figures compared with those of the analyses.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
+from xml.etree import ElementTree
 
 import click
+import kinspect
 import pytest
+from kinspect.docs.drawing import INK
+from kinspect.docs.pictures import PICTURES
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.errors import KinspectError
@@ -160,3 +167,88 @@ def test_python_on_the_pages_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(ROOT)
     for code in PYTHON.findall(page.read_text()):
         exec(compile(code, str(page), "exec"), {})
+
+
+IMAGE = re.compile(r"!\[[^\]]+\]\(([\w-]+\.svg)\)")
+
+
+def test_every_page_of_ideas_has_pictures_and_every_picture_a_page() -> None:
+    pytest.importorskip("mkdocs")
+    from kinspect.docs.generated_pages import LAYOUTS
+
+    shown_on = {
+        f"explanation/{image}": page.name
+        for page in sorted((ROOT / "docs" / "explanation").glob("*.md"))
+        for image in IMAGE.findall(page.read_text())
+    }
+    assert shown_on.keys() == {*PICTURES, *LAYOUTS}
+    assert len(set(shown_on.values())) == len(list((ROOT / "docs" / "explanation").glob("*.md")))
+
+
+@pytest.mark.parametrize("address", PICTURES)
+def test_labels_of_a_picture_fit_and_do_not_collide(address: str) -> None:
+    if address == "explanation/units.svg":
+        pytest.importorskip("triton")
+    drawing = PICTURES[address]()
+    for label in drawing.labels:
+        assert label.left >= 0
+        assert label.top >= 0
+        assert label.right <= drawing.width, label
+        assert label.bottom <= drawing.height, label
+    assert [(a, b) for a, b in combinations(drawing.labels, 2) if a.meets(b)] == []
+    alone = ElementTree.fromstring(drawing.svg(alone=True))
+    assert alone.get("aria-label") == drawing.title
+    # On a dark page what is no label on a light box has the page's own colour.
+    colours = {text.get("fill") for text in alone.iter("{http://www.w3.org/2000/svg}text")}
+    assert colours <= {"currentColor", INK}
+
+
+def texts(address: str) -> list[str]:
+    return [label.text for label in PICTURES[address]().labels]
+
+
+def test_figures_in_pictures_are_those_of_the_analyses(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Beside figures by hand: 32 lanes meet in one bank in each of 2 phases, and so on."""
+    monkeypatch.chdir(ROOT)
+    assert main(["docs/examples/waits.s", "--waves=4", "--format=json", "--details"]) == 0
+    exposed = {
+        kernel["name"]: kernel["loops"][0]["metrics"]["latency.exposed"]["value"]["cycles"]
+        for kernel in json.loads(capfd.readouterr().out)["kernels"]
+    }
+    assert exposed == {"load_then_use": 492, "load_ahead": 0}
+    waits = texts("explanation/waits-timeline.svg")
+    assert "load_then_use: 2 tiles in 2,048 cycles, waiting for 984 of them" in waits
+    assert "load_ahead: 2 tiles in 1,052 cycles, without waiting" in waits
+    banks = texts("explanation/lds-banks.svg")
+    assert "A column of a tile with rows of 32 words: 64 cycles, 2 without conflicts" in banks
+    assert "A column of a tile with rows of 33 words: 2 cycles" in banks
+    lines = texts("explanation/lines.svg")
+    assert "8 KiB from lane to lane: 64 cache lines, 1.6 % of their bytes used" in lines
+    assert "2 bytes from lane to lane: 1 cache line, all of its bytes used" in lines
+    rows = texts("explanation/waves-of-rows.svg")
+    assert "8 waves: each block is computed 4 times" in rows
+    assert {f"{32 * 64 * 32:,}", f"{4 * 32 * 64 * 32:,}"} <= set(rows)
+    unit = texts("explanation/occupancy-cu.svg")
+    assert {"130 VGPRs: 2 waves on a SIMD", "128 VGPRs: 4 waves on a SIMD"} <= set(unit)
+
+
+def test_the_picture_of_lock_step_has_every_executed_instruction() -> None:
+    code = str(ROOT / "docs" / "examples" / "lockstep.s")
+    result = kinspect.emulate_code(code, "i32[256]=zeros", block=(256, 1, 1))
+    svg = PICTURES["explanation/lockstep.svg"]().svg()
+    assert svg.count("<title>wave ") == result.profile.executed["instructions"] == 70
+    assert not result.profile.findings
+    assert result.buffers[0].changed == 0xE0
+
+
+def test_drawings_stand_in_their_pages_as_elements() -> None:
+    pytest.importorskip("mkdocs")
+    from kinspect.docs.generated_pages import on_page_content
+
+    html = on_page_content('<p><img alt="lines" src="../lines.svg" /></p>')
+    assert html.startswith("<p><svg")
+    assert 'fill="currentColor"' in html
+    layout = '<p><img alt="a layout" src="../blocked.svg" /></p>'
+    assert on_page_content(layout) == layout
