@@ -247,8 +247,11 @@ def test_drawings_stand_in_their_pages_as_elements() -> None:
     pytest.importorskip("mkdocs")
     from kinspect.docs.generated_pages import on_page_content
 
-    html = on_page_content('<p><img alt="lines" src="../lines.svg" /></p>')
-    assert html.startswith("<p><svg")
-    assert 'fill="currentColor"' in html
-    layout = '<p><img alt="a layout" src="../blocked.svg" /></p>'
-    assert on_page_content(layout) == layout
+    for name in ("lines", "blocked"):
+        html = on_page_content(f'<p><img alt="{name}" src="../{name}.svg" /></p>')
+        assert html.startswith("<p><svg")
+        assert 'fill="currentColor"' in html
+        assert 'fill="#fff"' not in html
+        assert 'fill="#59636e"' not in html
+    other = '<p><img alt="a screen" src="../terminal/1-spill.svg" /></p>'
+    assert on_page_content(other) == other
