@@ -19,14 +19,16 @@ from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.emulator.operands import EXEC
 from kinspect.inspector.emulator.waves import Waves
-from kinspect.inspector.explain.loop_view import bounds, unit_name
+from kinspect.inspector.explain.loop_view import bounds, main_loop, unit_name
 from kinspect.inspector.explain.register_picture import RegisterPicture, register_picture
 from kinspect.inspector.explain.view import plural
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines import load
 from kinspect.inspector.metrics.exposed_latency import LATENCY, PLAYED, PlayedStep, timeline
 from kinspect.inspector.metrics.lanes import lane_uses
-from kinspect.inspector.model import Function, Instruction, LaneUse, Machine
+from kinspect.inspector.model import Function, Instruction, LaneUse, Machine, value_of
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.launch_facts import Overrides
 from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.redundant_work import DotWork, dot_work
 from msgspec import Struct
@@ -501,15 +503,20 @@ def _shared_tile(
 # ---------------------------------------------------------------------------------- bounds
 
 
+_GEMM_LDS = 8192
+"""Bytes that Triton states in its metadata, beside the assembly."""
+
+
 def loop_bounds() -> Drawing:
-    """What each unit takes at least for an iteration of the page's GEMM."""
-    kernel = kinspect.analyze(EXAMPLES / "gemm.py", arch=ARCH).kernel
-    loop = kernel.main_loop
+    """What each unit takes at least for an iteration of the GEMM, as it was compiled once."""
+    file = EXAMPLES / "gemm.amdgcn"
+    context = Context(file.name, overrides=Overrides(lds_bytes=_GEMM_LDS))
+    (kernel,) = analyze_text(file.read_text(), context)
+    loop = main_loop(kernel)
     assert loop is not None
-    metrics = loop.metrics
-    figures = bounds(metrics)
-    of_wave: dict[str, float] = metrics["bound.wave"].value
-    waves = metrics["bound.waves"].value
+    figures = bounds(loop.metrics)
+    of_wave: Any = value_of(loop.metrics, "bound.wave")
+    waves = value_of(loop.metrics, "bound.waves")
     drawing = Drawing(
         "Cycles that each unit takes for an iteration", WIDTH, 66 + 30 * len(figures) + 14
     )
