@@ -271,6 +271,7 @@ def layout(name: str) -> str:
 def _in_colours_of_page(svg: str) -> str:
     """A picture of a layout without its paper, with labels beside cells in the page's colour."""
     svg = svg.replace('<rect width="100%" height="100%" fill="#fff"/>', "")
+    svg = svg.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
     return svg.replace('fill="#1c2128"', 'fill="currentColor"').replace(
         'fill="#59636e"', 'fill="currentColor" fill-opacity="0.72"'
     )
