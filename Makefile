@@ -33,7 +33,7 @@ format: $(VENV)/.installed-dev
 # The tests' folder is on the path for the makers of files that some benchmarks share with them.
 types: $(VENV)/.installed-dev
 	mkdir -p build/checkout && ln -sfn ../.. build/checkout/kinspect
-	MYPYPATH=build/checkout:tests $(BIN)/mypy -m kinspect -p kinspect.inspector -p kinspect.tui -p kinspect.benchmarks
+	MYPYPATH=build/checkout:tests $(BIN)/mypy -m kinspect -p kinspect.inspector -p kinspect.tui -p kinspect.benchmarks -m kinspect.docs.generated_pages
 
 contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports

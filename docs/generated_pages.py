@@ -101,9 +101,9 @@ def python_interface() -> str:
     classes = {name: value for name, value in public.items() if inspect.isclass(value)}
     parts = ["# Python\n", "`import kinspect` offers these names, and no others are stable.\n"]
     parts.append("## Functions\n")
-    for name, value in functions.items():
-        parts.append(f"### {name}\n\n```python\n{name}{_signature(value)}\n```\n")
-        parts.append(_docstring(value))
+    for name, function in functions.items():
+        parts.append(f"### {name}\n\n```python\n{name}{_signature(function)}\n```\n")
+        parts.append(_docstring(function))
     parts.append("## Classes\n")
     for name, value in classes.items():
         parts.append(f"### {name}\n")

@@ -159,6 +159,24 @@ def parse(arguments: list[str]) -> None:
     command.make_context("command", list(arguments))
 
 
+CODE = re.compile(r"`[^`]*`")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+
+
+def test_links_between_files_lead_somewhere() -> None:
+    """Those of the site are checked where it is built."""
+    others = ["inspector/profile/README.md", "rules/fixtures/README.md"]
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "rules").glob("*.md")]
+    files += [*(ROOT / "benchmarks").glob("*.md"), *(ROOT / name for name in others)]
+    broken = [
+        f"{file.relative_to(ROOT)}: {link}"
+        for file in files
+        for link in LINK.findall(CODE.sub("", FENCE.sub("", file.read_text())))
+        if not (file.parent / link).exists()
+    ]
+    assert not broken
+
+
 @pytest.mark.parametrize(
     "page", [p for p in pages()[1:] if PYTHON.search(p.read_text())], ids=subject
 )
