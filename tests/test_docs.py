@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 import click
 import kinspect
 import pytest
+from click.testing import CliRunner
 from kinspect.docs.drawing import INK
 from kinspect.docs.pictures import PICTURES
 from kinspect.inspector.cli.group import cli
@@ -130,6 +131,14 @@ def test_commands_that_are_not_run_exist(page: Path) -> None:
         except (click.ClickException, KinspectError) as error:
             wrong.append(f"{line}: {error}")
     assert not wrong
+
+
+def test_the_shell_completes_commands() -> None:
+    environment = {"_KINSPECT_COMPLETE": "bash_complete", "COMP_WORDS": "kinspect occ"}
+    result = CliRunner().invoke(
+        cli, [], prog_name="kinspect", env={**environment, "COMP_CWORD": "1"}
+    )
+    assert result.output == "plain,occupancy\n"
 
 
 def test_an_option_that_is_not_there_would_be_seen() -> None:
