@@ -290,3 +290,17 @@ def test_drawings_stand_in_their_pages_as_elements() -> None:
         assert 'fill="#59636e"' not in html
     other = '<p><img alt="a screen" src="../terminal/1-spill.svg" /></p>'
     assert on_page_content(other) == other
+
+
+@pytest.mark.parametrize("page", ["docs/guides/ci.md", "rules/README.md"])
+def test_packs_on_pages_have_no_faults(page: str, tmp_path: Path) -> None:
+    packs = [
+        text
+        for text in re.findall(r"^```yaml\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+        if text.startswith("pack:")
+    ]
+    assert packs
+    for number, text in enumerate(packs):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(text)
+        assert main(["rules", "check", str(file)]) == 0
