@@ -78,7 +78,14 @@ def test_numbers_that_atomics_hand_out_need_no_order(
 
 
 @pytest.mark.parametrize(
-    "name", ["add_and_unlock", "store_and_count", "take_numbers_and_read", "add_in_turn"]
+    "name",
+    [
+        "add_and_unlock",
+        "store_and_count",
+        "take_numbers_and_read",
+        "add_in_turn",
+        "wait_and_copy",
+    ],
 )
 def test_what_may_be_a_signal_keeps_its_order(atomics: dict[str, KernelReport], name: str) -> None:
     assert mapping(atomics[f"{name}_acq_rel"], "atomics")["ordered"] == 0

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp
-from .flow import UNKNOWN, DataFlow, flow_of
+from .flow import UNKNOWN, DataFlow, flow_of, values_behind
 from .opforms import FUNCTIONS
 from .queries import LOADS, STORES, in_dialects
 
@@ -60,7 +60,8 @@ class AtomicOrder:
         module: the kernel's TTGIR.
 
     Attributes:
-        is_needed: whether some tensor is written before an atomic and read behind one.
+        is_needed: whether some tensor is written before an atomic and read behind one, or an atomic
+            waits for what somebody else has written.
     """
 
     def __init__(self, module: TtgirModule) -> None:
@@ -83,7 +84,12 @@ class AtomicOrder:
                     into = returned if access.op.index in self._atomics else loaded
                     into |= access.tensors
         # Of one tensor that atomics alone touch each element is in order by itself.
-        self.is_needed = _meet(written, loaded) or len(written & returned) > 1
+        self.is_needed = (
+            _meet(written, loaded)
+            or len(written & returned) > 1
+            or any(_only_reads(flow, access) for access in self._atomics.values())
+            or any(op.name == "tt.call" for op in module.ops)  # arguments of the function called
+        )
 
     def may_signal(self, atomic: TtgirOp) -> bool:
         """Whether an atomic may tell another kernel that what is before it has been written."""
@@ -98,6 +104,17 @@ class AtomicOrder:
             access.writes and access.op.index != atomic.index and access.may_precede(own)
             for access in self._accesses
         )
+
+
+def _only_reads(flow: DataFlow, access: _Access) -> bool:
+    """Whether an atomic adds nothing: it asks for a signal, which another kernel may give."""
+    atomic = access.op
+    place = 1 if atomic.name.startswith("tt.") else 2  # behind the pointer, and a buffer's offset
+    values = flow.operands[atomic.index][place : place + 1]
+    for _, maker in values_behind(flow, values):
+        if maker is not None and maker.name == "arith.constant":
+            return access.reads and not maker.attributes.get("value")
+    return False
 
 
 def _meet(written: set[int], read: set[int]) -> bool:
