@@ -95,6 +95,8 @@ class _Comparison:
         self._tables: dict[tuple[object, ...], Elements | None] = {}
         self._evaluated: dict[int, Evaluation] = {}
         self._verdicts: dict[tuple[object, ...], Verdict | None] = {}
+        self._patterns: dict[int, tuple[Array, tuple[int, bytes, bytes]]] = {}
+        """By identity, which holds as long as the subject has the places."""
 
     def verdicts(
         self, graph: ValueGraph, tile: Tile, instructions: Sequence[Instruction]
@@ -121,9 +123,12 @@ class _Comparison:
         """The verdict on one access of an instruction; None where it cannot be compared."""
         if places.scattered or places.where.shape[1:] != elements.offsets.shape[2:]:
             return None
-        where = places.where - places.where[:, :1, :1]
-        active = b"" if places.active is None else places.active.tobytes()
-        key = id(elements), transposes, places.size, where.tobytes(), active
+        if id(places) not in self._patterns:
+            relative = places.where - places.where[:, :1, :1]
+            active = b"" if places.active is None else places.active.tobytes()
+            self._patterns[id(places)] = relative, (places.size, relative.tobytes(), active)
+        where, pattern = self._patterns[id(places)]
+        key = id(elements), transposes, pattern
         if key not in self._verdicts:
             if transposes:
                 verdict = compare_transposed(where, places.active, places.size, elements)
