@@ -191,15 +191,20 @@ class _Comparison:
         index = _indices(linear)
         shape = tile.tensor_type.shape
         bytes_each = size if tile.offsets is not None else 1
-        offsets = np.broadcast_to(addresses, (2 * DRAWS, *shape)).reshape(2 * DRAWS, -1)
+        count = 2 * DRAWS
+        # Addresses that differ between equal arguments depend on unknown values.
+        settled = len(addresses) == count and bool((addresses[:DRAWS] == addresses[DRAWS:]).all())
+        if settled:
+            count, addresses = DRAWS, addresses[:DRAWS]
+        offsets = np.broadcast_to(addresses, (count, *shape)).reshape(count, -1)
         offsets = offsets[:, index] * bytes_each
         if tile.cls == "lds_direct":
             order = _order_in_buffer(graph, tile, linear)
             if order is None:
                 return None
             offsets = np.take_along_axis(offsets, order[None], 3)
-        # Addresses that differ between equal arguments depend on unknown values.
-        settled = bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
+        # Not every layout has all elements.
+        settled = settled or bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
         return Elements(offsets[:DRAWS], settled, size, "global")
 
     def _values(self, graph: ValueGraph) -> Evaluation:
