@@ -20,6 +20,8 @@ from .register_sets import HIGH_HALVES, rows_of
 
 START: Final = -1
 """In place of an instruction's index: what the wave starts with."""
+_END: Final = HIGH_HALVES
+"""Rows from here on are no registers."""
 _BOTH: Final = 0b11
 """The halves of a row, the lower one first."""
 
@@ -64,14 +66,26 @@ class Definitions:
         self._blocks = function.blocks
         self._live = live
         self._extra = extra or {}
-        self._touching: dict[int, list[int]] = defaultdict(list)
-        touching = self._touching
-        for index, effect in enumerate(live.effects):
-            for row in rows_of(effect.reads | effect.writes):
-                touching[row].append(index)
+        self._readers: dict[int, list[int]] = defaultdict(list)
+        self._writers: dict[int, list[int]] = defaultdict(list)
+        self._reads_whole: list[bool] = []
+        """Whether an instruction reads both halves of all that it reads."""
+        self._ends_whole: list[bool] = []
+        """Whether both halves of all that it writes are gone behind it."""
+        readers, writers = self._readers, self._writers
+        for index, (effect, ended) in enumerate(zip(live.effects, live.ended, strict=True)):
+            reads, writes = effect.reads, effect.writes
+            for row in rows_of(reads):
+                readers[row].append(index)
+            for row in rows_of(writes):
+                writers[row].append(index)
+            self._reads_whole.append(effect.reads_low == reads == effect.reads_high)
+            self._ends_whole.append(ended == writes | writes << HIGH_HALVES)
         for index, touched in sorted(self._extra.items()):
-            for row in dict.fromkeys((*touched.reads, *touched.writes)):
-                touching[row].append(index)
+            for row in touched.reads:
+                readers[row].append(index)
+            for row in touched.writes:
+                writers[row].append(index)
         self._block_of = [block for block in self._blocks for _ in range(block.start, block.stop)]
         self._events: dict[int, _RowEvents] = {}
         self._arriving: dict[tuple[int, int, int], frozenset[int]] = {}
@@ -150,25 +164,32 @@ class Definitions:
         """What the function does to a row."""
         events = self._events.get(row)
         if events is None:
-            events = self._events[row] = _RowEvents([], [], [], [], [])
-            for index in self._touching.get(row, ()):
-                touched = self._extra.get(index)
-                if touched is not None and (row in touched.reads or row in touched.writes):
-                    read = _BOTH if row in touched.reads else 0
-                    ended = _BOTH if row in touched.writes else 0
-                    writes = bool(ended)
-                else:
-                    effect, gone = self._live.effects[index], self._live.ended[index]
-                    read = (effect.reads_low >> row & 1) | (effect.reads_high >> row & 1) << 1
-                    ended = (gone >> row & 1) | (gone >> (row + HIGH_HALVES) & 1) << 1
-                    writes = bool(effect.writes >> row & 1)
-                events.indices.append(index)
-                events.read.append(read)
-                events.ended.append(ended)
-                if writes:
-                    events.writers.append(index)
-                    events.writers_ended.append(ended)
+            readers, writers = self._readers.get(row, ()), self._writers.get(row, ())
+            read = {index: self._halves_read(index, row) for index in readers}
+            ended = {index: self._halves_ended(index, row) for index in writers}
+            indices = sorted(read.keys() | ended.keys())
+            events = self._events[row] = _RowEvents(
+                indices,
+                [read.get(index, 0) for index in indices],
+                [ended.get(index, 0) for index in indices],
+                list(ended),
+                list(ended.values()),
+            )
         return events
+
+    def _halves_read(self, index: int, row: int) -> int:
+        """The halves of a row that an instruction reads, which is one of its readers."""
+        if row >= _END or self._reads_whole[index]:
+            return _BOTH
+        effect = self._live.effects[index]
+        return (effect.reads_low >> row & 1) | (effect.reads_high >> row & 1) << 1
+
+    def _halves_ended(self, index: int, row: int) -> int:
+        """The halves of a row whose old value is gone behind one of its writers."""
+        if row >= _END or self._ends_whole[index]:
+            return _BOTH
+        ended = self._live.ended[index]
+        return (ended >> row & 1) | (ended >> (row + HIGH_HALVES) & 1) << 1
 
 
 def _defined_in(
