@@ -126,7 +126,7 @@ def _starts(where: Array, active: Array | None, offsets: Array) -> set[tuple[int
     Returns:
         For each such register the distances in all draws in which any lane takes part, in bytes.
     """
-    registers = range(offsets.shape[1])
+    registers = list(range(offsets.shape[1]))
     columns = []
     for draw, lanes in enumerate(where):
         own = offsets[draw if len(offsets) > 1 else 0]
