@@ -22,6 +22,11 @@ from .waves import ALL, U32, Array, Waves
 
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
+_MOST_STEPS: Final = 7
+"""Iterations, or other differences between ways, that the last draw is away from the others."""
+_SPREAD: Final = 0x9E3779B1
+_SPREAD_BITS: Final = 19
+"""Of Fibonacci hashing: steps that differ are told apart by how many there are of each."""
 FETCHING: Final = "ds_bpermute"
 """Beginning of the names of the exchanges in which each lane says whose value it takes."""
 WORKGROUPS: Final = (0, 0, 1)
@@ -100,7 +105,6 @@ class AddressSweep:
         self.is_affordable = bool(code.chosen) and words <= MOST_HELD
         if not self.is_affordable:
             return
-        self._random = np.random.default_rng(3)
         self._memory = DrawnMemory(arguments)
         self._machine = Probe(self._memory)
         self._waves = self._begin(threads, max([4, *(row + 1 for row in code.rows)]))
@@ -226,8 +230,11 @@ class AddressSweep:
         """Returns an unknown multiple of the differences' common power of two, uint32 [wave]."""
         bits = int(np.bitwise_or.reduce(gap))
         unit = bits & -bits
-        # As with workgroups: what a later iteration finds may be masked.
-        times = [0] * (DRAWS - 1) + [int(self._random.integers(1, 8))]
+        # As with workgroups: what a later iteration finds may be masked. What changes by the same
+        # is as many steps on, so that pointers of one loop keep their distances, and another loop
+        # over the same tile lies where the first one does.
+        steps = 1 + (int(gap[0]) * _SPREAD >> _SPREAD_BITS) % _MOST_STEPS
+        times = [0] * (DRAWS - 1) + [steps]
         draws = np.repeat(times, len(gap) // DRAWS)
         return (draws * unit).astype(U32)
 

@@ -1,0 +1,543 @@
+"""Bytes of global memory that a kernel loads by one access after another.
+
+`lane_metrics` compares the lanes of one access; here different accesses are compared, by where
+their lanes lie. A stencil loads what neighbouring lanes load, too, once for each of its points; a
+kernel that goes over its rows twice, in two loops, fetches them twice.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
+from .load_paths import LOADS, code_of, load_paths
+from .longest_way import acyclic
+from .loop_shape import position_of
+from .subject import Place, Subject, innermost_loops, source_line
+from .written_tensors import WRITES
+
+if TYPE_CHECKING:
+    from ..emulator.address_sweep import Places
+    from ..emulator.footprint import Spans
+
+OVERLAP: Final = "loads.overlap"
+PASSES: Final = "loads.passes"
+
+SPECS: Final = (
+    MetricSpec(
+        OVERLAP,
+        "mapping",
+        "derived",
+        "kernel",
+        "Bytes that different loads of a workgroup bring more than once, in a kernel without "
+        "loops or in an iteration of the hot `loop` with most of them: `loads` that share "
+        "bytes, the `of` on the path with most loads, the bytes that they have `asked` for, "
+        "each load's own copies left out, and the `distinct` ones among these, in a loop those "
+        "that the iteration before has not loaded; the same for single waves (`wave_asked`, "
+        "`wave_distinct`); `alike`: loads of the same tensors whose lanes lie like theirs; "
+        "`repeats`: loads of which each lane has loaded the same before; the first `at` which "
+        "line, another one at `second`; `bits` of its access; `stored` bytes of the path's "
+        "stores; what is `assumed` of the workgroup",
+    ),
+    MetricSpec(
+        PASSES,
+        "mapping",
+        "derived",
+        "kernel",
+        "Loops that load what another loop of the kernel has loaded or stored before, neither "
+        "of them in the other: `loads` of the later `loop` that do, of the `of` in it, the "
+        "`bytes` that they bring a workgroup in an iteration, of how many in all "
+        "(`loop_bytes`), the first `at` which line, `first_at` which line it was loaded or "
+        "stored before; `stored` of them bring what a loop has stored; `loops` that bring the "
+        "same; None where instructions have no source positions",
+    ),
+)
+
+_COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
+"""Bits by which a load asks for what others have stored: of volatile and atomic loads."""
+_MOST_ACCESSES: Final = 512
+"""Accesses of a region; more are not compared."""
+_TENSOR_BITS: Final = 42
+"""Tensors are drawn at multiples of 2^44 bytes (`emulator.unknowns`), their parts nearby."""
+_ROWS_OF_WAVES: Final = "where a row of the workgroup is as long as a wave: its shape is not known"
+
+_Tensor = tuple[int, ...]
+"""Where a tensor was drawn, by draw."""
+
+
+class _Access(Struct, frozen=True):
+    """An access of global memory, with the bytes that a workgroup's lanes touch, by draw."""
+
+    inst: Instruction
+    places: Sequence[Places]
+    spans: Sequence[Spans]
+    tensor: _Tensor
+
+
+def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
+    """The metrics of `SPECS`.
+
+    Args:
+        subject: the kernel.
+        hot: ids of its hot loops.
+    """
+    note = _unknown_reason(subject)
+    if note:
+        for spec in SPECS:
+            yield Metric(spec.name, None, "mapping", "derived", note)
+        return
+    accesses = _accesses(subject)
+    yield _overlap(subject, accesses, hot)
+    yield _passes(subject, accesses)
+
+
+def _unknown_reason(subject: Subject) -> str:
+    function = subject.function
+    if function.calls or function.unread:
+        return "not all of the code is known"
+    if not subject.facts.analyse_lanes:
+        return "not looked for"
+    if importlib.util.find_spec("numpy") is None:
+        return "needs numpy"
+    if not subject.likely_places:
+        return "where its lanes lie is not known"
+    return ""
+
+
+def _accesses(subject: Subject) -> dict[int, _Access]:
+    """The accesses of global memory whose lanes' addresses are known, by index."""
+    accesses = {}
+    for index, places in subject.likely_places.items():
+        inst = subject.function.instructions[index]
+        if inst.cls not in LOADS and inst.cls not in WRITES:
+            continue
+        if any(part.space != "global" or part.scattered for part in places):
+            continue
+        if inst.cls in LOADS and _COHERENT.search(inst.operands):
+            continue
+        access = _access(inst, places)
+        if access is not None:
+            accesses[index] = access
+    return accesses
+
+
+def _access(inst: Instruction, places: Sequence[Places]) -> _Access | None:
+    from ..emulator.footprint import spans_of, united
+
+    spans: list[Spans] = []
+    for draw in range(len(places[0].where)):
+        parts = [
+            spans_of(
+                part.where[draw] if part.active is None else part.where[draw][part.active[draw]],
+                part.size,
+            )
+            for part in places
+        ]
+        touched = united(parts) if len(parts) > 1 else parts[0]
+        if not len(touched[0]):
+            return None
+        spans.append(touched)
+    tensor = tuple(
+        (int(starts[0]) + (1 << _TENSOR_BITS - 1)) >> _TENSOR_BITS for starts, _ in spans
+    )
+    return _Access(inst, places, spans, tensor)
+
+
+# --------------------------------------------------------------------------- in one pass
+
+
+def _overlap(subject: Subject, accesses: Mapping[int, _Access], hot: Set[str]) -> Metric:
+    """The metric of a kernel without loops, or of its worst hot loop."""
+    function = subject.function
+    regions: list[Loop | None] = [loop for loop in function.loops if loop.id in hot]
+    if not function.loops:
+        regions = [None]
+    best: dict[str, Scalar] | None = None
+    for loop in regions:
+        if loop is not None and loop.irreducible:
+            continue
+        value = _region_overlap(subject, accesses, loop)
+        if best is None or _excess(value) > _excess(best):
+            best = value
+    if best is None:
+        return Metric(OVERLAP, None, "mapping", "derived", "no hot loop with one entry")
+    origin = "estimated" if best["assumed"] is not None else "derived"
+    return Metric(OVERLAP, best, "mapping", origin)
+
+
+def _excess(value: Mapping[str, Scalar]) -> int:
+    return int(value["asked"] or 0) - int(value["distinct"] or 0)
+
+
+def _region_overlap(
+    subject: Subject, accesses: Mapping[int, _Access], loop: Loop | None
+) -> dict[str, Scalar]:
+    """The metric's value for an iteration of a loop, or for a kernel without loops."""
+    function = subject.function
+    owner = innermost_loops(function)
+    paths = (
+        load_paths(function, 0, None)
+        if loop is None
+        else load_paths(function, loop.header, frozenset(loop.blocks))
+    )
+    path = max(
+        (
+            [number for number in path if loop is None or owner[number].id == loop.id]
+            for path in paths
+        ),
+        key=lambda path: _loads_in(function, path),
+    )
+    code = [
+        inst
+        for number in path
+        for inst in code_of(function, number)
+        if inst.cls in LOADS or inst.cls in WRITES
+    ]
+    value: dict[str, Scalar] = {
+        "loads": 0,
+        "of": sum(inst.cls in LOADS for inst in code),
+        "asked": 0,
+        "distinct": 0,
+        "wave_asked": 0,
+        "wave_distinct": 0,
+        "alike": 0,
+        "repeats": 0,
+        "at": None,
+        "second": None,
+        "bits": None,
+        "stored": 0,
+        "loop": loop.id if loop is not None else None,
+        "assumed": None if subject.places else _ROWS_OF_WAVES,
+    }
+    if len(code) > _MOST_ACCESSES:
+        return value
+    steps: Mapping[int, int] = {}
+    if loop is not None and subject.machine is not None:
+        from .loop_steps import load_steps  # as late as what imports NumPy
+
+        steps = load_steps(function, subject.machine, path, loop.blocks)
+    shared: list[_Access] = []
+    for group in _between_stores(code, accesses):
+        if len(group) < 2 and group[0].inst.index not in steps:
+            continue
+        asked, distinct, sharing = _shared_bytes(group, steps)
+        if asked == distinct:
+            continue
+        shared += sharing
+        of_waves = _of_waves(group)
+        for name, figure in zip(
+            ("asked", "distinct", "wave_asked", "wave_distinct", "alike", "repeats"),
+            (asked, distinct, *of_waves, _alike(group, sharing), _repeats(group)),
+            strict=True,
+        ):
+            value[name] = int(value[name] or 0) + figure
+    if shared:
+        first = shared[0]
+        places = [source_line(access.inst.loc) for access in shared]
+        value["loads"] = len(shared)
+        value["at"] = places[0]
+        value["second"] = next((at for at in places if at != places[0]), None)
+        value["bits"] = 8 * sum(part.size for part in first.places)
+        value["stored"] = sum(
+            _size(accesses[inst.index], 0)
+            for inst in code
+            if inst.cls in WRITES and inst.index in accesses
+        )
+    return value
+
+
+def _loads_in(function: Function, blocks: Sequence[int]) -> int:
+    return sum(inst.cls in LOADS for number in blocks for inst in code_of(function, number))
+
+
+def _size(access: _Access, draw: int) -> int:
+    from ..emulator.footprint import size_of
+
+    return size_of(access.spans[draw])
+
+
+def _between_stores(
+    code: Sequence[Instruction], accesses: Mapping[int, _Access]
+) -> list[list[_Access]]:
+    """Loads of one tensor, between the stores to it; those of different tensors by themselves."""
+    groups: list[list[_Access]] = []
+    open_groups: dict[_Tensor, list[_Access]] = {}
+    for inst in code:
+        access = accesses.get(inst.index)
+        if inst.cls in WRITES:
+            if access is None:
+                open_groups.clear()  # it may store anywhere
+            else:
+                open_groups.pop(access.tensor, None)
+        elif access is not None:
+            if access.tensor not in open_groups:
+                groups.append([])
+                open_groups[access.tensor] = groups[-1]
+            open_groups[access.tensor].append(access)
+    return groups
+
+
+def _shared_bytes(
+    group: Sequence[_Access], steps: Mapping[int, int]
+) -> tuple[int, int, list[_Access]]:
+    """Bytes that loads ask for, the distinct ones, and the loads that share some with others.
+
+    Loads share bytes that do so in every draw; of the draws that one counts in which they share
+    least.
+
+    Args:
+        group: the loads.
+        steps: by index, bytes that a load moves in an iteration.
+    """
+    from ..emulator.footprint import size_of, united
+
+    sharing = list(group)
+    for draw in range(len(group[0].spans)):
+        sharing = _sharing(sharing, draw, steps)
+        if not sharing:
+            return 0, 0, []
+    figures = []
+    for draw in range(len(group[0].spans)):
+        before = united(_loaded_before(sharing, draw, steps))
+        distinct = united((*(access.spans[draw] for access in sharing), before))
+        asked = sum(size_of(access.spans[draw]) for access in sharing)
+        figures.append((asked, size_of(distinct) - size_of(before)))
+    return (*min(figures, key=lambda pair: pair[0] - pair[1]), sharing)
+
+
+def _loaded_before(
+    accesses: Sequence[_Access], draw: int, steps: Mapping[int, int]
+) -> Iterator[Spans]:
+    """What loads that move by an element or less have brought in the last iterations.
+
+    Where a tile moves by its rows' length, as in a matrix product, the next row need not be what
+    it finds there: rows can be as short as a tile.
+    """
+    for access in accesses:
+        step = steps.get(access.inst.index, 0)
+        starts, ends = access.spans[draw]
+        if 0 < abs(step) <= max(part.size for part in access.places):
+            for number in range(1, _ITERATIONS + 1):
+                yield starts - number * step, ends - number * step
+
+
+_ITERATIONS: Final = 8
+"""As many iterations are looked back: lanes that hold a few elements meet after as many."""
+
+
+def _sharing(accesses: Sequence[_Access], draw: int, steps: Mapping[int, int]) -> list[_Access]:
+    """Those of some accesses that have bytes in common with others, in their order."""
+    import numpy as np
+
+    own = [access.spans[draw] for access in accesses]
+    if not own:
+        return []
+    spans = [*own, *_loaded_before(accesses, draw, steps)]
+    starts = np.concatenate([part[0] for part in spans])
+    ends = np.concatenate([part[1] for part in spans])
+    numbers = np.minimum(np.arange(len(spans)), len(own))
+    owners = np.repeat(numbers, [len(part[0]) for part in spans])
+    order = np.argsort(starts, kind="stable")
+    starts, ends, owners = starts[order], ends[order], owners[order]
+    reach = np.maximum.accumulate(ends)
+    # The span that reaches furthest of those up to each one.
+    furthest = np.maximum.accumulate(np.where(ends == reach, np.arange(len(ends)), 0))
+    inside = np.flatnonzero(starts[1:] < reach[:-1])
+    sharing = set(owners[inside + 1].tolist()) | set(owners[furthest[inside]].tolist())
+    return [access for number, access in enumerate(accesses) if number in sharing]
+
+
+def _of_waves(group: Sequence[_Access]) -> tuple[int, int]:
+    """Bytes that loads ask for and the distinct ones, of each wave by itself, summed over waves."""
+    import numpy as np
+
+    from ..emulator.footprint import size_of, spans_of, united
+
+    spans = []
+    for access in group:
+        parts = []
+        for part in access.places:
+            where = part.where[0]
+            apart = where + (np.arange(len(where)) << _WAVES_APART_BITS)[:, None]
+            parts.append(
+                spans_of(apart if part.active is None else apart[part.active[0]], part.size)
+            )
+        spans.append(united(parts))
+    return sum(map(size_of, spans)), size_of(united(spans))
+
+
+_WAVES_APART_BITS: Final = 50
+"""Addresses have fewer bits."""
+
+
+def _alike(group: Sequence[_Access], sharing: Sequence[_Access]) -> int:
+    """Loads whose lanes lie like those of some that share bytes, these included."""
+    patterns = {_pattern(access) for access in sharing}
+    return sum(_pattern(access) in patterns for access in group)
+
+
+def _pattern(access: _Access) -> bytes:
+    """Where an access's lanes lie from the first one."""
+    where = access.places[0].where[0]
+    return (where - where[0, 0]).tobytes()
+
+
+def _repeats(group: Sequence[_Access]) -> int:
+    """Loads of which each lane has loaded the same bytes before."""
+    before = set[tuple[bytes, ...]]()
+    repeats = 0
+    for access in group:
+        key = tuple(b"%d:%s" % (part.size, part.where.tobytes()) for part in access.places)
+        repeats += key in before
+        before.add(key)
+    return repeats
+
+
+# --------------------------------------------------------------------------- in two passes
+
+
+class _Group(Struct):
+    """The accesses of one position in the source.
+
+    Args:
+        accesses: all of them, in loops and outside (copies of their first iterations).
+        loop: the innermost loop around those in loops; None where there are none.
+        writes: whether they are stores.
+    """
+
+    accesses: list[_Access]
+    loop: Loop | None
+    writes: bool
+
+    def spans(self, draw: int) -> Spans:
+        """The bytes that they touch, where they were carried out last."""
+        from ..emulator.footprint import united
+
+        return united(access.spans[draw] for access in self.accesses)
+
+
+def _passes(subject: Subject, accesses: Mapping[int, _Access]) -> Metric:
+    """The metric of the loop that loads most bytes again."""
+    function = subject.function
+    if not function.loops:
+        return Metric(PASSES, None, "mapping", "derived", "no loop")
+    groups = _groups(subject, accesses)
+    if groups is None:
+        return Metric(PASSES, None, "mapping", "derived", "no source positions")
+    behind = _blocks_behind(subject)
+    best: dict[str, Scalar] = {"loads": 0}
+    for loop in function.loops:
+        own = [group for group in groups if group.loop is not None and group.loop.id == loop.id]
+        loads = [group for group in own if not group.writes]
+        again: list[tuple[_Group, list[_Group]]] = []
+        for group in loads:
+            earlier = [
+                other
+                for other in groups
+                if other.loop is not None
+                and other.loop.id != loop.id
+                and set(other.loop.blocks).isdisjoint(loop.blocks)
+                and behind[other.loop.header] >> loop.header & 1
+                and _brings(group, other)
+            ]
+            if earlier:
+                again.append((group, earlier))
+        size = sum(_bytes_in(group, loop, function) for group, _ in again)
+        if not again or size <= int(best.get("bytes") or 0):
+            continue
+        # The nearest before: what was stored is not what was loaded before that.
+        nearest = {id(group): earlier[-1] for group, earlier in again}
+        first, earlier = again[0]
+        best = {
+            "loads": sum(len(_in_loop(group, loop, function)) for group, _ in again),
+            "of": sum(len(_in_loop(group, loop, function)) for group in loads),
+            "bytes": size,
+            "loop_bytes": sum(_bytes_in(group, loop, function) for group in loads),
+            "at": source_line(first.accesses[0].inst.loc),
+            "first_at": source_line(nearest[id(first)].accesses[0].inst.loc),
+            "stored": sum(
+                len(_in_loop(group, loop, function))
+                for group, _ in again
+                if nearest[id(group)].writes
+            ),
+            "loops": 1 + len({other.loop.id for other in earlier if other.loop is not None}),
+            "loop": loop.id,
+        }
+    origin = "derived" if subject.places else "estimated"
+    return Metric(PASSES, best, "mapping", origin)
+
+
+def _groups(subject: Subject, accesses: Mapping[int, _Access]) -> list[_Group] | None:
+    """The accesses by position, in the order of the code; None where none has a position."""
+    function = subject.function
+    owner = innermost_loops(function)
+    loop_of = {
+        index: owner[block.index]
+        for block in function.blocks
+        if block.index in owner
+        for index in range(block.start, block.stop)
+    }
+    at: dict[tuple[Place, bool], list[_Access]] = {}
+    for index in sorted(accesses):
+        access = accesses[index]
+        if access.inst.loc is not None:
+            key = position_of(access.inst.loc), access.inst.cls in WRITES
+            at.setdefault(key, []).append(access)
+    if not at:
+        return None
+    groups = []
+    for (_, writes), own in at.items():
+        loops = [loop_of[a.inst.index] for a in own if a.inst.index in loop_of]
+        # Of a loop and what remains for a second one behind it the first one counts.
+        loop = max(loops, key=lambda loop: (loop.depth, -loop.header), default=None)
+        groups.append(_Group(own, loop, writes))
+    return groups
+
+
+def _in_loop(group: _Group, loop: Loop, function: Function) -> list[_Access]:
+    """The accesses of a group that stand in a loop."""
+    return [
+        access
+        for access in group.accesses
+        if any(
+            function.blocks[number].start <= access.inst.index < function.blocks[number].stop
+            for number in loop.blocks
+        )
+    ]
+
+
+def _bytes_in(group: _Group, loop: Loop, function: Function) -> int:
+    """The bytes that a group brings a workgroup in an iteration."""
+    from ..emulator.footprint import size_of, united
+
+    return size_of(united(access.spans[0] for access in _in_loop(group, loop, function)))
+
+
+def _brings(group: _Group, other: _Group) -> bool:
+    """Whether half of what a group loads, or more, is what another one accesses, in every draw."""
+    from ..emulator.footprint import size_of, united
+
+    for draw in range(len(group.accesses[0].spans)):
+        own, others = group.spans(draw), other.spans(draw)
+        if own[0][0] >= others[1][-1] or others[0][0] >= own[1][-1]:
+            return False
+        common = size_of(own) + size_of(others) - size_of(united((own, others)))
+        if 2 * common < size_of(own):
+            return False
+    return True
+
+
+def _blocks_behind(subject: Subject) -> dict[int, int]:
+    """Block -> the blocks that may follow it without going round a loop, as bits."""
+    function = subject.function
+    order, before = acyclic(function.blocks, 0, frozenset(range(len(function.blocks))))
+    ahead = dict.fromkeys(range(len(function.blocks)), 0)
+    for number in reversed(order):
+        for origin in before.get(number, ()):
+            ahead[origin] |= ahead[number] | 1 << number
+    return ahead
