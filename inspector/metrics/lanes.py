@@ -435,18 +435,18 @@ def kernel_lanes(subject: Subject) -> KernelLanes:
 def _likely(
     parts: Mapping[int, list[Places]], whole: Mapping[int, list[Places]]
 ) -> dict[int, list[Places]]:
-    """The places of accesses, in place of those that no lane reaches those of whole waves."""
+    """The places of accesses, of whole waves where masks leave lanes out."""
     return {
         site: whole[site]
-        if site in whole and (site not in parts or not all(map(_is_reached, parts[site])))
+        if site in whole and (site not in parts or any(map(_leaves_lanes_out, parts[site])))
         else parts[site]
         for site in parts.keys() | whole.keys()
     }
 
 
-def _is_reached(places: Places) -> bool:
-    """Whether some lane takes part in each draw, at an address that is known."""
-    return not places.scattered and (places.active is None or bool(places.active.any((1, 2)).all()))
+def _leaves_lanes_out(places: Places) -> bool:
+    """Whether an access whose addresses do not come from memory is masked for some lanes."""
+    return not places.scattered and places.active is not None
 
 
 def _with_rows(

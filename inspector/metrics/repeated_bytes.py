@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
 from .load_paths import LOADS, code_of, load_paths
@@ -40,7 +41,7 @@ SPECS: Final = (
         "each load's own copies left out, and the `distinct` ones among these, in a loop those "
         "that the iteration before has not loaded; the same for single waves (`wave_asked`, "
         "`wave_distinct`); `alike`: loads of the same tensors whose lanes lie like theirs; "
-        "`repeats`: loads of which each lane has loaded the same before; the first `at` which "
+        "the first `at` which "
         "line, another one at `second`; `bits` of its access; `stored` bytes of the path's "
         "stores; what is `assumed` of the workgroup",
     ),
@@ -120,10 +121,25 @@ def _accesses(subject: Subject) -> dict[int, _Access]:
             continue
         if inst.cls in LOADS and _COHERENT.search(inst.operands):
             continue
-        access = _access(inst, places)
+        access = _access(inst, places if subject.places else [_first_rows(part) for part in places])
         if access is not None:
             accesses[index] = access
     return accesses
+
+
+def _first_rows(places: Places) -> Places:
+    """An access's first rows of a workgroup, each of them a wave.
+
+    With fewer rows than were taken, rows further apart are different accesses' own.
+    """
+    return replace(
+        places,
+        where=places.where[:, :_ASSUMED_ROWS],
+        active=None if places.active is None else places.active[:, :_ASSUMED_ROWS],
+    )
+
+
+_ASSUMED_ROWS: Final = 4
 
 
 def _access(inst: Instruction, places: Sequence[Places]) -> _Access | None:
@@ -157,15 +173,25 @@ def _overlap(subject: Subject, accesses: Mapping[int, _Access], hot: Set[str]) -
     regions: list[Loop | None] = [loop for loop in function.loops if loop.id in hot]
     if not function.loops:
         regions = [None]
-    best: dict[str, Scalar] | None = None
+    # Of the copies of a loop, as of one for a stride of 1, that one counts which repeats least.
+    copies: dict[frozenset[Place], dict[str, Scalar]] = {}
     for loop in regions:
         if loop is not None and loop.irreducible:
             continue
-        value = _region_overlap(subject, accesses, loop)
-        if best is None or _excess(value) > _excess(best):
-            best = value
-    if best is None:
+        path = _path(function, loop)
+        value = _region_overlap(subject, accesses, loop, path)
+        positions = frozenset(
+            position_of(inst.loc)
+            for number in path
+            for inst in code_of(function, number)
+            if inst.cls in LOADS and inst.loc is not None
+        )
+        known = copies.get(positions)
+        if known is None or not positions or _excess(value) < _excess(known):
+            copies[positions] = value
+    if not copies:
         return Metric(OVERLAP, None, "mapping", "derived", "no hot loop with one entry")
+    best = max(copies.values(), key=_excess)
     origin = "estimated" if best["assumed"] is not None else "derived"
     return Metric(OVERLAP, best, "mapping", origin)
 
@@ -174,24 +200,31 @@ def _excess(value: Mapping[str, Scalar]) -> int:
     return int(value["asked"] or 0) - int(value["distinct"] or 0)
 
 
-def _region_overlap(
-    subject: Subject, accesses: Mapping[int, _Access], loop: Loop | None
-) -> dict[str, Scalar]:
-    """The metric's value for an iteration of a loop, or for a kernel without loops."""
-    function = subject.function
+def _path(function: Function, loop: Loop | None) -> list[int]:
+    """The blocks of the path with most loads, without those of nested loops."""
     owner = innermost_loops(function)
     paths = (
         load_paths(function, 0, None)
         if loop is None
         else load_paths(function, loop.header, frozenset(loop.blocks))
     )
-    path = max(
+    return max(
         (
             [number for number in path if loop is None or owner[number].id == loop.id]
             for path in paths
         ),
         key=lambda path: _loads_in(function, path),
     )
+
+
+def _region_overlap(
+    subject: Subject,
+    accesses: Mapping[int, _Access],
+    loop: Loop | None,
+    path: Sequence[int],
+) -> dict[str, Scalar]:
+    """The metric's value for an iteration of a loop, or for a kernel without loops."""
+    function = subject.function
     code = [
         inst
         for number in path
@@ -206,7 +239,6 @@ def _region_overlap(
         "wave_asked": 0,
         "wave_distinct": 0,
         "alike": 0,
-        "repeats": 0,
         "at": None,
         "second": None,
         "bits": None,
@@ -231,8 +263,8 @@ def _region_overlap(
         shared += sharing
         of_waves = _of_waves(group)
         for name, figure in zip(
-            ("asked", "distinct", "wave_asked", "wave_distinct", "alike", "repeats"),
-            (asked, distinct, *of_waves, _alike(group, sharing), _repeats(group)),
+            ("asked", "distinct", "wave_asked", "wave_distinct", "alike"),
+            (asked, distinct, *of_waves, _alike(group, sharing)),
             strict=True,
         ):
             value[name] = int(value[name] or 0) + figure
@@ -264,9 +296,14 @@ def _size(access: _Access, draw: int) -> int:
 def _between_stores(
     code: Sequence[Instruction], accesses: Mapping[int, _Access]
 ) -> list[list[_Access]]:
-    """Loads of one tensor, between the stores to it; those of different tensors by themselves."""
+    """Loads of one tensor, between the stores to it; those of different tensors by themselves.
+
+    A load that lies where another one does counts once: behind conditions what was added to an
+    address is not known.
+    """
     groups: list[list[_Access]] = []
     open_groups: dict[_Tensor, list[_Access]] = {}
+    places = set[tuple[bytes, ...]]()
     for inst in code:
         access = accesses.get(inst.index)
         if inst.cls in WRITES:
@@ -275,11 +312,25 @@ def _between_stores(
             else:
                 open_groups.pop(access.tensor, None)
         elif access is not None:
+            where = tuple(b"%d:%s" % (part.size, part.where.tobytes()) for part in access.places)
+            if where in places or not _differs_by_lane(access):
+                continue
+            places.add(where)
             if access.tensor not in open_groups:
                 groups.append([])
                 open_groups[access.tensor] = groups[-1]
             open_groups[access.tensor].append(access)
     return groups
+
+
+def _differs_by_lane(access: _Access) -> bool:
+    """Whether an access is not of a few addresses for all lanes, as one of a scale or an index.
+
+    With small sizes these may be more than with the large ones that are drawn.
+    """
+    lanes = access.places[0].where.shape[2]
+    bytes_each = sum(part.size for part in access.places)
+    return 4 * _size(access, 0) >= lanes * bytes_each
 
 
 def _shared_bytes(
@@ -385,17 +436,6 @@ def _pattern(access: _Access) -> bytes:
     """Where an access's lanes lie from the first one."""
     where = access.places[0].where[0]
     return (where - where[0, 0]).tobytes()
-
-
-def _repeats(group: Sequence[_Access]) -> int:
-    """Loads of which each lane has loaded the same bytes before."""
-    before = set[tuple[bytes, ...]]()
-    repeats = 0
-    for access in group:
-        key = tuple(b"%d:%s" % (part.size, part.where.tobytes()) for part in access.places)
-        repeats += key in before
-        before.add(key)
-    return repeats
 
 
 # --------------------------------------------------------------------------- in two passes

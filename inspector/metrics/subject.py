@@ -125,9 +125,9 @@ class Subject(Struct, frozen=True):
     `ttir` is the source's TTIR, `ttgir` the compiler's result before LLVM. `sync`, `demand`,
     `work`, `uses`, `places` and `likely_places` (these by index of the instruction) are computed
     from the others once, by `wait_verdicts.synchronisation`, `demand.demand`,
-    `redundancy.source_work` and `lanes.kernel_lanes`; `live`, the live registers or why they are unknown, by
-    `live_registers.followed`; `races`, likewise, by `lds_races.followed`. `ttir` holds the dots
-    alone; `ttir_text` is all of it, which few kernels need.
+    `redundancy.source_work` and `lanes.kernel_lanes`; `live`, the live registers or why they are
+    unknown, by `live_registers.followed`; `races`, likewise, by `lds_races.followed`. `ttir` holds
+    the dots alone; `ttir_text` is all of it, which few kernels need.
     """
 
     function: Function
