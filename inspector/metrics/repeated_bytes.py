@@ -10,12 +10,14 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
+from .launch import MOST_WORKGROUPS
 from .load_paths import LOADS, code_of, load_paths
 from .longest_way import acyclic
 from .loop_shape import position_of
@@ -38,12 +40,12 @@ SPECS: Final = (
         "Bytes that different loads of a workgroup bring more than once, in a kernel without "
         "loops or in an iteration of the hot `loop` with most of them: `loads` that share "
         "bytes, the `of` on the path with most loads, the bytes that they have `asked` for, "
-        "each load's own copies left out, and the `distinct` ones among these, in a loop those "
-        "that the iteration before has not loaded; the same for single waves (`wave_asked`, "
-        "`wave_distinct`); `alike`: loads of the same tensors whose lanes lie like theirs; "
-        "the first `at` which "
-        "line, another one at `second`; `bits` of its access; `stored` bytes of the path's "
-        "stores; what is `assumed` of the workgroup",
+        "lanes at the same address counted once, and the `distinct` ones among these, in a loop "
+        "those that the iterations before have not loaded; the same for single waves "
+        "(`wave_asked`, `wave_distinct`); `alike`: loads of the same tensors whose lanes lie like "
+        "theirs; the first `at` which line, another one at `second`; `bits` of its access; "
+        "`bytes` of all loads of the path and `stored` ones of its stores; what is `assumed` of "
+        "the workgroup",
     ),
     MetricSpec(
         PASSES,
@@ -55,7 +57,8 @@ SPECS: Final = (
         "`bytes` that they bring a workgroup in an iteration, of how many in all "
         "(`loop_bytes`), the first `at` which line, `first_at` which line it was loaded or "
         "stored before; `stored` of them bring what a loop has stored; `loops` that bring the "
-        "same; None where instructions have no source positions",
+        "same; `row_bytes` that a workgroup loads of it in all of the loop's iterations, by "
+        "TTGIR and the launch; None where instructions have no source positions",
     ),
 )
 
@@ -72,11 +75,20 @@ _Tensor = tuple[int, ...]
 
 
 class _Access(Struct, frozen=True):
-    """An access of global memory, with the bytes that a workgroup's lanes touch, by draw."""
+    """An access of global memory.
+
+    Args:
+        inst: the instruction.
+        places: where its lanes lie.
+        spans: the bytes that a workgroup's lanes touch, by draw.
+        sizes: bytes that the lanes ask for, by draw: those at the same address once.
+        tensor: where its tensor was drawn.
+    """
 
     inst: Instruction
     places: Sequence[Places]
     spans: Sequence[Spans]
+    sizes: Sequence[int]
     tensor: _Tensor
 
 
@@ -143,25 +155,28 @@ _ASSUMED_ROWS: Final = 4
 
 
 def _access(inst: Instruction, places: Sequence[Places]) -> _Access | None:
+    import numpy as np
+
     from ..emulator.footprint import spans_of, united
 
     spans: list[Spans] = []
+    sizes: list[int] = []
     for draw in range(len(places[0].where)):
-        parts = [
-            spans_of(
-                part.where[draw] if part.active is None else part.where[draw][part.active[draw]],
-                part.size,
+        where = [
+            np.unique(
+                part.where[draw] if part.active is None else part.where[draw][part.active[draw]]
             )
             for part in places
         ]
-        touched = united(parts) if len(parts) > 1 else parts[0]
+        touched = united(spans_of(at, part.size) for at, part in zip(where, places, strict=True))
         if not len(touched[0]):
             return None
         spans.append(touched)
+        sizes.append(sum(len(at) * part.size for at, part in zip(where, places, strict=True)))
     tensor = tuple(
         (int(starts[0]) + (1 << _TENSOR_BITS - 1)) >> _TENSOR_BITS for starts, _ in spans
     )
-    return _Access(inst, places, spans, tensor)
+    return _Access(inst, places, spans, sizes, tensor)
 
 
 # --------------------------------------------------------------------------- in one pass
@@ -239,6 +254,7 @@ def _region_overlap(
         "wave_asked": 0,
         "wave_distinct": 0,
         "alike": 0,
+        "bytes": 0,
         "at": None,
         "second": None,
         "bits": None,
@@ -255,8 +271,6 @@ def _region_overlap(
         steps = load_steps(function, subject.machine, path, loop.blocks)
     shared: list[_Access] = []
     for group in _between_stores(code, accesses):
-        if len(group) < 2 and group[0].inst.index not in steps:
-            continue
         asked, distinct, sharing = _shared_bytes(group, steps)
         if asked == distinct:
             continue
@@ -275,6 +289,11 @@ def _region_overlap(
         value["at"] = places[0]
         value["second"] = next((at for at in places if at != places[0]), None)
         value["bits"] = 8 * sum(part.size for part in first.places)
+        value["bytes"] = sum(
+            accesses[inst.index].sizes[0]
+            for inst in code
+            if inst.cls in LOADS and inst.index in accesses
+        )
         value["stored"] = sum(
             _size(accesses[inst.index], 0)
             for inst in code
@@ -356,7 +375,7 @@ def _shared_bytes(
     for draw in range(len(group[0].spans)):
         before = united(_loaded_before(sharing, draw, steps))
         distinct = united((*(access.spans[draw] for access in sharing), before))
-        asked = sum(size_of(access.spans[draw]) for access in sharing)
+        asked = sum(access.sizes[draw] for access in sharing)
         figures.append((asked, size_of(distinct) - size_of(before)))
     return (*min(figures, key=lambda pair: pair[0] - pair[1]), sharing)
 
@@ -382,7 +401,7 @@ _ITERATIONS: Final = 8
 
 
 def _sharing(accesses: Sequence[_Access], draw: int, steps: Mapping[int, int]) -> list[_Access]:
-    """Those of some accesses that have bytes in common with others, in their order."""
+    """Those of some accesses with bytes that others, or other lanes, have too, in their order."""
     import numpy as np
 
     own = [access.spans[draw] for access in accesses]
@@ -400,7 +419,11 @@ def _sharing(accesses: Sequence[_Access], draw: int, steps: Mapping[int, int]) -
     furthest = np.maximum.accumulate(np.where(ends == reach, np.arange(len(ends)), 0))
     inside = np.flatnonzero(starts[1:] < reach[:-1])
     sharing = set(owners[inside + 1].tolist()) | set(owners[furthest[inside]].tolist())
-    return [access for number, access in enumerate(accesses) if number in sharing]
+    return [
+        access
+        for number, access in enumerate(accesses)
+        if number in sharing or access.sizes[draw] > _size(access, draw)
+    ]
 
 
 def _of_waves(group: Sequence[_Access]) -> tuple[int, int]:
@@ -409,17 +432,17 @@ def _of_waves(group: Sequence[_Access]) -> tuple[int, int]:
 
     from ..emulator.footprint import size_of, spans_of, united
 
-    spans = []
+    spans, asked = [], 0
     for access in group:
         parts = []
         for part in access.places:
             where = part.where[0]
             apart = where + (np.arange(len(where)) << _WAVES_APART_BITS)[:, None]
-            parts.append(
-                spans_of(apart if part.active is None else apart[part.active[0]], part.size)
-            )
+            at = np.unique(apart if part.active is None else apart[part.active[0]])
+            asked += len(at) * part.size
+            parts.append(spans_of(at, part.size))
         spans.append(united(parts))
-    return sum(map(size_of, spans)), size_of(united(spans))
+    return asked, size_of(united(spans))
 
 
 _WAVES_APART_BITS: Final = 50
@@ -507,6 +530,7 @@ def _passes(subject: Subject, accesses: Mapping[int, _Access]) -> Metric:
             ),
             "loops": 1 + len({other.loop.id for other in earlier if other.loop is not None}),
             "loop": loop.id,
+            "row_bytes": _row_bytes(subject, [group for group, _ in again]),
         }
     origin = "derived" if subject.places else "estimated"
     return Metric(PASSES, best, "mapping", origin)
@@ -581,3 +605,40 @@ def _blocks_behind(subject: Subject) -> dict[int, int]:
         for origin in before.get(number, ()):
             ahead[origin] |= ahead[number] | 1 << number
     return ahead
+
+
+def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> int | None:
+    """The bytes that groups of loads bring a workgroup in all iterations of their loop."""
+    module, grid = subject.ttgir, subject.facts.grid
+    if module is None or (grid and prod(grid) > MOST_WORKGROUPS):
+        return None
+    # Only Triton kernels need it.
+    from ..ttgir import queries
+    from ..ttgir.conversions import tile_bytes
+    from ..ttgir.executions import loop_runs
+
+    if grid:
+        launch = loop_runs(module, subject.facts.values or {}, grid)
+        runs = {run.op.index: int(run.iterations.max()) for run in launch}
+    else:
+        constants = queries.integer_constants(module)
+        trips = {op.index: queries.constant_trips(op, constants) for op in module.ops}
+        runs = {index: count for index, count in trips.items() if count is not None}
+    positions = {
+        position_of(access.inst.loc)
+        for group in groups
+        for access in group.accesses
+        if access.inst.loc is not None
+    }
+    total = 0
+    for op in queries.loads(module):
+        if op.loc is None or position_of(op.loc) not in positions or not op.result_types:
+            continue
+        loop = queries.loop_above(op, module)
+        if loop is None:
+            continue  # what pipelining loads ahead
+        size = tile_bytes(op.result_types[0])
+        if loop not in runs or size is None:
+            return None
+        total += runs[loop] * size
+    return total or None
