@@ -39,13 +39,14 @@ SPECS: Final = (
         "kernel",
         "Bytes that different loads of a workgroup bring more than once, in a kernel without "
         "loops or in an iteration of the hot `loop` with most of them: `loads` that share "
-        "bytes, the `of` on the path with most loads, the bytes that they have `asked` for, "
-        "lanes at the same address counted once, and the `distinct` ones among these, in a loop "
-        "those that the iterations before have not loaded; the same for single waves "
-        "(`wave_asked`, `wave_distinct`); `alike`: loads of the same tensors whose lanes lie like "
-        "theirs; the first `at` which line, another one at `second`; `bits` of its access; "
-        "`bytes` of all loads of the path and `stored` ones of its stores; what is `assumed` of "
-        "the workgroup",
+        "bytes, the `of` on the path with most loads, the bytes that `lanes` of them (all, or "
+        "the first where the workgroup's size is not known) have `asked` for, those at the same "
+        "address once, and the `distinct` ones among these, in a loop those that the iteration "
+        "before has not loaded; the same for single waves (`wave_asked`, `wave_distinct`); "
+        "`alike`: loads of the same tensors whose lanes lie like theirs; the first `at` which "
+        "line, another one at `second`; `bits` of its access; `bytes` of all loads of the path "
+        "and `stored` ones of its stores; instructions of the `path`; what is `assumed` of the "
+        "workgroup",
     ),
     MetricSpec(
         PASSES,
@@ -125,6 +126,7 @@ def _unknown_reason(subject: Subject) -> str:
 def _accesses(subject: Subject) -> dict[int, _Access]:
     """The accesses of global memory whose lanes' addresses are known, by index."""
     accesses = {}
+    waves, lanes = _known_part(subject)
     for index, places in subject.likely_places.items():
         inst = subject.function.instructions[index]
         if inst.cls not in LOADS and inst.cls not in WRITES:
@@ -133,25 +135,41 @@ def _accesses(subject: Subject) -> dict[int, _Access]:
             continue
         if inst.cls in LOADS and _COHERENT.search(inst.operands):
             continue
-        access = _access(inst, places if subject.places else [_first_rows(part) for part in places])
+        access = _access(inst, [_in_part(part, waves, lanes) for part in places])
         if access is not None:
             accesses[index] = access
     return accesses
 
 
-def _first_rows(places: Places) -> Places:
-    """An access's first rows of a workgroup, each of them a wave.
+def _known_part(subject: Subject) -> tuple[int | None, int | None]:
+    """The waves and the lanes of each that any workgroup has; None for all of them.
 
-    With fewer rows than were taken, rows further apart are different accesses' own.
+    Where only the largest workgroup is known, accesses of lanes that it does not have may be those
+    that others make instead, as with a step of the workgroup's size that is a constant. Rows side
+    by side are there in any workgroup of several, or in the next one.
     """
+    if not subject.places:
+        return _ASSUMED_ROWS, _ASSUMED_COLUMNS
+    demand = subject.demand
+    if demand is None or demand.waves_from == "largest":
+        return 1, _ASSUMED_LANES
+    return None, None
+
+
+def _in_part(places: Places, waves: int | None, lanes: int | None) -> Places:
+    """An access of some of a workgroup's waves and lanes."""
+    if waves is None:
+        return places
     return replace(
         places,
-        where=places.where[:, :_ASSUMED_ROWS],
-        active=None if places.active is None else places.active[:, :_ASSUMED_ROWS],
+        where=places.where[:, :waves, :lanes],
+        active=None if places.active is None else places.active[:, :waves, :lanes],
     )
 
 
 _ASSUMED_ROWS: Final = 4
+_ASSUMED_LANES: Final = 32
+_ASSUMED_COLUMNS: Final = 8
 
 
 def _access(inst: Instruction, places: Sequence[Places]) -> _Access | None:
@@ -259,6 +277,8 @@ def _region_overlap(
         "second": None,
         "bits": None,
         "stored": 0,
+        "lanes": None,
+        "path": sum(len(code_of(function, number)) for number in path),
         "loop": loop.id if loop is not None else None,
         "assumed": None if subject.places else _ROWS_OF_WAVES,
     }
@@ -288,6 +308,7 @@ def _region_overlap(
         value["loads"] = len(shared)
         value["at"] = places[0]
         value["second"] = next((at for at in places if at != places[0]), None)
+        value["lanes"] = first.places[0].where.shape[1] * first.places[0].where.shape[2]
         value["bits"] = 8 * sum(part.size for part in first.places)
         value["bytes"] = sum(
             accesses[inst.index].sizes[0]
@@ -317,12 +338,11 @@ def _between_stores(
 ) -> list[list[_Access]]:
     """Loads of one tensor, between the stores to it; those of different tensors by themselves.
 
-    A load that lies where another one does counts once: behind conditions what was added to an
-    address is not known.
+    A load of what each lane has in another one is left out: behind conditions what was added to
+    an address is not known.
     """
     groups: list[list[_Access]] = []
     open_groups: dict[_Tensor, list[_Access]] = {}
-    places = set[tuple[bytes, ...]]()
     for inst in code:
         access = accesses.get(inst.index)
         if inst.cls in WRITES:
@@ -331,14 +351,15 @@ def _between_stores(
             else:
                 open_groups.pop(access.tensor, None)
         elif access is not None:
-            where = tuple(b"%d:%s" % (part.size, part.where.tobytes()) for part in access.places)
-            if where in places or not _differs_by_lane(access):
+            if not _differs_by_lane(access):
                 continue
-            places.add(where)
             if access.tensor not in open_groups:
                 groups.append([])
                 open_groups[access.tensor] = groups[-1]
-            open_groups[access.tensor].append(access)
+            group = open_groups[access.tensor]
+            if not any(_is_within(access, other) for other in group):
+                group[:] = [other for other in group if not _is_within(other, access)]
+                group.append(access)
     return groups
 
 
@@ -350,6 +371,15 @@ def _differs_by_lane(access: _Access) -> bool:
     lanes = access.places[0].where.shape[2]
     bytes_each = sum(part.size for part in access.places)
     return 4 * _size(access, 0) >= lanes * bytes_each
+
+
+def _is_within(access: _Access, other: _Access) -> bool:
+    """Whether each lane has what it loads in another access."""
+    if len(access.places) != 1 or len(other.places) != 1:
+        return False
+    own, others = access.places[0], other.places[0]
+    gap = int(own.where[0, 0, 0] - others.where[0, 0, 0])
+    return 0 <= gap <= others.size - own.size and bool((own.where - others.where == gap).all())
 
 
 def _shared_bytes(
@@ -392,12 +422,7 @@ def _loaded_before(
         step = steps.get(access.inst.index, 0)
         starts, ends = access.spans[draw]
         if 0 < abs(step) <= max(part.size for part in access.places):
-            for number in range(1, _ITERATIONS + 1):
-                yield starts - number * step, ends - number * step
-
-
-_ITERATIONS: Final = 8
-"""As many iterations are looked back: lanes that hold a few elements meet after as many."""
+            yield starts - step, ends - step
 
 
 def _sharing(accesses: Sequence[_Access], draw: int, steps: Mapping[int, int]) -> list[_Access]:
