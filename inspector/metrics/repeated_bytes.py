@@ -56,10 +56,11 @@ SPECS: Final = (
         "Loops that load what another loop of the kernel has loaded or stored before, neither "
         "of them in the other: `loads` of the later `loop` that do, of the `of` in it, the "
         "`bytes` that they bring a workgroup in an iteration, of how many in all "
-        "(`loop_bytes`), the first `at` which line, `first_at` which line it was loaded or "
-        "stored before; `stored` of them bring what a loop has stored; `loops` that bring the "
-        "same; `row_bytes` that a workgroup loads of it in all of the loop's iterations, by "
-        "TTGIR and the launch; None where instructions have no source positions",
+        "(`loop_bytes`), the first of what was loaded `at` which line, `first_at` which line it "
+        "was loaded before; `stored` of them bring what a loop has stored, the first `back_at` "
+        "which line, `stored_at` which line it was stored; `loops` that bring the same; "
+        "`row_bytes` that a workgroup loads of it in all of the loop's iterations, by TTGIR and "
+        "the launch; None where instructions have no source positions",
     ),
 )
 
@@ -105,9 +106,8 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
         for spec in SPECS:
             yield Metric(spec.name, None, "mapping", "derived", note)
         return
-    accesses = _accesses(subject)
-    yield _overlap(subject, accesses, hot)
-    yield _passes(subject, accesses)
+    yield _overlap(subject, _accesses(subject, *_known_part(subject)), hot)
+    yield _passes(subject)
 
 
 def _unknown_reason(subject: Subject) -> str:
@@ -123,10 +123,15 @@ def _unknown_reason(subject: Subject) -> str:
     return ""
 
 
-def _accesses(subject: Subject) -> dict[int, _Access]:
-    """The accesses of global memory whose lanes' addresses are known, by index."""
+def _accesses(subject: Subject, waves: int | None, lanes: int | None) -> dict[int, _Access]:
+    """The accesses of global memory whose lanes' addresses are known, by index.
+
+    Args:
+        subject: the kernel.
+        waves: how many of a workgroup's first waves; None for all.
+        lanes: how many of each wave's first lanes; None for all.
+    """
     accesses = {}
-    waves, lanes = _known_part(subject)
     for index, places in subject.likely_places.items():
         inst = subject.function.instructions[index]
         if inst.cls not in LOADS and inst.cls not in WRITES:
@@ -509,14 +514,18 @@ class _Group(Struct):
         return united(access.spans[draw] for access in self.accesses)
 
 
-def _passes(subject: Subject, accesses: Mapping[int, _Access]) -> Metric:
+def _passes(subject: Subject) -> Metric:
     """The metric of the loop that loads most bytes again."""
     function = subject.function
-    if not function.loops:
-        return Metric(PASSES, None, "mapping", "derived", "no loop")
+    if len(function.loops) < 2:
+        return Metric(PASSES, None, "mapping", "derived", "it has no two loops")
+    accesses = _accesses(subject, None, None)
     groups = _groups(subject, accesses)
     if groups is None:
         return Metric(PASSES, None, "mapping", "derived", "no source positions")
+    # Some paths end within a loop, which is cut where it goes round.
+    ways = load_paths(function, 0, None)
+    paths = [set(way) for way in ways if not function.blocks[way[-1]].successors]
     behind = _blocks_behind(subject)
     best: dict[str, Scalar] = {"loads": 0}
     for loop in function.loops:
@@ -531,6 +540,7 @@ def _passes(subject: Subject, accesses: Mapping[int, _Access]) -> Metric:
                 and other.loop.id != loop.id
                 and set(other.loop.blocks).isdisjoint(loop.blocks)
                 and behind[other.loop.header] >> loop.header & 1
+                and (not paths or any({loop.header, other.loop.header} <= p for p in paths))
                 and _brings(group, other)
             ]
             if earlier:
@@ -539,26 +549,32 @@ def _passes(subject: Subject, accesses: Mapping[int, _Access]) -> Metric:
         if not again or size <= int(best.get("bytes") or 0):
             continue
         # The nearest before: what was stored is not what was loaded before that.
-        nearest = {id(group): earlier[-1] for group, earlier in again}
-        first, earlier = again[0]
+        pairs = [(group, earlier[-1]) for group, earlier in again]
+        loaded = next((pair for pair in pairs if not pair[1].writes), None)
+        stored = next((pair for pair in pairs if pair[1].writes), None)
+        _, earlier = again[0]
         best = {
             "loads": sum(len(_in_loop(group, loop, function)) for group, _ in again),
             "of": sum(len(_in_loop(group, loop, function)) for group in loads),
             "bytes": size,
             "loop_bytes": sum(_bytes_in(group, loop, function) for group in loads),
-            "at": source_line(first.accesses[0].inst.loc),
-            "first_at": source_line(nearest[id(first)].accesses[0].inst.loc),
+            "at": _line(loaded[0]) if loaded is not None else None,
+            "first_at": _line(loaded[1]) if loaded is not None else None,
             "stored": sum(
-                len(_in_loop(group, loop, function))
-                for group, _ in again
-                if nearest[id(group)].writes
+                len(_in_loop(group, loop, function)) for group, before in pairs if before.writes
             ),
+            "back_at": _line(stored[0]) if stored is not None else None,
+            "stored_at": _line(stored[1]) if stored is not None else None,
             "loops": 1 + len({other.loop.id for other in earlier if other.loop is not None}),
             "loop": loop.id,
             "row_bytes": _row_bytes(subject, [group for group, _ in again]),
         }
     origin = "derived" if subject.places else "estimated"
     return Metric(PASSES, best, "mapping", origin)
+
+
+def _line(group: _Group) -> str | None:
+    return source_line(group.accesses[0].inst.loc)
 
 
 def _groups(subject: Subject, accesses: Mapping[int, _Access]) -> list[_Group] | None:
