@@ -22,11 +22,6 @@ from .waves import ALL, U32, Array, Waves
 
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
-_MOST_STEPS: Final = 7
-"""Iterations, or other differences between ways, that the last draw is away from the others."""
-_SPREAD: Final = 0x9E3779B1
-_SPREAD_BITS: Final = 19
-"""Of Fibonacci hashing: steps that differ are told apart by how many there are of each."""
 FETCHING: Final = "ds_bpermute"
 """Beginning of the names of the exchanges in which each lane says whose value it takes."""
 WORKGROUPS: Final = (0, 0, 1)
@@ -227,14 +222,13 @@ class AddressSweep:
         return scattered & self._code.live[number]
 
     def _drawn(self, gap: Array) -> Array:
-        """Returns an unknown multiple of the differences' common power of two, uint32 [wave]."""
+        """Returns the differences' common power of two in the last draw, uint32 [wave]."""
         bits = int(np.bitwise_or.reduce(gap))
         unit = bits & -bits
-        # As with workgroups: what a later iteration finds may be masked. What changes by the same
-        # is as many steps on, so that pointers of one loop keep their distances, and another loop
-        # over the same tile lies where the first one does.
-        steps = 1 + (int(gap[0]) * _SPREAD >> _SPREAD_BITS) % _MOST_STEPS
-        times = [0] * (DRAWS - 1) + [steps]
+        # As with workgroups: what a later iteration finds may be masked. All registers are one step
+        # on, so that pointers of one loop keep their distances, and a second loop over the same
+        # tiles lies where the first one does.
+        times = [0] * (DRAWS - 1) + [1]
         draws = np.repeat(times, len(gap) // DRAWS)
         return (draws * unit).astype(U32)
 

@@ -192,12 +192,13 @@ def _access(inst: Instruction, places: Sequence[Places]) -> _Access | None:
             for part in places
         ]
         touched = united(spans_of(at, part.size) for at, part in zip(where, places, strict=True))
-        if not len(touched[0]):
-            return None
         spans.append(touched)
         sizes.append(sum(len(at) * part.size for at, part in zip(where, places, strict=True)))
+    # No lane takes part behind the last iteration of a loop, in the draw that is one further on.
+    if not all(len(starts) for starts, _ in spans[:-1]):
+        return None
     tensor = tuple(
-        (int(starts[0]) + (1 << _TENSOR_BITS - 1)) >> _TENSOR_BITS for starts, _ in spans
+        (int(starts[0]) + (1 << _TENSOR_BITS - 1)) >> _TENSOR_BITS for starts, _ in spans[:-1]
     )
     return _Access(inst, places, spans, sizes, tensor)
 
@@ -402,17 +403,27 @@ def _shared_bytes(
     from ..emulator.footprint import size_of, united
 
     sharing = list(group)
-    for draw in range(len(group[0].spans)):
+    draws = _draws_with_lanes(group)
+    for draw in draws:
         sharing = _sharing(sharing, draw, steps)
         if not sharing:
             return 0, 0, []
     figures = []
-    for draw in range(len(group[0].spans)):
+    for draw in draws:
         before = united(_loaded_before(sharing, draw, steps))
         distinct = united((*(access.spans[draw] for access in sharing), before))
         asked = sum(access.sizes[draw] for access in sharing)
         figures.append((asked, size_of(distinct) - size_of(before)))
     return (*min(figures, key=lambda pair: pair[0] - pair[1]), sharing)
+
+
+def _draws_with_lanes(accesses: Sequence[_Access]) -> list[int]:
+    """The draws in which lanes take part in all of some accesses."""
+    return [
+        draw
+        for draw in range(len(accesses[0].spans))
+        if all(len(access.spans[draw][0]) for access in accesses)
+    ]
 
 
 def _loaded_before(
@@ -629,6 +640,10 @@ def _brings(group: _Group, other: _Group) -> bool:
 
     for draw in range(len(group.accesses[0].spans)):
         own, others = group.spans(draw), other.spans(draw)
+        if not len(own[0]) and not len(others[0]):
+            continue
+        if not len(own[0]) or not len(others[0]):
+            return False
         if own[0][0] >= others[1][-1] or others[0][0] >= own[1][-1]:
             return False
         common = size_of(own) + size_of(others) - size_of(united((own, others)))
@@ -648,10 +663,13 @@ def _blocks_behind(subject: Subject) -> dict[int, int]:
     return ahead
 
 
+_FIRST_WORKGROUPS: Final = 32
+
+
 def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> int | None:
     """The bytes that groups of loads bring a workgroup in all iterations of their loop."""
     module, grid = subject.ttgir, subject.facts.grid
-    if module is None or (grid and prod(grid) > MOST_WORKGROUPS):
+    if module is None:
         return None
     # Only Triton kernels need it.
     from ..ttgir import queries
@@ -659,6 +677,9 @@ def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> int | None:
     from ..ttgir.executions import loop_runs
 
     if grid:
+        # Of a large launch the first workgroups: those of the last ones may have less to do.
+        if prod(grid) > MOST_WORKGROUPS:
+            grid = tuple([min(extent, _FIRST_WORKGROUPS) for extent in grid])
         launch = loop_runs(module, subject.facts.values or {}, grid)
         runs = {run.op.index: int(run.iterations.max()) for run in launch}
     else:
