@@ -40,9 +40,9 @@ SPECS: Final = (
         "Bytes that different loads of a workgroup bring more than once, in a kernel without "
         "loops or in an iteration of the hot `loop` with most of them: `loads` that share "
         "bytes, the `of` on the path with most loads, the bytes that `lanes` of them (all, or "
-        "the first where the workgroup's size is not known) have `asked` for, those at the same "
-        "address once, and the `distinct` ones among these, in a loop those that the iteration "
-        "before has not loaded; the same for single waves (`wave_asked`, `wave_distinct`); "
+        "the first where the workgroup's size is not known) have `asked` for, those at the same"
+        " address once, and the `distinct` ones among these, in a loop those that the iteration"
+        " before has not loaded; the same for single waves (`wave_asked`, `wave_distinct`); "
         "`alike`: loads of the same tensors whose lanes lie like theirs; the first `at` which "
         "line, another one at `second`; `bits` of its access; `bytes` of all loads of the path "
         "and `stored` ones of its stores; instructions of the `path`; what is `assumed` of the "
@@ -54,13 +54,15 @@ SPECS: Final = (
         "derived",
         "kernel",
         "Loops that load what another loop of the kernel has loaded or stored before, neither "
-        "of them in the other: `loads` of the later `loop` that do, of the `of` in it, the "
-        "`bytes` that they bring a workgroup in an iteration, of how many in all "
-        "(`loop_bytes`), the first of what was loaded `at` which line, `first_at` which line it "
-        "was loaded before; `stored` of them bring what a loop has stored, the first `back_at` "
-        "which line, `stored_at` which line it was stored; `loops` that bring the same; "
-        "`row_bytes` that a workgroup loads of it in all of the loop's iterations, by TTGIR and "
-        "the launch; None where instructions have no source positions",
+        "of them in the other. Of the one that loads most bytes again: `loads` that do, of the "
+        "`of` in the `loop`, the `bytes` that they bring a workgroup in an iteration, of how "
+        "many in all (`loop_bytes`), the first `at` which line, `first_at` which line it was "
+        "loaded before, `loops` that load the same, `row_bytes` that a workgroup loads of it in"
+        " all of the loop's iterations, by TTGIR and the launch, whether it `fits` a "
+        "workgroup's registers (at most 128 KiB; in other code, whether lanes share a row). Of "
+        "the one that loads most bytes that a loop has stored: how many are `stored`, of the "
+        "`stored_of` in `back_loop`, their `stored_bytes`, the first `back_at` which line, "
+        "`stored_at` which line it was stored. None where instructions have no source positions",
     ),
 )
 
@@ -538,11 +540,12 @@ def _passes(subject: Subject) -> Metric:
     ways = load_paths(function, 0, None)
     paths = [set(way) for way in ways if not function.blocks[way[-1]].successors]
     behind = _blocks_behind(subject)
-    best: dict[str, Scalar] = {"loads": 0}
+    loaded: dict[str, Scalar] = {"loads": 0}
+    stored: dict[str, Scalar] = {"stored": 0}
     for loop in function.loops:
         own = [group for group in groups if group.loop is not None and group.loop.id == loop.id]
         loads = [group for group in own if not group.writes]
-        again: list[tuple[_Group, list[_Group]]] = []
+        pairs: list[tuple[_Group, list[_Group]]] = []
         for group in loads:
             earlier = [
                 other
@@ -555,33 +558,39 @@ def _passes(subject: Subject) -> Metric:
                 and _brings(group, other)
             ]
             if earlier:
-                again.append((group, earlier))
+                pairs.append((group, earlier))
+        # The nearest before counts: what was stored is not what was loaded before that.
+        again = [(group, earlier) for group, earlier in pairs if not earlier[-1].writes]
+        back = [(group, earlier) for group, earlier in pairs if earlier[-1].writes]
         size = sum(_bytes_in(group, loop, function) for group, _ in again)
-        if not again or size <= int(best.get("bytes") or 0):
-            continue
-        # The nearest before: what was stored is not what was loaded before that.
-        pairs = [(group, earlier[-1]) for group, earlier in again]
-        loaded = next((pair for pair in pairs if not pair[1].writes), None)
-        stored = next((pair for pair in pairs if pair[1].writes), None)
-        _, earlier = again[0]
-        best = {
-            "loads": sum(len(_in_loop(group, loop, function)) for group, _ in again),
-            "of": sum(len(_in_loop(group, loop, function)) for group in loads),
-            "bytes": size,
-            "loop_bytes": sum(_bytes_in(group, loop, function) for group in loads),
-            "at": _line(loaded[0]) if loaded is not None else None,
-            "first_at": _line(loaded[1]) if loaded is not None else None,
-            "stored": sum(
-                len(_in_loop(group, loop, function)) for group, before in pairs if before.writes
-            ),
-            "back_at": _line(stored[0]) if stored is not None else None,
-            "stored_at": _line(stored[1]) if stored is not None else None,
-            "loops": 1 + len({other.loop.id for other in earlier if other.loop is not None}),
-            "loop": loop.id,
-            "row_bytes": _row_bytes(subject, [group for group, _ in again]),
-        }
+        if size > int(loaded.get("bytes") or 0):
+            group, earlier = again[0]
+            row_bytes = _row_bytes(subject, [group for group, _ in again])
+            loaded = {
+                "loads": sum(len(_in_loop(group, loop, function)) for group, _ in again),
+                "of": sum(len(_in_loop(group, loop, function)) for group in loads),
+                "bytes": size,
+                "loop_bytes": sum(_bytes_in(group, loop, function) for group in loads),
+                "at": _line(group),
+                "first_at": _line(earlier[-1]),
+                "loops": 1 + len({other.loop.id for other in earlier if other.loop is not None}),
+                "loop": loop.id,
+                "row_bytes": row_bytes,
+                "fits": _fits(subject, row_bytes),
+            }
+        size = sum(_bytes_in(group, loop, function) for group, _ in back)
+        if size > int(stored.get("stored_bytes") or 0):
+            group, earlier = back[0]
+            stored = {
+                "stored": sum(len(_in_loop(group, loop, function)) for group, _ in back),
+                "stored_of": sum(len(_in_loop(group, loop, function)) for group in loads),
+                "stored_bytes": size,
+                "stored_at": _line(earlier[-1]),
+                "back_at": _line(group),
+                "back_loop": loop.id,
+            }
     origin = "derived" if subject.places else "estimated"
-    return Metric(PASSES, best, "mapping", origin)
+    return Metric(PASSES, {**loaded, **stored}, "mapping", origin)
 
 
 def _line(group: _Group) -> str | None:
@@ -661,6 +670,23 @@ def _blocks_behind(subject: Subject) -> dict[int, int]:
         for origin in before.get(number, ()):
             ahead[origin] |= ahead[number] | 1 << number
     return ahead
+
+
+_HELD_BYTES: Final = 1 << 17
+"""Of a row that a workgroup holds: 32 registers of 1024 lanes."""
+_MEETING: Final = frozenset(("barrier", "cross_lane"))
+"""Classes of instructions by which lanes make one value of what each has."""
+
+
+def _fits(subject: Subject, row_bytes: int | None) -> bool:
+    """Whether a workgroup can hold what two loops load.
+
+    In other code than Triton's, rows of unknown length that all lanes share count as such, which
+    have a part each; not those of each lane's own.
+    """
+    if subject.ttgir is not None:
+        return row_bytes is not None and row_bytes <= _HELD_BYTES
+    return any(inst.cls in _MEETING for inst in subject.function.instructions)
 
 
 _FIRST_WORKGROUPS: Final = 32
