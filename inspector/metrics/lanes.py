@@ -445,8 +445,14 @@ def _likely(
 
 
 def _leaves_lanes_out(places: Places) -> bool:
-    """Whether an access whose addresses do not come from memory is masked for some lanes."""
-    return not places.scattered and places.active is not None
+    """Whether lanes are masked out of an access by what is not known.
+
+    (Addresses that come from memory are left alone.)
+    """
+    if places.scattered or places.active is None:
+        return False
+    first = places.active[0]
+    return not first.any() or bool((places.active[1] != first).any())
 
 
 def _with_rows(

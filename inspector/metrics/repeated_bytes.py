@@ -299,6 +299,8 @@ def _region_overlap(
         steps = load_steps(function, subject.machine, path, loop.blocks)
     shared: list[_Access] = []
     for group in _between_stores(code, accesses):
+        if subject.ttgir is not None:
+            group = _by_operation(group)
         asked, distinct, sharing = _shared_bytes(group, steps)
         if asked == distinct:
             continue
@@ -313,7 +315,7 @@ def _region_overlap(
     if shared:
         first = shared[0]
         places = [source_line(access.inst.loc) for access in shared]
-        value["loads"] = len(shared)
+        value["loads"] = sum(len(access.places) for access in shared)
         value["at"] = places[0]
         value["second"] = next((at for at in places if at != places[0]), None)
         value["lanes"] = first.places[0].where.shape[1] * first.places[0].where.shape[2]
@@ -369,6 +371,26 @@ def _between_stores(
                 group[:] = [other for other in group if not _is_within(other, access)]
                 group.append(access)
     return groups
+
+
+def _by_operation(group: Sequence[_Access]) -> list[_Access]:
+    """Loads of Triton's code, those of one operation as a single one.
+
+    Triton makes a load once more in another layout where that is cheaper than an exchange.
+    """
+    from ..emulator.footprint import size_of, united
+
+    at: dict[Place | int, list[_Access]] = {}
+    for access in group:
+        loc = access.inst.loc
+        at.setdefault(position_of(loc) if loc is not None else access.inst.index, []).append(access)
+    operations = []
+    for own in at.values():
+        spans = [united(access.spans[draw] for access in own) for draw in range(len(own[0].spans))]
+        places = [part for access in own for part in access.places]
+        sizes = [size_of(touched) for touched in spans]
+        operations.append(_Access(own[0].inst, places, spans, sizes, own[0].tensor))
+    return operations
 
 
 def _differs_by_lane(access: _Access) -> bool:
@@ -674,6 +696,7 @@ def _blocks_behind(subject: Subject) -> dict[int, int]:
 
 _HELD_BYTES: Final = 1 << 17
 """Of a row that a workgroup holds: 32 registers of 1024 lanes."""
+_LEAST_BYTES: Final = 512
 _MEETING: Final = frozenset(("barrier", "cross_lane"))
 """Classes of instructions by which lanes make one value of what each has."""
 
@@ -685,7 +708,7 @@ def _fits(subject: Subject, row_bytes: int | None) -> bool:
     have a part each; not those of each lane's own.
     """
     if subject.ttgir is not None:
-        return row_bytes is not None and row_bytes <= _HELD_BYTES
+        return row_bytes is not None and _LEAST_BYTES <= row_bytes <= _HELD_BYTES
     return any(inst.cls in _MEETING for inst in subject.function.instructions)
 
 
