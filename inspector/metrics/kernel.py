@@ -31,11 +31,12 @@ from . import (
     lds_buffers,
     lds_races,
     live_registers,
+    loads_in_passes,
     loop_shape,
     loop_structure,
     memory_trips,
+    overlapping_loads,
     redundancy,
-    repeated_bytes,
     scratch_use,
     spills,
     tile_sharing,
@@ -100,7 +101,8 @@ def kernel_report(
         divisions.kernel_metrics(subject, hot),
         expansions.kernel_metrics(subject, hot),
         bfloat_rounding.kernel_metrics(subject, hot),
-        repeated_bytes.kernel_metrics(subject, hot),
+        overlapping_loads.kernel_metrics(subject, hot),
+        loads_in_passes.kernel_metrics(subject),
     ):
         metrics.update((metric.name, metric) for metric in family)
     accesses = _accesses(subject, memory)

@@ -26,8 +26,9 @@ from ..metrics.lane_metrics import LANE_FIGURES
 from ..metrics.lds_operands import OPERANDS
 from ..metrics.lds_races import RACES
 from ..metrics.live_registers import LIVE_FIGURES
+from ..metrics.loads_in_passes import PASSES
 from ..metrics.memory_trips import TRIPS
-from ..metrics.repeated_bytes import OVERLAP, PASSES
+from ..metrics.overlapping_loads import OVERLAP
 from ..metrics.single_elements import ELEMENTS
 from ..metrics.unchanged_loads import UNCHANGED
 from ..metrics.waits import REDUNDANT_BARRIERS
