@@ -43,7 +43,7 @@ SPECS: Final = (
 
 _MOST_ACCESSES: Final = 512
 """Accesses of a region; more are not compared."""
-_ROWS_OF_WAVES: Final = "where a row of the workgroup is as long as a wave: its shape is not known"
+_FEW_ROWS: Final = "4 rows of 8 work-items: the workgroup's shape is not known"
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
@@ -140,7 +140,7 @@ def _region_overlap(
         "lanes": None,
         "path": sum(len(code_of(function, number)) for number in path),
         "loop": loop.id if loop is not None else None,
-        "assumed": None if subject.places else _ROWS_OF_WAVES,
+        "assumed": None if subject.places else _FEW_ROWS,
     }
     if len(code) > _MOST_ACCESSES:
         return value
