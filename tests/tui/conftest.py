@@ -80,6 +80,8 @@ STABLE_SINCE = frozenset(
         "KI109",
         "KI110",
         "KI112",
+        "KI113",
+        "KI114",
     }
 )
 """Rules that came out of preview after the screens were written: what they find is left out, so
