@@ -385,7 +385,18 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
         addresses=_addresses(places),
         apart=_are_apart(places),
         origin="derived" if exact else "estimated",
+        steps=None if exact else _steps(places),
     )
+
+
+def _steps(places: Places) -> tuple[int, ...] | None:
+    """Bytes from each lane of the first wave to the next one in each draw, where all are equal."""
+    import numpy as np
+
+    steps = np.diff(places.where[:, 0], axis=1)
+    if places.active is not None and not places.active[:, 0].all():
+        return None
+    return tuple(steps[:, 0].tolist()) if (steps == steps[:, :1]).all() else None
 
 
 def _are_apart(places: Places) -> bool:
