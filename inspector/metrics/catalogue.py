@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ..model import Instruction, Metric, MetricSpec
 from . import (
+    atomic_sums,
     atomics,
     bfloat_rounding,
     bounds,
@@ -104,6 +105,7 @@ METRICS: tuple[Family, ...] = (
     Family(lds_races.SPECS, kernel=lds_races.compute),
     Family(redundancy.SPECS, kernel=redundancy.compute),
     Family(atomics.SPECS, kernel=atomics.compute),
+    Family(atomic_sums.SPECS, kernel=atomic_sums.compute),
     Family(lane_exchanges.SPECS, kernel=lane_exchanges.compute),
     Family(exchange_loops.SPECS, kernel=exchange_loops.compute),
     Family(lds_trees.SPECS, kernel=lds_trees.compute),
