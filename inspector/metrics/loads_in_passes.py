@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ..model import Function, Loop, Metric, MetricSpec, Scalar
+from ..model import Loop, Metric, MetricSpec, Scalar
 from .access_spans import Access, accesses_of, unknown_reason
 from .launch import MOST_WORKGROUPS
 from .load_paths import load_paths
@@ -57,8 +57,9 @@ class _Group(Struct):
     """The accesses of one position in the source.
 
     Args:
-        accesses: all of them, in loops and outside (copies of their first iterations).
-        loop: the innermost loop around those in loops; None where there are none.
+        accesses: those in a loop, without copies of its first iterations outside of it; all, where
+            none is in one.
+        loop: the innermost loop around them; None where there is none.
         writes: whether they are stores.
     """
 
@@ -108,15 +109,15 @@ def _passes(subject: Subject) -> Metric:
         # The nearest before counts: what was stored is not what was loaded before that.
         again = [(group, earlier) for group, earlier in pairs if not earlier[-1].writes]
         back = [(group, earlier) for group, earlier in pairs if earlier[-1].writes]
-        size = sum(_bytes_in(group, loop, function) for group, _ in again)
+        size = sum(_bytes_in(group) for group, _ in again)
         if size > int(loaded.get("bytes") or 0):
             group, earlier = again[0]
             row_bytes = _row_bytes(subject, [group for group, _ in again])
             loaded = {
-                "loads": sum(len(_in_loop(group, loop, function)) for group, _ in again),
-                "of": sum(len(_in_loop(group, loop, function)) for group in loads),
+                "loads": sum(len(group.accesses) for group, _ in again),
+                "of": sum(len(group.accesses) for group in loads),
                 "bytes": size,
-                "loop_bytes": sum(_bytes_in(group, loop, function) for group in loads),
+                "loop_bytes": sum(_bytes_in(group) for group in loads),
                 "at": _line(group),
                 "first_at": _line(earlier[-1]),
                 "loops": 1 + len({other.loop.id for other in earlier if other.loop is not None}),
@@ -124,12 +125,12 @@ def _passes(subject: Subject) -> Metric:
                 "row_bytes": row_bytes,
                 "fits": _fits(subject, row_bytes),
             }
-        size = sum(_bytes_in(group, loop, function) for group, _ in back)
+        size = sum(_bytes_in(group) for group, _ in back)
         if size > int(stored.get("stored_bytes") or 0):
             group, earlier = back[0]
             stored = {
-                "stored": sum(len(_in_loop(group, loop, function)) for group, _ in back),
-                "stored_of": sum(len(_in_loop(group, loop, function)) for group in loads),
+                "stored": sum(len(group.accesses) for group, _ in back),
+                "stored_of": sum(len(group.accesses) for group in loads),
                 "stored_bytes": size,
                 "stored_at": _line(earlier[-1]),
                 "back_at": _line(group),
@@ -166,27 +167,17 @@ def _groups(subject: Subject, accesses: Mapping[int, Access]) -> list[_Group] | 
         loops = [loop_of[a.inst.index] for a in own if a.inst.index in loop_of]
         # Of a loop and what remains for a second one behind it the first one counts.
         loop = max(loops, key=lambda loop: (loop.depth, -loop.header), default=None)
+        if loop is not None:
+            own = [access for access in own if loop_of.get(access.inst.index) is loop]
         groups.append(_Group(own, loop, writes))
     return groups
 
 
-def _in_loop(group: _Group, loop: Loop, function: Function) -> list[Access]:
-    """The accesses of a group that stand in a loop."""
-    return [
-        access
-        for access in group.accesses
-        if any(
-            function.blocks[number].start <= access.inst.index < function.blocks[number].stop
-            for number in loop.blocks
-        )
-    ]
-
-
-def _bytes_in(group: _Group, loop: Loop, function: Function) -> int:
+def _bytes_in(group: _Group) -> int:
     """The bytes that a group brings a workgroup in an iteration."""
-    from ..emulator.footprint import size_of, united
+    from ..emulator.footprint import size_of
 
-    return size_of(united(access.spans[0] for access in _in_loop(group, loop, function)))
+    return size_of(group.spans(0))
 
 
 def _brings(group: _Group, other: _Group) -> bool:

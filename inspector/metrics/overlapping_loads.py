@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
+from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
 from .access_spans import Access, Tensor, accesses_of, known_part, size_in, unknown_reason
 from .load_paths import LOADS, code_of, load_paths
@@ -170,12 +171,16 @@ def _region_overlap(
         value["loads"] = sum(len(access.places) for access in shared)
         value["at"] = places[0]
         value["second"] = next((at for at in places if at != places[0]), None)
-        value["lanes"] = first.places[0].where.shape[1] * first.places[0].where.shape[2]
         value["bits"] = 8 * sum(part.size for part in first.places)
+        lanes = first.places[0].where.shape[1] * first.places[0].where.shape[2]
+        value["lanes"] = lanes
+        # Of loads whose lanes' addresses are not known, as many as lanes are.
         value["bytes"] = sum(
             accesses[inst.index].sizes[0]
+            if inst.index in accesses
+            else lanes * (access_bits(inst.op, inst.operands) or 32) // 8
             for inst in code
-            if inst.cls in LOADS and inst.index in accesses
+            if inst.cls in LOADS
         )
         value["stored"] = sum(
             size_in(accesses[inst.index], 0)
