@@ -28,6 +28,7 @@ from ..model import (
     TtgirModule,
     TtgirOp,
 )
+from .loop_steps import leftovers
 from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject
 
 UNROLL_SPECS = (
@@ -117,7 +118,8 @@ SPECS = (
         "bool",
         "derived",
         "loop",
-        "It does the iterations that an unrolled loop of the same source lines leaves over",
+        "It does the iterations that an unrolled loop of the same source lines leaves over, or goes "
+        "on in smaller steps where another loop has stopped",
     ),
     MetricSpec(
         _PARTED,
@@ -186,7 +188,7 @@ def loop_metrics(
     function = subject.function
     if not function.loops:
         return {}
-    remainder_ids = remainders(function, own_code)
+    remainder_ids = remainders(function, own_code) | leftovers(function)
     sizes = instruction_bytes(function)
     exact = has_addresses(function)
     by_loop = {}
