@@ -137,7 +137,7 @@ HOT_LOOPS = "hot_loops."
 rule tell work inside the hot loops from work outside."""
 
 MOST_IN_LOOP = "most_in_loop."
-"""Prefix of the largest of the counts of a kernel's hot loops: `most_in_loop.count.scratch_load`."""
+"""Prefix of the largest count in a hot loop: `most_in_loop.count.scratch_load`."""
 
 OF_KERNEL = "kernel."
 """Prefix for the kernel's metric where the loop's would be read otherwise: `kernel.count.mfma`."""

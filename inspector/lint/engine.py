@@ -243,7 +243,7 @@ class _Judge:
         return fingerprint(*identity, repetition)
 
     def _saving_words(self, match: Match, percent: float | None) -> str:
-        if percent is None:
+        if not percent:
             return ""
         if match.ordinal >= 0:
             whose = "the loop's"
@@ -306,7 +306,9 @@ def _bounded(
     """
     bounded: dict[str, MetricValue | Interval] = {}
     for name, value in values.items():
-        if name.startswith((HOT_LOOPS, MOST_IN_LOOP)) or (every_count and name.startswith(_COUNTED)):
+        if name.startswith((HOT_LOOPS, MOST_IN_LOOP)) or (
+            every_count and name.startswith(_COUNTED)
+        ):
             bounded[name] = value if isinstance(value, Interval) else at_least(value)
         elif every_count and name.startswith(_AVERAGED) and isinstance(value, int | float):
             bounded[name] = ANYTHING

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from ..isa.mnemonics import access_bits
 from ..model import (
     Function,
     Instruction,
@@ -118,8 +119,8 @@ SPECS = (
         "bool",
         "derived",
         "loop",
-        "It does the iterations that an unrolled loop of the same source lines leaves over, or goes "
-        "on in smaller steps where another loop has stopped",
+        "It does the iterations that an unrolled loop of the same source lines leaves over, or "
+        "goes on in smaller steps where another loop has stopped",
     ),
     MetricSpec(
         _PARTED,
@@ -166,10 +167,17 @@ def remainders(function: Function, own_code: Mapping[str, Sequence[Instruction]]
 
 
 def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
-    """Instructions at each source position: of memory and matrix if there are any, else all."""
+    """What is done at each source position: bits that accesses move and matrix instructions, if
+    there are any, else instructions. (Unrolled, neighbours' accesses become one.)
+    """
     placed = [inst for inst in instructions if inst.loc is not None]
     heavy = [inst for inst in placed if inst.cls in _WORK]
-    return Counter(position_of(inst.loc) for inst in heavy or placed if inst.loc is not None)
+    work: Counter[Place] = Counter()
+    for inst in heavy or placed:
+        if inst.loc is not None:
+            bits = access_bits(inst.op, inst.operands) if heavy else None
+            work[position_of(inst.loc)] += bits or 1
+    return work
 
 
 def _is_multiple(main: Counter[Place], remainder: Counter[Place]) -> bool:

@@ -1,8 +1,8 @@
 """Loops that go on, in smaller steps, where another loop has stopped.
 
 `while (p + 8 <= end) p += 8; while (p < end) p += 1;`: the second loop does less than one iteration
-of the first, however long the array is. In the code both add a constant to the same register, and
-nothing between them writes it.
+of the first, however long the array is. In the code both add a constant to a register, and what the
+second one begins with follows from what the first one ended with.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..isa.vector_halves import written_registers
-from ..isa.waitflow.registers import named
+from ..isa.waitflow.registers import named, split_destination
 from ..model import Function, Instruction, Loop
 
 _SUM: Final = re.compile(r"[sv]_(add|sub|subrev)k?_(?:(?:co|nc)_)*[iu](?:32|64)")
 _SHIFTED_SUM: Final = "v_lshl_add_u64"
+_COMPARISONS: Final = ("s_cmp", "s_bitcmp", "v_cmpx")
 _LITERAL: Final = re.compile(r"-?(?:0x[0-9a-f]{1,16}|\d{1,19})")
 _FLAGS: Final = re.compile(r"vcc(?:_lo)?|exec(?:_lo)?|null|s\[\d+:\d+\]")
 
@@ -46,17 +47,33 @@ def _goes_on(
     steps: Mapping[int, int],
     loop: Loop,
 ) -> bool:
-    """Whether a register that one loop steps by more is stepped on by a later one."""
-    shared = {
-        register
-        for register in main_steps.keys() & steps.keys()
-        if main_steps[register] * steps[register] > 0
-        and abs(main_steps[register]) > abs(steps[register])
-    }
-    for block in function.blocks[max(main.blocks) + 1 : loop.header] if shared else ():
+    """Whether a loop steps by less what follows from a register that an earlier one has stepped."""
+    if not main_steps or not steps:
+        return False
+    origins = {register: {step} for register, step in main_steps.items()}
+    for block in function.blocks[max(main.blocks) + 1 : loop.header]:
         for inst in function.instructions[block.start : block.stop]:
-            shared -= written_registers(inst)
-    return bool(shared)
+            _follow(inst, origins)
+    return any(
+        main_step * step > 0 and abs(main_step) > abs(step)
+        for register, step in steps.items()
+        for main_step in origins.get(register, ())
+    )
+
+
+def _follow(inst: Instruction, origins: dict[int, set[int]]) -> None:
+    """Hands the steps that registers come from on to what an instruction computes from them."""
+    _, sources = split_destination(inst.operands)
+    passed = set[int]()
+    if not inst.cls.endswith("_load"):
+        passed.update(*(origins.get(register, ()) for register in named(sources)))
+    for register in _results(inst):
+        origins[register] = passed
+
+
+def _results(inst: Instruction) -> set[int]:
+    """The registers that an instruction writes; some comparisons set SCC or EXEC alone."""
+    return set() if inst.op.name.startswith(_COMPARISONS) else written_registers(inst)
 
 
 def _steps(function: Function, loop: Loop) -> Iterator[tuple[int, int]]:
@@ -66,7 +83,7 @@ def _steps(function: Function, loop: Loop) -> Iterator[tuple[int, int]]:
     for number in loop.blocks:
         block = function.blocks[number]
         for inst in function.instructions[block.start : block.stop]:
-            writes.update(written_registers(inst))
+            writes.update(_results(inst))
             step = _step(inst)
             if step is not None:
                 register, constant = step
