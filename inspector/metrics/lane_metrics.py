@@ -108,8 +108,8 @@ SPECS = (
         "`by_stride`: whether each lane has a line for itself by a stride that is an argument; "
         "`by_products`: lines too many of stores of products in the layout of the matrix "
         "instructions, whose rows fill lines: another access is named where there is one; "
-        "`by_splits`: lines too many of tiles whose rows fill lines, but whose accesses are split for "
-        "no reason that is known; `split`: the reason that those of the worst access are",
+        "`by_splits`: lines too many of tiles whose rows fill lines, but whose accesses are split "
+        "for no reason that is known; `split`: the reason that those of the worst access are",
     ),
     MetricSpec(
         "cache.uniform_loads",

@@ -167,8 +167,10 @@ def remainders(function: Function, own_code: Mapping[str, Sequence[Instruction]]
 
 
 def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
-    """What is done at each source position: bits that accesses move and matrix instructions, if
-    there are any, else instructions. (Unrolled, neighbours' accesses become one.)
+    """What is done at each source position.
+
+    Bits that accesses move and matrix instructions, if there are any, else instructions. (Unrolled,
+    neighbours' accesses become one.)
     """
     placed = [inst for inst in instructions if inst.loc is not None]
     heavy = [inst for inst in placed if inst.cls in _WORK]
