@@ -45,6 +45,7 @@ _COUNTED = (
 )
 # Prefixes of figures that may change in either direction with more instructions.
 _AVERAGED = ("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes")
+REMAINDER = "loop.remainder"
 CORRECTNESS = "correctness"
 """The tag of rules that find wrong results; they matter even where nothing can be launched."""
 _CAUSES = ("access.reason", "op.kind", "wait.counter")
@@ -61,7 +62,8 @@ def evaluate(
     part of the code was not read, a rule has one only if it would have it whatever that part holds.
     The matches of an instruction or wait rule in one loop for one cause are one finding: its
     message is about the worst, its locations list all; so are the matches of a loop rule that one
-    change cures together. A kernel without loops counts as one loop.
+    change cures together. What a loop's remainder repeats of it is left out. A kernel without loops
+    counts as one loop.
 
     One fact is one finding: a rule has none where a rule that supersedes it has one. For a kernel
     that cannot be launched, only findings on that and on wrong results are returned.
@@ -83,6 +85,7 @@ def evaluate(
     matches = [match for rule in pack.rules for match in judge.matches(rule)]
     if any(match.rule.text.prevents_launch for match in matches):
         matches = [match for match in matches if _matters_without_launch(match.rule)]
+    matches = judge.without_remainders(matches)
     placed: list[tuple[int, str, Finding]] = []
     for group, severity in _cured_together(without_superseded(matches)):
         finding = judge.finding(group, severity)
@@ -150,6 +153,28 @@ class _Judge:
                 ]
                 for readings in _by_cause(broken):
                     yield Match(rule, group.ordinal, tuple(readings))
+
+    def without_remainders(self, matches: Sequence[Match]) -> list[Match]:
+        """The matches without those in loops that do what another one leaves over.
+
+        Where the other loop has the same finding, its cure mends the rest as well.
+        """
+        in_main = {
+            match.rule.text.id
+            for match in matches
+            if match.ordinal >= 0 and not self._is_remainder(match.ordinal)
+        }
+        return [
+            match
+            for match in matches
+            if match.ordinal < 0
+            or match.rule.text.id not in in_main
+            or not self._is_remainder(match.ordinal)
+        ]
+
+    def _is_remainder(self, ordinal: int) -> bool:
+        metric = self._kernel.loops[ordinal].metrics.get(REMAINDER)
+        return metric is not None and metric.value is True
 
     def _breaks_whatever_unread(self, rule: Rule, values: Values) -> bool:
         """Tells whether the rule is broken, whatever the unread part of the code holds."""
