@@ -98,12 +98,11 @@ def _cured_together(
     matches: Iterable[tuple[Match, Severity]],
 ) -> Iterator[tuple[tuple[Match, ...], Severity]]:
     """Yields the matches of each finding, that of the loop that gains most first."""
-    groups: dict[tuple[str, int], list[tuple[Match, Severity]]] = {}
+    groups: dict[tuple[str, str | int], list[tuple[Match, Severity]]] = {}
     for number, (match, severity) in enumerate(matches):
-        text = match.rule.text
-        groups.setdefault((text.id, -1 if text.cured_together else number), []).append(
-            (match, severity)
-        )
+        rule = match.rule
+        remedy = rule.fix.render(match.readings[0].values) if rule.text.cured_together else number
+        groups.setdefault((rule.text.id, remedy), []).append((match, severity))
     for group in groups.values():
         ranked = sorted(group, key=lambda item: -(_saving_of(item[0]) or 0.0))
         graver = min((severity for _, severity in group), key=SEVERITY_RANK.__getitem__)
