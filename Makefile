@@ -33,13 +33,13 @@ format: $(VENV)/.installed-dev
 # The tests' folder is on the path for the makers of files that some benchmarks share with them.
 types: $(VENV)/.installed-dev
 	mkdir -p build/checkout && ln -sfn ../.. build/checkout/kinspect
-	MYPYPATH=build/checkout:tests $(BIN)/mypy -m kinspect -p kinspect.inspector -p kinspect.tui -p kinspect.benchmarks
+	MYPYPATH=build/checkout:tests $(BIN)/mypy -m kinspect -p kinspect.inspector -p kinspect.tui -p kinspect.benchmarks -m kinspect.docs.generated_pages
 
 contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.installed-dev
-	$(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "The site is in build/site: open build/site/index.html"
 
 # BESIDE: options of the second, e.g. `make bench BESIDE="--quick --tinygrad ~/tinygrad"`.

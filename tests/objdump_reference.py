@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import networkx as nx
@@ -55,21 +57,26 @@ def reference_loops(
     up their constants.
     """
     ordinal = {row[0]: i for i, row in enumerate(rows)}
+    jumps = [
+        (i, ordinal[to])
+        for i, (_, mnemonic, operands, target) in enumerate(rows)
+        for to in targets(rows, i, mnemonic, operands, target, symbols)
+        if to in ordinal or not target  # what is no branch by name must lead somewhere
+    ]
+    # Runs of rows that are entered at their first and left at their last alone are one node each,
+    # named by the first: dominators over single rows take seconds for each large kernel.
+    ends = {i for i, row in enumerate(rows) if row[1] in LEAVES} | {i for i, _ in jumps}
+    starts = sorted({0, *(to for _, to in jumps), *(i + 1 for i in ends if i + 1 < len(rows))})
+    run_of = {start: range(start, stop) for start, stop in pairwise([*starts, len(rows)])}
+    first = {i: start for start, run in run_of.items() for i in run}
     graph: nx.DiGraph = nx.DiGraph()
-    graph.add_node(0)
-    for i, (_, mnemonic, operands, target) in enumerate(rows):
-        if target and not mnemonic.startswith("s_call"):
-            to = destination(target, symbols)
-            if to in ordinal:
-                graph.add_edge(i, ordinal[to])
-        before = [row[1] for row in rows[max(i - 3, 0) : i]]
-        if mnemonic == "s_setpc_b64" and before == ["s_getpc_b64", "s_add_u32", "s_addc_u32"]:
-            low, high = (literal(row[2]) for row in rows[i - 2 : i])
-            graph.add_edge(i, ordinal[(rows[i - 2][0] + low + (high << 32)) % 2**64])
-        if mnemonic == "s_add_pc_i64":
-            graph.add_edge(i, ordinal[(rows[i + 1][0] + literal(operands)) % 2**64])
-        if mnemonic not in LEAVES and i + 1 < len(rows):
-            graph.add_edge(i, i + 1)
+    graph.add_nodes_from(starts)
+    graph.add_edges_from((first[i], to) for i, to in jumps)
+    graph.add_edges_from(
+        (start, run.stop)
+        for start, run in run_of.items()
+        if rows[run[-1]][1] not in LEAVES and run.stop < len(rows)
+    )
     dominator = {**nx.immediate_dominators(graph, 0), 0: 0}
     # A dominator tree query is an ancestor query; depths make the walk short enough.
     loops: dict[int, set[int]] = {}
@@ -87,7 +94,7 @@ def reference_loops(
                 if node not in body:
                     body.add(node)
                     work.extend(p for p in graph.predecessors(node) if p in dominator)
-    found = {(h, frozenset(b)) for h, b in loops.items()}
+    members = {(header, frozenset(body)) for header, body in loops.items()}
     reachable = graph.subgraph(dominator)
     for region in (set(dominator), *(body - {header} for header, body in loops.items())):
         for component in nx.strongly_connected_components(reachable.subgraph(region)):
@@ -97,8 +104,30 @@ def reference_loops(
                 if n == 0 or any(p not in component for p in reachable.predecessors(n))
             }
             if len(entries) > 1:
-                found.add((min(entries), frozenset(component)))
+                members.add((min(entries), frozenset(component)))
+    found = {
+        (header, frozenset(i for start in body for i in run_of[start])) for header, body in members
+    }
     return [row[1] for row in rows], found
+
+
+def targets(
+    rows: list[tuple[int, str, str, str]],
+    i: int,
+    mnemonic: str,
+    operands: str,
+    target: str,
+    symbols: dict[str, int],
+) -> Iterator[int | None]:
+    """The addresses that row i may jump to."""
+    if target and not mnemonic.startswith("s_call"):
+        yield destination(target, symbols)
+    before = [row[1] for row in rows[max(i - 3, 0) : i]]
+    if mnemonic == "s_setpc_b64" and before == ["s_getpc_b64", "s_add_u32", "s_addc_u32"]:
+        low, high = (literal(row[2]) for row in rows[i - 2 : i])
+        yield (rows[i - 2][0] + low + (high << 32)) % 2**64
+    if mnemonic == "s_add_pc_i64":
+        yield (rows[i + 1][0] + literal(operands)) % 2**64
 
 
 def literal(operands: str) -> int:

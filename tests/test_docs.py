@@ -1,18 +1,26 @@
 """The pages: every command on them is run, and every line of output that is shown is printed.
 
 Commands on files that nobody has (`gemm.py`), of which the README has most, and those within
-sentences are parsed: each option that they name is there, and takes what they give it.
+sentences are parsed: each option that they name is there, and takes what they give it. The pictures
+are drawn, and their figures compared with those of the analyses.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
+from xml.etree import ElementTree
 
 import click
+import kinspect
 import pytest
+from click.testing import CliRunner
+from kinspect.docs.drawing import INK
+from kinspect.docs.pictures import PICTURES
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.errors import KinspectError
@@ -125,6 +133,14 @@ def test_commands_that_are_not_run_exist(page: Path) -> None:
     assert not wrong
 
 
+def test_the_shell_completes_commands() -> None:
+    environment = {"_KINSPECT_COMPLETE": "bash_complete", "COMP_WORDS": "kinspect occ"}
+    result = CliRunner().invoke(
+        cli, [], prog_name="kinspect", env={**environment, "COMP_CWORD": "1"}
+    )
+    assert result.output == "plain,occupancy\n"
+
+
 def test_an_option_that_is_not_there_would_be_seen() -> None:
     with pytest.raises(click.NoSuchOption):
         parse(["analyze", "gemm.py", "--no-such-option"])
@@ -152,6 +168,24 @@ def parse(arguments: list[str]) -> None:
     command.make_context("command", list(arguments))
 
 
+CODE = re.compile(r"`[^`]*`")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+
+
+def test_links_between_files_lead_somewhere() -> None:
+    """Those of the site are checked where it is built."""
+    others = ["inspector/profile/README.md", "rules/fixtures/README.md"]
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "rules").glob("*.md")]
+    files += [*(ROOT / "benchmarks").glob("*.md"), *(ROOT / name for name in others)]
+    broken = [
+        f"{file.relative_to(ROOT)}: {link}"
+        for file in files
+        for link in LINK.findall(CODE.sub("", FENCE.sub("", file.read_text())))
+        if not (file.parent / link).exists()
+    ]
+    assert not broken
+
+
 @pytest.mark.parametrize(
     "page", [p for p in pages()[1:] if PYTHON.search(p.read_text())], ids=subject
 )
@@ -160,3 +194,113 @@ def test_python_on_the_pages_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(ROOT)
     for code in PYTHON.findall(page.read_text()):
         exec(compile(code, str(page), "exec"), {})
+
+
+IMAGE = re.compile(r"!\[[^\]]+\]\(([\w-]+\.svg)\)")
+
+
+def test_every_page_of_ideas_has_pictures_and_every_picture_a_page() -> None:
+    pytest.importorskip("mkdocs")
+    from kinspect.docs.generated_pages import LAYOUTS
+
+    shown_on = {
+        f"explanation/{image}": page.name
+        for page in sorted((ROOT / "docs" / "explanation").glob("*.md"))
+        for image in IMAGE.findall(page.read_text())
+    }
+    assert shown_on.keys() == {*PICTURES, *LAYOUTS}
+    assert len(set(shown_on.values())) == len(list((ROOT / "docs" / "explanation").glob("*.md")))
+
+
+@pytest.mark.parametrize("address", PICTURES)
+def test_labels_of_a_picture_fit_and_do_not_collide(address: str) -> None:
+    drawing = PICTURES[address]()
+    for label in drawing.labels:
+        assert label.left >= 0
+        assert label.top >= 0
+        assert label.right <= drawing.width, label
+        assert label.bottom <= drawing.height, label
+    assert [(a, b) for a, b in combinations(drawing.labels, 2) if a.meets(b)] == []
+    alone = ElementTree.fromstring(drawing.svg(alone=True))
+    assert alone.get("aria-label") == drawing.title
+    # On a dark page what is no label on a light box has the page's own colour.
+    colours = {text.get("fill") for text in alone.iter("{http://www.w3.org/2000/svg}text")}
+    assert colours <= {"currentColor", INK}
+
+
+def texts(address: str) -> list[str]:
+    return [label.text for label in PICTURES[address]().labels]
+
+
+def test_figures_in_pictures_are_those_of_the_analyses(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Beside figures by hand: 32 lanes meet in one bank in each of 2 phases, and so on."""
+    monkeypatch.chdir(ROOT)
+    assert main(["docs/examples/waits.s", "--waves=4", "--format=json", "--details"]) == 0
+    exposed = {
+        kernel["name"]: kernel["loops"][0]["metrics"]["latency.exposed"]["value"]["cycles"]
+        for kernel in json.loads(capfd.readouterr().out)["kernels"]
+    }
+    assert exposed == {"load_then_use": 492, "load_ahead": 0}
+    waits = texts("explanation/waits-timeline.svg")
+    assert "load_then_use: 2 tiles in 2,048 cycles, waiting for 984 of them" in waits
+    assert "load_ahead: 2 tiles in 1,052 cycles, without waiting" in waits
+    banks = texts("explanation/lds-banks.svg")
+    assert "A column of a tile with rows of 32 words: 64 cycles, 2 without conflicts" in banks
+    assert "A column of a tile with rows of 33 words: 2 cycles" in banks
+    lines = texts("explanation/lines.svg")
+    assert "8 KiB from lane to lane: 64 cache lines, 1.6 % of their bytes used" in lines
+    assert "2 bytes from lane to lane: 1 cache line, all of its bytes used" in lines
+    rows = texts("explanation/waves-of-rows.svg")
+    assert "8 waves: each block is computed 4 times" in rows
+    assert {f"{32 * 64 * 32:,}", f"{4 * 32 * 64 * 32:,}"} <= set(rows)
+    # The page shows the line of a compile, which its own test holds against the compiler at hand.
+    line = re.search(
+        r"bound (\d+) cycles by (.+) \((.+) (\d+), (.+) (\d+), \d waves/EU\)",
+        (ROOT / "docs/explanation/bounds.md").read_text(),
+    )
+    assert line is not None
+    first, *others = line.groups()
+    drawn = texts("explanation/units.svg")
+    for unit, cycles in ((others[0], first), (others[1], others[2]), (others[3], others[4])):
+        assert f"{int(cycles):,}" == drawn[drawn.index(unit) + 1]
+    unit = texts("explanation/occupancy-cu.svg")
+    assert {"130 VGPRs: 2 waves on a SIMD", "128 VGPRs: 4 waves on a SIMD"} <= set(unit)
+
+
+def test_the_picture_of_lock_step_has_every_executed_instruction() -> None:
+    code = str(ROOT / "docs" / "examples" / "lockstep.s")
+    result = kinspect.emulate_code(code, "i32[256]=zeros", block=(256, 1, 1))
+    svg = PICTURES["explanation/lockstep.svg"]().svg()
+    assert svg.count("<title>wave ") == result.profile.executed["instructions"] == 70
+    assert not result.profile.findings
+    assert result.buffers[0].changed == 0xE0
+
+
+def test_drawings_stand_in_their_pages_as_elements() -> None:
+    pytest.importorskip("mkdocs")
+    from kinspect.docs.generated_pages import on_page_content
+
+    for name in ("lines", "blocked"):
+        html = on_page_content(f'<p><img alt="{name}" src="../{name}.svg" /></p>')
+        assert html.startswith("<p><svg")
+        assert 'fill="currentColor"' in html
+        assert 'fill="#fff"' not in html
+        assert 'fill="#59636e"' not in html
+    other = '<p><img alt="a screen" src="../terminal/1-spill.svg" /></p>'
+    assert on_page_content(other) == other
+
+
+@pytest.mark.parametrize("page", ["docs/guides/ci.md", "rules/README.md"])
+def test_packs_on_pages_have_no_faults(page: str, tmp_path: Path) -> None:
+    packs = [
+        text
+        for text in re.findall(r"^```yaml\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+        if text.startswith("pack:")
+    ]
+    assert packs
+    for number, text in enumerate(packs):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(text)
+        assert main(["rules", "check", str(file)]) == 0

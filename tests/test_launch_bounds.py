@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from kinspect.inspector.metrics.launch import gpu_of, least_us
 from kinspect.inspector.metrics.residency import Residency
 
 JSON = ("--format", "json", "--details")
-KINSPECT = [sys.executable, "-m", "kinspect.inspector.cli"]
 GEMM = """
 import torch, triton, triton.language as tl
 
@@ -40,14 +39,20 @@ multiply[(256,)](a, b, c, 1024, 1024, 1024, BM=64, BN=64, BK=32, num_warps=4)
 """
 
 
-def metrics(script: Path, *options: str) -> dict[str, object]:
-    done = subprocess.run(
-        [*KINSPECT, "analyze", str(script), "--arch", "gfx942", "--no-passes", *JSON,
-         *options],
-        capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
-    (kernel,) = json.loads(done.stdout)["kernels"]
-    return {name: metric["value"] for name, metric in kernel["metrics"].items()}
+Metrics = Callable[..., dict[str, object]]
+
+
+@pytest.fixture
+def metrics(tool_in_process: Callable[..., subprocess.CompletedProcess[str]]) -> Metrics:
+    def run(script: Path, *options: str) -> dict[str, object]:
+        done = tool_in_process(
+            "analyze", script, "--arch", "gfx942", "--no-passes", *JSON, *options
+        )
+        assert done.returncode == 0, done.stderr
+        (kernel,) = json.loads(done.stdout)["kernels"]
+        return {name: metric["value"] for name, metric in kernel["metrics"].items()}
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +63,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_launch_of_known_sizes(script: Path) -> None:
+def test_a_launch_of_known_sizes(script: Path, metrics: Metrics) -> None:
     """256 workgroups, fewer than CUs: each does 64·64·1024 products at 1024 a clock and CU."""
     figures = metrics(script, "--time-us", "2.5")
     assert figures["launch.matrix_us"] == round(64 * 64 * 1024 / 1024 / 2100, 3)
@@ -69,12 +74,12 @@ def test_a_launch_of_known_sizes(script: Path) -> None:
     assert figures["tail.efficiency"] == round(100 * 256 / (304 * places), 1)
 
 
-def test_a_small_share_is_not_none(script: Path) -> None:
+def test_a_small_share_is_not_none(script: Path, metrics: Metrics) -> None:
     """2 µs of 12.5 ms are 0.016 %."""
     assert metrics(script, "--time-us", "12500")["time.bound_share"] == pytest.approx(0.016, 0.05)
 
 
-def test_a_time_below_the_bound_is_impossible(script: Path) -> None:
+def test_a_time_below_the_bound_is_impossible(script: Path, metrics: Metrics) -> None:
     assert metrics(script, "--time-us", "1.94")["time.impossible"] is True
 
 
@@ -87,7 +92,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("why", UNKNOWN)
-def test_dots_that_nobody_knows_the_number_of(why: str, tmp_path: Path) -> None:
+def test_dots_that_nobody_knows_the_number_of(why: str, tmp_path: Path, metrics: Metrics) -> None:
     pytest.importorskip("triton")
     path = tmp_path / "mm.py"
     path.write_text(GEMM.format(loop=UNKNOWN[why]))
@@ -96,7 +101,7 @@ def test_dots_that_nobody_knows_the_number_of(why: str, tmp_path: Path) -> None:
     assert figures["time.impossible"] is None
 
 
-def test_workgroups_that_return_early(tmp_path: Path) -> None:
+def test_workgroups_that_return_early(tmp_path: Path, metrics: Metrics) -> None:
     """8 of 256 workgroups do the products, and each of them takes as long as if all did."""
     pytest.importorskip("triton")
     path = tmp_path / "mm.py"
@@ -107,7 +112,7 @@ def test_workgroups_that_return_early(tmp_path: Path) -> None:
     assert figures["launch.iterations"] == 31  # pipelining peels one off
 
 
-def test_workgroups_that_do_more(tmp_path: Path) -> None:
+def test_workgroups_that_do_more(tmp_path: Path, metrics: Metrics) -> None:
     """Triangular: workgroup 255 does 256 iterations, and half of all work is a smaller share."""
     pytest.importorskip("triton")
     path = tmp_path / "mm.py"
@@ -115,11 +120,10 @@ def test_workgroups_that_do_more(tmp_path: Path) -> None:
     assert metrics(path)["launch.matrix_us"] == round(256 * 64 * 64 * 32 / 1024 / 2100, 3)
 
 
-def test_a_time_is_of_one_kernel(script: Path) -> None:
-    done = subprocess.run(
-        [*KINSPECT, "analyze", str(script), "--arch", "gfx942,gfx1100", "--time-us", "20"],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+def test_a_time_is_of_one_kernel(
+    script: Path, tool_in_process: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    done = tool_in_process("analyze", script, "--arch", "gfx942,gfx1100", "--time-us", "20")
     assert done.returncode == 2
     assert "--time-us 20 is of one launch" in done.stderr
 

@@ -199,7 +199,8 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
     """Read what a profiler left at PATH, a file or a folder, and report on it.
 
     Known are runs of `kinspect profile`; rocprofv3's CSV, JSON, databases (rocpd), thread traces
-    and PC samples; rocprof's and rocprofv2's CSV; workloads of rocprof-compute; PyTorch's traces.
+    and PC samples; rocprof's and rocprofv2's CSV; workloads of rocprof-compute; Proton's
+    trees; PyTorch's traces.
 
     With --save, `analyze`, `lint`, `diff`, `tui` and `report` show on any machine what was analysed
     and what was measured of it: as metrics, and on the lines that samples and traces fell on.

@@ -144,7 +144,7 @@ def _register_panels(picture: RegisterPicture) -> Iterator[tuple[str, _Grid | No
     def cell_square(cell: LaneCell) -> _Square:
         return _Square(
             labels.of(cell.holder),
-            _color(cell.holder.lane, picture.lanes),
+            number_color(cell.holder.lane, picture.lanes),
             layout_view.cell_tip(picture, cell),
         )
 
@@ -155,7 +155,7 @@ def _register_panels(picture: RegisterPicture) -> Iterator[tuple[str, _Grid | No
         def tile_square(cell: LaneCell) -> _Square:
             return _Square(
                 layout_view.tile_label(picture, grid, cell.holder),
-                _color(cell.holder.warp, picture.waves),
+                number_color(cell.holder.warp, picture.waves),
                 layout_view.tile_tip(picture, grid, cell),
             )
 
@@ -192,7 +192,7 @@ def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
                 tuple(
                     _Square(
                         str(byte if (bank := picture.bank(byte)) is None else bank),
-                        _color(picture.bank(byte) or 0, picture.banks or 1),
+                        number_color(picture.bank(byte) or 0, picture.banks or 1),
                         layout_view.byte_tip(picture, row, column),
                     )
                     for column, byte in enumerate(row.starts)
@@ -256,7 +256,7 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _WRAP, break_on_hyphens=False)
 
 
-def _color(number: int, count: int) -> str:
+def number_color(number: int, count: int) -> str:
     """Returns a light colour for a number below `count`; close numbers look alike."""
     red, green, blue = colorsys.hls_to_rgb(0.85 * number / max(count, 1), 0.8, 0.7)
     return f"#{int(red * 255):02x}{int(green * 255):02x}{int(blue * 255):02x}"

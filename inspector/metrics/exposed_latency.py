@@ -219,7 +219,37 @@ class _Pending(Struct, frozen=True):
     ready: int
 
 
-def _played(code: Sequence[Instruction], machine: Machine) -> Played:
+class PlayedStep(Struct, frozen=True):
+    """An instruction as it was played.
+
+    Args:
+        index: of the instruction.
+        arrival: the clock at which the wave comes to it.
+        stalled: clocks that the wave then stands still.
+        cycles: clocks from there until it issues the next one.
+    """
+
+    index: int
+    arrival: int
+    stalled: int
+    cycles: int
+
+
+def timeline(code: Sequence[Instruction], machine: Machine) -> list[PlayedStep]:
+    """The instructions of those iterations whose mean `latency.exposed` is, in order.
+
+    Args:
+        code: a loop's own instructions.
+        machine: the target.
+    """
+    steps: list[PlayedStep] = []
+    _played(code, machine, steps)
+    return steps[_BEFORE * len(code) :]
+
+
+def _played(
+    code: Sequence[Instruction], machine: Machine, played: list[PlayedStep] | None = None
+) -> Played:
     """Plays one wave's iterations.
 
     Operations of a counter are taken to end in order, stores at once: what they wait for is not
@@ -228,6 +258,7 @@ def _played(code: Sequence[Instruction], machine: Machine) -> Played:
     Args:
         code: a loop's own instructions, played for `PLAYED` iterations.
         machine: the target.
+        played: is given every instruction, those of the first iterations too.
     """
     counted = _LOADS | {"scratch_load", "atomic"}
     if not {"vscnt", "storecnt"} & machine.counters.keys():
@@ -254,6 +285,8 @@ def _played(code: Sequence[Instruction], machine: Machine) -> Played:
                     time = done.ready
                 if len(pending) == allowed and time > arrival:
                     waits[done.index] += time - arrival
+            if played is not None:
+                played.append(PlayedStep(inst.index, arrival, time - arrival, cycles))
             time += cycles
     return Played(stalls, waits, (time - start) / PLAYED)
 
