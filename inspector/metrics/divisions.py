@@ -34,6 +34,7 @@ _INSTRUCTIONS, _SAVED, _AT = (
     "division.by_invariant.instructions",
     "division.at",
 )
+_DOUBLE = "division.double.instructions"
 _OUTSIDE = "division.outside"
 
 SPECS = (
@@ -67,6 +68,14 @@ SPECS = (
         "multiplication each",
     ),
     MetricSpec(
+        _DOUBLE,
+        "instructions",
+        "derived",
+        "loop",
+        "Vector instructions that the exact divisions in float64 take, for which there is no shorter "
+        "form",
+    ),
+    MetricSpec(
         _AT,
         "",
         "derived",
@@ -87,6 +96,7 @@ SPECS = (
 )
 
 _LAST_STEP = "v_div_fixup"
+_LAST_STEP_OF_64_BITS = "v_div_fixup_f64"
 _STEP = re.compile(
     r"v_(?:dual_)?(?:pk_)?(?:div_|rcp_|fma|mad|mul_f|mul_legacy_f|cvt_|sub_f)|s_mov_b"
 )
@@ -113,6 +123,7 @@ def _of_loop(
     all_steps: set[int] = set()
     invariant: list[Instruction] = []
     invariant_steps: set[int] = set()
+    double_steps: set[int] = set()
     if divisions:
         changed = {
             register
@@ -127,6 +138,8 @@ def _of_loop(
             block = next(b for b in blocks if b.start <= division.index < b.stop)
             steps = expansion(function.instructions[block.start : division.index + 1])
             all_steps |= steps
+            if division.op.name.startswith(_LAST_STEP_OF_64_BITS):
+                double_steps |= steps
             _, divisor, _ = _sources(division)
             if changed.isdisjoint(named(divisor)):
                 invariant.append(division)
@@ -135,6 +148,7 @@ def _of_loop(
     yield Metric(_INSTRUCTIONS, len(all_steps), "instructions", "derived")
     yield Metric(_INVARIANT, len(invariant), "instructions", "derived")
     yield Metric(_SAVED, max(len(invariant_steps) - len(invariant), 0), "instructions", "derived")
+    yield Metric(_DOUBLE, len(double_steps), "instructions", "derived")
     if divisions:
         yield Metric(_AT, source_line((invariant or divisions)[0].loc), "", "derived")
 
