@@ -72,8 +72,7 @@ SPECS = (
         "instructions",
         "derived",
         "loop",
-        "Vector instructions that the exact divisions in float64 take, for which there is no shorter "
-        "form",
+        "Vector instructions that the exact divisions in float64 take, which have no shorter form",
     ),
     MetricSpec(
         _AT,
@@ -88,8 +87,9 @@ SPECS = (
         "derived",
         "kernel",
         "Such divisions outside of hot loops: how many (`exact`), vector `instructions` that they "
-        "take of the `valu` there, `at` the line of the first; `shared`: of these, the ones whose "
-        "divisor other elements of the lane are divided by as well (`divisors` of them), the "
+        "take of the `valu` there (`double`: those in float64), `at` the line of the first; "
+        "`shared`: of these, the ones whose divisor other elements of the lane are divided by as well "
+        "(`divisors` of them), the "
         "vector instructions that one reciprocal for each divisor would save (`saved`), and "
         "`shared_at` which line",
     ),
@@ -167,6 +167,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     owner = innermost_loops(function)
     divisions: list[Instruction] = []
     steps: set[int] = set()
+    double: set[int] = set()
     shared: list[Instruction] = []
     divisors = saved = valu = 0
     for block in function.blocks:
@@ -180,6 +181,8 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
             divisions += group
             of_group = set().union(*steps_of)
             steps |= of_group
+            if group[0].op.name.startswith(_LAST_STEP_OF_64_BITS):
+                double |= of_group
             if len(group) > 1:
                 shared += group
                 divisors += 1
@@ -189,6 +192,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     value: dict[str, Scalar] = {
         "exact": len(divisions),
         "instructions": len(steps),
+        "double": len(double),
         "valu": valu,
         "at": source_line(first.loc) if first is not None else None,
         "shared": len(shared),
