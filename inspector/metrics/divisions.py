@@ -89,8 +89,8 @@ SPECS = (
         "Such divisions outside of hot loops: how many (`exact`), vector `instructions` that they "
         "take of the `valu` there (`double`: those in float64), `at` the line of the first; "
         "`shared`: of these, the ones whose divisor other elements of the lane are divided by as "
-        "well (`divisors` of them), the vector instructions that one reciprocal for each divisor would save (`saved`), and "
-        "`shared_at` which line",
+        "well (`divisors` of them), the vector instructions that one reciprocal for each divisor "
+        "would save (`saved`), and `shared_at` which line",
     ),
 )
 
