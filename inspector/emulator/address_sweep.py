@@ -201,20 +201,21 @@ class AddressSweep:
             self._masks.held |= other.held
             arriving = other.vector.take(other.rows.searchsorted(rows), 0)
             differs = (arriving != vector).reshape(len(rows), waves.count * waves.lanes).any(1)
-            for index in map(int, np.flatnonzero(differs)):
-                gap = arriving[index] - vector[index]
-                if (gap == gap[:, :1]).all():
-                    vector[index] += self._drawn(gap[:, 0])[:, None]
-                else:
-                    scattered |= 1 << int(rows[index])
-            if (scalar != other.scalar).any():
-                gap = other.scalar - scalar
+            differing = np.flatnonzero(differs)
+            if len(differing):
+                gaps = arriving[differing] - vector[differing]
+                is_uniform = (gaps == gaps[:, :, :1]).all((1, 2))
+                vector[differing[is_uniform]] += self._drawn(gaps[is_uniform, :, 0])[:, :, None]
+                for row in rows[differing[~is_uniform]].tolist():
+                    scattered |= 1 << row
+            gaps = other.scalar - scalar
+            differing = np.flatnonzero(gaps.any(1))
+            if len(differing):
                 scalar = scalar.copy()
-                for row in map(int, np.flatnonzero(gap.any(1))):
-                    if row in (EXEC, EXEC + 1):
-                        scalar[row] |= other.scalar[row]
-                    else:
-                        scalar[row] += self._drawn(gap[row])
+                is_mask = (differing == EXEC) | (differing == EXEC + 1)
+                masks, differing = differing[is_mask], differing[~is_mask]
+                scalar[masks] |= other.scalar[masks]
+                scalar[differing] += self._drawn(gaps[differing])
             scc = scc | other.scc
         waves.vector[rows] = vector
         np.copyto(waves.scalar, scalar)
@@ -222,14 +223,21 @@ class AddressSweep:
         waves.exec_changed()
         return scattered & self._code.live[number]
 
-    def _drawn(self, gap: Array) -> Array:
-        """Returns an unknown multiple of the differences' common power of two, uint32 [wave]."""
-        bits = int(np.bitwise_or.reduce(gap))
-        unit = bits & -bits
-        # As with workgroups: what a later iteration finds may be masked.
-        times = [0] * (DRAWS - 1) + [int(self._random.integers(1, 8))]
-        draws = np.repeat(times, len(gap) // DRAWS)
-        return (draws * unit).astype(U32)
+    def _drawn(self, gaps: Array) -> Array:
+        """Unknown multiples of the differences' common powers of two.
+
+        Args:
+            gaps: uint32 [register, wave].
+
+        Returns:
+            For each register a number of its own, uint32 [register, wave]. As with workgroups it is
+            0 but in the last draw: what a later iteration finds may be masked.
+        """
+        bits = np.bitwise_or.reduce(gaps, 1).astype(np.int64)
+        steps = np.zeros(gaps.shape, U32)
+        drawn = self._random.integers(1, 8, len(gaps)) * (bits & -bits)
+        steps[:, self._count * (DRAWS - 1) :] = drawn.astype(U32)[:, None]
+        return steps
 
     def _block(self, number: int, scattered: int, *, is_last: bool) -> int:
         """Carries out what is needed of a block.

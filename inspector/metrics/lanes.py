@@ -7,7 +7,7 @@ to the code, others stay unknown, with the reason.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
@@ -90,8 +90,18 @@ def _located_uses(
             whole_waves=True,
             code=located.code if located is not None else None,
         )
-        uses = _completed(uses, uses_at(function, whole, machine, largest=largest, known=known))
+        wanted = _undecided(function, uses)
+        of_whole = uses_at(function, whole, machine, largest=largest, known=known, wanted=wanted)
+        uses = _completed(uses, of_whole)
     return uses, located
+
+
+def _undecided(function: Function, uses: Mapping[int, LaneUse]) -> set[int] | None:
+    """The accesses of which whole waves may tell more; None: all, as arrays in LDS are involved."""
+    undecided = {site for site, use in uses.items() if use.unknown in _BY_MASKS}
+    in_lds = {inst.index for inst in function.instructions if inst.cls in LDS_ACCESSES}
+    lacks_remedy = any(use.conflicts and use.remedy is None for use in uses.values())
+    return None if lacks_remedy or not undecided.isdisjoint(in_lds) else undecided
 
 
 def by_site(located: Located | None) -> dict[int, list[Places]]:
@@ -109,6 +119,7 @@ def uses_at(
     *,
     largest: bool = False,
     known: dict[_Pattern, LaneUse] | None = None,
+    wanted: Container[int] | None = None,
 ) -> dict[int, LaneUse]:
     """The uses of accesses, by index of the instruction.
 
@@ -118,10 +129,13 @@ def uses_at(
         machine: the target.
         largest: as for `lane_uses`.
         known: the uses of patterns on the same target that are known; others are added.
+        wanted: indices of the instructions that are asked about, none of them of LDS; None: all.
     """
     if located is None:
         return dict.fromkeys(_sites(function), LaneUse(unknown=TOO_LARGE))
     accesses_at = by_site(located)
+    if wanted is not None:
+        accesses_at = {site: places for site, places in accesses_at.items() if site in wanted}
     cache = {} if known is None else known
     uses = {site: LaneUse(unknown=NOT_REACHED) for site in _sites(function)}
     for site, reason in located.uncovered.items():
@@ -449,10 +463,12 @@ def _of_wide_rows(uses: Mapping[int, LaneUse]) -> dict[int, LaneUse]:
 
 
 def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[int, LaneUse]:
-    """Uses, in place of unknown ones those of waves whose lanes all take part."""
+    """Uses, in place of unknown ones those of waves whose lanes all take part, where known."""
     completed = dict(uses)
     for site, use in uses.items():
-        other = whole[site]
+        other = whole.get(site)
+        if other is None:
+            continue
         if use.unknown in _BY_MASKS and not other.unknown:
             completed[site] = replace(
                 other,

@@ -13,7 +13,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..model import Metric, MetricSpec, Scalar, int_of
+from ..model import LoopReport, Metric, MetricSpec, Scalar, int_of, value_of
+from .bounds import LONGEST, memory_bytes_per_clk
 from .launch import NO_GRID, gpu_of
 from .residency import residency
 from .subject import Subject, source_line
@@ -41,19 +42,25 @@ SPECS = (
         "How the workgroups of the first round share the tiles that they load in an iteration: "
         "`distinct` tiles of `loads` loads, `reads` from beyond L2 with the workgroups dealt round "
         "robin over `xcds` XCDs, each of which reads a tile once; `contiguous` reads if each XCD "
-        "had a contiguous range of program ids instead; `ratio` of the two; `neighbours`: percent "
-        "of the loads by which consecutive program ids bring the same tile; `at`: the load that is "
-        "read most often for nothing; `unknown` loads are left out",
+        "had a contiguous range of program ids instead; `ratio` of the two; `cycles` and "
+        "`contiguous_cycles`: what the device's memory takes to deliver either, with every CU at "
+        "work (less where the last cache before it has them), beside the bound of the main loop's "
+        "`iteration`; `neighbours`: percent of the loads by which consecutive program ids bring "
+        "the same tile; `at`: the load that is read most often for nothing; `unknown` loads are "
+        "left out",
     ),
 )
 
 
-def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
+def compute(
+    subject: Subject, metrics: Mapping[str, Metric], main: LoopReport | None
+) -> Iterator[Metric]:
     """The metrics of `SPECS`.
 
     Args:
         subject: the kernel.
-        metrics: its other metrics, its occupancy among them.
+        metrics: its other metrics, its occupancy among them, and its bound where it has no loops.
+        main: its main loop, with its bound.
     """
     machine, demand = subject.machine, subject.demand
     grid, places = subject.facts.grid, int_of(metrics, "occupancy.workgroups_per_cu")
@@ -91,7 +98,15 @@ def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]
         yield Metric(TILES, None, "mapping", "estimated", f"{machine.arch} has one L2")
         return
     reads = {tile.op.index: sum(_distinct(tile, on) for on in dealt) for tile in tiles}
-    apart = sum(_distinct(tile, on) for tile in tiles for on in contiguous)
+    near = {tile.op.index: sum(_distinct(tile, on) for on in contiguous) for tile in tiles}
+    apart = sum(near.values())
+    rate = memory_bytes_per_clk(machine)
+    cycles, near_cycles = (
+        None
+        if rate is None
+        else round(sum(tile.size * count[tile.op.index] for tile in tiles) / rate)
+        for count in (reads, near)
+    )
     distinct = {tile.op.index: _distinct(tile, range(first_round)) for tile in tiles}
     worst = max(
         tiles, key=lambda tile: (reads[tile.op.index] - distinct[tile.op.index]) * tile.size
@@ -105,10 +120,19 @@ def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]
         "reads": total,
         "contiguous": apart,
         "ratio": round(total / apart, 2),
+        "cycles": cycles,
+        "contiguous_cycles": near_cycles,
+        "iteration": _iteration(metrics if main is None else main.metrics),
         "neighbours": _neighbours(tiles, first_round),
         "at": source_line(worst.op.loc),
     }
     yield Metric(TILES, value, "mapping", "estimated", note)
+
+
+def _iteration(metrics: Mapping[str, Metric]) -> Scalar:
+    """Cycles that an iteration of all resident waves takes at least."""
+    longest = value_of(metrics, LONGEST)
+    return longest["cycles"] if isinstance(longest, Mapping) else None
 
 
 def _why_not(subject: Subject) -> str:
