@@ -274,7 +274,7 @@ CASES = (
     ok("KI021", kernel=assembly("dropped")),
     fail(
         "KI037",
-        "waves_per_eu is 3, and the hot loops spill: up to 28 loads and 4 stores",
+        "waves_per_eu is 3, and the hot loops spill: 28 loads and 4 stores",
         kernel={**SPILLS, "option.waves_per_eu": 3},
         loop=spilled(28, 4),
     ),
