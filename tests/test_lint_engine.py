@@ -194,8 +194,9 @@ def test_loops_that_one_change_cures_are_one_finding() -> None:
 def test_what_a_remainder_repeats_is_left_out() -> None:
     main = loop("L0", line=10, count__scratch_load=4)
     rest = loop("L1", line=100, count__scratch_load=1, loop__remainder=True)
-    assert [f.message for f in evaluate(pack(rule()), kernel(loops=[main, rest]))] == ["4 reloads"]
-    assert [f.message for f in evaluate(pack(rule()), kernel(loops=[rest]))] == ["1 reloads"]
+    together = pack(rule(cured_together="true"))
+    assert [f.message for f in evaluate(together, kernel(loops=[main, rest]))] == ["4 reloads"]
+    assert [f.message for f in evaluate(together, kernel(loops=[rest]))] == ["1 reloads"]
 
 
 def test_kernel_rules_see_the_sum_over_hot_loops() -> None:

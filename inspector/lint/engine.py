@@ -62,8 +62,8 @@ def evaluate(
     part of the code was not read, a rule has one only if it would have it whatever that part holds.
     The matches of an instruction or wait rule in one loop for one cause are one finding: its
     message is about the worst, its locations list all; so are the matches of a loop rule that one
-    change cures together. What a loop's remainder repeats of it is left out. A kernel without loops
-    counts as one loop.
+    change cures together, those in remainders of a loop left out. A kernel without loops counts as
+    one loop.
 
     One fact is one finding: a rule has none where a rule that supersedes it has one. For a kernel
     that cannot be launched, only findings on that and on wrong results are returned.
@@ -156,7 +156,8 @@ class _Judge:
     def without_remainders(self, matches: Sequence[Match]) -> list[Match]:
         """The matches without those in loops that do what another one leaves over.
 
-        Where the other loop has the same finding, its cure mends the rest as well.
+        Where the other loop has the same finding, and one change cures all loops, it mends the rest
+        as well.
         """
         in_main = {
             match.rule.text.id
@@ -166,7 +167,8 @@ class _Judge:
         return [
             match
             for match in matches
-            if match.ordinal < 0
+            if not match.rule.text.cured_together
+            or match.ordinal < 0
             or match.rule.text.id not in in_main
             or not self._is_remainder(match.ordinal)
         ]
