@@ -100,7 +100,6 @@ class AddressSweep:
         self.is_affordable = bool(code.chosen) and words <= MOST_HELD
         if not self.is_affordable:
             return
-        self._random = np.random.default_rng(3)
         self._memory = DrawnMemory(arguments)
         self._machine = Probe(self._memory)
         self._waves = self._begin(threads, max([4, *(row + 1 for row in code.rows)]))
@@ -224,19 +223,20 @@ class AddressSweep:
         return scattered & self._code.live[number]
 
     def _drawn(self, gaps: Array) -> Array:
-        """Unknown multiples of the differences' common powers of two.
+        """The differences' common powers of two in the last draw.
 
         Args:
             gaps: uint32 [register, wave].
 
         Returns:
-            For each register a number of its own, uint32 [register, wave]. As with workgroups it is
-            0 but in the last draw: what a later iteration finds may be masked.
+            uint32 [register, wave]. As with workgroups it is 0 but in the last draw: what a later
+            iteration finds may be masked. All registers are one step on, so that pointers of one
+            loop keep their distances, and a second loop over the same tiles lies where the first
+            one does.
         """
         bits = np.bitwise_or.reduce(gaps, 1).astype(np.int64)
         steps = np.zeros(gaps.shape, U32)
-        drawn = self._random.integers(1, 8, len(gaps)) * (bits & -bits)
-        steps[:, self._count * (DRAWS - 1) :] = drawn.astype(U32)[:, None]
+        steps[:, self._count * (DRAWS - 1) :] = (bits & -bits).astype(U32)[:, None]
         return steps
 
     def _block(self, number: int, scattered: int, *, is_last: bool) -> int:

@@ -29,7 +29,7 @@ from ..model import (
     TtgirModule,
     TtgirOp,
 )
-from .loop_steps import leftovers
+from .leftover_loops import leftovers
 from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject
 
 UNROLL_SPECS = (
