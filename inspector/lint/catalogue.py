@@ -136,6 +136,9 @@ HOT_LOOPS = "hot_loops."
 """Prefix of the sums over a kernel's hot loops: `hot_loops.count.scratch_load`. They let a kernel
 rule tell work inside the hot loops from work outside."""
 
+MOST_IN_LOOP = "most_in_loop."
+"""Prefix of the largest count in a hot loop: `most_in_loop.count.scratch_load`."""
+
 OF_KERNEL = "kernel."
 """Prefix for the kernel's metric where the loop's would be read otherwise: `kernel.count.mfma`."""
 
@@ -221,7 +224,8 @@ class Catalogue(Struct, frozen=True):
         """
         listed = tuple(specs.values()) if isinstance(specs, Mapping) else tuple(specs)
         sums = tuple(
-            replace(spec, name=f"{HOT_LOOPS}{spec.name}", origin="derived", scope="kernel")
+            replace(spec, name=f"{prefix}{spec.name}", origin="derived", scope="kernel")
+            for prefix in (HOT_LOOPS, MOST_IN_LOOP)
             for spec in listed
             if spec.scope in ("both", "loop") and spec.name.startswith("count.")
         )

@@ -34,6 +34,7 @@ _INSTRUCTIONS, _SAVED, _AT = (
     "division.by_invariant.instructions",
     "division.at",
 )
+_DOUBLE = "division.double.instructions"
 _OUTSIDE = "division.outside"
 
 SPECS = (
@@ -67,6 +68,13 @@ SPECS = (
         "multiplication each",
     ),
     MetricSpec(
+        _DOUBLE,
+        "instructions",
+        "derived",
+        "loop",
+        "Vector instructions that the exact divisions in float64 take, which have no shorter form",
+    ),
+    MetricSpec(
         _AT,
         "",
         "derived",
@@ -79,14 +87,15 @@ SPECS = (
         "derived",
         "kernel",
         "Such divisions outside of hot loops: how many (`exact`), vector `instructions` that they "
-        "take of the `valu` there, `at` the line of the first; `shared`: of these, the ones whose "
-        "divisor other elements of the lane are divided by as well (`divisors` of them), the "
-        "vector instructions that one reciprocal for each divisor would save (`saved`), and "
-        "`shared_at` which line",
+        "take of the `valu` there (`double`: those in float64), `at` the line of the first; "
+        "`shared`: of these, the ones whose divisor other elements of the lane are divided by as "
+        "well (`divisors` of them), the vector instructions that one reciprocal for each divisor "
+        "would save (`saved`), and `shared_at` which line",
     ),
 )
 
 _LAST_STEP = "v_div_fixup"
+_LAST_STEP_OF_64_BITS = "v_div_fixup_f64"
 _STEP = re.compile(
     r"v_(?:dual_)?(?:pk_)?(?:div_|rcp_|fma|mad|mul_f|mul_legacy_f|cvt_|sub_f)|s_mov_b"
 )
@@ -113,6 +122,7 @@ def _of_loop(
     all_steps: set[int] = set()
     invariant: list[Instruction] = []
     invariant_steps: set[int] = set()
+    double_steps: set[int] = set()
     if divisions:
         changed = {
             register
@@ -127,6 +137,8 @@ def _of_loop(
             block = next(b for b in blocks if b.start <= division.index < b.stop)
             steps = expansion(function.instructions[block.start : division.index + 1])
             all_steps |= steps
+            if division.op.name.startswith(_LAST_STEP_OF_64_BITS):
+                double_steps |= steps
             _, divisor, _ = _sources(division)
             if changed.isdisjoint(named(divisor)):
                 invariant.append(division)
@@ -135,6 +147,7 @@ def _of_loop(
     yield Metric(_INSTRUCTIONS, len(all_steps), "instructions", "derived")
     yield Metric(_INVARIANT, len(invariant), "instructions", "derived")
     yield Metric(_SAVED, max(len(invariant_steps) - len(invariant), 0), "instructions", "derived")
+    yield Metric(_DOUBLE, len(double_steps), "instructions", "derived")
     if divisions:
         yield Metric(_AT, source_line((invariant or divisions)[0].loc), "", "derived")
 
@@ -153,6 +166,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     owner = innermost_loops(function)
     divisions: list[Instruction] = []
     steps: set[int] = set()
+    double: set[int] = set()
     shared: list[Instruction] = []
     divisors = saved = valu = 0
     for block in function.blocks:
@@ -166,6 +180,8 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
             divisions += group
             of_group = set().union(*steps_of)
             steps |= of_group
+            if group[0].op.name.startswith(_LAST_STEP_OF_64_BITS):
+                double |= of_group
             if len(group) > 1:
                 shared += group
                 divisors += 1
@@ -175,6 +191,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     value: dict[str, Scalar] = {
         "exact": len(divisions),
         "instructions": len(steps),
+        "double": len(double),
         "valu": valu,
         "at": source_line(first.loc) if first is not None else None,
         "shared": len(shared),
