@@ -23,6 +23,7 @@ from ..model import (
     SourceLoc,
     Variant,
 )
+from .notebook import preformatted
 
 if TYPE_CHECKING:
     from ..compare.diff.results import DiffReport, KernelDiff
@@ -321,6 +322,9 @@ class LintResult:
         lint_text.write(self.report, stream, color=False)
         return stream.getvalue()
 
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
+
 
 class Difference:
     """What changed between two runs, and whether it matters.
@@ -363,6 +367,9 @@ class Difference:
         diff.write(self.report, stream, details=True, isa_in_full=False, color=False)
         return stream.getvalue()
 
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
+
 
 class SweepResult:
     """Configurations of kernels, compiled and compared.
@@ -403,6 +410,9 @@ class SweepResult:
         stream = io.StringIO()
         sweep.write(self.sweep, stream, color=False)
         return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
 
 
 class TrialResult:
@@ -450,3 +460,6 @@ class TrialResult:
         stream = io.StringIO()
         try_text.write(self.run, stream, color=False)
         return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
