@@ -169,6 +169,8 @@ def test_figures_by_name(analysis: kinspect.Analysis) -> None:
     assert kernel.metrics["vgpr_count"].unit == "registers"
     with pytest.raises(KeyError, match=r"near it: .*vgpr"):
         kernel["vgprs"]
+    with pytest.raises(KeyError, match="no figure 'nonsense'; see `kinspect metrics list`"):
+        kernel["nonsense"]
     with pytest.raises(KeyError, match="0 kernels are named 'sub'"):
         analysis["sub"]
 

@@ -28,7 +28,8 @@ class Emulation:
     def __repr__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"
         launches = plural(self.launches, "launch")
-        return f"<{verdict}: status {self.status}, {plural(len(self.findings), 'finding')}, {launches}>"
+        findings = plural(len(self.findings), "finding")
+        return f"<{verdict}: status {self.status}, {findings}, {launches}>"
 
     @property
     def passed(self) -> bool:

@@ -120,7 +120,7 @@ def item_of(
         if not findings:
             raise KinspectError(
                 f"{text}: that finding is no longer there",
-                f"`kinspect show {kernel_id}` shows what {kernel.name} is now",
+                f"{kernel_id} shows what {kernel.name} is now",
             )
         return NamedItem(text, kernel, kernel_id, findings=findings)
     if item.loop is not None:
@@ -137,6 +137,4 @@ def item_of(
 
 
 def _no_part(text: str, kernel: KernelReport, part: str, kernel_id: str) -> KinspectError:
-    return KinspectError(
-        f"{text}: {kernel.name} has no {part}", f"`kinspect show {kernel_id}` shows what it has"
-    )
+    return KinspectError(f"{text}: {kernel.name} has no {part}", f"{kernel_id} shows what it has")

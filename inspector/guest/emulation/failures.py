@@ -26,7 +26,7 @@ class Failures:
 
     Args:
         path: the script.
-        owns_code: whether code is the project's own: of a traceback its last such line is the place.
+        owns_code: whether code is the project's own; a traceback's last such line is the place.
     """
 
     def __init__(self, path: str, owns_code: Callable[[CodeType], bool]) -> None:
