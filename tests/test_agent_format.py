@@ -254,7 +254,7 @@ def test_lint_says_the_same_with_the_same_ids(report: Report) -> None:
 def test_a_budget_has_nothing_to_try(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     config = tmp_path / "pyproject.toml"
-    config.write_text("[tool.kinspect.budget]\nvgpr_count = 1\n")
+    config.write_text('[[tool.kinspect.kernel]]\nmatch = "*"\nbudget = { vgpr_count = 1 }\n')
     text = linted(EXAMPLES / "column_sums.py", "--arch", "gfx942", "--config", config)
     assert re.search(r"^finding \w+ budget error ", text, re.M)
     assert "--for budget" not in text

@@ -192,7 +192,7 @@ def test_tests_run_in_pytest(tool: Tool, tmp_path: Path) -> None:
     verdict = "1 test FAILED, status 1: test_negate.py::test_wrong: "
     (line,) = (line for line in done.stdout.splitlines() if line.startswith(verdict))
     place = 1 + TESTS.splitlines().index("def test_wrong():") + 3
-    assert f" at test_negate.py:{place}; 1 kernel, 3 launches executed, no findings" in line
+    assert f" at test_negate.py:{place}; 2 kernels, 3 launches executed, no findings" in line
     # As pytest does, any file is one of tests where a test of it is named.
     (tmp_path / "06-negate.py").write_text(TESTS + "if __name__ == '__main__': raise SystemExit(7)")
     done = tool("emulate", "06-negate.py::test_right", "--", "-q", "-k", "100")

@@ -103,6 +103,8 @@ def test_from_a_report_to_a_cure(
         assert "count.valu = " in loop
         assert len(loop) < 3_000
         check_calls(loop, tools)
+        missing = await call("show", id=f"{kernel[1]}.L9")
+        assert missing.endswith(f'`show(id="{kernel[1]}")` shows what it has'), missing
         assert "live.at = " in await call("show", id=f"{kernel[1]}.L0", details=True)
         code = await call("code", id=kernel[1], stage="ttir")
         assert "math.exp" in code

@@ -93,7 +93,7 @@ def test_a_loop_and_an_access(printed: Printed) -> None:
     assert not re.search(r" = (0|unknown)( |$)", shown, re.M)
     assert f"more metrics: kinspect show {kernel}.L0 --details\n  code: kinspect show" in shown
     assert shown == printed("show", f"{kernel}.L0", "--format", "agent")
-    assert "ds_" not in shown, "code on demand alone"
+    assert "s_cbranch" not in shown, "code on demand alone"
     code = printed("show", f"{kernel}.L0", "--isa")
     whole = printed("show", f"{kernel}.L0", "--details")
     assert whole.endswith(f"\n\n{code}")

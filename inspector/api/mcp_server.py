@@ -133,7 +133,8 @@ class Tools:
         if item is None:
             raise KinspectError(f"{id!r} is no id", "name one that analyze or lint printed: f557ab")
         for kernel, named in self._named(id, item):
-            return _item_text(item_of(id, item, named.fingerprint, kernel), details)
+            named_item = item_of(id, item, named.fingerprint, kernel, TOOLS.show)
+            return _item_text(named_item, details)
         raise KinspectError(
             f"{id}: none of the last reports has it", "analyze the kernel again for present ids"
         )

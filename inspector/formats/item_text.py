@@ -89,7 +89,7 @@ def write_loop(
     left = len(metrics) - len(shown)
     if left:
         _paragraph(paper, f"{plural(left, 'more metric')}: ", calls.rest_of(named.id))
-    if not details and "amdgcn" in kernel.artifacts and loop.lines:
+    if not details and loop.lines:
         first, last = loop.lines[0][0], loop.lines[-1][1]
         code = calls.code_of_part(named.id, named.kernel_id, first, last)
         _paragraph(paper, "code: ", code)
