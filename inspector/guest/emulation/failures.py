@@ -100,7 +100,8 @@ def trace_from(path: str, failure: BaseException) -> TracebackType | None:
 def _error_line(failure: BaseException, file: str | None, line: int | None) -> str:
     """`AssertionError: 49.5 % differ`; without a message the line of the source that raised it."""
     error = "".join(traceback.format_exception_only(type(failure), failure)).strip()
-    if str(failure).strip() or file is None or line is None:
+    has_message = not error.endswith(type(failure).__name__)
+    if has_message or file is None or line is None:
         return error
     return f"{error}: {linecache.getline(file, line).strip()}"
 
