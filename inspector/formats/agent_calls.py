@@ -22,8 +22,8 @@ class AgentCalls(Protocol):
     def show(self, identity: str) -> str:
         """Opens an id."""
 
-    def rest_of(self, identity: str) -> str | None:
-        """Prints what was left out of a loop or finding."""
+    def rest_of(self, identity: str) -> str:
+        """Prints what was left out of a loop."""
 
     def analyze(self, subject: AgentSubject) -> str:
         """Analyses one kernel again."""
