@@ -154,10 +154,20 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     return with_findings(reports, options)
 
 
-def with_findings(reports: Iterable[KernelReport], options: AnalysisOptions) -> list[KernelReport]:
-    """The reports with what the rules of the options say of them."""
+def with_findings(
+    reports: Iterable[KernelReport],
+    options: AnalysisOptions,
+    source_text: Callable[[SourceLoc], str | None] | None = None,
+) -> list[KernelReport]:
+    """The reports with what the rules of the options say of them.
+
+    Args:
+        reports: without findings.
+        options: of the analysis.
+        source_text: gives a line of the source; None: each file is read when it is needed.
+    """
     pack = default_pack() if options.rules is None else options.rules
-    source_text = source_reader()
+    source_text = source_text or source_reader()
     return [replace(report, findings=evaluate(pack, report, source_text)) for report in reports]
 
 
