@@ -118,6 +118,7 @@ def test_from_a_report_to_a_cure(
         assert "tried: " in await call("show", id=tried)
         diff = await call("compare", before="total.py", after="total.py", arch="gfx942")
         assert diff.startswith("diff 1 pair: 1 same")
+        assert "kinspect " not in diff
         assert finding[1] == identity, "ids are the same"
 
     with_server(folder, use)
