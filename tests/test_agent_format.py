@@ -251,6 +251,15 @@ def test_lint_says_the_same_with_the_same_ids(report: Report) -> None:
     assert cure in text
 
 
+def test_a_budget_has_nothing_to_try(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    config = tmp_path / "pyproject.toml"
+    config.write_text('[[tool.kinspect.kernel]]\nmatch = "*"\nbudget = { vgpr_count = 1 }\n')
+    text = linted(EXAMPLES / "column_sums.py", "--arch", "gfx942", "--config", config)
+    assert re.search(r"^finding \w+ budget error ", text, re.M)
+    assert "--for budget" not in text
+
+
 def test_lint_of_several_kernels(tmp_path: Path) -> None:
     small = (Path(__file__).parent / "data" / "small_gfx942.s").read_text()
     for name in ("a", "b"):

@@ -17,13 +17,13 @@ from .candidates import cures_of
 
 
 @cache
-def rules_without_cures() -> frozenset[str]:
-    """Ids of the bundled rules for whose findings no change is known that could be tried."""
+def rules_with_cures() -> frozenset[str]:
+    """Ids of the bundled rules for whose findings changes are known that can be tried."""
     return frozenset(
         rule.text.id
         for pack in load_packs(bundled_packs(), catalogue())
         for rule in pack.rules
-        if not cures_of(rule)
+        if cures_of(rule)
     )
 
 
@@ -52,7 +52,7 @@ def judging_pack(words: Sequence[str]) -> tuple[Pack, frozenset[str] | None]:
         named = known.ids(word)
         if not named:
             raise KinspectError(
-                f"--for {word}: no such rule{nearest(word, rules)}",
+                f"{word}: no such rule{nearest(word, rules)}",
                 "`kinspect rules list --rules strict` has the ids, names and tags",
             )
         ids |= named
