@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from ..memory import Buffer, MemoryWords
+from ..memory import Buffer
 
 Array = np.ndarray[Any, Any]
 I64 = np.int64
