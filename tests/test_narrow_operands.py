@@ -48,8 +48,8 @@ def strips(a, b, c, n, k, FOLD: tl.constexpr):
 
 @triton.jit
 def scaled(a, b, s, c, n, k, group, sbk, sbn, ssg, ssn):
-    rows = tl.arange(0, 16)
-    cols = tl.program_id(0) * 64 + tl.arange(0, 64)
+    rows = tl.program_id(0) * 16 + tl.arange(0, 16)
+    cols = tl.program_id(1) * 64 + tl.arange(0, 64)
     acc = tl.zeros((16, 64), tl.float32)
     for first in range(0, k, 64):
         inner = first + tl.arange(0, 64)
@@ -74,8 +74,8 @@ for fold in (1, 4):
     strips[(16,)](half(64, 4096), half(4096, 1024), half(64, 1024), 1024, 4096, fold)
 weights = torch.zeros((4096, 1024), dtype=torch.int8)
 for strides in ((1024, 1, 1024, 1), (1, 4096, 1024, 1), (1, 4096, 1, 32)):
-    scaled[(16,)](
-        half(16, 4096), weights, half(32, 1024), half(16, 1024), 1024, 4096, 128, *strides
+    scaled[(2, 16)](
+        half(32, 4096), weights, half(32, 1024), half(32, 1024), 1024, 4096, 128, *strides
     )
 """
 
