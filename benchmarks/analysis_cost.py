@@ -3,8 +3,8 @@
 Every kernel is compiled without the store; Triton's worker reports the CPU time of its stages. Its
 assembly is then analysed in this process, with the TTGIR and code object as in a run, in turns with
 and without what follows lanes (addresses, races, live registers, names), and the calls for live
-registers and for names are timed apart. Seconds are CPU time, of each part the least of some runs. Aims: live registers 5 % of the compile,
-all that follows lanes 15 %.
+registers and for names are timed apart. Seconds are CPU time, of each part the least of some runs.
+Aims: live registers 5 % of the compile, all that follows lanes 15 %.
 """
 
 from __future__ import annotations

@@ -104,7 +104,11 @@ _WAIT = _specs(
     ("wait.depth", "levels", "derived", "How many loops it stands in"),
 )
 _MATCHES = MetricSpec(
-    MATCHES, "matches", "derived", "instruction", "How many match in the loop; in texts alone"
+    MATCHES,
+    "matches",
+    "derived",
+    "instruction",
+    "How many match in the loop; in texts and `saves` alone",
 )
 
 ENGINE_VALUES: tuple[MetricSpec, ...] = (*_LOOP, *_OP, *_ACCESS, *_WAIT, _MATCHES)

@@ -6,6 +6,7 @@ import functools
 import re
 import typing
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +39,7 @@ _COMPILERS: Mapping[str, Callable[[str, Catalogue, Scope], Expression | Template
             "require": compile_condition,
             "message": compile_template,
             "fix": compile_template,
-            "saves": compile_number,
+            "saves": partial(compile_number, shown=True),
         }
     )
 )
