@@ -13,7 +13,7 @@ from typing import TextIO
 
 from msgspec import Struct
 
-from ..compare.trials.rules import rules_without_cures
+from ..compare.trials.planning import findings_to_try
 from ..explain import ids, loop_view, occupancy_view, view
 from ..explain.trials_view import tried_lines
 from ..model import (
@@ -128,11 +128,12 @@ def write(report: Report, stream: TextIO) -> None:
     """Writes the kernels, worst first and of several a summary before, then what failed."""
     short = shortened_ids(report.kernels)
     kernels = view.worst_first(report.kernels)
+    to_try = findings_to_try(report.kernels)
     lines: list[str] = []
     if len(kernels) > 1:
         lines += [*_summary(kernels, short), ""]
     for kernel in kernels:
-        lines += [*_kernel(kernel, short), ""]
+        lines += [*_kernel(kernel, short, to_try), ""]
     write_lines([*lines, *remarks(report.errors, report.notes)], stream)
 
 
@@ -181,6 +182,7 @@ def finding_blocks(
     subject: AgentSubject,
     short: Mapping[str, str],
     budget: Budget,
+    to_try: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
     """Lines on findings, in their order, as long as the budget lasts; how many are left out.
 
@@ -191,11 +193,12 @@ def finding_blocks(
         subject: their kernel.
         short: fingerprint -> id.
         budget: of the kernel.
+        to_try: fingerprints of those for which `kinspect try` compiles something.
     """
     budget.left -= _LEFT_OUT
     printed = _Printed({}, {})
     for number, (finding, message) in enumerate(findings):
-        block = list(_finding(finding, message, subject, short, printed))
+        block = list(_finding(finding, message, subject, short, printed, to_try))
         if not budget.takes(block):
             more = view.plural(len(findings) - number, "more finding")
             yield f"{more}: {subject.command('analyze')}"
@@ -221,6 +224,7 @@ def _finding(
     subject: AgentSubject,
     short: Mapping[str, str],
     printed: _Printed,
+    to_try: frozenset[str],
 ) -> Iterator[str]:
     saves = f" saves<={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
     where = view.finding_place(finding)
@@ -242,7 +246,7 @@ def _finding(
     elif trials:
         printed.trials[tuple(trials)] = identity
         yield from (f"  {line}" for line in trials)
-    if not finding.trials and subject.is_compiled and finding.rule not in rules_without_cures():
+    if not finding.trials and subject.is_compiled and finding.fingerprint in to_try:
         yield f"  try {subject.command('try')} --for {finding.rule}"
     yield f"  more kinspect show {identity}"
 
@@ -293,7 +297,9 @@ def severities(graded: Sequence[str]) -> str:
     return ", ".join(counts) or "no findings"
 
 
-def _kernel(kernel: KernelReport, short: Mapping[str, str]) -> Iterator[str]:
+def _kernel(
+    kernel: KernelReport, short: Mapping[str, str], to_try: frozenset[str]
+) -> Iterator[str]:
     """The lines of a kernel, within its share of tokens."""
     budget = Budget()
     subject = subject_of(kernel, short)
@@ -307,7 +313,8 @@ def _kernel(kernel: KernelReport, short: Mapping[str, str]) -> Iterator[str]:
     if not kernel.findings:
         yield f"findings none: {view.findings_summary(kernel)}"
     yield from commands
-    yield from finding_blocks([(f, f.message) for f in kernel.findings], subject, short, budget)
+    findings = [(finding, finding.message) for finding in kernel.findings]
+    yield from finding_blocks(findings, subject, short, budget, to_try)
 
 
 def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:

@@ -93,7 +93,8 @@ def _kernel(groups: Sequence[MergedFindings], short: Mapping[str, str]) -> Itera
     budget.takes(head)
     yield from head
     findings = [(g.first, lint_view.message_of(g, of_several=variants > 1)) for g in groups]
-    yield from finding_blocks(findings, subject, short, budget)
+    to_try = frozenset[str]().union(*(group.kernel.to_try for group in groups))
+    yield from finding_blocks(findings, subject, short, budget, to_try)
 
 
 def _subject(kernel: CheckedKernel, short: Mapping[str, str]) -> AgentSubject:
