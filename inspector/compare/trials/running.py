@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -239,6 +239,8 @@ class Trials:
         while True:
             for group in list(groups):
                 if all(kernel.is_done for kernel in group) and self._seconds_left > 0:
+                    if (yield from self._go_further(group, submit)):
+                        continue
                     groups.remove(group)
                     yield from self._combine(group, compiler, submit)
             if not self._unfinished or self._seconds_left <= 0:
@@ -260,6 +262,21 @@ class Trials:
         assert base is not None
         pattern = capture_pattern(base, target, self._run) if target is not None else base.kernel
         return path, pattern, base.arch
+
+    def _go_further(
+        self, group: Sequence[KernelTrialsProgress], submit: Submit
+    ) -> Generator[Event, None, bool]:
+        """Submits further steps in the directions that helped; returns whether there are any."""
+        planned = self._planned
+        for kernel in group:
+            first = kernel.planned
+            kernel.go_further()
+            for number in range(first, kernel.planned):
+                self._submit_same_ttir(kernel, number, submit)
+        if self._planned == planned:
+            return False
+        yield TrialsPlanned(self._planned)
+        return True
 
     def _combine(
         self, group: Sequence[KernelTrialsProgress], compiler: Compiler, submit: Submit
