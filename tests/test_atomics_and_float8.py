@@ -68,9 +68,54 @@ def test_ordered_sums_flush_caches_and_relaxed_ones_do_not(
         assert instruction not in assembly(relaxed)
 
 
-@pytest.mark.parametrize("name", ["take_numbers", "add_and_unlock", "store_and_count"])
+@pytest.mark.parametrize("name", ["take_numbers", "fill_list"])
+def test_numbers_that_atomics_hand_out_need_no_order(
+    atomics: dict[str, KernelReport], name: str
+) -> None:
+    """Nothing that is read behind the atomics is written before them."""
+    assert mapping(atomics[f"{name}_acq_rel"], "atomics")["ordered"] == 1
+    assert mapping(atomics[f"{name}_relaxed"], "atomics")["ordered"] == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add_and_unlock",
+        "store_and_count",
+        "take_numbers_and_read",
+        "add_in_turn",
+        "wait_and_copy",
+    ],
+)
 def test_what_may_be_a_signal_keeps_its_order(atomics: dict[str, KernelReport], name: str) -> None:
     assert mapping(atomics[f"{name}_acq_rel"], "atomics")["ordered"] == 0
+
+
+def test_sums_are_told_apart_by_where_their_addresses_come_from(
+    atomics: dict[str, KernelReport],
+) -> None:
+    def sums(name: str) -> tuple[Scalar, ...]:
+        value = mapping(atomics[f"{name}_relaxed"], "atomics.sums")
+        return value["placed"], value["loaded"], value["shared"]
+
+    assert sums("add_mirrored") == (1, 0, None)
+    assert sums("add_rows") == (1, 0, "x")  # all workgroups have rows of the same numbers
+    assert sums("count_keys") == (0, 1, None)
+    assert sums("add_products") == (1, 0, "y")
+    assert sums("fill_list") == (0, 0, None)  # its result is used
+    assert sums("store_and_count") == (0, 0, None)  # counts who has come by
+    shared = mapping(atomics["add_columns_of_1024"], "atomics.sums")
+    assert (shared["shared"], shared["workgroups"]) == ("x", 1024)
+
+
+def test_sums_are_beside_the_longest_loop_without_any(atomics: dict[str, KernelReport]) -> None:
+    beside = {
+        name: mapping(atomics[f"{name}_relaxed"], "atomics.sums")["beside"]
+        for name in ("add_rows", "add_mirrored", "add_products")
+    }
+    assert (beside["add_rows"], beside["add_mirrored"]) == (0, 0)
+    assert isinstance(beside["add_products"], int)
+    assert beside["add_products"] > 40
 
 
 def test_only_sums_at_one_place_could_follow_the_loop(atomics: dict[str, KernelReport]) -> None:

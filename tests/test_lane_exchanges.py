@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.metrics import lane_exchanges
 from kinspect.inspector.metrics.subject import Subject
-from kinspect.inspector.model import KernelReport
+from kinspect.inspector.model import KernelReport, Scalar
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 
@@ -45,13 +45,15 @@ def test_steps(
     distances: int,
 ) -> None:
     value = kernels[name].metrics["lane_exchanges"].value
-    assert value == {
+    assert isinstance(value, Mapping)
+    assert {key: value[key] for key in ("count", "steps", "repeated", "distances", "at")} == {
         "count": count,
         "steps": steps,
         "repeated": repeated,
         "distances": distances,
         "at": None,
     }
+    assert value["one_lane"] == 0
 
 
 def test_read_lanes_equal_the_executed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,3 +79,23 @@ def test_read_lanes_equal_the_executed_ones(monkeypatch: pytest.MonkeyPatch) -> 
     assert seen["first_wave_sums"] == [
         [(i + d if i + d < 32 else i) if i < 32 else -1 for i in range(64)] for d in distances[1:]
     ]
+
+
+def test_one_lane_that_all_read(one_lane: Mapping[str, Mapping[str, Scalar]]) -> None:
+    figures = {
+        name: (value["count"], value["one_lane"], value["one_lane_here"])
+        for name, value in one_lane.items()
+    }
+    assert figures == {
+        "walks_lanes": (1, 1, 1),
+        "walks_lanes_by_readlane": (0, 0, 0),
+        "shares_first": (1, 1, 1),
+        "shares_first_in_long_work": (1, 1, 1),
+    }
+
+
+@pytest.fixture(scope="module")
+def one_lane() -> Mapping[str, Mapping[str, Scalar]]:
+    report = collect(Request((str(FIXTURE.with_name("hip_one_lane_gfx942.s")),), passes=False))
+    values = {kernel.name: kernel.metrics["lane_exchanges"].value for kernel in report.kernels}
+    return {name: value for name, value in values.items() if isinstance(value, Mapping)}

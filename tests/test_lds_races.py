@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from emulated import KERNEL, troubles
+from kinspect.inspector.emulator.lds import races, trace
+from kinspect.inspector.emulator.lds.accesses import LdsTrace
 from kinspect.inspector.emulator.lds.races import Race, RaceReport, races_of
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
@@ -16,6 +18,7 @@ from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import Metric
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.launch_facts import Overrides
+from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "emulator"
 
@@ -347,3 +350,80 @@ def test_what_is_called_redundant_leaves_no_race_where_it_is_taken_out() -> None
         races_of(parse_text("\n".join(text), "k.s").kernels[0], load("gfx942"), (128, 1, 1)).races
         == ()
     )
+
+
+ENDLESS = """\
+  s_mov_b32 s10, 0
+  v_lshlrev_b32_e32 v1, 2, v0
+1:
+  s_barrier
+  ds_write_b64 v1, v[6:7]
+  s_bitcmp1_b32 s11, 6
+  s_cbranch_scc1 .Lend
+  s_cmp_eq_u32 s10, 0
+  s_cbranch_scc1 .Lsecond
+.Lfirst:
+  s_barrier
+  s_cmp_lt_i32 s8, s9
+  s_cbranch_scc1 .Lend
+.Lafter:
+  s_waitcnt lgkmcnt(0)
+  s_cmp_lt_u32 s11, 64
+  s_cbranch_scc0 .Lfirst
+.Lsecond:
+  s_waitcnt lgkmcnt(0)
+  ds_write_b64 v1, v[6:7]
+  s_xor_b32 s10, s10, 1
+  s_bitcmp1_b32 s11, 6
+  s_cbranch_scc1 .Lafter
+.Lend:
+  ds_read_b64 v[6:7], v1
+"""
+"""Two loops with a common part, of which nothing says how often they are executed."""
+
+
+def test_ways_that_are_kept_cost_no_copies_of_what_was_met(monkeypatch: Any) -> None:
+    kept: list[int] = []
+    unchanged = trace._Walk._remember
+
+    def counted(walk: Any, group: Any, to: int) -> None:
+        unchanged(walk, group, to)
+        kept.append(len(walk._later))
+
+    monkeypatch.setattr(trace._Walk, "_remember", counted)
+    monkeypatch.setattr(trace, "_MOST_LATER", 3)
+    report = report_of(ENDLESS)
+    blocks = 8
+    assert len(kept) > 3 * blocks, "more than may be kept"
+    assert max(kept) <= 3 * blocks
+    assert report.accesses == 3
+
+
+def test_another_way_begins_where_it_parted() -> None:
+    whole = LdsTrace.of(2)
+    barrier, read = (
+        inst
+        for inst in parse_text("k:\n  s_barrier\n  ds_read_b32 v1, v0\n", "k.s")
+        .functions[0]
+        .instructions
+    )
+    first = whole.add(read, (0, 1), (), ())
+    whole.pass_barrier((0, 1), barrier)
+    fork = whole.fork({first.number: replace(first, last={})})
+    whole.end((0, 1), (first,))
+    whole.pass_barrier((0,), barrier)
+    whole.add(read, (1,), (), ())
+    other = fork.continued()
+    assert other.barrier_at == [[barrier.index]] * 2
+    assert (other.waits, other.barriers) == ([1, 1], [1, 1])
+    assert [(access.site, access.last) for access in other.accesses] == [(read.index, {})]
+    other.pass_barrier((1,), barrier)
+    assert [len(passed) for passed in whole.barrier_at] == [2, 1]
+
+
+def test_accesses_that_last_over_too_many_barriers_are_not_compared(monkeypatch: Any) -> None:
+    code = "  ds_write_b32 v0, v1\n" + "  s_barrier\n" * 9 + "  ds_read_b32 v2, v0\n"
+    monkeypatch.setattr(races, "_MOST_COMPARED", 10)
+    assert report_of(code).why
+    monkeypatch.undo()
+    assert not report_of(code).why

@@ -154,7 +154,7 @@ def test_paths_start_from_the_file_that_names_them(tmp_path: Path) -> None:
         ),
         (
             {"mine": "extends: recommended\noverride: {KI01: {severity: info}}\n"},
-            ["mine.yaml:2:12: no rule KI01 in the packs that this one extends (did you mean KI0"],
+            ["mine.yaml:2:12: no rule KI01 in the packs that this one extends (did you mean KI"],
         ),
         (
             {"mine": pack(rule("M1"), head="override: {M1: {severity: info}}\n")},

@@ -157,7 +157,7 @@ def test_rules_of_every_scope_can_be_shown(capsys: Any, own: str, most: int | No
     ("word", "message"),
     [
         ("spills-in-hot-lop", "no rule spills-in-hot-lop (did you mean spills-in-hot-loop?)"),
-        ("ki01", "no rule ki01 (did you mean KI0"),
+        ("ki01", "no rule ki01 (did you mean KI"),
         ("zzz", "no rule zzz; see `kinspect rules list`"),
     ],
 )

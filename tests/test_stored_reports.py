@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.model import KernelReport
+from kinspect.inspector.lint.rule import NO_RULES, Pack
+from kinspect.inspector.model import Finding, KernelReport
 from kinspect.inspector.pipeline import analysis, collecting, forked, stored_reports
 from kinspect.inspector.pipeline.analysis import Context
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
@@ -174,3 +175,67 @@ def test_the_oldest_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(stored_reports, "MOST_BYTES", 3 * size)
     stored.prune()
     assert set(kept(tmp_path)) == {files[3]}
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels of which rules were asked."""
+    names: list[str] = []
+    unchanged = analysis.evaluate
+
+    def noted(pack: Pack, kernel: KernelReport, *more: Any) -> tuple[Finding, ...]:
+        if pack.rules:
+            names.append(kernel.name)
+        return unchanged(pack, kernel, *more)
+
+    monkeypatch.setattr(analysis, "evaluate", noted)
+    return names
+
+
+def with_source(source: Path) -> str:
+    """The small kernel with code of a file of the test's own."""
+    begin = "\ts_load_dwordx4"
+    before, found, behind = SMALL.partition(begin)
+    assert found
+    file = f'\t.file\t1 "{source.parent}" "{source.name}"\n\t.loc\t1 7 3\n'
+    return before + file + found + behind
+
+
+def test_findings_of_the_default_rules_are_kept(
+    tmp_path: Path, judged: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "kernel.py"
+    source.write_text("".join(f"line {number}\n" for number in range(1, 200)))
+    text = with_source(source)
+    stored = StoredReports(tmp_path / "cache")
+    first = stored.analyzed(text, CONTEXT)
+    quoted = [place.text for f in first[0].findings for place in f.locations if place.file]
+    assert any(line.startswith("line ") for line in quoted)
+    assert len(judged) == 1
+    assert stored.analyzed(text, CONTEXT) == first
+    assert len(judged) == 1
+
+    source.write_text("".join(f"another {number}\n" for number in range(1, 200)))
+    second = stored.analyzed(text, CONTEXT)
+    assert len(judged) == 2
+    quoted = [place.text for f in second[0].findings for place in f.locations if place.file]
+    assert any(line.startswith("another ") for line in quoted)
+    assert stored.analyzed(text, CONTEXT) == second
+    assert len(judged) == 2
+
+    monkeypatch.setattr(stored_reports, "_rules_state", lambda: (("recommended.yaml", (1, 1)),))
+    assert stored.analyzed(text, CONTEXT) == second
+    assert len(judged) == 3
+
+
+def test_findings_are_added_to_a_report_that_has_none(tmp_path: Path, judged: list[str]) -> None:
+    stored = StoredReports(tmp_path)
+    bare = replace(CONTEXT, analysis=AnalysisOptions(rules=NO_RULES))
+    assert not stored.analyzed(SMALL, bare)[0].findings
+    assert not judged
+    first = stored.analyzed(SMALL, CONTEXT)
+    assert first[0].findings
+    assert len(judged) == 1
+    assert stored.analyzed(SMALL, CONTEXT) == first
+    assert len(judged) == 1
+    assert not stored.analyzed(SMALL, bare)[0].findings

@@ -100,7 +100,6 @@ class AddressSweep:
         self.is_affordable = bool(code.chosen) and words <= MOST_HELD
         if not self.is_affordable:
             return
-        self._random = np.random.default_rng(3)
         self._memory = DrawnMemory(arguments)
         self._machine = Probe(self._memory)
         self._waves = self._begin(threads, max([4, *(row + 1 for row in code.rows)]))
@@ -201,20 +200,21 @@ class AddressSweep:
             self._masks.held |= other.held
             arriving = other.vector.take(other.rows.searchsorted(rows), 0)
             differs = (arriving != vector).reshape(len(rows), waves.count * waves.lanes).any(1)
-            for index in map(int, np.flatnonzero(differs)):
-                gap = arriving[index] - vector[index]
-                if (gap == gap[:, :1]).all():
-                    vector[index] += self._drawn(gap[:, 0])[:, None]
-                else:
-                    scattered |= 1 << int(rows[index])
-            if (scalar != other.scalar).any():
-                gap = other.scalar - scalar
+            differing = np.flatnonzero(differs)
+            if len(differing):
+                gaps = arriving[differing] - vector[differing]
+                is_uniform = (gaps == gaps[:, :, :1]).all((1, 2))
+                vector[differing[is_uniform]] += self._drawn(gaps[is_uniform, :, 0])[:, :, None]
+                for row in rows[differing[~is_uniform]].tolist():
+                    scattered |= 1 << row
+            gaps = other.scalar - scalar
+            differing = np.flatnonzero(gaps.any(1))
+            if len(differing):
                 scalar = scalar.copy()
-                for row in map(int, np.flatnonzero(gap.any(1))):
-                    if row in (EXEC, EXEC + 1):
-                        scalar[row] |= other.scalar[row]
-                    else:
-                        scalar[row] += self._drawn(gap[row])
+                is_mask = (differing == EXEC) | (differing == EXEC + 1)
+                masks, differing = differing[is_mask], differing[~is_mask]
+                scalar[masks] |= other.scalar[masks]
+                scalar[differing] += self._drawn(gaps[differing])
             scc = scc | other.scc
         waves.vector[rows] = vector
         np.copyto(waves.scalar, scalar)
@@ -222,14 +222,22 @@ class AddressSweep:
         waves.exec_changed()
         return scattered & self._code.live[number]
 
-    def _drawn(self, gap: Array) -> Array:
-        """Returns an unknown multiple of the differences' common power of two, uint32 [wave]."""
-        bits = int(np.bitwise_or.reduce(gap))
-        unit = bits & -bits
-        # As with workgroups: what a later iteration finds may be masked.
-        times = [0] * (DRAWS - 1) + [int(self._random.integers(1, 8))]
-        draws = np.repeat(times, len(gap) // DRAWS)
-        return (draws * unit).astype(U32)
+    def _drawn(self, gaps: Array) -> Array:
+        """The differences' common powers of two in the last draw.
+
+        Args:
+            gaps: uint32 [register, wave].
+
+        Returns:
+            uint32 [register, wave]. As with workgroups it is 0 but in the last draw: what a later
+            iteration finds may be masked. All registers are one step on, so that pointers of one
+            loop keep their distances, and a second loop over the same tiles lies where the first
+            one does.
+        """
+        bits = np.bitwise_or.reduce(gaps, 1).astype(np.int64)
+        steps = np.zeros(gaps.shape, U32)
+        steps[:, self._count * (DRAWS - 1) :] = (bits & -bits).astype(U32)[:, None]
+        return steps
 
     def _block(self, number: int, scattered: int, *, is_last: bool) -> int:
         """Carries out what is needed of a block.

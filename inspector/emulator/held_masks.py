@@ -61,7 +61,7 @@ class HeldMasks:
             everything: whether it depends on that in any case.
         """
         waves = self._waves
-        rows = rows_of(writes >> SCALAR_BIT & (1 << SCALAR_ROWS) - 1)
+        rows = list(rows_of(writes >> SCALAR_BIT & (1 << SCALAR_ROWS) - 1))
         masks = waves.scalar[rows].reshape(len(rows), DRAWS, self._count)
         if not everything and (masks == masks[:, :1]).all():
             return False

@@ -1,4 +1,6 @@
-"""Accesses whose addresses rest on no lane's number, or on no workgroup's: those of all are equal.
+"""Accesses whose addresses rest on no lane's number, on no workgroup's, or on values from memory.
+
+Without a lane's number those of all lanes are equal, without a workgroup's those of all workgroups.
 
 Addresses that are equal for drawn sizes may differ for others: `lane / width` is 0 for all lanes of
 a wave only where rows are long. Here the registers are followed that rest on a lane's number, along
@@ -9,18 +11,26 @@ access is uniform where its addresses, carried out, are equal as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from ..model import Function, Machine
 from .code_registers import registers_of
-from .register_sets import vector_bits
+from .effects import RegisterEffect
+from .register_sets import VECTOR_REGISTERS, rows_of, scalar_bits, vector_bits
 from .slices import EXEC_BITS, address_bits
 from .start import target_of, workgroup_registers
 
 _OF_ONE_LANE: Final = re.compile(r"v_read(first)?lane_b32")
 _NUMBERS: Final = re.compile(r"v_mbcnt_\w+")
 """Instructions whose result is a lane's number, whatever they read."""
+_SHIFT_AND_MASK: Final = frozenset(("v_lshlrev_b32", "v_and_b32"))
+_BY_CONSTANT: Final = re.compile(r"v\d+, (?P<constant>0x[0-9a-f]+|-?\d{1,10}), v(?P<source>\d+)$")
+_LOW_HALF: Final = 32
+"""Lanes of which one instruction counts all that come before."""
+_BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
+_OVERWRITTEN: Final = 1 << 8192
+"""In a set of registers: the pointer to the arguments is no longer there."""
 
 
 def lane_independent(
@@ -44,6 +54,47 @@ def workgroup_independent(
     return frozenset(index for index, depends in dependent.items() if not depends)
 
 
+def memory_dependent(
+    function: Function, machine: Machine, accesses: Collection[int]
+) -> frozenset[int]:
+    """The accesses, by index, whose addresses rest on values in memory, other than arguments."""
+    dependent = _resting_on(0, function, machine, accesses, of_lanes=False, of_memory=True)
+    return frozenset(index for index, depends in dependent.items() if depends)
+
+
+def _bits_above_lanes(
+    function: Function, effects: Sequence[RegisterEffect], lanes: int
+) -> frozenset[int]:
+    """The instructions, by index, that take those bits of a lane's number which all lanes have 0.
+
+    HIP's shuffles among all lanes take them for the first lane of the reader's group; LLVM does not
+    know that they are 0.
+    """
+    zeros: set[int] = set()
+    for block in function.blocks:
+        bits: dict[int, int] = {}  # register with a lane's number -> the bits that it may have
+        for index in range(block.start, block.stop):
+            inst = function.instructions[index]
+            name = inst.op.name
+            by_constant = _BY_CONSTANT.match(inst.operands) if name in _SHIFT_AND_MASK else None
+            possible = None
+            if name == "v_mbcnt_hi_u32_b32" or (
+                lanes == _LOW_HALF and name == "v_mbcnt_lo_u32_b32"
+            ):
+                possible = lanes - 1
+            elif by_constant is not None and int(by_constant["source"]) in bits:
+                constant, before = int(by_constant["constant"], 0), bits[int(by_constant["source"])]
+                possible = before << constant if name == "v_lshlrev_b32" else before & constant
+                if not possible:
+                    zeros.add(index)
+            written = effects[index].writes
+            for register in [register for register in bits if written & vector_bits(register, 1)]:
+                del bits[register]
+            if possible is not None:
+                bits.update(dict.fromkeys(rows_of(written & VECTOR_REGISTERS), possible))
+    return frozenset(zeros)
+
+
 def _resting_on(
     numbers: int,
     function: Function,
@@ -51,6 +102,7 @@ def _resting_on(
     accesses: Collection[int],
     *,
     of_lanes: bool,
+    of_memory: bool = False,
 ) -> dict[int, bool]:
     """Index of an access that is reached -> whether its address rests on some numbers.
 
@@ -61,6 +113,8 @@ def _resting_on(
         accesses: indices of the accesses.
         of_lanes: whether they are the lanes' numbers, which some instructions make anew, and which
             others read for one lane.
+        of_memory: whether they are what vector loads bring, and scalar ones through a pointer that
+            is an argument itself.
     """
     target = target_of(function, machine.arch)
     code = registers_of(function, target)
@@ -68,6 +122,8 @@ def _resting_on(
     start = function.resources.wave_start
     if start is None or not function.blocks:
         return {}
+    own_waves = _bits_above_lanes(function, effects, target.lanes) if of_lanes else frozenset()
+    arguments = 0 if start.kernarg_ptr is None else scalar_bits(start.kernarg_ptr, 2)
     entering = [0] * len(function.blocks)
     entering[0] = numbers
     dependent: dict[int, bool] = {}
@@ -84,6 +140,14 @@ def _resting_on(
             varies = bool(effect.reads & ~EXEC_BITS & registers)
             if of_lanes:
                 varies = (varies or bool(_NUMBERS.match(name))) and not _OF_ONE_LANE.match(name)
+                varies = varies and index not in own_waves
+            elif of_memory:
+                brings = inst.cls == "smem_load" and (
+                    registers & _OVERWRITTEN or effect.reads & ~EXEC_BITS & ~arguments
+                )
+                varies = varies or bool(brings) or inst.cls in _BRINGING
+                if effect.writes & arguments:
+                    registers |= _OVERWRITTEN
             if varies:
                 registers |= effect.writes
             else:

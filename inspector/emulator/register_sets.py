@@ -44,14 +44,9 @@ def scalar_bits(first: int, count: int) -> int:
     return ((1 << count) - 1) << (first + SCALAR_BIT)
 
 
-def rows_of(registers: int) -> list[int]:
-    """The rows in a bit set of registers, ascending."""
-    return list(_rows(registers))
-
-
 @functools.lru_cache(maxsize=1 << 13)
-def _rows(registers: int) -> tuple[int, ...]:
-    """What `rows_of` returns; code comes back to the same few registers."""
+def rows_of(registers: int) -> tuple[int, ...]:
+    """The rows in a bit set of registers, ascending; code comes back to the same few sets."""
     rows = []
     while registers:
         rows.append((registers & -registers).bit_length() - 1)

@@ -94,7 +94,7 @@ def _data_rows(
     decoded: Sequence[Decoded],
     effects: Sequence[RegisterEffect],
     site: int,
-) -> list[int]:
+) -> Sequence[int]:
     """The vector registers that an access of scratch stores or loads, in order."""
     if function.instructions[site].cls != "scratch_store":
         return rows_of(effects[site].writes & VECTOR_REGISTERS)

@@ -7,7 +7,7 @@ from draw to draw, but for what is known of the arguments.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
@@ -50,24 +50,14 @@ class DrawnMemory(GlobalMemory):
     def __init__(self, arguments: Arguments) -> None:
         """Draws words that stand for sizes, strides and addresses; the known ones are set."""
         super().__init__(())
-        random = np.random.default_rng(1)
-        # Numbers of lines and pages, of half lines, and no more than multiples of 16 bytes.
-        words = np.stack(
-            [
-                random.integers(5, 14, _WORDS) * 4096,
-                random.integers(200, 800, _WORDS) * 2 * 32 + 32,
-                random.integers(400, 1600, _WORDS) * 2 * 16 + 16,
-            ]
-        )
-        for offset in arguments.loose:
-            words[1:, offset // 4] += random.integers(0, 8, 2) * 2 + 1
-        for offset in arguments.pointers if arguments.pointers is not None else range(0, 256, 8):
-            words[:, offset // 4] = random.integers(5, 250, DRAWS) * 4096
-            words[:, offset // 4 + 1] = random.integers(1, 7, DRAWS) * 4096
-        for offset, word in arguments.words.items():
-            words[:, offset // 4] = word & ALL
-        self._words = words.astype(U32)
-        self._random = random
+        known = _LATEST.get("drawn")
+        if known is None or known.arguments != arguments:
+            random = np.random.default_rng(1)
+            words = _drawn_arguments(random, arguments)
+            known = _LATEST["drawn"] = _Drawn(arguments, words, random.bit_generator.state)
+        self._words = known.words
+        self._random = np.random.Generator(np.random.PCG64(0))
+        self._random.bit_generator.state = known.state
         self.is_read = True
 
     def argument(self, offset: int, size: int) -> Array:
@@ -103,6 +93,38 @@ class DrawnMemory(GlobalMemory):
 
     def write(self, addresses: Array, values: Array, size: int, outside: Outside) -> None:
         """Nothing is kept."""
+
+
+class _Drawn(Struct, frozen=True):
+    """The words that were drawn for some arguments, and the generator's state behind them."""
+
+    arguments: Arguments
+    words: Array
+    state: Mapping[str, Any]
+
+
+_LATEST: Final[dict[str, _Drawn]] = {}
+"""A kernel's analyses draw for the same arguments; nobody writes to the words."""
+
+
+def _drawn_arguments(random: np.random.Generator, arguments: Arguments) -> Array:
+    """The words of the argument segments, uint32 [draw, word]; the known ones are set."""
+    # Numbers of lines and pages, of half lines, and no more than multiples of 16 bytes.
+    words = np.stack(
+        [
+            random.integers(5, 14, _WORDS) * 4096,
+            random.integers(200, 800, _WORDS) * 2 * 32 + 32,
+            random.integers(400, 1600, _WORDS) * 2 * 16 + 16,
+        ]
+    )
+    for offset in arguments.loose:
+        words[1:, offset // 4] += random.integers(0, 8, 2) * 2 + 1
+    for offset in arguments.pointers if arguments.pointers is not None else range(0, 256, 8):
+        words[:, offset // 4] = random.integers(5, 250, DRAWS) * 4096
+        words[:, offset // 4 + 1] = random.integers(1, 7, DRAWS) * 4096
+    for offset, word in arguments.words.items():
+        words[:, offset // 4] = word & ALL
+    return words.astype(U32)
 
 
 class DrawnWords(MemoryWords):

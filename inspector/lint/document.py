@@ -132,6 +132,7 @@ class _Tree:
         self._loader = loader
         self._open: list[tuple[yaml.CollectionNode, list[yaml.Node]]] = []
         self._root: yaml.Node | None = None
+        self._plain_tags: dict[str, str] = {}
         self._documents = 0
 
     def root(self) -> yaml.Node | None:
@@ -157,10 +158,18 @@ class _Tree:
 
     def _scalar(self, event: Any) -> None:
         plain, _ = event.implicit
-        tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit) if plain else _TEXT
+        tag = self._plain_tag(event) if plain else _TEXT
         tag = self._stated_tag(event) or tag
         node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark, event.style)
         self._add(node)
+
+    def _plain_tag(self, event: Any) -> str:
+        """The tag that a plain scalar has by its text; most texts are keys, which repeat."""
+        tag = self._plain_tags.get(event.value)
+        if tag is None:
+            tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+            self._plain_tags[event.value] = tag
+        return tag
 
     def _enter(self, kind: type[yaml.CollectionNode], tag: str, event: Any) -> None:
         if len(self._open) >= MAX_DEPTH:

@@ -160,10 +160,20 @@ class MetricName(Struct, frozen=True):
     source: Source
 
     def evaluate(self, values: Values) -> MetricValue | Interval:
-        value: MetricValue | Interval = getattr(values, self.source).get(self.metric)
-        if self.field is None:
+        source, name = self.source, self.field
+        of_source = (
+            values.kernel
+            if source == "kernel"
+            else values.loop
+            if source == "loop"
+            else values.subject
+        )
+        value: MetricValue | Interval = of_source.get(self.metric)
+        if name is None or value is None:
             return value
-        return value.get(self.field) if isinstance(value, Mapping) else None
+        if type(value) is dict:  # nearly always: of an abstract class it takes longer to find out
+            return value.get(name)
+        return value.get(name) if isinstance(value, Mapping) else None
 
 
 class Apply(Struct, frozen=True):

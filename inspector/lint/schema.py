@@ -89,7 +89,7 @@ def parse_pack(text: str, file: str, catalogue: Specs) -> Pack:
 
 def bundled_packs() -> tuple[str, ...]:
     """Returns the names of the packs that ship with kinspect, the default first."""
-    names = sorted(path.stem for path in _folder().glob(f"*{SUFFIX}"))
+    names = sorted(path.stem for path in bundled_folder().glob(f"*{SUFFIX}"))
     return tuple(sorted(names, key=lambda name: name != DEFAULT_PACK))
 
 
@@ -238,7 +238,7 @@ def _find(name: str, folder: Path) -> _PackFile:
     """Finds the bundled pack of that name, else the file of that name, relative to `folder`."""
     shipped = bundled_packs()
     if name in shipped:
-        return _PackFile(_folder() / f"{name}{SUFFIX}", f"rules/{name}{SUFFIX}")
+        return _PackFile(bundled_folder() / f"{name}{SUFFIX}", f"rules/{name}{SUFFIX}")
     path = Path(folder, os.path.expanduser(name))
     if os.path.exists(path):  # pathlib's own raises for a name that is too long
         return _PackFile(path, str(path))
@@ -249,7 +249,8 @@ def _find(name: str, folder: Path) -> _PackFile:
     )
 
 
-def _folder() -> Path:
+def bundled_folder() -> Path:
+    """The folder of the packs that ship with kinspect."""
     # By its path: importing importlib.resources takes longer than loading all packs.
     spec = importlib.util.find_spec("kinspect.rules")
     folders = spec.submodule_search_locations if spec else None

@@ -2,7 +2,9 @@
 
 Triton's atomics are ordered (`sem="acq_rel"`) unless the source says otherwise. LLVM then waits for
 all of the wave's accesses, writes the cache back before the atomic and invalidates it afterwards
-(AMDGPUUsage, memory model). A sum that nobody reads before the kernel has ended needs none of that.
+(AMDGPUUsage, memory model). The order of an atomic matters where one workgroup writes a tensor
+before it and another one reads that tensor behind an atomic of its own; a kernel in which no tensor
+is both needs none (`atomic_order`).
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ SPECS = (
         "derived",
         "kernel",
         "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` them: "
-        "`ordered` by Triton's default (acq_rel), though nothing uses their result and they are no "
-        "signal, the first `at` which line; `unchanging`: in a loop that does not change their "
+        "`ordered` by Triton's default (acq_rel), though no tensor is written before an atomic and "
+        "read behind one, and they are no signal, the first `at` which line; `unchanging`: in a "
+        "loop that does not change their "
         "address, so that they could follow it, the first `unchanging_at` which line; neither "
         "in kernels that exchange values; `adders`: the most workgroups of the launch that add to "
         "each address of one tensor, which their numbers along some axis do not change, and "
@@ -68,7 +71,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         return
     atomics = [op for op in module.ops if op.name in _RMW]
     locks = _has_lock(module)
-    unneeded = [] if locks else list(_ordered_sums(module, atomics))
+    unneeded = [] if locks else _needlessly_ordered(module, atomics)
     unchanging = list(_unchanging(module)) if atomics and not locks else []
     sums = [] if locks else list(_sums(module, atomics))
     adders = _adders(module, sums, subject.facts.grid) if sums else None
@@ -140,15 +143,22 @@ def _has_lock(module: TtgirModule) -> bool:
     )
 
 
-def _ordered_sums(module: TtgirModule, atomics: Sequence[TtgirOp]) -> Iterator[TtgirOp]:
-    """Atomics of Triton's default order whose result nothing uses, no signals to other workgroups.
+def _needlessly_ordered(module: TtgirModule, atomics: Sequence[TtgirOp]) -> list[TtgirOp]:
+    """Atomics of Triton's default order that order nothing which another workgroup reads.
 
-    Who has chosen another order needs it. A whole number at one address may be a signal: a
-    semaphore, or a count of who has finished.
+    Who has chosen another order needs it. A whole number that is added at one address behind other
+    writes, and whose sum the kernel does not use, may be a signal to another kernel: a semaphore.
     """
-    for op in _sums(module, atomics):
-        if op.attributes.get("sem", _DEFAULT_ORDER) == _DEFAULT_ORDER:
-            yield op
+    ordered = [op for op in atomics if op.attributes.get("sem", _DEFAULT_ORDER) == _DEFAULT_ORDER]
+    if not ordered:
+        return []
+    # The flow of values is followed for kernels with such atomics only.
+    from ..ttgir.atomic_order import AtomicOrder
+
+    order = AtomicOrder(module)
+    if order.is_needed:
+        return []
+    return [op for op in ordered if not order.may_signal(op)]
 
 
 def _sums(module: TtgirModule, atomics: Sequence[TtgirOp]) -> Iterator[TtgirOp]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ..model import Instruction, Metric, MetricSpec
 from . import (
+    atomic_sums,
     atomics,
     bfloat_rounding,
     bounds,
@@ -32,6 +33,7 @@ from . import (
     lds_races,
     lds_trees,
     live_registers,
+    loads_in_passes,
     loop_shape,
     loop_structure,
     matrix,
@@ -40,6 +42,7 @@ from . import (
     memory_trips,
     mix,
     options,
+    overlapping_loads,
     padded_products,
     position_masks,
     redundancy,
@@ -102,6 +105,7 @@ METRICS: tuple[Family, ...] = (
     Family(lds_races.SPECS, kernel=lds_races.compute),
     Family(redundancy.SPECS, kernel=redundancy.compute),
     Family(atomics.SPECS, kernel=atomics.compute),
+    Family(atomic_sums.SPECS, kernel=atomic_sums.compute),
     Family(lane_exchanges.SPECS, kernel=lane_exchanges.compute),
     Family(exchange_loops.SPECS, kernel=exchange_loops.compute),
     Family(lds_trees.SPECS, kernel=lds_trees.compute),
@@ -114,6 +118,8 @@ METRICS: tuple[Family, ...] = (
     Family(bfloat_rounding.CONVERSION_SPECS, region=bfloat_rounding.conversions),
     Family(divisions.SPECS),
     Family(unchanged_loads.SPECS),
+    Family(overlapping_loads.SPECS),
+    Family(loads_in_passes.SPECS),
     Family(position_masks.SPECS),
     Family(expansions.SPECS),
     Family(bfloat_rounding.SPECS),

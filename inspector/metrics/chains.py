@@ -58,17 +58,33 @@ class Code(Struct, frozen=True):
         """The rows that an instruction reads, and those that it writes."""
         instruction = self.function.instructions[index]
         offset = self.target.accum_offset
-        parts = decode(instruction.mnemonic, instruction.operands, SUFFIXES, offset)
-        halves: tuple[Decoded, ...] = (parts,)
-        if " :: " in parts.text:  # both operations issue at once
-            halves = halves_of(parts, offset)
-        reads: list[_Rows] = []
-        writes: list[_Rows] = []
-        for half in halves:
-            results, sources = results_and_sources(instruction, half)
-            reads += [rows for operand in sources if (rows := _rows(operand)) is not None]
-            writes += [rows for operand in results if (rows := _rows(operand)) is not None]
-        return tuple(reads), tuple(writes)
+        key = (instruction.mnemonic, instruction.operands, instruction.cls, offset)
+        known = _KNOWN.get(key)
+        if known is None:
+            if len(_KNOWN) >= _MOST_KNOWN:
+                _KNOWN.clear()
+            known = _KNOWN[key] = _registers_of(instruction, offset)
+        return known
+
+
+_Registers = tuple[tuple[_Rows, ...], tuple[_Rows, ...]]
+_KNOWN: Final[dict[tuple[str, str, str, int], _Registers]] = {}
+"""Instructions that several loops, kernels and analyses have in common."""
+_MOST_KNOWN: Final = 1 << 14
+
+
+def _registers_of(instruction: Instruction, accum_offset: int) -> _Registers:
+    parts = decode(instruction.mnemonic, instruction.operands, SUFFIXES, accum_offset)
+    halves: tuple[Decoded, ...] = (parts,)
+    if " :: " in parts.text:  # both operations issue at once
+        halves = halves_of(parts, accum_offset)
+    reads: list[_Rows] = []
+    writes: list[_Rows] = []
+    for half in halves:
+        results, sources = results_and_sources(instruction, half)
+        reads += [rows for operand in sources if (rows := _rows(operand)) is not None]
+        writes += [rows for operand in results if (rows := _rows(operand)) is not None]
+    return tuple(reads), tuple(writes)
 
 
 def carried_cycles(code: Code, executed: Sequence[int], others: Sequence[int]) -> float | None:

@@ -18,6 +18,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..isa.mnemonics import access_bits
 from ..machines import matrix_cycles
 from ..model import (
     Instruction,
@@ -26,7 +27,6 @@ from ..model import (
     Metric,
     MetricSpec,
     Scalar,
-    int_of,
     value_of,
 )
 from .bounds import LONGEST, MEMORY, memory_bytes_per_clk
@@ -98,11 +98,14 @@ class Played(Struct, frozen=True):
             stood still until it was there.
         waits: the same by the youngest load of each wait, which the wait was placed for.
         cycles: of one iteration.
+        bytes: distinct ones that the wave's lanes load in an iteration; of loads whose addresses
+            are not known those of all lanes.
     """
 
     stalls: Counter[int]
     waits: Counter[int]
     cycles: float
+    bytes: float
 
     def waited_for(self, loads: Set[int]) -> float:
         """Clocks of an iteration in waits that were placed for some loads."""
@@ -122,21 +125,33 @@ def played_loops(subject: Subject, ways: Mapping[str, Way]) -> dict[str, Played 
     machine, function = subject.machine, subject.function
     if machine is None:
         return {}
-    return {
-        loop: _played(
-            [
-                inst
-                for number in way.needed
-                for inst in function.instructions[
-                    function.blocks[number].start : function.blocks[number].stop
-                ]
-            ],
-            machine,
-        )
-        if way.instructions <= _MOST_INSTRUCTIONS
-        else None
-        for loop, way in ways.items()
-    }
+    lanes = wave_size(subject).value
+    played: dict[str, Played | None] = {}
+    for loop, way in ways.items():
+        if way.instructions > _MOST_INSTRUCTIONS:
+            played[loop] = None
+            continue
+        code = [
+            inst
+            for number in way.needed
+            for inst in function.instructions[
+                function.blocks[number].start : function.blocks[number].stop
+            ]
+        ]
+        loaded = _loaded(subject, code, lanes if isinstance(lanes, int) else 0)
+        played[loop] = replace(_played(code, machine), bytes=loaded)
+    return played
+
+
+def _loaded(subject: Subject, code: Sequence[Instruction], lanes: int) -> float:
+    """Bytes that a wave loads from memory in an iteration; one value for all lanes counts once."""
+    loaded = 0.0
+    for inst in code:
+        if inst.cls in _LOADS:
+            use = subject.uses.get(inst.index)
+            of_all_lanes = lanes * (access_bits(inst.op, inst.operands) or 0) / 8
+            loaded += of_all_lanes if use is None or use.bytes is None else use.bytes
+    return loaded
 
 
 def with_latency(
@@ -186,7 +201,7 @@ def _exposed(
         "loads": len(stalls),
         "latency": LATENCY,
         "waves": waves.on_simd,
-        "work": _work(subject, loop, waves, int_of(loop.metrics, "bytes.global_load")),
+        "work": _work(subject, loop, waves, played.bytes),
         "at": at,
         "stored": _stored(subject, loop, stalls),
     }
@@ -288,7 +303,7 @@ def _played(
             if played is not None:
                 played.append(PlayedStep(inst.index, arrival, time - arrival, cycles))
             time += cycles
-    return Played(stalls, waits, (time - start) / PLAYED)
+    return Played(stalls, waits, (time - start) / PLAYED, 0.0)
 
 
 def _allowed(inst: Instruction, machine: Machine) -> int | None:
@@ -329,12 +344,14 @@ def _waves(subject: Subject, metrics: Mapping[str, Metric]) -> _Waves | None:
     return _Waves(ceil(on_unit / resident.eus), on_gpu, share)
 
 
-def _work(
-    subject: Subject, loop: LoopReport, waves: _Waves, load_bytes: int | None
-) -> float | None:
+def _work(subject: Subject, loop: LoopReport, waves: _Waves, loaded: float) -> float | None:
     """Clocks for which the waves of a SIMD, or the device's memory, have work in an iteration.
 
-    Accesses with unknown addresses count with the bytes of their lanes.
+    Args:
+        subject: the kernel.
+        loop: the loop, with its bounds.
+        waves: the waves that run at a time.
+        loaded: bytes that one of them loads in an iteration.
     """
     longest = value_of(loop.metrics, LONGEST)
     figures = [
@@ -346,7 +363,6 @@ def _work(
         if isinstance(figure, int | float)
     ]
     rate = memory_bytes_per_clk(subject.machine) if subject.machine is not None else None
-    lanes = wave_size(subject).value
-    if rate and waves.on_gpu and isinstance(lanes, int) and load_bytes:
-        figures.append(load_bytes * lanes * waves.on_gpu / rate)
+    if rate and waves.on_gpu and loaded:
+        figures.append(loaded * waves.on_gpu / rate)
     return round(max(figures), 1) if figures else None

@@ -31,9 +31,11 @@ from . import (
     lds_buffers,
     lds_races,
     live_registers,
+    loads_in_passes,
     loop_shape,
     loop_structure,
     memory_trips,
+    overlapping_loads,
     redundancy,
     scratch_use,
     spills,
@@ -71,9 +73,15 @@ def kernel_report(
     subject = replace(subject, demand=demand(subject), work=redundancy.source_work(subject.ttgir))
     subject = replace(subject, races=lds_races.followed(subject))
     subject = replace(subject, sync=synchronisation(subject))
-    uses, places = lanes.uses_of(subject)
+    touched = lanes.kernel_lanes(subject)
     live = live_registers.followed(subject)
-    subject = replace(subject, uses=uses, places=places, live=live)
+    subject = replace(
+        subject,
+        uses=touched.uses,
+        places=touched.places,
+        likely_places=touched.likely_places,
+        live=live,
+    )
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources
     loops = reports(subject)
@@ -93,6 +101,8 @@ def kernel_report(
         divisions.kernel_metrics(subject, hot),
         expansions.kernel_metrics(subject, hot),
         bfloat_rounding.kernel_metrics(subject, hot),
+        overlapping_loads.kernel_metrics(subject, hot),
+        loads_in_passes.kernel_metrics(subject),
     ):
         metrics.update((metric.name, metric) for metric in family)
     accesses = _accesses(subject, memory)

@@ -48,15 +48,9 @@ def compare(where: Array, active: Array | None, size: int, elements: Elements) -
     Returns:
         None where the comparison decides nothing.
     """
-    import numpy as np
-
-    distances = elements.offsets - where[:, None]  # [draw, register, wave, lane]
-    compared = np.ones(distances.shape, bool)
-    if active is not None:
-        compared &= active[:, None]
-    if not compared.any():
+    if active is not None and not active.any():
         return None
-    if _has_match(distances, compared, size, elements.size):
+    if _has_match(where, active, size, elements):
         return "agree"
     return "differ" if elements.settled else None
 
@@ -105,30 +99,57 @@ def compare_transposed(
     return "agree" if matches else "differ"
 
 
-def _has_match(distances: Array, compared: Array, size: int, element: int) -> bool:
+def _has_match(where: Array, active: Array | None, size: int, elements: Elements) -> bool:
     """Whether some registers' elements lie as the lanes do, and side by side.
 
-    Args:
-        distances: from the lane to each register's element, in bytes, [draw, register, wave, lane].
-        compared: the entries that count, bool of the same shape.
-        size: bytes of each lane.
-        element: bytes of an element.
+    Arguments as for `compare`; some lane takes part.
     """
-    import numpy as np
-
-    far = np.int64(1) << 62
-    low = np.where(compared, distances, far).min((2, 3))
-    high = np.where(compared, distances, -far).max((2, 3))
-    draws = compared.any((1, 2, 3))
-    if not draws.any():
-        return True
-    constant = ((low == high) | ~compared.any((2, 3)))[draws].all(0) & compared.any((0, 2, 3))
+    starts = _starts(where, active, elements.offsets)
     # The elements that an instruction moves in a lane are neighbours.
-    starts = {tuple(low[draws, register]) for register in np.flatnonzero(constant)}
     return any(
         all(
-            tuple(address + number * element for address in start) in starts
-            for number in range(max(1, size // element))
+            tuple(address + number * elements.size for address in start) in starts
+            for number in range(max(1, size // elements.size))
         )
         for start in starts
     )
+
+
+def _starts(where: Array, active: Array | None, offsets: Array) -> set[tuple[int, ...]]:
+    """The distances from the lanes to registers' elements that are the same for all lanes.
+
+    Args:
+        where: bytes from the first lane, int64 [draw, wave, lane].
+        active: the lanes that take part, bool of the same shape; None for all.
+        offsets: of the elements, int64 [draw, register, wave, lane]; one draw where all agree.
+
+    Returns:
+        For each such register the distances in all draws in which any lane takes part, in bytes.
+    """
+    registers = list(range(offsets.shape[1]))
+    columns = []
+    for draw, lanes in enumerate(where):
+        own = offsets[draw if len(offsets) > 1 else 0]
+        if active is not None:
+            inside = active[draw]
+            if not inside.any():
+                continue
+            own, lanes = own[:, inside], lanes[inside]
+        else:
+            own, lanes = own.reshape(len(own), -1), lanes.reshape(-1)
+        columns.append((own, lanes))
+    for width in (_FEW_LANES, None):  # a few lanes rule most registers out
+        for own, lanes in columns:
+            some = own[registers, :width] - lanes[:width]
+            registers = [
+                number
+                for number, same in zip(
+                    registers, (some == some[:, :1]).all(1).tolist(), strict=True
+                )
+                if same
+            ]
+    distances = [(own[registers, 0] - lanes[0]).tolist() for own, lanes in columns]
+    return set(zip(*distances, strict=True))
+
+
+_FEW_LANES: Final = 24

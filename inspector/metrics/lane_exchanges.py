@@ -32,7 +32,10 @@ SPECS = (
         "many (`count`), those that are a step of a reduction within 16 lanes (`steps`: lane ± or "
         "xor 1, 2, 4 or 8, added to the lane's own or compared with it), those of them that are in "
         "a loop, or in a kernel without one (`repeated`), how many `distances` these have, `at` "
-        "the line of the first; 0 steps for Triton's code, where the compiler chooses",
+        "the line of the first; 0 steps for Triton's code, where the compiler chooses; `one_lane`: "
+        "those in which all lanes read the same lane, whose number rests on no lane's own, in a "
+        "loop or in a kernel without one, the first `one_lane_at` which line (None for Triton's "
+        "code), in the loop with most of them `one_lane_here` of how many `instructions`",
     ),
 )
 
@@ -76,6 +79,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
                     repeated.append(inst)
                     distances.add(distance)
     value: dict[str, Scalar] = {
+        **_of_one_lane(subject, exchanges),
         "count": len(exchanges),
         "steps": len(steps),
         "repeated": len(repeated),
@@ -83,6 +87,46 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "at": source_line((repeated or steps)[0].loc) if steps else None,
     }
     yield Metric(EXCHANGES, value, "mapping", "derived")
+
+
+def _of_one_lane(subject: Subject, exchanges: Sequence[Instruction]) -> dict[str, Scalar]:
+    """The exchanges in loops (or in a kernel without loops) that read one lane for all."""
+    runs: list[Sequence[Instruction]] = list(own_instructions(subject.function).values())
+    runs = runs or [subject.function.instructions]
+    repeated = {inst.index for run in runs for inst in run}
+    candidates = [inst.index for inst in exchanges if inst.index in repeated]
+    same: frozenset[int] | None = frozenset()
+    if subject.ttgir is not None:
+        same = None
+    elif candidates:
+        same = _lane_independent(subject, candidates)
+    if same is None:
+        return dict.fromkeys(("one_lane", "one_lane_at", "one_lane_here", "instructions"))
+    counted = [(sum(inst.index in same for inst in run), len(run)) for run in runs]
+    here, instructions = max(counted, key=lambda pair: pair[0])
+    first = min(same, default=None)
+    return {
+        "one_lane": len(same),
+        "one_lane_at": (
+            None if first is None else source_line(subject.function.instructions[first].loc)
+        ),
+        "one_lane_here": here,
+        "instructions": instructions,
+    }
+
+
+def _lane_independent(subject: Subject, exchanges: Sequence[int]) -> frozenset[int] | None:
+    """The exchanges whose lane to read rests on no lane's number; None where nobody may look."""
+    if not subject.facts.analyse_lanes or subject.machine is None:
+        return None
+    if importlib.util.find_spec("numpy") is None:
+        return None
+    from ..emulator.lane_dependence import lane_independent
+
+    try:
+        return lane_independent(subject.function, subject.machine, frozenset(exchanges))
+    except Exception:
+        return None
 
 
 def _sources(subject: Subject) -> Mapping[int, Any] | None:

@@ -95,6 +95,8 @@ class _Comparison:
         self._tables: dict[tuple[object, ...], Elements | None] = {}
         self._evaluated: dict[int, Evaluation] = {}
         self._verdicts: dict[tuple[object, ...], Verdict | None] = {}
+        self._patterns: dict[int, tuple[Array, tuple[int, bytes, bytes]]] = {}
+        """By identity, which holds as long as the subject has the places."""
 
     def verdicts(
         self, graph: ValueGraph, tile: Tile, instructions: Sequence[Instruction]
@@ -121,9 +123,12 @@ class _Comparison:
         """The verdict on one access of an instruction; None where it cannot be compared."""
         if places.scattered or places.where.shape[1:] != elements.offsets.shape[2:]:
             return None
-        where = places.where - places.where[:, :1, :1]
-        active = b"" if places.active is None else places.active.tobytes()
-        key = id(elements), transposes, places.size, where.tobytes(), active
+        if id(places) not in self._patterns:
+            relative = places.where - places.where[:, :1, :1]
+            active = b"" if places.active is None else places.active.tobytes()
+            self._patterns[id(places)] = relative, (places.size, relative.tobytes(), active)
+        where, pattern = self._patterns[id(places)]
+        key = id(elements), transposes, pattern
         if key not in self._verdicts:
             if transposes:
                 verdict = compare_transposed(where, places.active, places.size, elements)
@@ -186,15 +191,20 @@ class _Comparison:
         index = _indices(linear)
         shape = tile.tensor_type.shape
         bytes_each = size if tile.offsets is not None else 1
-        offsets = np.broadcast_to(addresses, (2 * DRAWS, *shape)).reshape(2 * DRAWS, -1)
+        count = 2 * DRAWS
+        # Addresses that differ between equal arguments depend on unknown values.
+        settled = len(addresses) == count and bool((addresses[:DRAWS] == addresses[DRAWS:]).all())
+        if settled:
+            count, addresses = DRAWS, addresses[:DRAWS]
+        offsets = np.broadcast_to(addresses, (count, *shape)).reshape(count, -1)
         offsets = offsets[:, index] * bytes_each
         if tile.cls == "lds_direct":
             order = _order_in_buffer(graph, tile, linear)
             if order is None:
                 return None
             offsets = np.take_along_axis(offsets, order[None], 3)
-        # Addresses that differ between equal arguments depend on unknown values.
-        settled = bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
+        # Not every layout has all elements.
+        settled = settled or bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
         return Elements(offsets[:DRAWS], settled, size, "global")
 
     def _values(self, graph: ValueGraph) -> Evaluation:

@@ -14,6 +14,7 @@ from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, 
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .loop_shape import position_of
 from .options import option
+from .size_arguments import SizeArguments
 from .subject import Place, Subject, Tally, source_line
 from .written_tensors import WRITES
 from .written_tensors import unwritten as unwritten_of
@@ -105,7 +106,9 @@ SPECS = (
         "which `across_instruction`, `across_at` which line, `across_lines`, `across_ideal`; "
         "`in_rows` of those that lie side by side in x; `origin`: "
         "`estimated` where it depends on sizes that are not known, and what is `assumed` of them; "
-        "`by_stride`: whether each lane has a line for itself by a stride that is an argument; "
+        "`by_stride`: whether each lane has a line for itself by a stride that is an argument, "
+        "`by_size`: by one that the kernel also compares something with or divides by, as the "
+        "length of a row; "
         "`by_products`: lines too many of stores of products in the layout of the matrix "
         "instructions, whose rows fill lines: another access is named where there is one",
     ),
@@ -373,7 +376,11 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
     usual = [item for item in known_uses if not item[1].at_edge]
     wasting = [item for item in usual if (item[1].lines or 0) > (item[1].lines_ideal or 0)]
     across = [item for item in usual if item[1].across]
-    inst, worst = max(wasting or known_uses, key=_lines_too_many)
+    sizes = SizeArguments(subject)
+    inst, worst = max(
+        wasting or known_uses,
+        key=lambda item: (_lines_too_many(item), _is_by_size(item[1], sizes)),
+    )
     value: dict[str, Scalar] = {
         "accesses": len(wasting),
         "of": len(accesses),
@@ -383,7 +390,9 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "across": len(across),
         "in_rows": sum(not use.apart and (use.bytes or 0) >= (use.lanes or 0) for _, use in usual),
         "line": line,
-        **_wasteful(inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None),
+        **_wasteful(
+            sizes, inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None
+        ),
         "layout": None,
         "origin": worst.origin,
         "by_products": 0,
@@ -411,12 +420,17 @@ def _lines_too_many(access: tuple[Instruction, LaneUse]) -> float:
 
 
 def _wasteful(
-    mnemonic: str, loc: SourceLoc | None, line: int, cls: str, use: LaneUse | None
+    sizes: SizeArguments,
+    mnemonic: str,
+    loc: SourceLoc | None,
+    line: int,
+    cls: str,
+    use: LaneUse | None,
 ) -> dict[str, Scalar]:
     """What `cache.waste` says of an access; of none where its use is None."""
     if use is None:
         names = ("lines", "ideal", "bytes", "percent", "instruction", "at", "isa", "writes")
-        return {**dict.fromkeys((*names, "assumed")), "by_stride": False}
+        return {**dict.fromkeys((*names, "assumed")), "by_stride": False, "by_size": False}
     return {
         "lines": _rounded(use.lines),
         "ideal": _rounded(use.lines_ideal),
@@ -428,6 +442,7 @@ def _wasteful(
         "writes": cls == "global_store",
         "assumed": _assumed(use),
         "by_stride": _is_by_stride(use),
+        "by_size": _is_by_size(use, sizes),
     }
 
 
@@ -464,7 +479,9 @@ def _without_products(
     others = [(more, op) for more, op in too_many if op.line not in products and more > 0]
     if value["isa"] in products and others:
         worst = max(others, key=lambda item: item[0])[1]
-        changed |= _wasteful(worst.mnemonic, worst.source, worst.line, worst.cls, worst.use)
+        changed |= _wasteful(
+            SizeArguments(subject), worst.mnemonic, worst.source, worst.line, worst.cls, worst.use
+        )
     return changed
 
 
@@ -500,6 +517,11 @@ def _assumed(use: LaneUse) -> str | None:
     if use.whole_waves:
         return _WHOLE
     return _ALONE if _is_by_stride(use) else _LARGE
+
+
+def _is_by_size(use: LaneUse, sizes: SizeArguments) -> bool:
+    """Whether it has one by a stride that the kernel takes for the length of something."""
+    return _is_by_stride(use) and use.steps is not None and sizes.divide(use.steps)
 
 
 def _is_by_stride(use: LaneUse) -> bool:

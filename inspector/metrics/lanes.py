@@ -7,9 +7,10 @@ to the code, others stay unknown, with the reason.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import unforeseen
@@ -72,14 +73,18 @@ def _located_uses(
     arguments: Arguments | None,
     *,
     largest: bool,
-) -> tuple[dict[int, LaneUse], Located | None]:
-    """The uses of accesses, and where the lanes of those lie whose mask is known."""
+) -> tuple[dict[int, LaneUse], Located | None, Located | None]:
+    """The uses of accesses, and where the lanes lie: by their masks, and where all take part.
+
+    The latter is None where all masks are known.
+    """
     from ..emulator.addresses import places_of
 
     spills = spilled_dwords(function)
     located = places_of(function, machine, threads, arguments, spills)
     known: dict[_Pattern, LaneUse] = {}
     uses = uses_at(function, located, machine, largest=largest, known=known)
+    whole: Located | None = None
     if any(use.unknown in _BY_MASKS for use in uses.values()):
         whole = places_of(
             function,
@@ -90,8 +95,18 @@ def _located_uses(
             whole_waves=True,
             code=located.code if located is not None else None,
         )
-        uses = _completed(uses, uses_at(function, whole, machine, largest=largest, known=known))
-    return uses, located
+        wanted = _undecided(function, uses)
+        of_whole = uses_at(function, whole, machine, largest=largest, known=known, wanted=wanted)
+        uses = _completed(uses, of_whole)
+    return uses, located, whole
+
+
+def _undecided(function: Function, uses: Mapping[int, LaneUse]) -> set[int] | None:
+    """The accesses of which whole waves may tell more; None: all, as arrays in LDS are involved."""
+    undecided = {site for site, use in uses.items() if use.unknown in _BY_MASKS}
+    in_lds = {inst.index for inst in function.instructions if inst.cls in LDS_ACCESSES}
+    lacks_remedy = any(use.conflicts and use.remedy is None for use in uses.values())
+    return None if lacks_remedy or not undecided.isdisjoint(in_lds) else undecided
 
 
 def by_site(located: Located | None) -> dict[int, list[Places]]:
@@ -109,6 +124,7 @@ def uses_at(
     *,
     largest: bool = False,
     known: dict[_Pattern, LaneUse] | None = None,
+    wanted: Container[int] | None = None,
 ) -> dict[int, LaneUse]:
     """The uses of accesses, by index of the instruction.
 
@@ -118,10 +134,13 @@ def uses_at(
         machine: the target.
         largest: as for `lane_uses`.
         known: the uses of patterns on the same target that are known; others are added.
+        wanted: indices of the instructions that are asked about, none of them of LDS; None: all.
     """
     if located is None:
         return dict.fromkeys(_sites(function), LaneUse(unknown=TOO_LARGE))
     accesses_at = by_site(located)
+    if wanted is not None:
+        accesses_at = {site: places for site, places in accesses_at.items() if site in wanted}
     cache = {} if known is None else known
     uses = {site: LaneUse(unknown=NOT_REACHED) for site in _sites(function)}
     for site, reason in located.uncovered.items():
@@ -366,7 +385,18 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
         addresses=_addresses(places),
         apart=_are_apart(places),
         origin="derived" if exact else "estimated",
+        steps=None if exact else _steps(places),
     )
+
+
+def _steps(places: Places) -> tuple[int, ...] | None:
+    """Bytes from each lane of the first wave to the next one in each draw, where all are equal."""
+    import numpy as np
+
+    steps = np.diff(places.where[:, 0], axis=1)
+    if places.active is not None and not places.active[:, 0].all():
+        return None
+    return tuple(steps[:, 0].tolist()) if (steps == steps[:, :1]).all() else None
 
 
 def _are_apart(places: Places) -> bool:
@@ -381,17 +411,30 @@ def _are_apart(places: Places) -> bool:
     return bool(2 * np.count_nonzero(near & both) < np.count_nonzero(both))
 
 
-def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places]]]:
-    """The uses of a kernel's accesses, and its lanes' addresses, where enough of the launch is
-    known.
+class KernelLanes(Struct, frozen=True):
+    """What is known of the lanes of a kernel's accesses; all by index of the instruction.
+
+    Args:
+        uses: what they touch.
+        places: where they lie; nothing where the workgroup's shape is not known.
+        likely_places: where they lie if all take part where that is not known, in a workgroup whose
+            rows are as long as a wave where its shape is not known.
     """
+
+    uses: Mapping[int, LaneUse] = {}
+    places: Mapping[int, Sequence[Places]] = {}
+    likely_places: Mapping[int, Sequence[Places]] = {}
+
+
+def kernel_lanes(subject: Subject) -> KernelLanes:
+    """The lanes of a kernel's accesses, where enough of the launch is known."""
     machine, demand, resources = subject.machine, subject.demand, subject.function.resources
     waves = demand.waves_per_workgroup if demand is not None else None
     sites = list(_sites(subject.function))
     if not (subject.facts.analyse_lanes and sites and machine is not None and demand and waves):
-        return {}, {}
+        return KernelLanes()
     if importlib.util.find_spec("numpy") is None or resources.wave_start is None:
-        return {}, {}
+        return KernelLanes()
     shape = workgroup_shape(subject, waves)
     is_assumed = shape is None
     if shape is None:
@@ -401,14 +444,40 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
         arguments = known_arguments(subject, shape)
         largest = demand.waves_from == "largest"
         function = subject.function
-        uses, located = _located_uses(function, machine, shape, arguments, largest=largest)
+        uses, located, whole = _located_uses(function, machine, shape, arguments, largest=largest)
         parts = by_site(located)
         if shape[1] > 1:
             uses = _with_rows(uses, parts, shape)
-        return (_of_wide_rows(uses), {}) if is_assumed else (uses, parts)
+        likely = _likely(parts, by_site(whole))
+        if is_assumed:
+            return KernelLanes(_of_wide_rows(uses), {}, likely)
+        return KernelLanes(uses, parts, likely)
     except Exception as error:
         # A bug in the emulator must not cost the report.
-        return dict.fromkeys(sites, LaneUse(unknown=unforeseen(error).message)), {}
+        return KernelLanes(dict.fromkeys(sites, LaneUse(unknown=unforeseen(error).message)))
+
+
+def _likely(
+    parts: Mapping[int, list[Places]], whole: Mapping[int, list[Places]]
+) -> dict[int, list[Places]]:
+    """The places of accesses, of whole waves where masks leave lanes out."""
+    return {
+        site: whole[site]
+        if site in whole and (site not in parts or any(map(_leaves_lanes_out, parts[site])))
+        else parts[site]
+        for site in parts.keys() | whole.keys()
+    }
+
+
+def _leaves_lanes_out(places: Places) -> bool:
+    """Whether lanes are masked out of an access by what is not known.
+
+    (Addresses that come from memory are left alone.)
+    """
+    if places.scattered or places.active is None:
+        return False
+    first = places.active[0]
+    return not first.any() or bool((places.active[1] != first).any())
 
 
 def _with_rows(
@@ -449,10 +518,12 @@ def _of_wide_rows(uses: Mapping[int, LaneUse]) -> dict[int, LaneUse]:
 
 
 def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[int, LaneUse]:
-    """Uses, in place of unknown ones those of waves whose lanes all take part."""
+    """Uses, in place of unknown ones those of waves whose lanes all take part, where known."""
     completed = dict(uses)
     for site, use in uses.items():
-        other = whole[site]
+        other = whole.get(site)
+        if other is None:
+            continue
         if use.unknown in _BY_MASKS and not other.unknown:
             completed[site] = replace(
                 other,

@@ -89,7 +89,7 @@ SPECS = (
     ),
 )
 
-_MOST_WORKGROUPS: Final = 1 << 16
+MOST_WORKGROUPS: Final = 1 << 16
 NO_GRID: Final = "no launch was captured or stated"
 
 
@@ -188,8 +188,8 @@ def _loops(subject: Subject) -> Iterator[Metric]:
         note = NO_GRID
     elif subject.ttgir is None:
         note = "no TTGIR is at hand"
-    elif math.prod(grid) > _MOST_WORKGROUPS:
-        note = f"not looked for in launches of more than {_MOST_WORKGROUPS:,} workgroups"
+    elif math.prod(grid) > MOST_WORKGROUPS:
+        note = f"not looked for in launches of more than {MOST_WORKGROUPS:,} workgroups"
     elif importlib.util.find_spec("numpy") is None:
         note = "needs numpy"
     most = loaded = by_program = None

@@ -151,9 +151,13 @@ def named(subject: Subject, hot: Set[str]) -> tuple[NamedValues, str]:
     from .live_values import named_values
 
     counts = tuple(
-        (inst.line, live.vgprs(inst.index), live.agprs(inst.index)) for inst in instructions
+        [
+            (inst.line, vgprs, agprs)
+            for inst, (vgprs, agprs, _) in zip(instructions, live.needed, strict=True)
+        ]
     )
-    fullest = max(range(len(counts)), key=lambda index: sum(counts[index][1:]))
+    vector = [vgprs + agprs for vgprs, agprs, _ in live.needed]
+    fullest = vector.index(max(vector))
     try:
         values = named_values(subject, live, fullest, hot)
     except Exception as error:

@@ -124,11 +124,18 @@ class _Dependencies:
 
     def read(self, inst: Instruction) -> int:
         """Loads behind which an instruction's operands are."""
-        reads, _ = self._registers(inst.index)
-        return max(
-            (self._rows.get(row, 0) for first, stop in reads for row in range(first, stop)),
-            default=0,
-        )
+        return self._deepest(self._registers(inst.index)[0])
+
+    def _deepest(self, reads: _Operands) -> int:
+        """Loads behind which the values of some rows are."""
+        rows = self._rows
+        deepest = 0
+        for first, stop in reads:
+            for row in range(first, stop):
+                depth = rows.get(row, 0)
+                if depth > deepest:
+                    deepest = depth
+        return deepest
 
     def conditioned(self, depth: int) -> None:
         """The condition of a branch under which what comes next is executed."""
@@ -137,7 +144,7 @@ class _Dependencies:
     def execute(self, inst: Instruction, subject: Subject) -> int:
         """Loads that have to be waited for before a load can be issued, or 0 of no load."""
         reads, writes = self._registers(inst.index)
-        depth = self.read(inst)
+        depth = self._deepest(reads)
         pointers = self._pointers_in(reads)
         issued = 0
         if inst.cls in LOADS:
@@ -177,13 +184,13 @@ class _Dependencies:
         return issued
 
     def _pointers_in(self, rows: Sequence[tuple[int, int]]) -> frozenset[int]:
-        return frozenset().union(
-            *(
-                self._pointers.get(row, frozenset())
-                for first, stop in rows
-                for row in range(first, stop)
-            )
-        )
+        pointers: frozenset[int] = frozenset()
+        for first, stop in rows:
+            for row in range(first, stop):
+                of_row = self._pointers.get(row)
+                if of_row:
+                    pointers = pointers | of_row if pointers else of_row
+        return pointers
 
     def _read_arguments(
         self,
@@ -288,42 +295,48 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
     code = Code.of(function, machine)
     registers = cache(code.registers)
     waits = _Waits(machine)
-    chain = _Dependencies(code, registers)  # of both iterations
-    for _ in range(2 if twice else 1):
-        dependencies = _Dependencies(code, registers)
-        begun, loads, size, stores, at = waits.trips, 0, 0, 0, None
-        rounds_begun = begun
-        waiting_stores = apart = 0
-        separated = False
-        joins: list[tuple[int, int]] = []
-        for place, number in enumerate(path):
-            while joins and joins[-1][0] == number:
-                joins.pop()
-            dependencies.conditioned(max((depth for _, depth in joins), default=0))
-            separated = True
-            block = function.blocks[number]
+    chain = None  # of both iterations
+    if twice:
+        chain = _Dependencies(code, registers)
+        for number in path:
             for inst in code_of(function, number):
-                issued = dependencies.execute(inst, subject)
                 chain.execute(inst, subject)
-                if inst.cls in LOADS:
-                    loads += 1
-                    # The first after a wait, where the source keeps it from those before.
-                    apart += separated and rounds_begun < waits.trips
-                    separated, rounds_begun = False, waits.trips
-                    size += (access_bits(inst.op, inst.operands) or 0) // 8
-                    stores, waiting_stores = stores + waiting_stores, 0
-                    if at is None and waits.trips - begun > issued:
-                        at = inst
-                elif inst.cls in WRITES:
-                    waiting_stores += bool(loads)
-                    separated = True
                 waits.execute(inst)
-            last = function.instructions[block.stop - 1] if block.stop > block.start else None
-            if last is not None and len(block.successors) == 2 and place + 1 < len(path):
-                other = [n for n in block.successors if n != path[place + 1]]
-                depth = dependencies.read(last)
-                if other and depth:
-                    joins.append((other[0], depth))
+    dependencies = _Dependencies(code, registers)
+    begun, loads, size, stores, at = waits.trips, 0, 0, 0, None
+    rounds_begun = begun
+    waiting_stores = apart = 0
+    separated = False
+    joins: list[tuple[int, int]] = []
+    for place, number in enumerate(path):
+        while joins and joins[-1][0] == number:
+            joins.pop()
+        dependencies.conditioned(max((depth for _, depth in joins), default=0))
+        separated = True
+        block = function.blocks[number]
+        for inst in code_of(function, number):
+            issued = dependencies.execute(inst, subject)
+            if chain is not None:
+                chain.execute(inst, subject)
+            if inst.cls in LOADS:
+                loads += 1
+                # The first after a wait, where the source keeps it from those before.
+                apart += separated and rounds_begun < waits.trips
+                separated, rounds_begun = False, waits.trips
+                size += (access_bits(inst.op, inst.operands) or 0) // 8
+                stores, waiting_stores = stores + waiting_stores, 0
+                if at is None and waits.trips - begun > issued:
+                    at = inst
+            elif inst.cls in WRITES:
+                waiting_stores += bool(loads)
+                separated = True
+            waits.execute(inst)
+        last = function.instructions[block.stop - 1] if block.stop > block.start else None
+        if last is not None and len(block.successors) == 2 and place + 1 < len(path):
+            other = [n for n in block.successors if n != path[place + 1]]
+            depth = dependencies.read(last)
+            if other and depth:
+                joins.append((other[0], depth))
     trips = waits.trips - begun
     return _Figures(
         trips=trips,
@@ -332,7 +345,7 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
         loads=loads,
         bytes=size,
         stores=stores,
-        is_carried=chain.most > dependencies.most,
+        is_carried=chain is not None and chain.most > dependencies.most,
         at=source_line(at.loc) if at is not None else None,
         path=sum(len(code_of(function, number)) for number in path),
     )

@@ -58,7 +58,8 @@ SPECS = (
         "derived",
         "both",
         "Elements that lanes hold of the tensors that are loaded, stored and computed with outside "
-        "of dots, over the elements that there are; 1: none is held twice",
+        "of dots, over the elements that there are; 1: none is held twice. In a kernel without "
+        "tensors its scalars count, each held by all lanes",
     ),
     MetricSpec(
         COPIES,
@@ -70,6 +71,7 @@ SPECS = (
     ),
 )
 
+_ATOMICS = frozenset(("tt.atomic_rmw", "tt.atomic_cas"))
 _REPEATED_FIELDS = (
     "times", "at", "tile", "along", "needed", "waves", "each", "instruction", "narrower",
     "fit_waves", "try_waves", "spilling_waves", "registers",
@@ -117,7 +119,7 @@ def source_work(module: TtgirModule | None) -> SourceWork | None:
         return None
     # Only Triton kernels need the algebra of layouts.
     from ..ttgir.queries import DOTS, POINTER_LOADS, POINTER_STORES
-    from ..ttgir.redundant_work import copies, dot_work
+    from ..ttgir.redundant_work import Copies, copies, dot_work
 
     dots: dict[Place | None, list[tuple[TtgirOp, DotWork | None]]] = {}
     tensors: dict[Place | None, list[tuple[TtgirOp, Copies]]] = {}
@@ -125,6 +127,13 @@ def source_work(module: TtgirModule | None) -> SourceWork | None:
     working = _OTHER_WORK | POINTER_LOADS | POINTER_STORES
     places = _Places()
     cache: dict[tuple[int, tuple[int, ...]], Copies | None] = {}  # layouts are shared by types
+    if _is_of_scalars(module):
+        lanes = module.attributes.get("threads-per-warp")
+        if isinstance(waves, int) and isinstance(lanes, int):
+            for op in module.ops:
+                if op.name in POINTER_LOADS | POINTER_STORES | _ATOMICS:
+                    tensors.setdefault(places.of(op), []).append((op, Copies(1, lanes, waves, 1)))
+        return SourceWork(waves if isinstance(waves, int) else 0, dots, tensors)
     for op in module.ops:
         if op.name in DOTS:
             dots.setdefault(places.of(op), []).append((op, dot_work(op)))
@@ -146,6 +155,15 @@ def source_work(module: TtgirModule | None) -> SourceWork | None:
         if tensor_copies is not None:
             tensors.setdefault(places.of(op), []).append((op, tensor_copies))
     return SourceWork(waves if isinstance(waves, int) else 0, dots, tensors)
+
+
+def _is_of_scalars(module: TtgirModule) -> bool:
+    """Whether a kernel has no tensors: all lanes of all waves compute the same."""
+    return not any(
+        value.kind == "tensor"
+        for op in module.ops
+        for value in (*op.result_types, *op.operand_types)
+    )
 
 
 class _Places:

@@ -26,6 +26,7 @@ _MOST_READERS: Final = 16
 """Instructions that are asked for the name of what they read."""
 _COPIES: Final = ("v_mov_b", "v_accvgpr_", "v_dual_mov_b")
 _WIDENINGS: Final = ("v_lshlrev_b32", "v_and_b32")
+_MAY_COPY: Final = (*_COPIES, *_WIDENINGS, "v_dual_")
 _WIDENING_BITS: Final = frozenset(((False, 16), (True, 0xFFFF0000), (True, -0x10000)))
 """Whether bits are masked, by what: how the lower and the upper of two bf16 become f32."""
 
@@ -64,10 +65,11 @@ class RegisterMoves:
     def uses(self, index: int, row: int) -> Sequence[int]:
         """The instructions that may read what a row holds before an instruction."""
         key = (index, row)
-        if key not in self._use_indices:
+        uses = self._use_indices.get(key)
+        if uses is None:
             is_inside = index < len(self._function.instructions)
-            self._use_indices[key] = self._flow.after(index, row) if is_inside else []
-        return self._use_indices[key]
+            uses = self._use_indices[key] = self._flow.after(index, row) if is_inside else []
+        return uses
 
     def is_used(self, reload: int, row: int) -> bool:
         """Whether anything reads what a reload fetches from a dword of scratch."""
@@ -152,9 +154,10 @@ class RegisterMoves:
     def passed_on(self, index: int, row: int) -> Sequence[int]:
         """The rows that an instruction puts what it makes of a row into."""
         key = (index, row)
-        if key not in self._passed_on:
-            self._passed_on[key] = self._results_of(index, row)
-        return self._passed_on[key]
+        results = self._passed_on.get(key)
+        if results is None:
+            results = self._passed_on[key] = self._results_of(index, row)
+        return results
 
     def _results_of(self, index: int, row: int) -> Sequence[int]:
         inst = self._function.instructions[index]
@@ -174,7 +177,7 @@ class RegisterMoves:
                 if any(row in operand.rows for operand in _sources(half) if operand.kind == "vgpr")
                 for result in half.operands[0].rows
             ]
-        return list(rows_of(self._live.effects[index].writes & VECTORS))
+        return rows_of(self._live.effects[index].writes & VECTORS)
 
     def _data(self, inst: Instruction) -> list[int]:
         """The rows whose values a store of scratch writes."""
@@ -197,7 +200,7 @@ class RegisterMoves:
 
     def copy(self, inst: Instruction, row: int) -> Operand | None:
         """The operand that an instruction copies to a row; None where it is no copy."""
-        if not inst.mnemonic.startswith((*_COPIES, *_WIDENINGS, "v_dual_")):
+        if not inst.mnemonic.startswith(_MAY_COPY):
             return None
         parts = self.decoded(inst)
         halves = halves_of(parts, self._accum_offset) if "::" in parts.text else (parts,)

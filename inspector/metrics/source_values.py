@@ -6,9 +6,10 @@ its operations' results carry the names of the variables.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -90,6 +91,20 @@ class SourceValue(Struct, frozen=True, cache_hash=True):
     is_scalars: bool = False
 
 
+class _Candidates(Struct, frozen=True):
+    """The operations at a position from which an instruction may come.
+
+    Args:
+        ops: the operations.
+        names: their variables, with the number of operations of each; the most common first.
+        best: the first of those of the most common variable, or of all where none has one.
+    """
+
+    ops: Sequence[TtgirOp]
+    names: Sequence[tuple[str, int]]
+    best: TtgirOp | None
+
+
 class SourceOperations:
     """The operations of a TTGIR by position, and the names of their results."""
 
@@ -118,34 +133,60 @@ class SourceOperations:
                 for number, argument in enumerate(arguments[1:]):
                     self._carried[argument].add((op.index, number))
             self._names.update(map(_stem, (*op.results, *op.operands)))
+        self._at_loc: dict[SourceLoc, Sequence[TtgirOp]] = {}
+        self._line_of: dict[SourceLoc, SourceLoc | None] = {}
+        self._name_of: dict[int, str | None] = {}
+        self._candidates_at: dict[tuple[SourceLoc | None, tuple[str, ...]], _Candidates] = {}
+        self._values_at: dict[tuple[SourceLoc | None, tuple[str, ...], Kind], SourceValue] = {}
+        self._operands_at: dict[tuple[SourceLoc | None, tuple[str, ...]], frozenset[str]] = {}
 
     def is_conversion(self, loc: SourceLoc | None) -> bool:
         """Whether an operation at a position changes the precision of its operand."""
         return any(op.name in _CONVERSIONS for op in self._ops(loc))
 
     def _ops(self, loc: SourceLoc | None) -> Sequence[TtgirOp]:
-        return self._by_place.get(position_of(loc), ()) if loc is not None else ()
+        """The operations at a position."""
+        if loc is None:
+            return ()
+        ops = self._at_loc.get(loc)
+        if ops is None:
+            ops = self._at_loc[loc] = self._by_place.get(position_of(loc), ())
+        return ops
 
-    def named_operands(self, inst: Instruction) -> set[str]:
+    def _line(self, loc: SourceLoc | None) -> SourceLoc | None:
+        """The user's own line of a position, without its column."""
+        if loc is None:
+            return None
+        if loc not in self._line_of:
+            source = loc.in_user_code
+            self._line_of[loc] = SourceLoc(source.file, source.line) if source.line else None
+        return self._line_of[loc]
+
+    def named_operands(self, inst: Instruction) -> frozenset[str]:
         """The variables that the operations of a vector instruction take.
 
         Changes of layout and precision are looked through.
         """
-        ops = [op for op in self._ops(inst.loc) if op.name not in _VIEWS]
-        computed = [op for op in ops if op.name.startswith(tuple(_computed_by(inst.mnemonic)))]
-        return {
-            name
-            for op in computed or ops
-            for position in range(len(op.operands))
-            if (name := self._origin(op, position))
-        }
+        computed_by = _computed_by(inst.mnemonic)
+        key = (inst.loc, computed_by)
+        names = self._operands_at.get(key)
+        if names is None:
+            ops = [op for op in self._ops(inst.loc) if op.name not in _VIEWS]
+            computed = [op for op in ops if op.name.startswith(computed_by)]
+            names = self._operands_at[key] = frozenset(
+                name
+                for op in computed or ops
+                for position in range(len(op.operands))
+                if (name := self._origin(op, position))
+            )
+        return names
 
     def named_result(self, inst: Instruction) -> str | None:
         """The variable that a vector instruction computes.
 
         None as well where its position is not that of such arithmetic: where LLVM moved it, say.
         """
-        op = self._at(inst.loc, _computed_by(inst.mnemonic))
+        op = self._candidates(inst.loc, _computed_by(inst.mnemonic)).best
         if op is None or not op.result_types:
             return None
         is_integer = not op.result_types[0].element.startswith(("f", "bf"))
@@ -156,9 +197,8 @@ class SourceOperations:
 
         Triton's lowering exchanges the two where the layout is transposed.
         """
-        dot = self._at(inst.loc, DOTS)
-        source = inst.loc.in_user_code if inst.loc is not None else None
-        line = SourceLoc(source.file, source.line) if source is not None and source.line else None
+        dot = self._candidates(inst.loc, DOTS).best
+        line = self._line(inst.loc)
         if dot is None or not dot.name.startswith(DOTS) or len(dot.operands) < 2:
             return SourceValue("operand", None, "", line)
         layout = dot.result_types[0].layout if dot.result_types else None
@@ -169,34 +209,44 @@ class SourceOperations:
         tensor = "x".join((*map(str, kind.shape), kind.element)) if kind is not None else ""
         return SourceValue("operand", self._origin(dot, position), tensor, line)
 
-    def _at(
-        self,
-        loc: SourceLoc | None,
-        preferred: Sequence[str],
-        uses: Iterable[SourceLoc | None] = (),
-    ) -> TtgirOp | None:
-        """The operation at a position: one of the preferred kind, else the most common name's.
+    def _candidates(self, loc: SourceLoc | None, preferred: tuple[str, ...]) -> _Candidates:
+        """The operations at a position: those of the preferred kind, else those that make values.
 
-        Where they have several names, one whose result operations at the uses' positions take.
+        Args:
+            loc: the position.
+            preferred: beginnings of names of operations.
         """
-        ops = list(self._ops(loc))
-        chosen = [op for op in ops if op.name.startswith(tuple(preferred))] if preferred else []
-        makers = [op for op in ops if op.name not in _VIEWS]
-        chosen = chosen or [op for op in makers if not op.name.startswith(_READS)] or makers or ops
-        names = Counter(name for op in chosen if (name := self._name(op)))
-        if len(names) > 1:
-            taken = {value for use in uses for op in self._ops(use) for value in op.operands}
-            fitting = [op for op in chosen if taken.intersection(op.results)]
-            fitting_names = Counter(name for op in fitting if (name := self._name(op)))
-            if fitting_names:
-                names, chosen = fitting_names, fitting
+        key = (loc, preferred)
+        known = self._candidates_at.get(key)
+        if known is None:
+            ops = list(self._ops(loc))
+            chosen = [op for op in ops if op.name.startswith(preferred)] if preferred else []
+            makers = [op for op in ops if op.name not in _VIEWS]
+            chosen = chosen or [op for op in makers if not op.name.startswith(_READS)]
+            known = self._candidates_at[key] = self._by_name(chosen or makers or ops)
+        return known
+
+    def _by_name(self, ops: Sequence[TtgirOp]) -> _Candidates:
+        """Some operations with their variables."""
+        names = Counter(name for op in ops if (name := self._name(op))).most_common()
         if not names:
-            return chosen[0] if chosen else None
-        most = names.most_common(1)[0][0]
-        return next(op for op in chosen if self._name(op) == most)
+            return _Candidates(ops, names, ops[0] if ops else None)
+        most = names[0][0]
+        return _Candidates(ops, names, next(op for op in ops if self._name(op) == most))
+
+    def _taken(self, candidates: _Candidates, uses: Iterable[SourceLoc | None]) -> TtgirOp | None:
+        """Of candidates with several names, one whose result the operations at positions take."""
+        taken = {value for use in uses for op in self._ops(use) for value in op.operands}
+        fitting = self._by_name([op for op in candidates.ops if taken.intersection(op.results)])
+        return fitting.best if fitting.names else candidates.best
 
     def _name(self, op: TtgirOp) -> str | None:
         """The variable that an operation makes or stores, looking through changes of layout."""
+        if op.index not in self._name_of:
+            self._name_of[op.index] = self._name_by_operands(op)
+        return self._name_of[op.index]
+
+    def _name_by_operands(self, op: TtgirOp) -> str | None:
         own = self._variable(op.results[0]) if op.results else None
         if (op.name not in _RELAID and op.name not in _WRITES) or not op.operands:
             return own
@@ -270,8 +320,8 @@ class SourceOperations:
         self,
         inst: Instruction,
         kind: Kind,
-        preferred: Sequence[str],
-        uses: Iterable[SourceLoc | None] = (),
+        preferred: tuple[str, ...],
+        uses: Callable[[], Iterable[SourceLoc | None]] | None = None,
     ) -> SourceValue:
         """The value that an instruction makes or touches, by the operation that it comes from.
 
@@ -279,14 +329,27 @@ class SourceOperations:
             inst: the instruction.
             kind: what the value is to it.
             preferred: beginnings of the names of operations that such instructions come from.
-            uses: positions of the instructions that read it next.
+            uses: gives the positions of the instructions that read it next. Where several
+                operations fit, one whose result the operations there take is meant.
         """
-        source = inst.loc.in_user_code if inst.loc is not None else None
-        line = SourceLoc(source.file, source.line) if source is not None and source.line else None
-        op = self._at(inst.loc, preferred or _computed_by(inst.mnemonic), uses)
+        chosen = preferred or _computed_by(inst.mnemonic)
+        key = (inst.loc, chosen, kind)
+        value = self._values_at.get(key)
+        if value is None:
+            op = self._candidates(inst.loc, chosen).best
+            value = self._values_at[key] = self._value(kind, op, inst.loc)
+        if uses is None or value.name is None:
+            return value
+        candidates = self._candidates(inst.loc, chosen)
+        if len(candidates.names) < 2:
+            return value
+        return self._value(kind, self._taken(candidates, uses()), inst.loc)
+
+    def _value(self, kind: Kind, op: TtgirOp | None, loc: SourceLoc | None) -> SourceValue:
+        """The value that an operation makes for an instruction at a position."""
         if op is None:
-            return SourceValue(kind, None, "", line)
-        return SourceValue(kind, self._name(op), _tensor(op), line)
+            return SourceValue(kind, None, "", self._line(loc))
+        return SourceValue(kind, self._name(op), _tensor(op), self._line(loc))
 
 
 def _tensor(op: TtgirOp) -> str:
@@ -297,7 +360,9 @@ def _tensor(op: TtgirOp) -> str:
     return "x".join((*map(str, tensor.shape), tensor.element))
 
 
-def _computed_by(mnemonic: str) -> Sequence[str]:
+@functools.lru_cache(maxsize=1 << 10)
+def _computed_by(mnemonic: str) -> tuple[str, ...]:
+    """Beginnings of the names of operations of which a vector instruction may compute a result."""
     if not mnemonic.startswith("v_") or mnemonic.startswith("v_dual_"):
         return ()
     return next(

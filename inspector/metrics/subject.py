@@ -123,11 +123,11 @@ class Subject(Struct, frozen=True):
     """A kernel with all inputs of the metrics.
 
     `ttir` is the source's TTIR, `ttgir` the compiler's result before LLVM. `sync`, `demand`,
-    `work`, `uses` and `places` (both by index of the instruction) are computed from the others
-    once, by `wait_verdicts.synchronisation`, `demand.demand`, `redundancy.source_work` and
-    `lanes.uses_of`; `live`, the live registers or why they are unknown, by
-    `live_registers.followed`; `races`, likewise, by `lds_races.followed`. `ttir` holds the dots
-    alone; `ttir_text` is all of it, which few kernels need.
+    `work`, `uses`, `places` and `likely_places` (these by index of the instruction) are computed
+    from the others once, by `wait_verdicts.synchronisation`, `demand.demand`,
+    `redundancy.source_work` and `lanes.kernel_lanes`; `live`, the live registers or why they are
+    unknown, by `live_registers.followed`; `races`, likewise, by `lds_races.followed`. `ttir` holds
+    the dots alone; `ttir_text` is all of it, which few kernels need.
     """
 
     function: Function
@@ -141,6 +141,7 @@ class Subject(Struct, frozen=True):
     work: SourceWork | None = None
     uses: Mapping[int, LaneUse] = field(default_factory=dict)
     places: Mapping[int, Sequence[Places]] = field(default_factory=dict)
+    likely_places: Mapping[int, Sequence[Places]] = field(default_factory=dict)
     live: tuple[Liveness | None, str] = (None, "its registers were not followed")
     races: tuple[RaceReport | None, str] = (None, "its accesses of LDS were not followed")
 

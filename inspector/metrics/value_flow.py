@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..emulator.definitions import START
 from ..emulator.liveness import Liveness
 from ..emulator.register_sets import rows_of
-from ..model import Instruction
+from ..model import Instruction, SourceLoc
 from .register_moves import VECTORS, RegisterMoves
 from .source_values import (
     DOTS,
@@ -37,7 +38,7 @@ _MOST_STEPS: Final = 12
 _MOST_PLACES: Final = 500
 """Registers that are looked at on the way there."""
 _FLOAT: Final = re.compile(r"_(b?f16|f32|f64)(_|$)")
-_MADE_BY: Final[Mapping[str, tuple[Kind, Sequence[str]]]] = MappingProxyType(
+_MADE_BY: Final[Mapping[str, tuple[Kind, tuple[str, ...]]]] = MappingProxyType(
     {
         "mfma": ("accumulator", DOTS),
         "wmma": ("accumulator", DOTS),
@@ -48,6 +49,18 @@ _MADE_BY: Final[Mapping[str, tuple[Kind, Sequence[str]]]] = MappingProxyType(
 """Class of an instruction -> what its result is, and the operations that it comes from."""
 
 Role = Literal["accumulator", "operand", "address", "stored", "exchanged", "compared"]
+
+
+class _Step(Struct, frozen=True):
+    """The next uses of what a row holds at some place.
+
+    Args:
+        roles: what they use it for.
+        following: where those that compute with it leave their results.
+    """
+
+    roles: tuple[tuple[Role, SourceValue], ...]
+    following: tuple[tuple[int, int], ...]
 
 
 class ValueFlow:
@@ -69,6 +82,7 @@ class ValueFlow:
                 self._variables[row].append((mark.index, mark.name))
         self._results: dict[tuple[int, int], SourceValue] = {}
         self._roles: dict[tuple[int, int], tuple[tuple[Role, SourceValue], ...]] = {}
+        self._steps: dict[tuple[int, int], _Step] = {}
         self._naming: set[int] = set()
         """The loads that are being named by what their results are for."""
 
@@ -183,8 +197,9 @@ class ValueFlow:
             kind, preferred = _MADE_BY.get(inst.cls, ("value", ()))
             if self.moves.copy(inst, row) is not None or self.moves.is_constant(inst):
                 kind = "constant"
-            uses = (self._function.instructions[use].loc for use in self.moves.uses(index + 1, row))
-            named = self._operations.named(inst, kind, preferred, uses)
+            named = self._operations.named(
+                inst, kind, preferred, lambda: self._use_locs(index + 1, row)
+            )
             if named.name is None:
                 named = replace(named, name=self._variable(index, row))
             is_float = _FLOAT.search(inst.mnemonic) is not None
@@ -214,24 +229,43 @@ class ValueFlow:
         for _ in range(_MOST_STEPS):
             following: list[tuple[int, int]] = []
             for place in level:
-                for use in self.moves.uses(*place):
-                    role = self._role_in(use, place[1])
-                    roles.update(role)
-                    for result in () if role else self.moves.passed_on(use, place[1]):
-                        if (use + 1, result) not in seen:
-                            seen.add((use + 1, result))
-                            following.append((use + 1, result))
+                step = self._steps.get(place) or self._step_from(place)
+                roles.update(step.roles)
+                for other in step.following:
+                    if other not in seen:
+                        seen.add(other)
+                        following.append(other)
             level = following
             if not level or len(seen) > _MOST_PLACES:
                 break
         return frozenset(roles)
 
-    def _role_in(self, index: int, row: int) -> Iterable[tuple[Role, SourceValue]]:
+    def _step_from(self, place: tuple[int, int]) -> _Step:
+        """What reads a row next uses it for, and the places of what it makes of it."""
+        index, row = place
+        roles: list[tuple[Role, SourceValue]] = []
+        following: list[tuple[int, int]] = []
+        for use in self.moves.uses(index, row):
+            role = self._role_in(use, row)
+            if role:
+                roles += role
+            else:
+                following += [(use + 1, result) for result in self.moves.passed_on(use, row)]
+        step = self._steps[place] = _Step(tuple(roles), tuple(following))
+        return step
+
+    def _role_in(self, index: int, row: int) -> Sequence[tuple[Role, SourceValue]]:
         """What one instruction uses a row for; nothing where it computes or moves something."""
         key = (index, row)
-        if key not in self._roles:
-            self._roles[key] = tuple(self._role(self._function.instructions[index], row))
-        return self._roles[key]
+        role = self._roles.get(key)
+        if role is None:
+            role = tuple(self._role(self._function.instructions[index], row))
+            if key in self._roles:
+                # A load that was named by its own result on the way: what rests on the first
+                # answer is not the same any more.
+                self._steps.clear()
+            self._roles[key] = role
+        return role
 
     def _role(self, inst: Instruction, row: int) -> Iterable[tuple[Role, SourceValue]]:
         if inst.cls in MATRIX_CLASSES:
@@ -261,15 +295,19 @@ class ValueFlow:
         ):
             yield "compared", self._operations.named(inst, "value", ())
 
-    def _read_by(self, inst: Instruction, preferred: Sequence[str]) -> SourceValue:
+    def _use_locs(self, index: int, row: int) -> list[SourceLoc | None]:
+        """The positions of the instructions that may read what a row holds at some place."""
+        return [self._function.instructions[use].loc for use in self.moves.uses(index, row)]
+
+    def _read_by(self, inst: Instruction, preferred: tuple[str, ...]) -> SourceValue:
         """What a load reads: by its position, else by what the first register is for."""
         rows = rows_of(self._live.effects[inst.index].writes & VECTORS)
-        uses = (
-            self._function.instructions[use].loc
-            for row in rows[:1]
-            for use in self.moves.uses(inst.index + 1, row)
+        identity = self._operations.named(
+            inst,
+            "address",
+            preferred,
+            (lambda: self._use_locs(inst.index + 1, rows[0])) if rows else None,
         )
-        identity = self._operations.named(inst, "address", preferred, uses)
         if identity.name is not None or inst.index in self._naming or not rows:
             return identity
         self._naming.add(inst.index)

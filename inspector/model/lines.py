@@ -68,6 +68,8 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
             the others `estimated`.
         across: whether work-items that differ by 1 in y, not in x, access bytes side by side
             (global memory).
+        steps: bytes from each lane to the next one, in each draw of arguments that are not known;
+            None where lanes lie at other distances than their neighbours do.
         unknown: why the figures are None; empty where they are known.
     """
 
@@ -87,6 +89,7 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     at_edge: bool = False
     wide_rows: bool = False
     across: bool = False
+    steps: tuple[int, ...] | None = None
     unknown: str = ""
 
     def lies_side_by_side(self, bits: int) -> bool | None:

@@ -42,7 +42,7 @@ from .analysis_options import AnalysisOptions
 from .launch_facts import Overrides, launch_facts
 from .naming import kernel_id, matches_all
 
-ANALYSIS_VERSION = 36
+ANALYSIS_VERSION = 37
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
@@ -154,10 +154,20 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     return with_findings(reports, options)
 
 
-def with_findings(reports: Iterable[KernelReport], options: AnalysisOptions) -> list[KernelReport]:
-    """The reports with what the rules of the options say of them."""
+def with_findings(
+    reports: Iterable[KernelReport],
+    options: AnalysisOptions,
+    source_text: Callable[[SourceLoc], str | None] | None = None,
+) -> list[KernelReport]:
+    """The reports with what the rules of the options say of them.
+
+    Args:
+        reports: without findings.
+        options: of the analysis.
+        source_text: gives a line of the source; None: each file is read when it is needed.
+    """
     pack = default_pack() if options.rules is None else options.rules
-    source_text = source_reader()
+    source_text = source_text or source_reader()
     return [replace(report, findings=evaluate(pack, report, source_text)) for report in reports]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import limits, machines
+from ..blas_threads import no_blas_threads
 from ..capture.resolving import resolve_all
 from ..capture.targets import Target, only_of
 from ..errors import KinspectError, unforeseen
@@ -112,13 +113,11 @@ def transformed_reports(
         read = target.kind in READ and not _compilable(target)
         (files if read else scripts).append((index, target))
     work = Work(request, transform, artifacts)
-    if _in_parallel(files, request.jobs):
-        from . import forked
-
-        yield from forked.read_targets(files, work)
+    if scripts or request.analysis.sample is not None:
+        yield from _read(files, work)
     else:
-        for index, target in files:
-            yield from read_target(index, target, work)
+        with no_blas_threads():
+            yield from _read(files, work)
     if scripts:
         # Only targets that are compiled need the workers' machinery.
         from .streaming import compile_targets
@@ -128,6 +127,17 @@ def transformed_reports(
                 yield _transformed(event, transform)
             else:
                 yield event
+
+
+def _read(files: list[tuple[int, Target]], work: Work) -> Iterator[Transformed | Failed]:
+    """Yields the outcomes of the targets that are not compiled."""
+    if _in_parallel(files, work.request.jobs):
+        from . import forked
+
+        yield from forked.read_targets(files, work)
+    else:
+        for index, target in files:
+            yield from read_target(index, target, work)
 
 
 def _transformed(event: Reported, transform: Callable[[KernelReport], Any]) -> Transformed | Failed:

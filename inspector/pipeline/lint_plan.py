@@ -26,7 +26,9 @@ from ..metrics.lane_metrics import LANE_FIGURES
 from ..metrics.lds_operands import OPERANDS
 from ..metrics.lds_races import RACES
 from ..metrics.live_registers import LIVE_FIGURES
+from ..metrics.loads_in_passes import PASSES
 from ..metrics.memory_trips import TRIPS
+from ..metrics.overlapping_loads import OVERLAP
 from ..metrics.single_elements import ELEMENTS
 from ..metrics.unchanged_loads import UNCHANGED
 from ..metrics.waits import REDUNDANT_BARRIERS
@@ -43,7 +45,7 @@ RESTS_ON_LANES = (
     LANE_FIGURES
     | OF_LANES
     | LIVE_FIGURES
-    | {ELEMENTS, EXCHANGES, EXPOSED, OPERANDS, SHARED, TRIPS, UNCHANGED}
+    | {ELEMENTS, EXCHANGES, EXPOSED, OPERANDS, OVERLAP, PASSES, SHARED, TRIPS, UNCHANGED}
 )
 """Metrics that are others, or unknown, where it is not worked out what lanes touch."""
 RESTS_ON_RACES = frozenset((RACES, REDUNDANT_BARRIERS))

@@ -1,7 +1,7 @@
 """Reports on saved assembly in the cache folder, for runs over many files that are repeated.
 
-Kept is what follows from the file and those beside it: all but the findings, since rules may
-change, and so may the sources that findings quote.
+Kept is what follows from the file and those beside it. Beside it stand the findings of the default
+rules, which count as long as the files of rules and the sources that findings quote are the same.
 """
 
 from __future__ import annotations
@@ -13,20 +13,53 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..lint.rule import NO_RULES
-from ..model import KernelReport
+from ..lint.schema import bundled_folder
+from ..model import Finding, KernelReport, SourceLoc
 from ..version import VERSION
 from . import analysis
 from .analysis import ANALYSIS_VERSION, Context
 
-FOLDER = "reports-v1"
+FOLDER = "reports-v2"
 MOST_BYTES = 512 << 20
 """Of all reports together; a kernel of 200 instructions takes 50 kB."""
 _CHECKSUM_BYTES = 32
 _OF_OTHER_FILES = (".include", ".incbin")
 """Directives by which a text names files that its key does not cover."""
+
+
+_FileState = tuple[int, int]
+"""Bytes and latest change of a file, nanoseconds."""
+
+
+class _Judged(Struct, frozen=True):
+    """The findings of the default rules.
+
+    Args:
+        rules: the state of the files of rules.
+        sources: the files of which lines were quoted; None of one that was not there.
+        findings: of each report.
+    """
+
+    rules: tuple[tuple[str, _FileState], ...]
+    sources: dict[str, _FileState | None]
+    findings: list[tuple[Finding, ...]]
+
+    def is_current(self) -> bool:
+        """Whether the rules and the quoted sources are as they were."""
+        return self.rules == _rules_state() and all(
+            _state_of(file) == state for file, state in self.sources.items()
+        )
+
+
+class _Stored(Struct, frozen=True):
+    """What is kept of one text: its reports without findings, and those."""
+
+    reports: list[KernelReport]
+    judged: _Judged | None = None
 
 
 class StoredReports:
@@ -44,14 +77,26 @@ class StoredReports:
         place = self._place(text, context)
         if place is None:
             return analysis.analyze_text(text, context)
-        reports = _read(place)
-        if reports is None:
+        stored = _read(place)
+        is_new = stored is None
+        if stored is None:
             bare = replace(context, analysis=replace(context.analysis, rules=NO_RULES))
-            reports = analysis.analyze_text(text, bare)
-            # What was not read may be read once there is a disassembler.
-            if not any(report.unread for report in reports):
-                _write(place, reports)
-        return analysis.with_findings(reports, context.analysis)
+            stored = _Stored(analysis.analyze_text(text, bare))
+        judged = stored.judged
+        if context.analysis.rules is not None:
+            reports = analysis.with_findings(stored.reports, context.analysis)
+        elif judged is not None and judged.is_current():
+            return [
+                replace(report, findings=findings)
+                for report, findings in zip(stored.reports, judged.findings, strict=True)
+            ]
+        else:
+            reports, judged = _judge(stored.reports, context)
+        # What was not read may be read once there is a disassembler.
+        is_final = not any(report.unread for report in stored.reports)
+        if is_final and (is_new or judged is not stored.judged):
+            _write(place, _Stored(stored.reports, judged))
+        return reports
 
     def prune(self) -> None:
         """Drops the oldest reports where there are too many."""
@@ -92,6 +137,37 @@ class StoredReports:
         return self._folder / name[:2] / name[2:]
 
 
+def _judge(reports: Sequence[KernelReport], context: Context) -> tuple[list[KernelReport], _Judged]:
+    """The reports with the findings of the default rules, and what is kept of these."""
+    sources: dict[str, _FileState | None] = {}
+    read = analysis.source_reader()
+
+    def source_text(loc: SourceLoc) -> str | None:
+        if loc.file not in sources:
+            sources[loc.file] = _state_of(loc.file)
+        return read(loc)
+
+    judged = analysis.with_findings(reports, context.analysis, source_text)
+    return judged, _Judged(_rules_state(), sources, [report.findings for report in judged])
+
+
+def _state_of(file: str) -> _FileState | None:
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+@functools.cache
+def _rules_state() -> tuple[tuple[str, _FileState], ...]:
+    """The files of rules that ship with kinspect, with their states."""
+    folder = bundled_folder()
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".yaml"))
+    states = ((name, _state_of(os.path.join(folder, name))) for name in names)
+    return tuple((name, state) for name, state in states if state is not None)
+
+
 def _digest(*parts: bytes) -> bytes:
     from hashlib import blake2b  # loads OpenSSL
 
@@ -113,11 +189,11 @@ def _package_state() -> tuple[int, int, int]:
 
 
 @functools.cache
-def _decoder() -> msgspec.msgpack.Decoder[list[KernelReport]]:
-    return msgspec.msgpack.Decoder(list[KernelReport])
+def _decoder() -> msgspec.msgpack.Decoder[_Stored]:
+    return msgspec.msgpack.Decoder(_Stored)
 
 
-def _read(place: Path) -> Sequence[KernelReport] | None:
+def _read(place: Path) -> _Stored | None:
     """The reports that are kept there; None where there are none, or they are damaged."""
     try:
         data = place.read_bytes()
@@ -132,11 +208,11 @@ def _read(place: Path) -> Sequence[KernelReport] | None:
         return None
 
 
-def _write(place: Path, reports: Sequence[KernelReport]) -> None:
+def _write(place: Path, stored: _Stored) -> None:
     """Keeps reports. They are not synced to the disk: a damaged file is noticed by its checksum."""
     temporary = place.with_name(f"{place.name}.{os.getpid()}")
     try:
-        encoded = msgspec.msgpack.encode(reports)
+        encoded = msgspec.msgpack.encode(stored)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with open(temporary, "xb") as stream:
             stream.write(_digest(encoded) + encoded)

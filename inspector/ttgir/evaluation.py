@@ -194,7 +194,7 @@ def _wrapped(value: Array, result_type: TtgirType) -> Array:
     if bits is None or bits >= 64 or bits == 1:
         return value
     half = 1 << (bits - 1)
-    return (value + half) % (2 * half) - half
+    return (value + half & 2 * half - 1) - half
 
 
 def _compare_or_select(op: TtgirOp, short: str, values: Sequence[Array]) -> Array | None:

@@ -114,7 +114,7 @@ def _undefined_uses(registers: int, run: _Run) -> list[tuple[int, int]]:
     if baseline is None:
         return []
     uses: list[tuple[int, int]] = []
-    rows = rows_of(registers)
+    rows = list(rows_of(registers))
     while rows and len(uses) < _MOST_CULPRITS:
         if _first_difference(baseline, rows, run) is None:
             break

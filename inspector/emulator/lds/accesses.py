@@ -86,18 +86,20 @@ class LdsTrace(Struct):
         """The trace of some waves that have met nothing yet."""
         return LdsTrace([0] * waves, [0] * waves, [[] for _ in range(waves)])
 
-    def branched(self, unfinished: Mapping[int, LdsAccess]) -> LdsTrace:
-        """A copy, to be continued on another way.
+    def fork(self, unfinished: Mapping[int, LdsAccess]) -> TraceFork:
+        """The trace as it is now, to be continued on another way.
 
         Args:
             unfinished: copies of the accesses that have not ended, by number.
         """
-        return LdsTrace(
+        return TraceFork(
+            self,
             list(self.waits),
             list(self.barriers),
-            [list(barriers) for barriers in self.barrier_at],
-            [unfinished.get(access.number, access) for access in self.accesses],
-            list(self.overtaken),
+            [len(barriers) for barriers in self.barrier_at],
+            len(self.accesses),
+            len(self.overtaken),
+            unfinished,
         )
 
     def pass_barrier(self, waves: Sequence[int], inst: Instruction) -> None:
@@ -137,6 +139,40 @@ class LdsTrace(Struct):
             for wave in waves:
                 if wave in access.first:
                     access.last[wave] = self.barriers[wave]
+
+
+class TraceFork(Struct, frozen=True):
+    """A trace at some time: what was added to it later does not count.
+
+    Args:
+        trace: goes on; it only grows, and finished accesses do not change.
+        waits, barriers: its counts.
+        passed: by wave, how many entries `barrier_at` had.
+        accesses, overtaken: how many there were.
+        unfinished: copies of the accesses that had not ended, by number.
+    """
+
+    trace: LdsTrace
+    waits: list[int]
+    barriers: list[int]
+    passed: list[int]
+    accesses: int
+    overtaken: int
+    unfinished: Mapping[int, LdsAccess]
+
+    def continued(self) -> LdsTrace:
+        """A trace of its own, to be continued."""
+        trace, unfinished = self.trace, self.unfinished
+        return LdsTrace(
+            list(self.waits),
+            list(self.barriers),
+            [
+                barriers[:count]
+                for barriers, count in zip(trace.barrier_at, self.passed, strict=True)
+            ],
+            [unfinished.get(access.number, access) for access in trace.accesses[: self.accesses]],
+            trace.overtaken[: self.overtaken],
+        )
 
 
 class LdsTraces(Struct):

@@ -6,14 +6,14 @@ either. A mask of lanes that comes of them hides which lanes do what, until the 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ...isa.mnemonics import FLOW_CLASSES
 from ...model import Function
 from ..code_registers import registers_of
-from ..effects import bits_of
+from ..effects import RegisterEffect, bits_of
 from ..instructions.lds import plain_places
 from ..operands import EXEC, Decoded
 from ..register_sets import scalar_bits
@@ -28,6 +28,26 @@ _ONE_LANE: Final = ("v_writelane_b32", "v_readlane_b32")
 _BRINGING: Final = frozenset(
     ("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic", "smem_load", "message")
 )
+
+
+class _PlainStep(NamedTuple):
+    """An instruction that is carried out.
+
+    Args:
+        step: carries it out.
+        parts: the instruction, taken apart.
+        effect: the registers that it reads and writes.
+        reads: all that its result rests on, EXEC included.
+        brings: whether its result is a value that is not followed.
+        is_special: whether it writes EXEC or a single lane, or consists of two operations.
+    """
+
+    step: Step
+    parts: Decoded
+    effect: RegisterEffect
+    reads: int
+    brings: bool
+    is_special: bool
 
 
 class LdsCode:
@@ -50,6 +70,7 @@ class LdsCode:
         self.function = function
         self.target = target
         self._barriers_under: dict[int, bool] = {}
+        self._plain_steps: dict[int, _PlainStep] = {}
         registers = registers_of(function, target)
         self.decoded, self._halves = registers.decoded, registers.halves
         self.effects = [
@@ -91,14 +112,48 @@ class LdsCode:
 
     def carry_out(self, group: WaveGroup, site: int) -> None:
         """Carries out one instruction for some waves, and notes what is known behind it."""
+        plain = self._plain_steps.get(site) or self._plain_step(site)
+        known = (
+            not plain.brings
+            and not plain.reads & group.unknown
+            and (not group.masks or group.is_known(plain.reads, plain.parts))
+        )
+        if plain.is_special:
+            self._carry_out_special(group, site, known=known)
+            return
+        try:
+            plain.step(group.waves)
+        except NotCoveredError:
+            known = False
+        if known:
+            group.learn(plain.effect)
+        else:
+            group.forget(plain.effect.writes)
+
+    def _plain_step(self, site: int) -> _PlainStep:
+        """An instruction made ready to be carried out several times."""
+        effect, parts = self.effects[site], self.decoded[site]
+        plain = self._plain_steps[site] = _PlainStep(
+            self.steps[site],
+            parts,
+            effect,
+            effect.reads | (0 if parts.name.startswith("s_") else EXEC_BITS),
+            site not in self._spills and self.function.instructions[site].cls in _BRINGING,
+            parts.name in _ONE_LANE or site in self._halves or bool(effect.writes & EXEC_BITS),
+        )
+        return plain
+
+    def _carry_out_special(self, group: WaveGroup, site: int, *, known: bool) -> None:
+        """Carries out an instruction that does more than write what it computes.
+
+        Args:
+            group: the waves.
+            site: index of the instruction.
+            known: whether all that it reads is.
+        """
         effect, parts, waves = self.effects[site], self.decoded[site], group.waves
         if parts.name in _ONE_LANE and self._one_lane(group, site):
             return
-        vector = not parts.name.startswith("s_")
-        reads = effect.reads | (EXEC_BITS if vector else 0)
-        known = group.is_known(reads, parts)
-        if site not in self._spills:
-            known = known and self.function.instructions[site].cls not in _BRINGING
         halves = self._halves.get(site)
         if halves is not None:  # both read before either writes
             each = [group.is_known(half.reads | EXEC_BITS, parts) for half in halves]

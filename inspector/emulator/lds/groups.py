@@ -61,7 +61,8 @@ class WaveGroup(Struct, eq=False):
         overwritten = effect.low & effect.high
         if self.waves.full:
             self.unknown &= ~overwritten
-            self._drop(overwritten)
+            if self.masks:
+                self._drop(overwritten)
             return
         self.unknown &= ~(overwritten & ~VECTOR)
         rows = overwritten & (self.unknown | self.partly) & VECTOR
@@ -75,7 +76,8 @@ class WaveGroup(Struct, eq=False):
     def forget(self, writes: int) -> None:
         """Notes as unknown what an instruction writes."""
         self.unknown |= writes
-        self._drop(writes)
+        if self.masks:
+            self._drop(writes)
 
     def set_known(self, bits: int, *, known: bool) -> None:
         """Notes scalar registers as known or unknown."""

@@ -70,17 +70,18 @@ class Meeting:
         reading = [site for site in sites if self._kinds[site] == "read"]
         others = [site for site in sites if self._kinds[site] != "read"]
         for number, site in enumerate(others):
-            for other in (*reading, *others[number:]):
-                if (
-                    site in unknown
-                    or other in unknown
-                    or (
-                        by_all[site] & by_all[other]
-                        and _meet(by_all[site], by_others[site], self._touched[other])
-                    )
-                ):
-                    pairs[site].add(other)
-                    pairs[other].add(site)
+            second = [*reading, *others[number:]]
+            if site not in unknown:
+                mask, of_site = by_all[site], by_others.get(site, {})
+                second = [
+                    other
+                    for other in second
+                    if other in unknown
+                    or (by_all[other] & mask and _meet(mask, of_site, self._touched[other]))
+                ]
+            pairs[site].update(second)
+            for other in second:
+                pairs[other].add(site)
         return {site: frozenset(met) for site, met in pairs.items()}
 
 

@@ -27,6 +27,8 @@ from .trace import traces_of
 _LARGEST: Final = 1 << 18
 """No LDS has more bytes: lanes beyond take no part (Triton masks copies into LDS so)."""
 _MOST_PAIRS: Final = 200
+_MOST_COMPARED: Final = 300_000
+"""Accesses of waves, once for each time between two barriers that they may last."""
 
 Cause = Literal["barrier", "wait", "own-wait"]
 
@@ -91,6 +93,8 @@ def races_of(
         return RaceReport((), 0, accesses, traces.why)
     comparison, meeting = _Comparison(traces.ways), Meeting(function, traces)
     for way in traces.ways:
+        if _spans(way) > _MOST_COMPARED:
+            return RaceReport((), 0, accesses, "its accesses last over too many barriers")
         meeting.add(way, comparison.add(way))
     decided = len(traces.executed - traces.undecided)
     return RaceReport(
@@ -99,6 +103,17 @@ def races_of(
         accesses,
         meeting=meeting.result(),
         same_barriers=meeting.same_barriers,
+    )
+
+
+def _spans(way: LdsTrace) -> int:
+    """How many times between barriers the accesses on a way last, over all waves."""
+    latest = max(way.barriers, default=0)
+    return sum(
+        access.last.get(wave, latest) + 1 - first
+        for access in way.accesses
+        if access.parts
+        for wave, first in access.first.items()
     )
 
 

@@ -33,7 +33,7 @@ from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
 from ..start import GridShape, initial_waves, target_of
 from ..unknowns import Arguments, DrawnMemory, Probe
 from ..waves import U32, Array, Waves
-from .accesses import AccessBytes, LdsAccess, LdsTrace, LdsTraces
+from .accesses import AccessBytes, LdsAccess, LdsTrace, LdsTraces, TraceFork
 from .code import LdsCode
 from .groups import VECTOR, Pending, WaveGroup
 from .paths import Loops, plan_of, reached_accesses
@@ -42,6 +42,8 @@ MOST_STEPS: Final = 30_000
 """Instructions that are carried out, at most."""
 MOST_WAYS: Final = 8
 """Ways through the code that are followed, at most."""
+_MOST_LATER: Final = 64
+"""States before one block that are kept, the latest: a loop that never ends comes by often."""
 MOST_LANES: Final = 2048
 """Lanes of a workgroup, at most."""
 _WAVE_NUMBER: Final = scalar_bits(TTMP + 8, 1)
@@ -120,8 +122,8 @@ class _LdsProbe(Probe):
 class _State(Struct, eq=False):
     """Where all waves stand at some time, and what they met on the way there."""
 
-    groups: list[WaveGroup]
-    trace: LdsTrace
+    group: WaveGroup
+    fork: TraceFork
 
 
 class _Walk:
@@ -185,8 +187,8 @@ class _Walk:
             if not self._later or len(traces.ways) >= MOST_WAYS:
                 break
             state, to = self._later.pop()
-            self._groups, self._trace = state.groups, state.trace
-            self._go(self._groups.pop(), to)
+            self._groups, self._trace = [], state.fork.continued()
+            self._go(state.group, to)
         return traces
 
     def _remember(self, group: WaveGroup, to: int) -> None:
@@ -203,7 +205,10 @@ class _Walk:
                 Pending(entry.site, entry.in_order, tuple(copies[a.number] for a in entry.accesses))
                 for entry in queue
             ]
-        self._later.append((_State([there], self._trace.branched(copies)), to))
+        alike = [number for number, (_, other) in enumerate(self._later) if other == to]
+        if len(alike) >= _MOST_LATER:
+            del self._later[alike[0]]
+        self._later.append((_State(there, self._trace.fork(copies)), to))
 
     def _next(self) -> WaveGroup:
         """Returns the waves that are furthest behind, joined where several are at one block."""

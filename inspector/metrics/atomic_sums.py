@@ -1,0 +1,234 @@
+"""Sums in global memory by atomics: where their addresses come from, and who meets there.
+
+An atomic is carried out in L2, and those of one address one after the other. Where the addresses
+follow from the numbers of workgroups and lanes, what belongs to each place is known beforehand: a
+workgroup can gather it and store it once. Where values from memory say where to add (a histogram,
+a scatter), only the data say how many meet.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence, Set
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from ..isa.mnemonics import returns_value
+from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from .subject import Subject, op_line, own_instructions, source_line
+
+if TYPE_CHECKING:
+    from ..ttgir.flow import DataFlow
+
+_SUMS: Final = "atomics.sums"
+
+SPECS = (
+    MetricSpec(
+        _SUMS,
+        "mapping",
+        "derived",
+        "kernel",
+        "Atomics that add to global memory (or take the largest, or smallest) and whose result "
+        "nothing uses: how many (`count`: operations of the TTGIR, without one instructions); "
+        "`placed`: those whose addresses follow from arguments and the numbers of workgroup and "
+        "lane, the first `placed_at` which line; `shared`: axes of the grid whose numbers the "
+        "addresses of such a one leave out, so that all `workgroups` along them add to the same "
+        "places (None where the grid is unknown), at `shared_at`; `loaded`: those whose addresses "
+        "rest on values from memory, the first `loaded_at`; `repeated` of these in loops; "
+        "`constant` of them add a constant; `in_turn`: the most elements that one of these (where "
+        "there are none, of all) has for each lane in Triton's code; `instructions` that all are "
+        "in the code; `beside`: instructions of the longest loop without an atomic, in an "
+        "iteration (0 where there is none). Sums of whole numbers at one address of Triton's code, "
+        "or at any of others', are not `placed`: they count something",
+    ),
+)
+
+_ADDING: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))
+_RMW: Final = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw"))
+_NO_SUMS: Final = ("swap", "cmp", "_and", "_or", "_xor", "_inc", "_dec", "_csub", "cond")
+_ADDS_INTEGERS: Final = re.compile(r"_atomic_(add|sub)(_x2|_[iu](32|64))?$")
+_LANES, _WAVES = "threads-per-warp", "num-warps"
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The metric of `SPECS`."""
+    if subject.ttgir is not None:
+        yield Metric(_SUMS, _by_source(subject, subject.ttgir), "mapping", "derived")
+        return
+    sums = [inst for inst in subject.function.instructions if _is_sum(inst)]
+    value = _by_code(subject, sums)
+    note = "" if value is not None else "the addresses were not followed"
+    yield Metric(_SUMS, value, "mapping", "derived", note)
+
+
+def _is_sum(inst: Instruction) -> bool:
+    name = inst.op.name
+    return (
+        inst.cls == "atomic"
+        and not returns_value(inst.op, inst.operands)
+        and not any(part in name for part in _NO_SUMS)
+    )
+
+
+def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
+    used = {operand for op in module.ops for operand in op.operands}
+    sums = [
+        op
+        for op in module.ops
+        if op.name in _RMW
+        and op.attributes.get("atomic_rmw_op") in _ADDING
+        and used.isdisjoint(op.results)
+    ]
+    loaded: list[TtgirOp] = []
+    placed: list[TtgirOp] = []
+    constant = 0
+    in_loops = 0
+    worst: tuple[int, int, Sequence[str], TtgirOp | None] = (0, 0, (), None)
+    grid = dict(zip("xyz", subject.facts.grid or (), strict=False))
+    if sums:
+        # The flow of values is followed for kernels with atomics only.
+        from ..ttgir.flow import flow_of
+
+        flow = flow_of(module)
+        for op in sums:
+            axes = _axes(flow, op)
+            if axes is None:
+                loaded.append(op)
+                in_loops += flow.loop[op.index] is not None
+                constant += _adds_constant(flow, op)
+            elif not _may_count(op):
+                placed.append(op)
+                shared = [axis for axis in _axes_of_grid(flow, grid) if axis not in axes]
+                workgroups = prod(grid[axis] for axis in shared) if grid else 0
+                if shared and (workgroups, len(shared)) > worst[:2]:
+                    worst = workgroups, len(shared), shared, op
+    return {
+        "count": len(sums),
+        "placed": len(placed),
+        "placed_at": op_line(placed[0]) if placed else None,
+        "shared": " and ".join(worst[2]) or None,
+        "shared_at": op_line(worst[3]),
+        "workgroups": worst[0] or None,
+        "loaded": len(loaded),
+        "loaded_at": op_line(loaded[0]) if loaded else None,
+        "repeated": in_loops,
+        "constant": constant,
+        "in_turn": max((_in_turn(module, op) for op in loaded or sums), default=None),
+        **_of_code(subject, None),
+    }
+
+
+def _may_count(op: TtgirOp) -> bool:
+    """Whether an atomic adds a whole number at one address: a count of who has come by."""
+    result = op.result_types[0] if op.result_types else None
+    is_number = result is not None and not result.shape
+    return is_number and op.attributes.get("atomic_rmw_op") == "add"
+
+
+def _of_code(subject: Subject, sums: Set[int] | None) -> dict[str, Scalar]:
+    """What the code says of all atomics, or of some by index: how many, and what is beside them."""
+    atomics = [
+        inst.index
+        for inst in subject.function.instructions
+        if inst.cls == "atomic" and (sums is None or inst.index in sums)
+    ]
+    beside = 0
+    for own in own_instructions(subject.function).values():
+        if not any(inst.index in atomics for inst in own):
+            beside = max(beside, len(own))
+    return {"instructions": len(atomics), "beside": beside}
+
+
+def _in_turn(module: TtgirModule, op: TtgirOp) -> int:
+    """Elements of an atomic's tile for each lane."""
+    lanes, waves = (module.attributes.get(name) for name in (_LANES, _WAVES))
+    shape = op.result_types[0].shape if op.result_types else ()
+    if not isinstance(lanes, int) or not isinstance(waves, int):
+        return 0
+    return max(1, prod(shape) // (lanes * waves))
+
+
+def _axes_of_grid(flow: DataFlow, grid: dict[str, int]) -> Sequence[str]:
+    """The axes along which there are several workgroups, as far as known."""
+    from ..ttgir.flow import program_axes
+
+    if grid:
+        return [axis for axis, size in grid.items() if size > 1]
+    return sorted(program_axes(flow.module))
+
+
+def _axes(flow: DataFlow, atomic: TtgirOp) -> frozenset[str] | None:
+    """The axes of the grid that an atomic's address is made of; None where it is from memory."""
+    from ..ttgir.flow import UNKNOWN, values_behind
+    from ..ttgir.queries import LOADS
+
+    count = 2 if atomic.name.startswith("amdg.") else 1
+    axes = set[str]()
+    for value, maker in values_behind(flow, flow.operands[atomic.index][:count]):
+        if value == UNKNOWN or (
+            maker is not None and (maker.name in LOADS or "atomic" in maker.name)
+        ):
+            return None
+        if maker is not None and maker.name == "tt.get_program_id":
+            axes.add(str(maker.attributes.get("axis")))
+    return frozenset(axes)
+
+
+def _adds_constant(flow: DataFlow, atomic: TtgirOp) -> bool:
+    """Whether what is added is a constant: the atomic counts."""
+    from ..ttgir.flow import values_behind
+
+    place = 2 if atomic.name.startswith("amdg.") else 1
+    makers = [
+        maker for _, maker in values_behind(flow, flow.operands[atomic.index][place : place + 1])
+    ]
+    return all(
+        maker is not None
+        and maker.name in ("arith.constant", "tt.splat", "ttg.convert_layout", "tt.broadcast")
+        for maker in makers
+    )
+
+
+def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar] | None:
+    """The same by the addresses of the code; None where they were not followed."""
+    loaded, shared = frozenset[int](), frozenset[int]()
+    indices = frozenset(inst.index for inst in sums)
+    if indices:
+        if not subject.facts.analyse_lanes or subject.machine is None:
+            return None
+        if importlib.util.find_spec("numpy") is None or subject.function.calls:
+            return None
+        from ..emulator.lane_dependence import memory_dependent, workgroup_independent
+
+        try:
+            loaded = memory_dependent(subject.function, subject.machine, indices)
+            shared = workgroup_independent(subject.function, subject.machine, indices) - loaded
+        except Exception:  # a bug in the emulator must not cost the report
+            return None
+    placed = [
+        inst
+        for inst in sums
+        if inst.index not in loaded and not _ADDS_INTEGERS.search(inst.op.name)
+    ]
+    scattered = [inst for inst in sums if inst.index in loaded]
+    met = [inst for inst in placed if inst.index in shared]
+    in_loops = {inst.index for own in own_instructions(subject.function).values() for inst in own}
+    return {
+        "count": len(sums),
+        "placed": len(placed),
+        "placed_at": _line(placed),
+        "shared": "every axis" if met else None,
+        "shared_at": _line(met),
+        "workgroups": prod(subject.facts.grid) if met and subject.facts.grid else None,
+        "loaded": len(scattered),
+        "loaded_at": _line(scattered),
+        "repeated": sum(inst.index in in_loops for inst in scattered),
+        "constant": None,
+        "in_turn": None,
+        **_of_code(subject, indices),
+    }
+
+
+def _line(instructions: Sequence[Instruction]) -> str | None:
+    return source_line(instructions[0].loc) if instructions else None

@@ -1,0 +1,270 @@
+"""Loops that load what another loop has loaded or stored before.
+
+A kernel that goes over its rows twice, for a statistic and for the output, fetches them twice. The
+addresses of both loops' first iterations tell that, and those of their second ones, which would
+differ where the second loop begins behind the end of the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from ..model import Loop, Metric, MetricSpec, Scalar
+from .access_spans import Access, accesses_of, unknown_reason
+from .launch import MOST_WORKGROUPS
+from .load_paths import load_paths
+from .longest_way import acyclic
+from .loop_shape import position_of
+from .subject import Place, Subject, innermost_loops, source_line
+from .written_tensors import WRITES
+
+if TYPE_CHECKING:
+    from ..emulator.footprint import Spans
+
+PASSES: Final = "loads.passes"
+
+SPECS: Final = (
+    MetricSpec(
+        PASSES,
+        "mapping",
+        "derived",
+        "kernel",
+        "Loops that load what another loop of the kernel has loaded or stored before, neither "
+        "of them in the other. Of the one that loads most bytes again: `loads` that do, of the "
+        "`of` in the `loop`, the `bytes` that they bring a workgroup in an iteration, of how "
+        "many in all (`loop_bytes`), the first `at` which line, `first_at` which line it was "
+        "loaded before, `loops` that load the same, `row_bytes` that a workgroup loads of it in"
+        " all of the loop's iterations, by TTGIR and the launch, whether it `fits` a "
+        "workgroup's registers (at most 128 KiB; in other code, whether lanes share a row). Of "
+        "the one that loads most bytes that a loop has stored: how many are `stored`, of the "
+        "`stored_of` in `back_loop`, their `stored_bytes`, the first `back_at` which line, "
+        "`stored_at` which line it was stored. None where instructions have no source positions",
+    ),
+)
+
+
+def kernel_metrics(subject: Subject) -> Iterator[Metric]:
+    """The metric of `SPECS`."""
+    note = unknown_reason(subject)
+    yield Metric(PASSES, None, "mapping", "derived", note) if note else _passes(subject)
+
+
+class _Group(Struct):
+    """The accesses of one position in the source.
+
+    Args:
+        accesses: those in a loop, without copies of its first iterations outside of it; all, where
+            none is in one.
+        loop: the innermost loop around them; None where there is none.
+        writes: whether they are stores.
+    """
+
+    accesses: list[Access]
+    loop: Loop | None
+    writes: bool
+
+    def spans(self, draw: int) -> Spans:
+        """The bytes that they touch, where they were carried out last."""
+        from ..emulator.footprint import united
+
+        return united(access.spans[draw] for access in self.accesses)
+
+
+def _passes(subject: Subject) -> Metric:
+    """The metric of the loop that loads most bytes again."""
+    function = subject.function
+    if len(function.loops) < 2:
+        return Metric(PASSES, None, "mapping", "derived", "it has no two loops")
+    accesses = accesses_of(subject, None, None)
+    groups = _groups(subject, accesses)
+    if groups is None:
+        return Metric(PASSES, None, "mapping", "derived", "no source positions")
+    # Some paths end within a loop, which is cut where it goes round.
+    ways = load_paths(function, 0, None)
+    paths = [set(way) for way in ways if not function.blocks[way[-1]].successors]
+    behind = _blocks_behind(subject)
+    loaded: dict[str, Scalar] = {"loads": 0}
+    stored: dict[str, Scalar] = {"stored": 0}
+    for loop in function.loops:
+        own = [group for group in groups if group.loop is not None and group.loop.id == loop.id]
+        loads = [group for group in own if not group.writes]
+        pairs: list[tuple[_Group, list[_Group]]] = []
+        for group in loads:
+            earlier = [
+                other
+                for other in groups
+                if other.loop is not None
+                and other.loop.id != loop.id
+                and set(other.loop.blocks).isdisjoint(loop.blocks)
+                and behind[other.loop.header] >> loop.header & 1
+                and (not paths or any({loop.header, other.loop.header} <= p for p in paths))
+                and _brings(group, other)
+            ]
+            if earlier:
+                pairs.append((group, earlier))
+        # The nearest before counts: what was stored is not what was loaded before that.
+        again = [(group, earlier) for group, earlier in pairs if not earlier[-1].writes]
+        back = [(group, earlier) for group, earlier in pairs if earlier[-1].writes]
+        size = sum(_bytes_in(group) for group, _ in again)
+        if size > int(loaded.get("bytes") or 0):
+            group, earlier = again[0]
+            row_bytes = _row_bytes(subject, [group for group, _ in again])
+            loaded = {
+                "loads": sum(len(group.accesses) for group, _ in again),
+                "of": sum(len(group.accesses) for group in loads),
+                "bytes": size,
+                "loop_bytes": sum(_bytes_in(group) for group in loads),
+                "at": _line(group),
+                "first_at": _line(earlier[-1]),
+                "loops": 1 + len({other.loop.id for other in earlier if other.loop is not None}),
+                "loop": loop.id,
+                "row_bytes": row_bytes,
+                "fits": _fits(subject, row_bytes),
+            }
+        size = sum(_bytes_in(group) for group, _ in back)
+        if size > int(stored.get("stored_bytes") or 0):
+            group, earlier = back[0]
+            stored = {
+                "stored": sum(len(group.accesses) for group, _ in back),
+                "stored_of": sum(len(group.accesses) for group in loads),
+                "stored_bytes": size,
+                "stored_at": _line(earlier[-1]),
+                "back_at": _line(group),
+                "back_loop": loop.id,
+            }
+    value = {**loaded, **stored}
+    return Metric(PASSES, value, "mapping", "derived" if subject.places else "estimated")
+
+
+def _line(group: _Group) -> str | None:
+    return source_line(group.accesses[0].inst.loc)
+
+
+def _groups(subject: Subject, accesses: Mapping[int, Access]) -> list[_Group] | None:
+    """The accesses by position, in the order of the code; None where none has a position."""
+    function = subject.function
+    owner = innermost_loops(function)
+    loop_of = {
+        index: owner[block.index]
+        for block in function.blocks
+        if block.index in owner
+        for index in range(block.start, block.stop)
+    }
+    at: dict[tuple[Place, bool], list[Access]] = {}
+    for index in sorted(accesses):
+        access = accesses[index]
+        if access.inst.loc is not None:
+            key = position_of(access.inst.loc), access.inst.cls in WRITES
+            at.setdefault(key, []).append(access)
+    if not at:
+        return None
+    groups = []
+    for (_, writes), own in at.items():
+        loops = [loop_of[a.inst.index] for a in own if a.inst.index in loop_of]
+        # Of a loop and what remains for a second one behind it the first one counts.
+        loop = max(loops, key=lambda loop: (loop.depth, -loop.header), default=None)
+        if loop is not None:
+            own = [access for access in own if loop_of.get(access.inst.index) is loop]
+        groups.append(_Group(own, loop, writes))
+    return groups
+
+
+def _bytes_in(group: _Group) -> int:
+    """The bytes that a group brings a workgroup in an iteration."""
+    from ..emulator.footprint import size_of
+
+    return size_of(group.spans(0))
+
+
+def _brings(group: _Group, other: _Group) -> bool:
+    """Whether half of what a group loads, or more, is what another one accesses, in every draw."""
+    from ..emulator.footprint import size_of, united
+
+    for draw in range(len(group.accesses[0].spans)):
+        own, others = group.spans(draw), other.spans(draw)
+        if not len(own[0]) and not len(others[0]):
+            continue
+        if not len(own[0]) or not len(others[0]):
+            return False
+        if own[0][0] >= others[1][-1] or others[0][0] >= own[1][-1]:
+            return False
+        common = size_of(own) + size_of(others) - size_of(united((own, others)))
+        if 2 * common < size_of(own):
+            return False
+    return True
+
+
+def _blocks_behind(subject: Subject) -> dict[int, int]:
+    """Block -> the blocks that may follow it without going round a loop, as bits."""
+    function = subject.function
+    order, before = acyclic(function.blocks, 0, frozenset(range(len(function.blocks))))
+    ahead = dict.fromkeys(range(len(function.blocks)), 0)
+    for number in reversed(order):
+        for origin in before.get(number, ()):
+            ahead[origin] |= ahead[number] | 1 << number
+    return ahead
+
+
+_HELD_BYTES: Final = 1 << 17
+"""Of a row that a workgroup holds: 32 registers of 1024 lanes."""
+_LEAST_BYTES: Final = 512
+_MEETING: Final = frozenset(("barrier", "cross_lane"))
+"""Classes of instructions by which lanes make one value of what each has."""
+
+
+def _fits(subject: Subject, row_bytes: int | None) -> bool:
+    """Whether a workgroup can hold what two loops load.
+
+    In other code than Triton's, rows of unknown length that all lanes share count as such, which
+    have a part each; not those of each lane's own.
+    """
+    if subject.ttgir is not None:
+        return row_bytes is not None and _LEAST_BYTES <= row_bytes <= _HELD_BYTES
+    return any(inst.cls in _MEETING for inst in subject.function.instructions)
+
+
+_FIRST_WORKGROUPS: Final = 32
+
+
+def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> int | None:
+    """The bytes that groups of loads bring a workgroup in all iterations of their loop."""
+    module, grid = subject.ttgir, subject.facts.grid
+    if module is None:
+        return None
+    # Only Triton kernels need it.
+    from ..ttgir import queries
+    from ..ttgir.conversions import tile_bytes
+    from ..ttgir.executions import loop_runs
+
+    if grid:
+        # Of a large launch the first workgroups: those of the last ones may have less to do.
+        if prod(grid) > MOST_WORKGROUPS:
+            grid = tuple([min(extent, _FIRST_WORKGROUPS) for extent in grid])
+        launch = loop_runs(module, subject.facts.values or {}, grid)
+        runs = {run.op.index: int(run.iterations.max()) for run in launch}
+    else:
+        constants = queries.integer_constants(module)
+        trips = {op.index: queries.constant_trips(op, constants) for op in module.ops}
+        runs = {index: count for index, count in trips.items() if count is not None}
+    positions = {
+        position_of(access.inst.loc)
+        for group in groups
+        for access in group.accesses
+        if access.inst.loc is not None
+    }
+    total = 0
+    for op in queries.loads(module):
+        if op.loc is None or position_of(op.loc) not in positions or not op.result_types:
+            continue
+        loop = queries.loop_above(op, module)
+        if loop is None:
+            continue  # what pipelining loads ahead
+        size = tile_bytes(op.result_types[0])
+        if loop not in runs or size is None:
+            return None
+        total += runs[loop] * size
+    return total or None

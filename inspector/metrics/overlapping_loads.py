@@ -1,0 +1,377 @@
+"""Bytes of global memory that different loads bring in one pass.
+
+`lane_metrics` compares the lanes of one access; here different accesses are compared, by where
+their lanes lie. A stencil loads what neighbouring lanes load, too, once for each of its points, and
+a window that moves by an element what it has loaded in the iteration before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Final
+
+from ..isa.mnemonics import access_bits
+from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
+from .access_spans import Access, Tensor, accesses_of, known_part, size_in, unknown_reason
+from .load_paths import LOADS, code_of, load_paths
+from .loop_shape import position_of
+from .subject import Place, Subject, innermost_loops, source_line
+from .written_tensors import WRITES
+
+if TYPE_CHECKING:
+    from ..emulator.footprint import Spans
+
+OVERLAP: Final = "loads.overlap"
+
+SPECS: Final = (
+    MetricSpec(
+        OVERLAP,
+        "mapping",
+        "derived",
+        "kernel",
+        "Bytes that different loads of a workgroup bring more than once, in a kernel without "
+        "loops or in an iteration of the hot `loop` with most of them: `loads` that share "
+        "bytes, the `of` on the path with most loads, the bytes that `lanes` of them (all, or "
+        "the first where the workgroup's size is not known) have `asked` for, those at the same"
+        " address once, and the `distinct` ones among these, in a loop those that the iteration"
+        " before has not loaded; the same for single waves (`wave_asked`, `wave_distinct`); "
+        "`alike`: loads of the same tensors whose lanes lie like theirs; the first `at` which "
+        "line, another one at `second`; `bits` of its access; `bytes` of all loads of the path "
+        "and `stored` ones of its stores; instructions of the `path`; what is `assumed` of the "
+        "workgroup",
+    ),
+)
+
+_MOST_ACCESSES: Final = 512
+"""Accesses of a region; more are not compared."""
+_FEW_ROWS: Final = "4 rows of 8 work-items: the workgroup's shape is not known"
+
+
+def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
+    """The metric of `SPECS`.
+
+    Args:
+        subject: the kernel.
+        hot: ids of its hot loops.
+    """
+    note = unknown_reason(subject)
+    if note:
+        yield Metric(OVERLAP, None, "mapping", "derived", note)
+        return
+    yield _overlap(subject, accesses_of(subject, *known_part(subject)), hot)
+
+
+def _overlap(subject: Subject, accesses: Mapping[int, Access], hot: Set[str]) -> Metric:
+    """The metric of a kernel without loops, or of its worst hot loop."""
+    function = subject.function
+    regions: list[Loop | None] = [loop for loop in function.loops if loop.id in hot]
+    if not function.loops:
+        regions = [None]
+    # Of the copies of a loop, as of one for a stride of 1, that one counts which repeats least.
+    copies: dict[frozenset[Place], dict[str, Scalar]] = {}
+    for loop in regions:
+        if loop is not None and loop.irreducible:
+            continue
+        path = _path(function, loop)
+        value = _region_overlap(subject, accesses, loop, path)
+        positions = frozenset(
+            position_of(inst.loc)
+            for number in path
+            for inst in code_of(function, number)
+            if inst.cls in LOADS and inst.loc is not None
+        )
+        known = copies.get(positions)
+        if known is None or not positions or _excess(value) < _excess(known):
+            copies[positions] = value
+    if not copies:
+        return Metric(OVERLAP, None, "mapping", "derived", "no hot loop with one entry")
+    best = max(copies.values(), key=_excess)
+    is_assumed = best["assumed"] is not None
+    return Metric(OVERLAP, best, "mapping", "estimated" if is_assumed else "derived")
+
+
+def _excess(value: Mapping[str, Scalar]) -> int:
+    return int(value["asked"] or 0) - int(value["distinct"] or 0)
+
+
+def _path(function: Function, loop: Loop | None) -> list[int]:
+    """The blocks of the path with most loads, without those of nested loops."""
+    owner = innermost_loops(function)
+    paths = (
+        load_paths(function, 0, None)
+        if loop is None
+        else load_paths(function, loop.header, frozenset(loop.blocks))
+    )
+    return max(
+        (
+            [number for number in path if loop is None or owner[number].id == loop.id]
+            for path in paths
+        ),
+        key=lambda path: _loads_in(function, path),
+    )
+
+
+def _region_overlap(
+    subject: Subject,
+    accesses: Mapping[int, Access],
+    loop: Loop | None,
+    path: Sequence[int],
+) -> dict[str, Scalar]:
+    """The metric's value for an iteration of a loop, or for a kernel without loops."""
+    function = subject.function
+    code = [
+        inst
+        for number in path
+        for inst in code_of(function, number)
+        if inst.cls in LOADS or inst.cls in WRITES
+    ]
+    value: dict[str, Scalar] = {
+        "loads": 0,
+        "of": sum(inst.cls in LOADS for inst in code),
+        "asked": 0,
+        "distinct": 0,
+        "wave_asked": 0,
+        "wave_distinct": 0,
+        "alike": 0,
+        "bytes": 0,
+        "at": None,
+        "second": None,
+        "bits": None,
+        "stored": 0,
+        "lanes": None,
+        "path": sum(len(code_of(function, number)) for number in path),
+        "loop": loop.id if loop is not None else None,
+        "assumed": None if subject.places else _FEW_ROWS,
+    }
+    if len(code) > _MOST_ACCESSES:
+        return value
+    steps: Mapping[int, int] = {}
+    if loop is not None and subject.machine is not None:
+        from .loop_steps import load_steps  # as late as what imports NumPy
+
+        steps = load_steps(function, subject.machine, path, loop.blocks)
+    shared: list[Access] = []
+    for group in _between_stores(code, accesses):
+        if subject.ttgir is not None:
+            group = _by_operation(group)
+        asked, distinct, sharing = _shared_bytes(group, steps)
+        if asked == distinct:
+            continue
+        shared += sharing
+        of_waves = _of_waves(group)
+        for name, figure in zip(
+            ("asked", "distinct", "wave_asked", "wave_distinct", "alike"),
+            (asked, distinct, *of_waves, _alike(group, sharing)),
+            strict=True,
+        ):
+            value[name] = int(value[name] or 0) + figure
+    if shared:
+        first = shared[0]
+        places = [source_line(access.inst.loc) for access in shared]
+        value["loads"] = sum(len(access.places) for access in shared)
+        value["at"] = places[0]
+        value["second"] = next((at for at in places if at != places[0]), None)
+        value["bits"] = 8 * sum(part.size for part in first.places)
+        lanes = first.places[0].where.shape[1] * first.places[0].where.shape[2]
+        value["lanes"] = lanes
+        # Of loads whose lanes' addresses are not known, as many as lanes are.
+        value["bytes"] = sum(
+            accesses[inst.index].sizes[0]
+            if inst.index in accesses
+            else lanes * (access_bits(inst.op, inst.operands) or 32) // 8
+            for inst in code
+            if inst.cls in LOADS
+        )
+        value["stored"] = sum(
+            size_in(accesses[inst.index], 0)
+            for inst in code
+            if inst.cls in WRITES and inst.index in accesses
+        )
+    return value
+
+
+def _loads_in(function: Function, blocks: Sequence[int]) -> int:
+    return sum(inst.cls in LOADS for number in blocks for inst in code_of(function, number))
+
+
+def _between_stores(
+    code: Sequence[Instruction], accesses: Mapping[int, Access]
+) -> list[list[Access]]:
+    """Loads of one tensor, between the stores to it; those of different tensors by themselves.
+
+    A load of what each lane has in another one is left out: behind conditions what was added to
+    an address is not known.
+    """
+    groups: list[list[Access]] = []
+    open_groups: dict[Tensor, list[Access]] = {}
+    for inst in code:
+        access = accesses.get(inst.index)
+        if inst.cls in WRITES:
+            if access is None:
+                open_groups.clear()  # it may store anywhere
+            else:
+                open_groups.pop(access.tensor, None)
+        elif access is not None:
+            if not _differs_by_lane(access):
+                continue
+            if access.tensor not in open_groups:
+                groups.append([])
+                open_groups[access.tensor] = groups[-1]
+            group = open_groups[access.tensor]
+            if not any(_is_within(access, other) for other in group):
+                group[:] = [other for other in group if not _is_within(other, access)]
+                group.append(access)
+    return groups
+
+
+def _by_operation(group: Sequence[Access]) -> list[Access]:
+    """Loads of Triton's code, those of one operation as a single one.
+
+    Triton makes a load once more in another layout where that is cheaper than an exchange.
+    """
+    from ..emulator.footprint import size_of, united
+
+    at: dict[Place | int, list[Access]] = {}
+    for access in group:
+        loc = access.inst.loc
+        at.setdefault(position_of(loc) if loc is not None else access.inst.index, []).append(access)
+    operations = []
+    for own in at.values():
+        spans = [united(access.spans[draw] for access in own) for draw in range(len(own[0].spans))]
+        places = [part for access in own for part in access.places]
+        sizes = [size_of(touched) for touched in spans]
+        operations.append(Access(own[0].inst, places, spans, sizes, own[0].tensor))
+    return operations
+
+
+def _differs_by_lane(access: Access) -> bool:
+    """Whether an access is not of a few addresses for all lanes, as one of a scale or an index.
+
+    With small sizes these may be more than with the large ones that are drawn.
+    """
+    lanes = access.places[0].where.shape[2]
+    bytes_each = sum(part.size for part in access.places)
+    return bool(4 * size_in(access, 0) >= lanes * bytes_each)
+
+
+def _is_within(access: Access, other: Access) -> bool:
+    """Whether each lane has what it loads in another access."""
+    if len(access.places) != 1 or len(other.places) != 1:
+        return False
+    own, others = access.places[0], other.places[0]
+    gap = int(own.where[0, 0, 0] - others.where[0, 0, 0])
+    return 0 <= gap <= others.size - own.size and bool((own.where - others.where == gap).all())
+
+
+def _shared_bytes(
+    group: Sequence[Access], steps: Mapping[int, int]
+) -> tuple[int, int, list[Access]]:
+    """Bytes that loads ask for, the distinct ones, and the loads that share some with others.
+
+    Loads share bytes that do so in every draw; of the draws that one counts in which they share
+    least.
+
+    Args:
+        group: the loads.
+        steps: by index, bytes that a load moves in an iteration.
+    """
+    from ..emulator.footprint import size_of, united
+
+    sharing = list(group)
+    draws = _draws_with_lanes(group)
+    for draw in draws:
+        sharing = _sharing(sharing, draw, steps)
+        if not sharing:
+            return 0, 0, []
+    figures = []
+    for draw in draws:
+        before = united(_loaded_before(sharing, draw, steps))
+        distinct = united((*(access.spans[draw] for access in sharing), before))
+        asked = sum(access.sizes[draw] for access in sharing)
+        figures.append((asked, size_of(distinct) - size_of(before)))
+    return (*min(figures, key=lambda pair: pair[0] - pair[1]), sharing)
+
+
+def _draws_with_lanes(accesses: Sequence[Access]) -> list[int]:
+    """The draws in which lanes take part in all of some accesses."""
+    return [
+        draw
+        for draw in range(len(accesses[0].spans))
+        if all(len(access.spans[draw][0]) for access in accesses)
+    ]
+
+
+def _loaded_before(
+    accesses: Sequence[Access], draw: int, steps: Mapping[int, int]
+) -> Iterator[Spans]:
+    """What loads that move by an element or less have brought in the last iterations.
+
+    Where a tile moves by its rows' length, as in a matrix product, the next row need not be what
+    it finds there: rows can be as short as a tile.
+    """
+    for access in accesses:
+        step = steps.get(access.inst.index, 0)
+        starts, ends = access.spans[draw]
+        if 0 < abs(step) <= max(part.size for part in access.places):
+            yield starts - step, ends - step
+
+
+def _sharing(accesses: Sequence[Access], draw: int, steps: Mapping[int, int]) -> list[Access]:
+    """Those of some accesses with bytes that others, or other lanes, have too, in their order."""
+    import numpy as np
+
+    own = [access.spans[draw] for access in accesses]
+    if not own:
+        return []
+    spans = [*own, *_loaded_before(accesses, draw, steps)]
+    starts = np.concatenate([part[0] for part in spans])
+    ends = np.concatenate([part[1] for part in spans])
+    numbers = np.minimum(np.arange(len(spans)), len(own))
+    owners = np.repeat(numbers, [len(part[0]) for part in spans])
+    order = np.argsort(starts, kind="stable")
+    starts, ends, owners = starts[order], ends[order], owners[order]
+    reach = np.maximum.accumulate(ends)
+    # The span that reaches furthest of those up to each one.
+    furthest = np.maximum.accumulate(np.where(ends == reach, np.arange(len(ends)), 0))
+    inside = np.flatnonzero(starts[1:] < reach[:-1])
+    sharing = set(owners[inside + 1].tolist()) | set(owners[furthest[inside]].tolist())
+    return [
+        access
+        for number, access in enumerate(accesses)
+        if number in sharing or access.sizes[draw] > size_in(access, draw)
+    ]
+
+
+def _of_waves(group: Sequence[Access]) -> tuple[int, int]:
+    """Bytes that loads ask for and the distinct ones, of each wave by itself, summed over waves."""
+    import numpy as np
+
+    from ..emulator.footprint import size_of, spans_of, united
+
+    spans, asked = [], 0
+    for access in group:
+        parts = []
+        for part in access.places:
+            where = part.where[0]
+            apart = where + (np.arange(len(where)) << _WAVES_APART_BITS)[:, None]
+            at = np.unique(apart if part.active is None else apart[part.active[0]])
+            asked += len(at) * part.size
+            parts.append(spans_of(at, part.size))
+        spans.append(united(parts))
+    return asked, size_of(united(spans))
+
+
+_WAVES_APART_BITS: Final = 50
+"""Addresses have fewer bits."""
+
+
+def _alike(group: Sequence[Access], sharing: Sequence[Access]) -> int:
+    """Loads whose lanes lie like those of some that share bytes, these included."""
+    patterns = {_pattern(access) for access in sharing}
+    return sum(_pattern(access) in patterns for access in group)
+
+
+def _pattern(access: Access) -> bytes:
+    """Where an access's lanes lie from the first one."""
+    where = access.places[0].where[0]
+    return bytes((where - where[0, 0]).tobytes())

@@ -1,0 +1,122 @@
+"""Arguments of a kernel that are sizes, and the lanes' distances that are products of them.
+
+A stride that is an argument may be 1: then lanes that seem to lie apart are neighbours. An argument
+that the kernel also compares a number with, or divides by, is the length of something instead, such
+as a row's. Lanes that lie as far apart touch a cache line each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
+from typing import Final
+
+from ..model import Function, Machine
+from .arguments import known_arguments
+from .subject import Subject
+
+_OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]{1,8}|\d{1,9})\s*$")
+"""The constant offset of a scalar load."""
+_BOUNDS: Final = re.compile(r"[sv]_cmpx?_|v_cvt_f(?:32|64)_[iu]32")
+"""Comparisons, and the first step of an integer division."""
+_COPIES: Final = re.compile(
+    r"s_mov_b|v_mov_b32|v_readfirstlane_b32|s_ashr_i|v_ashrrev_i32|s_abs_i32"
+    r"|s_addk?_i32|s_add_u32|s_sub_[iu]32|s_mul_|s_xor_b|s_addc_u32|v_mul_lo_u32"
+)
+"""Copies, extensions by the sign, absolute values, products, and steps of a loop's counter."""
+_MOST_ELEMENT_BYTES: Final = 64
+_BITS: Final = {4: 32, 8: 64}
+"""Bytes of an integer argument -> its bits."""
+_MOST_ARGUMENTS: Final = 24
+
+
+class SizeArguments:
+    """The arguments of a kernel that are sizes, looked for when they are first asked for."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._factors: dict[int, list[Sequence[int]]] | None = None
+        """Bits of a number -> sizes and products of two, each in all draws."""
+
+    def divide(self, steps: Sequence[int]) -> bool:
+        """Whether a distance of lanes is a small multiple of a size, or of a product of two.
+
+        Args:
+            steps: bytes from one lane to the next in each draw of the arguments.
+        """
+        if self._factors is None:
+            self._factors = self._drawn()
+        return any(
+            _is_multiple(steps, factor, bits)
+            for bits, factors in self._factors.items()
+            for factor in factors
+        )
+
+    def _drawn(self) -> dict[int, list[Sequence[int]]]:
+        subject = self._subject
+        if subject.machine is None:
+            return {}
+        offsets = compared_arguments(subject.function, subject.machine)[:_MOST_ARGUMENTS]
+        if not offsets:
+            return {}
+        from ..emulator.unknowns import Arguments, DrawnMemory  # imports NumPy
+
+        drawn = DrawnMemory(known_arguments(subject) or Arguments())
+        factors: dict[int, list[Sequence[int]]] = {}
+        for width, bits in _BITS.items():
+            sizes = [drawn.argument(offset, width).tolist() for offset in offsets]
+            pairs = combinations_with_replacement(sizes, 2)
+            products = [[a * b for a, b in zip(*pair, strict=True)] for pair in pairs]
+            factors[bits] = [*sizes, *products]
+        return factors
+
+
+def _is_multiple(steps: Sequence[int], factor: Sequence[int], bits: int) -> bool:
+    """Whether steps are the same small multiple of numbers, as far as `bits` hold them."""
+    return any(
+        all(
+            (step - times * number) % (1 << bits) == 0
+            for step, number in zip(steps, factor, strict=True)
+        )
+        for times in range(1, _MOST_ELEMENT_BYTES + 1)
+    )
+
+
+def compared_arguments(function: Function, machine: Machine) -> list[int]:
+    """Offsets of the arguments that a kernel compares with something or divides by, ascending.
+
+    Values are followed in the order of the code: a register that was written on another way only
+    may be taken for an argument.
+    """
+    start = function.resources.wave_start
+    if start is None or start.kernarg_ptr is None:
+        return []
+    from .chains import SCALARS, Code  # imports NumPy
+
+    code = Code.of(function, machine)
+    pointer = SCALARS + start.kernarg_ptr
+    arguments: dict[int, frozenset[int]] = {}
+    """Row of a register -> offsets of the argument that it holds, or of those of a product."""
+    compared: set[int] = set()
+    for inst in function.instructions:
+        reads, writes = code.registers(inst.index)
+        rows = [row for first, stop in reads for row in range(first, stop) if row in arguments]
+        if rows and _BOUNDS.match(inst.op.name):
+            compared.update(*(arguments[row] for row in rows))
+        copied = None
+        if rows and _COPIES.match(inst.op.name):
+            copied = frozenset().union(*(arguments[row] for row in rows))
+        offset = None
+        if inst.cls == "smem_load" and reads and reads[0][0] == pointer:
+            matched = _OFFSET.search(inst.operands)
+            offset = int(matched[1], 0) if matched else None
+        for first, stop in writes:
+            for row in range(first, stop):
+                if offset is not None:
+                    arguments[row] = frozenset((offset + 4 * (row - first),))
+                elif copied is not None:
+                    arguments[row] = copied
+                else:
+                    arguments.pop(row, None)
+    return sorted(compared)

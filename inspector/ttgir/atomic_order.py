@@ -1,0 +1,178 @@
+"""Whether the atomics of a kernel order accesses that its workgroups see of each other.
+
+A workgroup that writes a tensor and then does an atomic makes its writes visible (release); one
+that does an atomic and then reads sees those of others (acquire). Without a tensor that is written
+before an atomic and read behind one, no workgroup of the kernel can tell whether its atomics are
+ordered. Within a loop everything is before and behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from ..model import TtgirModule, TtgirOp
+from .flow import UNKNOWN, DataFlow, flow_of, values_behind
+from .opforms import FUNCTIONS
+from .queries import LOADS, STORES, in_dialects
+
+_RMW: Final = frozenset(("tt.atomic_rmw", *in_dialects("buffer_atomic_rmw")))
+_EXCHANGES: Final = frozenset(("tt.atomic_cas", *in_dialects("buffer_atomic_cas")))
+_EXTREMES: Final = frozenset(("max", "min", "umax", "umin", "fmax", "fmin"))
+_PASSES_ON: Final = frozenset(
+    ("amdg.extract_slice", "amdgpu.extract_slice", "tt.addptr", "tt.bitcast", "tt.broadcast",
+     "tt.expand_dims", "tt.make_tensor_descriptor", "tt.reshape", "tt.splat", "tt.trans",
+     "tt.unsplat", "ttg.convert_layout")
+)  # fmt: skip
+"""Operations whose result points into the tensor of their first operand."""
+_ANY: Final = -1
+"""Stands for a tensor that nobody knows: a pointer from memory, a called function's argument."""
+
+
+class _Access(Struct, frozen=True):
+    """An access of global memory.
+
+    Args:
+        op: it.
+        tensors: the values of pointers that it may go through, `_ANY` among them.
+        reads: whether it brings a value that is used.
+        writes: whether it changes memory.
+        loops: the loops around it.
+    """
+
+    op: TtgirOp
+    tensors: frozenset[int]
+    reads: bool
+    writes: bool
+    loops: frozenset[int]
+
+    def may_precede(self, other: _Access) -> bool:
+        """Whether it may be carried out before another access."""
+        return self.op.index < other.op.index or not self.loops.isdisjoint(other.loops)
+
+
+class AtomicOrder:
+    """What comes before and behind the atomics of a module.
+
+    Args:
+        module: the kernel's TTGIR.
+
+    Attributes:
+        is_needed: whether some tensor is written before an atomic and read behind one, or an atomic
+            waits for what somebody else has written.
+    """
+
+    def __init__(self, module: TtgirModule) -> None:
+        """Follows the pointers of all accesses."""
+        flow = flow_of(module)
+        self._accesses = list(_accesses(flow))
+        self._atomics = {
+            access.op.index: access
+            for access in self._accesses
+            if access.op.name in _RMW | _EXCHANGES
+        }
+        written, loaded, returned = set[int](), set[int](), set[int]()
+        for atomic in self._atomics.values():
+            for access in self._accesses:
+                if access.op.index == atomic.op.index:
+                    continue
+                if access.writes and access.may_precede(atomic):
+                    written |= access.tensors
+                if access.reads and atomic.may_precede(access):
+                    into = returned if access.op.index in self._atomics else loaded
+                    into |= access.tensors
+        # Of one tensor that atomics alone touch each element is in order by itself.
+        self.is_needed = (
+            _meet(written, loaded)
+            or len(written & returned) > 1
+            or any(_only_reads(flow, access) for access in self._atomics.values())
+            or any(op.name == "tt.call" for op in module.ops)  # arguments of the function called
+        )
+
+    def may_signal(self, atomic: TtgirOp) -> bool:
+        """Whether an atomic may tell another kernel that what is before it has been written."""
+        own = self._atomics[atomic.index]
+        result = atomic.result_types[0] if atomic.result_types else None
+        counts = atomic.attributes.get("atomic_rmw_op") not in _EXTREMES
+        if result is None or result.shape or own.reads or not counts:
+            return False
+        if result.text.startswith(("f", "bf")):
+            return False
+        return any(
+            access.writes and access.op.index != atomic.index and access.may_precede(own)
+            for access in self._accesses
+        )
+
+
+def _only_reads(flow: DataFlow, access: _Access) -> bool:
+    """Whether an atomic adds nothing: it asks for a signal, which another kernel may give."""
+    atomic = access.op
+    place = 1 if atomic.name.startswith("tt.") else 2  # behind the pointer, and a buffer's offset
+    values = flow.operands[atomic.index][place : place + 1]
+    for _, maker in values_behind(flow, values):
+        if maker is not None and maker.name == "arith.constant":
+            return access.reads and not maker.attributes.get("value")
+    return False
+
+
+def _meet(written: set[int], read: set[int]) -> bool:
+    if _ANY in written or _ANY in read:
+        return bool(written) and bool(read)
+    return not written.isdisjoint(read)
+
+
+def _accesses(flow: DataFlow) -> Iterator[_Access]:
+    used = {value for operands in flow.operands for value in operands}
+    for op in flow.module.ops:
+        is_atomic = op.name in _RMW or op.name in _EXCHANGES
+        is_store = op.name in STORES
+        if not (is_atomic or is_store or op.name in LOADS):
+            continue
+        yield _Access(
+            op,
+            _tensors(flow, _pointer(flow, op)),
+            not is_store and (not is_atomic or not used.isdisjoint(flow.results[op.index])),
+            is_atomic or is_store,
+            frozenset(_loops(flow, op)),
+        )
+
+
+def _pointer(flow: DataFlow, op: TtgirOp) -> int:
+    """The pointer or descriptor of an access: the first operand that is one."""
+    for value, kind in zip(flow.operands[op.index], op.operand_types, strict=False):
+        if "ptr" in kind.text or "tensordesc" in kind.text:
+            return value
+    return UNKNOWN
+
+
+def _loops(flow: DataFlow, op: TtgirOp) -> Iterator[int]:
+    loop = flow.loop[op.index]
+    while loop is not None:
+        yield loop
+        loop = flow.loop[loop]
+
+
+def _tensors(flow: DataFlow, value: int) -> frozenset[int]:
+    """The kernel's arguments that a pointer may point into."""
+    tensors, ahead, visited = set[int](), [value], set[int]()
+    while ahead:
+        value = ahead.pop()
+        if value in visited:
+            continue
+        visited.add(value)
+        carried = flow.carried.get(value)
+        maker = flow.op(value) if value != UNKNOWN and carried is None else None
+        if carried is not None:
+            ahead += carried
+        elif maker is None:
+            is_argument = value != UNKNOWN and flow.module.ops[flow.maker[value]].name in FUNCTIONS
+            tensors.add(value if is_argument else _ANY)
+        elif maker.name in _PASSES_ON:
+            ahead += flow.operands[maker.index][:1]
+        elif maker.name == "arith.select":
+            ahead += flow.operands[maker.index][1:]
+        else:
+            tensors.add(_ANY)
+    return frozenset(tensors)

@@ -1,0 +1,62 @@
+"""Reductions whose results a loop only sums up, in the fixture's compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from kept_compiles import collect_kept
+from kinspect.inspector.model import Scalar
+from kinspect.inspector.pipeline.jobs import Request
+
+FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "sums.py"
+
+
+@pytest.fixture(scope="module")
+def merged() -> Mapping[str, Mapping[str, Scalar]]:
+    pytest.importorskip("triton")
+    report = collect_kept(Request((str(FIXTURE),), ("gfx942",), passes=False, jobs=2))
+    assert not report.errors
+    values = {}
+    for kernel in report.kernels:
+        assert kernel.variant is not None
+        (loop,) = kernel.loops
+        value = loop.metrics["reductions.merged"].value
+        assert isinstance(value, Mapping)
+        values[str(kernel.variant.case)] = value
+    return values
+
+
+def test_only_what_nothing_else_reads_is_merged(
+    merged: Mapping[str, Mapping[str, Scalar]],
+) -> None:
+    """The running mean stores each sum; a tile that is carried is not reduced in the loop."""
+    assert {name: value["reductions"] for name, value in merged.items()} == {
+        "sums_in_turn": 1,
+        "largest_in_turn": 1,
+        "sums_at_once": 0,
+        "sums_of_wide_tiles": 1,
+        "running_mean": 0,
+        "products_in_turn": 1,
+    }
+
+
+def test_lanes_and_registers_are_those_of_the_layout(
+    merged: Mapping[str, Mapping[str, Scalar]],
+) -> None:
+    """Four waves of 64 lanes; 1,024 and 16,384 elements over them."""
+    for name, registers in (("sums_in_turn", 4), ("sums_of_wide_tiles", 64)):
+        assert (merged[name]["lanes"], merged[name]["registers"]) == (256, registers)
+    # 32 x 16 x 32 elements over 256 lanes, of which 8 have parts of a sum.
+    assert (merged["products_in_turn"]["lanes"], merged["products_in_turn"]["registers"]) == (8, 64)
+
+
+def test_exchanges_are_those_of_a_reduction_over_256_lanes(
+    merged: Mapping[str, Mapping[str, Scalar]],
+) -> None:
+    """Six steps within a wave, then a write, a read and two barriers for those that meet in LDS."""
+    for name in ("sums_in_turn", "largest_in_turn"):
+        exchanges = merged[name]["exchanges"]
+        assert isinstance(exchanges, int)
+        assert 6 + 4 <= exchanges <= 16
