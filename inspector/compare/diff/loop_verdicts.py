@@ -129,12 +129,18 @@ def _bound(
     """Yields what the slowest unit takes, if it differs for the same work."""
     left, right = value_of(region.left, BOUND), value_of(region.right, BOUND)
     raw_left, raw_right = number(left), number(right)
-    bound = region.bound
-    if bound is None:
-        bound = (raw_left, raw_right) if context.is_stated(BOUND) else None
-    if bound is None or raw_left is None or raw_right is None:
+    if raw_left is None or raw_right is None:
         return
     figure = DifferingFigure(BOUND, "cycles", left, right, region.loop)
+    bound = region.bound
+    if bound is None:
+        # Without the needed work it is told only to those who set a budget for it.
+        if not context.is_stated(BOUND):
+            return
+        if region.per is None:
+            yield figure.change("unknown", judged.words, region.basis, matters=True)
+            return
+        bound = raw_left / region.per[0], raw_right / region.per[1]
     scaled = _ScaledFigure(
         BOUND,
         (raw_left, raw_right),
