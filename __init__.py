@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .inspector.api.analysing import analyze, compile, load
     from .inspector.api.comparing import diff, sweep
+    from .inspector.api.emulations import CodeEmulation, Emulation
     from .inspector.api.executing import emulate, emulate_code, occupancy
     from .inspector.api.linting import lint
     from .inspector.api.results import (
@@ -43,6 +44,8 @@ _HOMES = {
     "emulate_code": "api.executing",
     "occupancy": "api.executing",
     "lint": "api.linting",
+    "CodeEmulation": "api.emulations",
+    "Emulation": "api.emulations",
     "Analysis": "api.results",
     "AnalyzedKernel": "api.results",
     "Difference": "api.results",
@@ -58,7 +61,9 @@ _HOMES = {
 __all__ = (
     "Analysis",
     "AnalyzedKernel",
+    "CodeEmulation",
     "Difference",
+    "Emulation",
     "KinspectError",
     "LintResult",
     "SweepResult",

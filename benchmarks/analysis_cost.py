@@ -1,10 +1,10 @@
 """What parts of the analysis cost, against the compile: `python -m benchmarks.analysis_cost`.
 
 Every kernel is compiled without the store; Triton's worker reports the CPU time of its stages. Its
-assembly is then analysed in this process, in turns with and without what follows lanes (addresses,
-races, live registers, names), and the calls for live registers and for names are timed apart.
-Seconds are CPU time, of each part the least of some runs. Aims: live registers 5 % of the compile,
-all that follows lanes 15 %.
+assembly is then analysed in this process, with the TTGIR and code object as in a run, in turns with
+and without what follows lanes (addresses, races, live registers, names), and the calls for live
+registers and for names are timed apart. Seconds are CPU time, of each part the least of some runs.
+Aims: live registers 5 % of the compile, all that follows lanes 15 %.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def parts_of(
     variant: Variant, result: CompileResult, spent: dict[str, float], runs: int
 ) -> dict[str, float]:
     """The least CPU seconds of each part."""
-    assembly = result.artifacts["amdgcn"].path.read_text("utf-8", "replace")
+    assembly, ttgir = (
+        result.artifacts[name].path.read_text("utf-8", "replace") for name in ("amdgcn", "ttgir")
+    )
     least: dict[str, float] = defaultdict(lambda: float("inf"))
     for _ in range(runs):
         for name, analysis in ((WHOLE, ALL), (WITHOUT, NO_LANES)):
@@ -115,8 +117,10 @@ def parts_of(
                 variant.kernel,
                 arch=variant.arch,
                 metadata=result.metadata,
+                ttgir=ttgir,
                 variant=variant,
                 artifacts=result.artifacts,
+                code_object=result.artifacts["hsaco"].path,
                 analysis=analysis,
             )
             spent.clear()

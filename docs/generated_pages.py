@@ -85,11 +85,13 @@ def _commands(group: click.Group, context: click.Context, path: tuple[str, ...])
             yield from _commands(command, context, (*path, name))
 
 
-_RESULTS = {
-    # what functions return besides the public classes
+_RECORDS = {
+    # what functions return, and what results hold, besides the public classes
     "Occupancy": "kinspect.inspector.metrics.occupancy",
-    "EmulationResult": "kinspect.inspector.pipeline.emulation",
-    "CodeResult": "kinspect.inspector.pipeline.emulated_code",
+    "ScriptFailure": "kinspect.inspector.pipeline.emulation",
+    "EmulationFinding": "kinspect.inspector.pipeline.emulation_profile",
+    "EmulationProfile": "kinspect.inspector.pipeline.emulation_profile",
+    "BufferState": "kinspect.inspector.pipeline.emulated_code",
 }
 
 
@@ -115,8 +117,8 @@ def python_interface() -> str:
                 continue
             signature = "" if isinstance(attribute, property) else _signature(attribute)
             parts.append(f"**`.{member}{signature}`**\n\n{_docstring(attribute)}")
-    parts += ["## Results of `occupancy`, `emulate` and `emulate_code`\n"]
-    for name, module in _RESULTS.items():
+    parts += ["## Records of `occupancy`, `emulate` and `emulate_code`\n"]
+    for name, module in _RECORDS.items():
         value = getattr(importlib.import_module(module), name)
         fields = ", ".join(f"`{field}`" for field in value.__struct_fields__)
         parts.append(f"### {name}\n\nFields: {fields}.\n\n{_docstring(value)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import html
 import importlib
 import json
 import subprocess
@@ -68,6 +69,19 @@ def test_every_public_name_is_there() -> None:
         assert getattr(kinspect, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         kinspect.nothing  # noqa: B018
+
+
+RESULTS = [
+    value
+    for name in kinspect.__all__
+    if isinstance(value := getattr(kinspect, name), type) and hasattr(value, "to_dict")
+]
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: result.__name__)
+def test_every_result_has_a_short_name_a_text_and_a_page(result: type) -> None:
+    assert len(RESULTS) >= 8
+    assert {"__repr__", "__str__", "_repr_html_"} <= set(vars(result))
 
 
 def test_importing_the_package_imports_nothing_else() -> None:
@@ -169,6 +183,8 @@ def test_figures_by_name(analysis: kinspect.Analysis) -> None:
     assert kernel.metrics["vgpr_count"].unit == "registers"
     with pytest.raises(KeyError, match=r"near it: .*vgpr"):
         kernel["vgprs"]
+    with pytest.raises(KeyError, match="no figure 'nonsense'; see `kinspect metrics list`"):
+        kernel["nonsense"]
     with pytest.raises(KeyError, match="0 kernels are named 'sub'"):
         analysis["sub"]
 
@@ -180,6 +196,9 @@ def test_the_formats_of_the_command_line(analysis: kinspect.Analysis, tmp_path: 
     assert "Occupancy" in str(analysis)
     assert "<html" in analysis.to_html()
     assert analysis.kernel._repr_html_().startswith("<iframe srcdoc=")
+    linted = kinspect.lint(analysis)
+    assert linted._repr_html_().startswith("<pre ")
+    assert html.unescape(linted._repr_html_()).endswith(f">{linted}</pre>")
     analysis.save(tmp_path / "add.kinspect")
     loaded = kinspect.load(tmp_path / "add.kinspect")
     assert loaded.kernel["vgpr_count"] == analysis.kernel["vgpr_count"]

@@ -103,6 +103,60 @@ def test_a_pair_belongs_to_a_division_by_the_half_that_does() -> None:
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_a_quotient_of_halves_takes_what_a_product_saves(
+    loops: dict[tuple[str, str], LoopReport], arch: str
+) -> None:
+    """Against the compiler's own count, for each element, of the loop that multiplies.
+
+    That loop multiplies two elements at once and takes no shift to get at the upper half of a
+    register, of which the divisions' share is no part.
+    """
+    divided, multiplied = (loops[name, arch] for name in ("dequantise", "dequantise_by_product"))
+    divisions, instructions = (
+        figure(divided, f"division.{name}") for name in ("exact", "instructions")
+    )
+    # LLVM's LowerFDIV16; gfx1100 pairs some of them (VOPD), by how it assigns registers
+    assert instructions in {"gfx942": (88,), "gfx1100": range(150, 177)}[arch]
+    assert divisions == {"gfx942": 8, "gfx1100": 16}[arch]
+    elements = {"gfx942": 32, "gfx1100": 64}[arch]  # half of a lane's bytes of both operands
+    assert figure(multiplied, "bytes.global_load") == 2 * 2 * elements
+    other = figure(divided, "count.valu") - instructions
+    shifts_and_packs = divisions // 2 * 3
+    of_element = other / divisions - figure(multiplied, "count.valu") / elements
+    assert 0 <= of_element <= shifts_and_packs / divisions
+    assert figure(divided, "division.by_invariant") == 0
+
+
+def test_a_division_of_halves_ends_at_its_operands() -> None:
+    """What makes the divisor or the dividend is no part of it, nor is the other half's division."""
+    text = (
+        "v_mul_f32_e32 v9, v9, v9\n"
+        "v_cvt_f16_f32_e32 v5.l, v9\n"
+        "v_pk_mul_f16 v3, v8, v8\n"
+        "v_cvt_f32_f16_e32 v1, v3.l\n"  # 3: the first step
+        "v_cvt_f32_f16_e32 v2, v3.h\n"
+        "v_rcp_f32_e32 v1, v1\n"
+        "v_rcp_f32_e32 v2, v2\n"
+        "v_fma_mix_f32 v11, v5, v1, neg(0) op_sel_hi:[1,0,0]\n"
+        "v_fma_mix_f32 v12, v5, v2, neg(0) op_sel_hi:[1,0,0]\n"
+        "v_fma_mix_f32 v15, -v3, v11, v5 op_sel_hi:[1,0,1]\n"
+        "v_fmac_f32_e32 v11, v15, v1\n"
+        "v_fma_mix_f32 v15, -v3, v11, v5 op_sel_hi:[1,0,1]\n"
+        "v_mul_f32_e32 v1, v15, v1\n"
+        "v_and_b32_e32 v1, 0xff800000, v1\n"
+        "v_add_f32_e32 v1, v1, v11\n"
+        "v_cvt_f16_f32_e32 v1.l, v1\n"
+        "v_cvt_f16_f32_e32 v1.h, v12\n"
+        "v_div_fixup_f16 v3.l, v1.l, v3.l, v5.l\n"
+    )
+    instructions = parse_text(KERNEL.format(arch="gfx1201", code=text), "k.s").kernels[0]
+    (end,) = (i for i in instructions.instructions if i.op.name.startswith("v_div_fixup"))
+    start = end.index - 17
+    steps = expansion(instructions.instructions[: end.index + 1])
+    assert {index - start for index in steps} == {3, 5, 7, 9, 10, 11, 12, 13, 14, 15, 17}
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
 def test_a_row_divided_by_its_sum_takes_what_the_reciprocal_saves(
     kernels: dict[tuple[str, str], KernelReport], arch: str
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import kinspect
 import pytest
 
 pytest.importorskip("torch")
@@ -165,6 +166,9 @@ def test_what_must_not_happen_is_told(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     done = tool("emulate", "script.py", "--", "past the end")
     assert done.returncode == 3
+    assert re.search(
+        r"^the script FAILED, status 3: sys\.exit\(3\) at script\.py:\d+; ", done.stdout, re.M
+    )
     # out[995:] has 5 elements of 4 bytes to the end, and 10 are stored.
     assert "outside: writes 4 bytes" in done.stdout
     assert "0 bytes past the end of out_ptr" in done.stdout
@@ -185,6 +189,10 @@ def test_tests_run_in_pytest(tool: Tool, tmp_path: Path) -> None:
     done = tool("emulate", "test_negate.py", "--", "-q")
     assert done.returncode == 1
     assert "1 failed, 2 passed" in done.stdout
+    verdict = "1 test FAILED, status 1: test_negate.py::test_wrong: "
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith(verdict))
+    place = 1 + TESTS.splitlines().index("def test_wrong():") + 3
+    assert f" at test_negate.py:{place}; 2 kernels, 3 launches executed, no findings" in line
     # As pytest does, any file is one of tests where a test of it is named.
     (tmp_path / "06-negate.py").write_text(TESTS + "if __name__ == '__main__': raise SystemExit(7)")
     done = tool("emulate", "06-negate.py::test_right", "--", "-q", "-k", "100")
@@ -283,3 +291,81 @@ def test_own_failures_have_a_status_of_their_own(tool: Tool, tmp_path: Path) -> 
     unknown = tool("emulate", "nothing.py", "--arch", "gfx9999")
     assert unknown.returncode == 125
     assert "unknown target" in unknown.stderr
+
+
+NEGATED = (
+    TESTS.split("@pytest")[0].replace("import pytest\n", "")
+    + """
+import os, sys
+
+x = torch.ones(100, device="cuda")
+negate[(1,)](x, 100, BLOCK=128)
+how = sys.argv[1]
+if how == "bare":
+    assert (x == 1).all()
+elif how == "message":
+    assert (x == 1).all(), "49.5 %\\n\\tdiffer"
+elif how == "text":
+    sys.exit("no such result")
+elif how == "aborts":
+    os.abort()
+elif how == "outside":
+    negate[(1,)](x, 128, BLOCK=128)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "verdict"),
+    [
+        (
+            "bare",
+            1,
+            "the script FAILED, status 1: AssertionError: assert (x == 1).all() at s.py:{}",
+        ),
+        ("message", 1, "the script FAILED, status 1: AssertionError: 49.5 % differ at s.py:{}"),
+        ("text", 1, "the script FAILED, status 1: sys.exit: no such result at s.py:{}"),
+        ("aborts", 134, "the script FAILED, status 134 (SIGABRT)"),
+        ("outside", 0, "FAILED: 2 findings, though the script's status is 0"),
+        ("nothing", 0, "passed: status 0 of the script, no findings"),
+    ],
+)
+def test_whether_a_script_passed_is_said_first(
+    tmp_path: Path, how: str, status: int, verdict: str
+) -> None:
+    """In Python, and with it in the agent format; of wrong results no emulator has findings."""
+    (tmp_path / "s.py").write_text(NEGATED)
+    places = {"bare": "    assert (x == 1).all()", "text": '    sys.exit("no such result")'}
+    place = places.get(how, '    assert (x == 1).all(), "49.5 %\\n\\tdiffer"')
+    run = kinspect.emulate(tmp_path / "s.py", [how], arch="gfx942")
+    assert (run.status, run.passed) == (status, how == "nothing")
+    first, *rest = str(run).splitlines()
+    assert first == verdict.format(1 + NEGATED.splitlines().index(place))
+    assert len(str(run)) < 6_000
+    assert len(repr(run)) < 100
+    assert run.to_dict()["exit_status"] == run.exit_status
+    assert run._repr_html_().count("<") == 2
+    if how == "message":
+        assert f"  {place}" in rest
+        assert "  AssertionError: 49.5 %" in rest
+        assert [f.test for f in run.failures] == [None]
+    assert bool(run.findings) is (how == "outside")
+    assert [f for kernel in run.kernels for f in kernel.findings] == [*run.findings]
+    assert ("finding negate: " in str(run)) is bool(run.findings)
+
+
+def test_code_that_fails_says_so_first(tmp_path: Path) -> None:
+    (tmp_path / "add.s").write_text(CODE)
+    right = kinspect.emulate_code(
+        tmp_path / "add.s",
+        "i32[128]=arange, i32[128]=zeros, i32 100",
+        grid=(2, 1, 1),
+        block=(64, 1, 1),
+    )
+    assert (right.passed, str(right).splitlines()[0]) == (True, "passed: no findings")
+    wrong = kinspect.emulate_code(
+        tmp_path / "add.s", "i32[90], i32[128]=zeros, i32 100", grid=(2, 1, 1), block=(64, 1, 1)
+    )
+    assert (wrong.passed, len(wrong.findings)) == (False, 1)
+    assert str(wrong).startswith("FAILED: 1 finding\nfinding add_five: ")
+    assert "past the end of argument 0" in wrong._repr_html_()

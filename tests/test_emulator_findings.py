@@ -86,6 +86,39 @@ def test_a_workgroup_that_reads_what_another_writes_races() -> None:
     assert troubles(first_writes + ".LBB0_1:\n", groups=2) == {"global_race"}
 
 
+def races_of(code: str, buffers: list[tuple[int, str]]) -> set[tuple[str, str]]:
+    """Kinds of what two workgroups do wrong, and in which buffer they race."""
+    launch = Launch((2, 1, 1), (128, 1, 1), 0, struct.pack("<Q", OUT))
+    memory = [buffer_of(np.zeros(64, np.uint32), OUT + at, name) for at, name in buffers]
+    outcome = emulator(code).run(launch, memory)
+    return {
+        (trouble.kind, trouble.detail.partition(" writes in ")[2].partition(",")[0])
+        for trouble in outcome.troubles
+    }
+
+
+def test_a_race_within_a_buffer_shows_beside_lanes_past_its_end() -> None:
+    """128 lanes of dwords, 64 of them before or behind a buffer of 256 bytes."""
+    outside, race = ("outside", ""), ("global_race", "o")
+    for at in (0, 256):
+        assert races_of(GLOBAL + STORE, [(at, "o")]) == {outside, race}
+        same = GLOBAL.replace("v2, s2", "v2, 7")
+        assert races_of(same + STORE, [(at, "o")]) == {outside}
+    assert races_of(GLOBAL + STORE, [(4096, "o")]) == {outside}
+    first_writes = GLOBAL + ONLY_FIRST.format(1) + "v_mov_b32_e32 v2, 9\n" + STORE + ".LBB0_1:\n"
+    of_wave = {trouble for trouble, _ in races_of(first_writes + LOAD, [(128, "o")])}
+    assert of_wave == {"outside", "global_race"}
+
+
+def test_an_access_of_two_buffers_races_in_the_second() -> None:
+    """In the first both workgroups write the same."""
+    code = GLOBAL + "v_lshlrev_b32_e32 v1, 2, v0\nv_mov_b32_e32 v3, 7\n"
+    code += "v_cmp_gt_u32_e32 vcc, 32, v0\nv_cndmask_b32_e32 v2, v2, v3, vcc\n"
+    second = [(128, "o"), (384, "p")]
+    store = STORE.replace("s[4:5]", "s[4:5] offset:256")
+    assert races_of(code + store, second) == {("outside", ""), ("global_race", "p")}
+
+
 def test_atomics_of_both_may_order_them() -> None:
     """As a lock does: written and released, then acquired and read."""
     code = GLOBAL + ONLY_FIRST.format(1) + "v_mov_b32_e32 v2, 9\n" + STORE + ".LBB0_1:\n"

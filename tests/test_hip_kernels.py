@@ -181,6 +181,22 @@ def test_a_swizzle_that_was_tried_frees_the_compiled_kernel(tmp_path: Path) -> N
     assert after.metrics["lds.data_cycles"].value == before["swizzled"] == before["array_ideal"]
 
 
+def test_a_count_of_lanes_that_stop_at_different_times_is_not_uniform(tmp_path: Path) -> None:
+    """Rows of a triangle: each lane searches for the row that its number lies in."""
+    source = """
+kernel(64) void rows(double *out, const double *in, int n) {
+    long rest = X; int row = 0;
+    while (rest >= n - 1 - row) { rest -= n - 1 - row; ++row; }
+    double sum = 0;
+    for (int i = 0; i < n; ++i) { sum += in[(long)row * n + i]; out[(long)i * n + X] = sum; }
+}
+"""
+    kernel = report(compiled(tmp_path, source))
+    for loop in kernel.loops:
+        value = loop.metrics["cache.uniform_loads"].value
+        assert not isinstance(value, dict) or value["loads"] == 0
+
+
 def test_lanes_that_all_read_one_address(tmp_path: Path) -> None:
     """A volatile scale is no scalar load, but one address."""
     source = """

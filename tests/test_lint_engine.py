@@ -169,6 +169,36 @@ def test_loop_rules_keep_to_hot_loops_unless_told_otherwise() -> None:
     assert [f.message for f in evaluate(cold, report)] == ["1 reloads"]
 
 
+def test_loops_that_one_change_cures_are_one_finding() -> None:
+    loops = [
+        loop("L0", line=10, count__scratch_load=1, count__valu=10),
+        loop("L1", line=100, count__scratch_load=4, count__valu=10),
+        loop("L2", line=200, count__scratch_load=0, count__valu=10),
+    ]
+    report = kernel(loops=loops)
+    together = rule(cured_together="true", saves="100 * count.scratch_load / count.valu")
+    (finding,) = evaluate(pack(together), report)
+    assert finding.message == (
+        "4 reloads; the same in 1 other loop; its cure saves at most 40 % of the loop's time"
+    )
+    assert finding.saves_percent == 40
+    lines = [place.line for place in finding.locations if place.kind == "amdgcn"]
+    assert lines == [100, 10]
+    apart = evaluate(pack(rule(saves="100 * count.scratch_load / count.valu")), report)
+    assert [f.saves_percent for f in apart] == [40, 10]
+    (alone,) = evaluate(pack(together), kernel(loops=loops[:1]))
+    assert "other" not in alone.message
+    assert alone.fingerprint == finding.fingerprint == apart[1].fingerprint
+
+
+def test_what_a_remainder_repeats_is_left_out() -> None:
+    main = loop("L0", line=10, count__scratch_load=4)
+    rest = loop("L1", line=100, count__scratch_load=1, loop__remainder=True)
+    together = pack(rule(cured_together="true"))
+    assert [f.message for f in evaluate(together, kernel(loops=[main, rest]))] == ["4 reloads"]
+    assert [f.message for f in evaluate(together, kernel(loops=[rest]))] == ["1 reloads"]
+
+
 def test_kernel_rules_see_the_sum_over_hot_loops() -> None:
     outside = pack(
         rule(
@@ -441,8 +471,8 @@ rules:
         "t.yaml:15:15: hot_only is for rules of scope loop, instruction or wait",
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
-        "when, explain, fix, saves, references, status, hot_only, tags, tried, superseded_by, "
-        "prevents_launch, cures, cures_only, improves goes here",
+        "when, explain, fix, saves, references, status, hot_only, cured_together, tags, tried, "
+        "superseded_by, prevents_launch, cures, cures_only, improves goes here",
     ]
 
 

@@ -476,6 +476,8 @@ def test_bundled_packs_fit_the_schema(name: str) -> None:
         (pack(rule(scope="loops")), False),
         (pack(rule(hot_only="true")), False),
         (pack(rule(hot_only="true", scope="loop", require="count.mfma > 0")), True),
+        (pack(rule(cured_together="true", scope="kernel")), False),
+        (pack(rule(cured_together="true", scope="loop", require="count.mfma > 0")), True),
         (pack(rule(tags="[Memory]")), False),
         (pack(rule(tags="[memory]")), True),
         (pack(rule(references="[{title: x}]")), False),

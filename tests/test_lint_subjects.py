@@ -364,7 +364,7 @@ def test_every_name_has_a_value_where_the_model_has_one(scope: str) -> None:
             {"scope": "kernel", "message": '"{matches}"', "require": "vgpr_count > 0"},
             "matches is known of instructions and waits only; this rule's scope is kernel",
         ),
-        ({"require": "matches < 3"}, "matches is for message and fix"),
+        ({"require": "matches < 3"}, "matches is for message, fix and saves"),
         ({"require": "op.bit > 3"}, "unknown metric op.bit (did you mean op.bits?)"),
         ({"require": "acess.mask > 3"}, "did you mean access.mask?"),
         ({"require": "kernel.cuont.mfma > 3"}, "did you mean kernel.count.mfma?"),

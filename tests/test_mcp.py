@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import re
@@ -79,7 +80,9 @@ def test_from_a_report_to_a_cure(
     async def use(session: Any, call: Call) -> None:
         only = await call("lint", target="total.py", arch="gfx942", select=["KI063"])
         kernel = re.search(r"^kernel (\w+) total gfx942 total\.py:6", only, re.MULTILINE)
-        (identity,) = re.findall(r"^  more kinspect show (\w+)$", only, re.MULTILINE)
+        (identity,) = re.findall(r'^  more show\(id="(\w+)"\)$', only, re.MULTILINE)
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+        check_calls(only, tools)
         assert kernel is not None, only
         assert "exponentials-to-base-e-in-hot-loop" in await call("show", id=identity)
         assert "count.valu = " in await call("show", id=f"{kernel[1]}.L0")
@@ -92,17 +95,70 @@ def test_from_a_report_to_a_cure(
         finding = re.search(r"^finding (\w+) KI063 warning total\.py:8 ", report, re.MULTILINE)
         assert kernel is not None, report
         assert finding is not None, report
+        check_calls(report, tools)
         full = await call("show", id=finding[1])
         assert "exponentials-to-base-e-in-hot-loop" in full
         assert "why: The hardware's exponential" in full
         loop = await call("show", id=f"{kernel[1]}.L0")
         assert "count.valu = " in loop
+        assert len(loop) < 3_000
+        check_calls(loop, tools)
+        missing = await call("show", id=f"{kernel[1]}.L9")
+        assert missing.endswith(f'`show(id="{kernel[1]}")` shows what it has'), missing
+        assert "live.at = " in await call("show", id=f"{kernel[1]}.L0", details=True)
         code = await call("code", id=kernel[1], stage="ttir")
         assert "math.exp" in code
         assert (await call("code", id=kernel[1], first=2, last=2)).startswith("2 ")
         cures = await call("try_cures", target="total.py", arch="gfx942", rules=["KI063"])
         assert "tried: tl.exp2(x * 1.4426950408889634) for tl.exp(x): gone" in cures
+        assert cures.startswith(f"kernel {kernel[1]} total gfx942 "), "the agent format"
+        assert "\n  apply source exp2" in cures or "\n  apply source " in cures
+        check_calls(cures, tools)
+        (tried,) = re.findall(r"^finding (\w+) ", cures, re.MULTILINE)
+        assert "tried: " in await call("show", id=tried)
+        diff = await call("compare", before="total.py", after="total.py", arch="gfx942")
+        assert diff.startswith("diff 1 pair: 1 same")
+        assert "kinspect " not in diff
         assert finding[1] == identity, "ids are the same"
+
+    with_server(folder, use)
+
+
+def check_calls(answer: str, tools: dict[str, Any]) -> None:
+    """Whether an answer names tools with arguments that they take, and no commands of a shell."""
+    assert "kinspect " not in answer
+    assert " --" not in answer
+    names = "|".join(tools)
+    named = re.findall(rf"(?:^|: |[a-z] )((?:{names})\(.*?\))$", answer, re.MULTILINE)
+    assert named, answer
+    for text in named:
+        call = ast.parse(text, mode="eval").body
+        assert isinstance(call, ast.Call)
+        assert isinstance(call.func, ast.Name)
+        schema = tools[call.func.id].input_schema
+        given = {str(keyword.arg) for keyword in call.keywords}
+        assert set(schema.get("required", ())) <= given <= set(schema["properties"]), text
+        for keyword in call.keywords:
+            ast.literal_eval(keyword.value)
+
+
+def test_a_script_that_fails_is_an_error(folder: Path) -> None:
+    """Its status, the exception and the end of the traceback reach the agent."""
+    script = textwrap.dedent(SCRIPT).split("print(")[0]
+    (folder / "wrong.py").write_text(
+        script + "x = torch.zeros(256, device='cuda')\ntotal[(1,)](x, x, 1, BLOCK=256)\n"
+        "assert (x == 2).all(), '100 % mismatched'\n"
+    )
+
+    async def use(session: Any, call: Call) -> None:
+        answer = await call("emulate", script="wrong.py")
+        first, *rest = answer.splitlines()
+        assert first.endswith(
+            "the script FAILED, status 1: AssertionError: 100 % mismatched at wrong.py:14"
+        )
+        assert first.startswith("error: ")
+        assert "  AssertionError: 100 % mismatched" in rest
+        assert len(answer) < 6_000
 
     with_server(folder, use)
 

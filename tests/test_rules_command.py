@@ -113,7 +113,7 @@ Reads
   op.bits            bits/lane  How much it moves
   op.kind            name       Its mnemonic class: global_load, lds_read, ...
   access.limited_by  name       What made it narrow
-  matches            matches    How many match in the loop; in texts alone
+  matches            matches    How many match in the loop; in texts and `saves` alone
   op.mnemonic        name       The instruction
   access.reason      name       The same in a sentence, with the argument at fault
   access.fix         name       What to change

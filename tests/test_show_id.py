@@ -90,7 +90,14 @@ def test_a_loop_and_an_access(printed: Printed) -> None:
     shown = printed("show", f"{kernel}.L0")
     assert shown.startswith("hot loop L0, the main one: ")
     assert re.search(r"^  count\.instructions = \d+ instructions$", shown, re.M)
-    assert not re.search(r" = 0( |$)", shown, re.M)
+    assert not re.search(r" = (0|unknown)( |$)", shown, re.M)
+    assert f"more metrics: kinspect show {kernel}.L0 --details\n  code: kinspect show" in shown
+    assert shown == printed("show", f"{kernel}.L0", "--format", "agent")
+    assert "s_cbranch" not in shown, "code on demand alone"
+    code = printed("show", f"{kernel}.L0", "--isa")
+    whole = printed("show", f"{kernel}.L0", "--details")
+    assert whole.endswith(f"\n\n{code}")
+    assert " = unknown" in whole
     loop = json.loads(printed("show", f"{kernel}.L0", "--format", "json"))
     (first, last) = loop["loop"]["lines"][0]
     numbers = [line["line"] for line in loop["lines"]]

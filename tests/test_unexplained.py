@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from kept_compiles import collect_kept
 from kinspect.inspector.explain.view import findings_summary
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from msgspec.structs import replace
+
+pytestmark = pytest.mark.xdist_group("rule fixtures")
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 
@@ -40,3 +44,19 @@ def test_what_no_rule_speaks_of_is_shown(
     kernels: Mapping[str, KernelReport], name: str, summary: str
 ) -> None:
     assert findings_summary(kernels[name]) == summary
+
+
+def test_long_forms_that_limit_a_loop_are_shown() -> None:
+    """Loops that stream, of which KI046 does not speak; the products of one are not divided."""
+    file = str(FIXTURES / "divisions.py")
+    report = collect_kept(Request((file,), archs=("gfx942", "gfx1100"), passes=False))
+    summary = {
+        kernel.variant.case: findings_summary(replace(kernel, findings=()))
+        for kernel in report.kernels
+        if kernel.variant is not None and kernel.arch == "gfx942"
+    }
+    assert summary["gate"] == (
+        "no finding, though L0 is limited by its instructions: "
+        "44 of 77 are those of exact divisions"
+    )
+    assert summary["dequantise_by_product"] == "nothing looks wrong"

@@ -15,9 +15,10 @@ from ..machines.loader import DEFAULT_ARCH
 from ..metrics.occupancy import Occupancy
 from ..metrics.occupancy import occupancy as occupancy_of
 from ..model import Demand
-from ..pipeline.emulated_code import CodeLaunch, CodeResult, launch_code
-from ..pipeline.emulation import EmulationRequest, EmulationResult
+from ..pipeline.emulated_code import CodeLaunch, launch_code
+from ..pipeline.emulation import EmulationRequest
 from ..pipeline.emulation import emulate as run_emulation
+from .emulations import CodeEmulation, Emulation
 
 
 def emulate(
@@ -29,14 +30,14 @@ def emulate(
     configs: int | None = 1,
     python: str | None = None,
     time_limit: float = 600.0,
-) -> EmulationResult:
+) -> Emulation:
     """Runs a script, or a file of tests, on an emulated GPU.
 
     The script's own asserts compare what its kernels computed:
 
     >>> result = kinspect.emulate("docs/examples/doubled.py", arch="gfx942")
-    >>> result.status, result.launches
-    (0, 1)
+    >>> result.passed, result.status, result.launches, result.findings
+    (True, 0, 1, ())
 
     Args:
         script: the file, or `FILE::TEST`. It runs in a process of its own.
@@ -61,7 +62,7 @@ def emulate(
         seconds=time_limit,
         test=test or None,
     )
-    return run_emulation(request, dict(os.environ), ended_with_this_process)
+    return Emulation(run_emulation(request, dict(os.environ), ended_with_this_process))
 
 
 @contextlib.contextmanager
@@ -84,7 +85,7 @@ def emulate_code(
     kernel: str | None = None,
     lds_bytes: int = 0,
     time_limit: float = 600.0,
-) -> CodeResult:
+) -> CodeEmulation:
     """Launches one kernel of assembly or a code object on an emulated GPU.
 
     >>> result = kinspect.emulate_code("docs/examples/iota.s", "i32[64]=zeros", block=(64, 1, 1))
@@ -104,19 +105,18 @@ def emulate_code(
     Raises:
         KinspectError: it cannot be launched so.
     """
-    return launch_code(
-        CodeLaunch(
-            path=Path(path),
-            kernel=kernel,
-            arch=arch,
-            grid=grid,
-            block=block,
-            arguments=arguments,
-            lds_bytes=lds_bytes,
-            sample=None,
-            seconds=time_limit,
-        )
+    request = CodeLaunch(
+        path=Path(path),
+        kernel=kernel,
+        arch=arch,
+        grid=grid,
+        block=block,
+        arguments=arguments,
+        lds_bytes=lds_bytes,
+        sample=None,
+        seconds=time_limit,
     )
+    return CodeEmulation(launch_code(request))
 
 
 def occupancy(

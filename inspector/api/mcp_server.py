@@ -23,7 +23,8 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..explain import ids
 from ..explain.items import NamedItem, NamedKey, item_of, keys_of, located
-from ..formats import agent, item_text, lint_agent
+from ..formats import agent, diff_agent, emulation_agent, item_agent, lint_agent, try_agent
+from ..formats.agent_calls import TOOLS
 from ..limits import TRY_SECONDS
 from ..lint.results import CheckedKernel
 from ..lint.schema import DEFAULT_PACK
@@ -44,10 +45,15 @@ _INSTRUCTIONS = (
     "kinspect says what the compiler made of Triton and HIP kernels on AMD GPUs, without a GPU."
     " Begin with `analyze` of the file that launches or defines the kernel; the worst finding comes"
     " first. `try_cures` compiles its cures; `show` opens any id that a tool printed."
+    " Where a message names an option (--arch), the tool's argument of that name is meant."
 )
 _STAGES = ("amdgcn", "ttgir", "ttir", "llir")
 Tool = TypeVar("Tool", bound=Callable[..., str])
 Axes = Mapping[str, Sequence[int | float | bool | str]]
+
+
+class ScriptFailedError(Exception):
+    """A script did not pass: the answer of `emulate`, marked as an error."""
 
 
 class Tools:
@@ -88,7 +94,7 @@ class Tools:
         self._keep(report)
         words = [*_words(path, arch, kernel), *(("--signature", signature) if signature else ())]
         printed_ids.record("analyze", [*words, *(("--", *argv) if argv else ())], report.kernels)
-        return _text(lambda stream: agent.write(report, stream))
+        return _text(lambda stream: agent.write(report, stream, TOOLS))
 
     def lint(
         self,
@@ -113,19 +119,22 @@ class Tools:
         if select:  # with the rules named, a pyproject.toml changes nothing
             words += ("--rules", DEFAULT_PACK, "--select", ",".join(select))
         printed_ids.record("lint" if select else "analyze", words, judged.kernels)
-        return _text(lambda stream: lint_agent.write(judged, stream))
+        return _text(lambda stream: lint_agent.write(judged, stream, TOOLS))
 
-    def show(self, id: str) -> str:
-        """Open an id that a tool printed: of a finding, kernel, loop (x.L0) or access (x.M41).
+    def show(self, id: str, details: bool = False) -> str:
+        """Open an id that a tool of this server printed since it started: of a finding, kernel,
+        loop (x.L0) or access (x.M41).
 
         Args:
             id: as printed.
+            details: of a loop all metrics, also those that are not known.
         """
         item = ids.parsed(id)
         if item is None:
             raise KinspectError(f"{id!r} is no id", "name one that analyze or lint printed: f557ab")
         for kernel, named in self._named(id, item):
-            return _item_text(item_of(id, item, named.fingerprint, kernel))
+            named_item = item_of(id, item, named.fingerprint, kernel, TOOLS.show)
+            return _item_text(named_item, details)
         raise KinspectError(
             f"{id}: none of the last reports has it", "analyze the kernel again for present ids"
         )
@@ -166,15 +175,13 @@ class Tools:
             rules: only findings of these rules, such as KI001.
             budget_seconds: that all trials may take; what is done by then is told.
         """
-        return str(
-            try_(
-                self._path(target),
-                arch=arch,
-                kernel=kernel,
-                rules=rules or (),
-                budget=budget_seconds,
-            )
-        )
+        path = self._path(target)
+        run = try_(path, arch=arch, kernel=kernel, rules=rules or (), budget=budget_seconds).run
+        kernels = tuple(trials.kernel for trials in run.kernels)
+        self._keep(Report(path, {}, kernels, ()))
+        words = _words(path, arch, kernel)
+        printed_ids.record("try", (*words, *_options("--for", rules)), kernels)
+        return _text(lambda stream: try_agent.write(run, stream, TOOLS))
 
     def compare(
         self, before: str, after: str, kernel: str | None = None, arch: str | None = None
@@ -187,7 +194,8 @@ class Tools:
             kernel: as for analyze.
             arch: as for analyze.
         """
-        return str(diff(self._path(before), self._path(after), kernel=kernel, arch=arch))
+        report = diff(self._path(before), self._path(after), kernel=kernel, arch=arch).report
+        return _text(lambda stream: diff_agent.write(report, stream, TOOLS))
 
     def sweep(
         self, target: str, axes: Axes, kernel: str | None = None, arch: str | None = None
@@ -211,6 +219,9 @@ class Tools:
     ) -> str:
         """Run a script on an emulated GPU, on the CPU: results, races, faults, bad addresses.
 
+        It is an error if the script ends with a status other than 0 (an assert that fails, a failed
+        test), or a kernel did what it must not: the first line says which.
+
         Args:
             script: a .py file that launches kernels, or FILE::TEST.
             argv: its arguments.
@@ -218,10 +229,11 @@ class Tools:
             sample: workgroups of each launch that are executed, for counts without results;
                 default: all, which takes long for large launches.
         """
-        from ..formats import emulation
-
-        result = emulate(self._path(script), argv or (), arch=arch, sample=sample)
-        return _text(lambda stream: emulation.write_text(result, stream))
+        run = emulate(self._path(script), argv or (), arch=arch, sample=sample)
+        text = _text(lambda stream: emulation_agent.write(run.result, stream))
+        if not run.passed:
+            raise ScriptFailedError(text)
+        return text
 
     def occupancy(
         self,
@@ -313,7 +325,7 @@ def serve(root: Path) -> None:
             try:
                 with turn:
                     return tool(*args, **named)
-            except KinspectError as error:
+            except (KinspectError, ScriptFailedError) as error:
                 raise ToolError(str(error)) from None
 
         return call  # type: ignore[return-value]
@@ -351,6 +363,12 @@ def _words(path: str, arch: str | None, kernel: str | None) -> tuple[str, ...]:
     return (path, *(word for option, value in named if value for word in (option, value)))
 
 
+def _options(name: str, values: Sequence[str] | None) -> Iterator[str]:
+    """Words of a command line that give an option several times."""
+    for value in values or ():
+        yield from (name, value)
+
+
 def _findings_of(kernel: CheckedKernel) -> tuple[Finding, ...]:
     """All that rules say of a kernel; what a comment leaves out too."""
     return (*kernel.findings, *(left_out.finding for left_out in kernel.suppressed))
@@ -374,21 +392,16 @@ def _text(write: Callable[[io.StringIO], None]) -> str:
     return stream.getvalue()
 
 
-def _item_text(named: NamedItem) -> str:
-    """What an id names, in words; of a kernel its report in the agent format."""
-    kernel, loop, access = named.kernel, named.loop, named.access
-    if loop is not None:
-        return _text(lambda stream: item_text.write_loop(loop, kernel, stream))
-    if access is not None:
-        return _text(lambda stream: item_text.write_access(access, kernel, stream))
-    if named.is_kernel:
-        return _text(lambda stream: agent.write(Report("", {}, (kernel,), ()), stream))
-    from ..pipeline.analysis import recommended_pack
+def _item_text(named: NamedItem, details: bool) -> str:
+    """What an id names, as `kinspect show --format agent` has it."""
+    rule = None
+    if named.findings:
+        from ..pipeline.analysis import recommended_pack
 
-    rule_id = named.findings[0].rule
-    rules = (rule.text for rule in recommended_pack().rules)
-    rule = next((text for text in rules if text.id == rule_id), None)
-    return _text(lambda stream: item_text.write_findings(named.findings, rule, kernel, stream))
+        rule_id = named.findings[0].rule
+        rules = (rule.text for rule in recommended_pack().rules)
+        rule = next((text for text in rules if text.id == rule_id), None)
+    return _text(lambda stream: item_agent.write(named, rule, stream, details=details, calls=TOOLS))
 
 
 def _code(kernel: KernelReport, stage: str, first: int, last: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import html
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from ..model import (
     SourceLoc,
     Variant,
 )
+from .notebook import preformatted
 
 if TYPE_CHECKING:
     from ..compare.diff.results import DiffReport, KernelDiff
@@ -46,6 +47,17 @@ class Origin(Struct, frozen=True):
 
 
 _FRAME = '<iframe srcdoc="{page}" style="width:100%;height:640px;border:0"></iframe>'
+
+
+_NEAR = 0.6
+"""Share of letters in common from which names are near: half of them any two names may have."""
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """The names that may have been meant: spelled much like it, or with it in them."""
+    names = sorted(known)
+    holding = [other for other in names if name.lower().rstrip("s") in other] if name else []
+    return (difflib.get_close_matches(name, names, n=3, cutoff=_NEAR) or holding)[:3]
 
 
 class AnalyzedKernel:
@@ -73,7 +85,7 @@ class AnalyzedKernel:
             KeyError: the kernel has no such figure.
         """
         if metric not in self.metrics:
-            near = difflib.get_close_matches(metric, self.metrics, n=3, cutoff=0.5)
+            near = _near(metric, self.metrics)
             if any(metric in loop.metrics for loop in self.loops):
                 raise KeyError(
                     f"{self.label} as a whole has no figure {metric!r}, its loops have: "
@@ -137,8 +149,9 @@ class AnalyzedKernel:
         """What rules have to say, worst first.
 
         Of each: `rule` (its id), `severity`, `message`, `fix`, `locations` (each with `kind`,
-        `file` and `line`), `evidence` (the figures that it rests on, by name), `saves_percent` (of
-        its loop's time, at most; None where no bound tells).
+        `file` and `line`), `isa_lines` (of the assembly, as far as known), `evidence` (the figures
+        that it rests on, by name), `saves_percent` (of its loop's time, at most; None where no
+        bound tells).
         """
         return self.report.findings
 
@@ -321,6 +334,9 @@ class LintResult:
         lint_text.write(self.report, stream, color=False)
         return stream.getvalue()
 
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
+
 
 class Difference:
     """What changed between two runs, and whether it matters.
@@ -363,6 +379,9 @@ class Difference:
         diff.write(self.report, stream, details=True, isa_in_full=False, color=False)
         return stream.getvalue()
 
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
+
 
 class SweepResult:
     """Configurations of kernels, compiled and compared.
@@ -403,6 +422,9 @@ class SweepResult:
         stream = io.StringIO()
         sweep.write(self.sweep, stream, color=False)
         return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
 
 
 class TrialResult:
@@ -451,3 +473,6 @@ class TrialResult:
         stream = io.StringIO()
         try_text.write(self.run, stream, color=False)
         return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))

@@ -66,7 +66,7 @@ OWN_FAILURE = 125
     metavar="S",
     help="Seconds that one launch may take.",
 )
-@format_option("text", "json")
+@format_option("text", "agent", "json")
 @output_option
 def emulate(
     target: Path,
@@ -146,6 +146,10 @@ def _write_script(result: EmulationResult, form: str, output: Path | None) -> in
     with result_stream(output) as stream:
         if form == "json":
             text.write_json(result, stream)
+        elif form == "agent":
+            from ..formats import emulation_agent
+
+            emulation_agent.write(result, stream)
         else:
             text.write_text(result, stream)
     return result.exit_status
@@ -163,6 +167,10 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
     with result_stream(output) as stream:
         if form == "json":
             text.write_code_json(result, stream)
+        elif form == "agent":
+            from ..formats import emulation_agent
+
+            emulation_agent.write_code(result, stream)
         else:
             text.write_code_text(result, stream)
     return FINDINGS if result.profile.findings else 0

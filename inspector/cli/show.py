@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
+from msgspec import Struct
 
 from ..errors import KinspectError
 from ..explain.ids import ItemId, parsed
@@ -62,8 +63,9 @@ def line_range(
     "--lines", callback=line_range, metavar="A:B", help="Only these lines.  [the kernel's]"
 )
 @click.option("--plain", is_flag=True, help="The text as it is, such as an assembler takes it.")
+@click.option("--details", is_flag=True, help="Of a loop's id: all metrics, and the code.")
 @click.option("--case", metavar="TEXT", help=CASE_HELP)
-@format_option("text", "json")
+@format_option("text", "agent", "json")
 @output_option
 @target_options
 @point_option
@@ -73,6 +75,7 @@ def show(
     kind: str | None,
     lines: tuple[int, int | None] | None,
     plain: bool,
+    details: bool,
     case: str | None,
     form: str,
     output: Path | None,
@@ -90,8 +93,9 @@ def show(
 
     ID is one that --format agent of `analyze` or `lint` printed, or a fingerprint of JSON or SARIF:
     of a finding (1bf6c8: figures, places, why, cure, code), a kernel (eb3938: its report, or with
-    the options above its code), a loop (eb3938.L0: metrics, code) or a memory access (eb3938.M41).
-    Its run's files are analysed again, with the options that the run had.
+    the options above its code), a loop (eb3938.L0: its main figures; with --isa its code, with
+    --details all of both) or a memory access (eb3938.M41). With --format agent they take 2,000
+    tokens at most. The files of the id's run are analysed again, with the options that the run had.
     """
     item = _item_id(target.targets[0])
     if item is not None:
@@ -101,18 +105,23 @@ def show(
 
         output = output.absolute() if output is not None else None
         with opened(target.targets[0], item) as shown:
-            if not as_code:
+            named = shown.named
+            if not as_code or _is_loops_code(named, kind, lines, plain):
                 with result_stream(output) as stream:
-                    notes = _write_item(shown, stream, form, color)
+                    what = _Part(details or as_code, details or not as_code)
+                    notes = _write_item(shown, stream, form, color, what)
                 print_problems((), notes)
                 return
-            named = shown.named
             if not named.is_kernel:
                 raise KinspectError(
                     f"{named.id} is no kernel", f"`kinspect show {named.kernel_id}` is one"
                 )
             _show_code(named.kernel, kind, lines, plain, form, output, color)
         return
+    if details or form == "agent":
+        raise KinspectError(
+            f"{target.targets[0]} is a file", "name an id, or choose lines by --isa and --lines"
+        )
     marked = not plain
     kernel = only_kernel(
         target,
@@ -171,12 +180,38 @@ def _refuse_selection(target: TargetOptions, case: str | None) -> None:
         )
 
 
-def _write_item(shown: ShownItem, stream: TextIO, form: str, color: bool | None) -> tuple[str, ...]:
+class _Part(Struct, frozen=True):
+    """What of a loop is printed.
+
+    Args:
+        code: its code.
+        metrics: its metrics.
+    """
+
+    code: bool
+    metrics: bool
+
+
+def _is_loops_code(
+    named: NamedItem, kind: str | None, lines: tuple[int, int | None] | None, plain: bool
+) -> bool:
+    """Whether options ask for the assembly of a loop, and for nothing else."""
+    return named.loop is not None and kind == "amdgcn" and lines is None and not plain
+
+
+def _write_item(
+    shown: ShownItem, stream: TextIO, form: str, color: bool | None, part: _Part
+) -> tuple[str, ...]:
     """Writes what an id names, with the code that it is about; returns notes on that."""
     from ..formats import item_json, item_text
 
     named = shown.named
     kernel = named.kernel
+    if form == "agent":
+        from ..formats import item_agent
+
+        item_agent.write(named, shown.rule, stream)
+        return ()
     if named.is_kernel:
         if form == "json":
             item_json.write_kernel(kernel, stream)
@@ -201,7 +236,10 @@ def _write_item(shown: ShownItem, stream: TextIO, form: str, color: bool | None)
             item_json.write_findings(named.findings, shown.rule, kernel, lines, stream)
         return reading.notes
     if named.loop is not None:
-        item_text.write_loop(named.loop, kernel, stream, color=color)
+        if part.metrics:
+            item_text.write_loop(named, named.loop, stream, details=part.code, color=color)
+        if not part.code:
+            return ()
     elif named.access is not None:
         item_text.write_access(named.access, kernel, stream, color=color)
     else:
@@ -209,7 +247,8 @@ def _write_item(shown: ShownItem, stream: TextIO, form: str, color: bool | None)
     if lines:
         from ..formats import code_text
 
-        stream.write("\n")
+        if named.loop is None or part.metrics:
+            stream.write("\n")
         code_text.write(lines, kernel, "ISA", pressure, stream, color=color)
     return reading.notes
 

@@ -4,7 +4,8 @@ Without a lane's number those of all lanes are equal, without a workgroup's thos
 
 Addresses that are equal for drawn sizes may differ for others: `lane / width` is 0 for all lanes of
 a wave only where rows are long. Here the registers are followed that rest on a lane's number, along
-every edge of the flow graph. What lanes have written under different masks is not told apart: an
+every edge of the flow graph. A loop that lanes leave at different times leaves them different
+values of what it counts. Else what lanes have written under different masks is not told apart: an
 access is uniform where its addresses, carried out, are equal as well.
 """
 
@@ -14,7 +15,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ..model import Function, Machine
+from ..model import Function, Instruction, Machine
 from .code_registers import registers_of
 from .effects import RegisterEffect
 from .register_sets import VECTOR_REGISTERS, rows_of, scalar_bits, vector_bits
@@ -22,6 +23,7 @@ from .slices import EXEC_BITS, address_bits
 from .start import target_of, workgroup_registers
 
 _OF_ONE_LANE: Final = re.compile(r"v_read(first)?lane_b32")
+_LANES_LEAVE: Final = re.compile(r"s_and(?:n2|_not1)_b(?:32|64)")
 _NUMBERS: Final = re.compile(r"v_mbcnt_\w+")
 """Instructions whose result is a lane's number, whatever they read."""
 _SHIFT_AND_MASK: Final = frozenset(("v_lshlrev_b32", "v_and_b32"))
@@ -126,6 +128,7 @@ def _resting_on(
     arguments = 0 if start.kernarg_ptr is None else scalar_bits(start.kernarg_ptr, 2)
     entering = [0] * len(function.blocks)
     entering[0] = numbers
+    left = _written_before_leaving(function, effects) if of_lanes else {}
     dependent: dict[int, bool] = {}
     work = {block.index for block in function.blocks}
     while work:
@@ -153,7 +156,39 @@ def _resting_on(
             else:
                 registers &= ~effect.writes
         for successor in block.successors:
-            if registers & ~entering[successor]:
-                entering[successor] |= registers
+            passed = registers | left.get((block.index, successor), 0)
+            if passed & ~entering[successor]:
+                entering[successor] |= passed
                 work.add(successor)
     return dependent
+
+
+def _written_before_leaving(
+    function: Function, effects: Sequence[RegisterEffect]
+) -> dict[tuple[int, int], int]:
+    """Edge out of a loop that lanes leave one by one -> the vector registers that it writes."""
+    written: dict[tuple[int, int], int] = {}
+    for loop in function.loops:
+        indices = [
+            index
+            for number in loop.blocks
+            for index in range(function.blocks[number].start, function.blocks[number].stop)
+        ]
+        if not any(_lets_lanes_leave(function.instructions[index]) for index in indices):
+            continue
+        registers = 0
+        for index in indices:
+            registers |= effects[index].writes & VECTOR_REGISTERS
+        inside = set(loop.blocks)
+        for number in loop.blocks:
+            for successor in function.blocks[number].successors:
+                if successor not in inside:
+                    edge = number, successor
+                    written[edge] = written.get(edge, 0) | registers
+    return written
+
+
+def _lets_lanes_leave(inst: Instruction) -> bool:
+    return _LANES_LEAVE.fullmatch(inst.op.name) is not None and inst.operands.partition(",")[
+        0
+    ].strip() in ("exec", "exec_lo")

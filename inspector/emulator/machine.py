@@ -265,5 +265,4 @@ class MachineState:
     def after_global(self, context: BuildContext) -> None:
         """A write of global memory that `before_global` announced has happened."""
         if self._global_watch is not None:
-            where, usable, _ = self.last_access[context.index]
-            self._global_watch.after(context, self.memory, where, usable)
+            self._global_watch.after(context)

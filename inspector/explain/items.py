@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -100,8 +100,16 @@ def located(text: str, item: ids.ItemId, kernels: Sequence[KernelKeys]) -> Named
     return next(iter(named.values()), None)
 
 
+def _command(kernel_id: str) -> str:
+    return f"kinspect show {kernel_id}"
+
+
 def item_of(
-    text: str, item: ids.ItemId, fingerprint: str | None, kernel: KernelReport
+    text: str,
+    item: ids.ItemId,
+    fingerprint: str | None,
+    kernel: KernelReport,
+    opens: Callable[[str], str] = _command,
 ) -> NamedItem:
     """The part of a kernel that an id names.
 
@@ -110,6 +118,7 @@ def item_of(
         item: its parts.
         fingerprint: as `located` has it.
         kernel: as it is now.
+        opens: spells what opens an id, for hints.
 
     Raises:
         KinspectError: it is not there.
@@ -120,23 +129,21 @@ def item_of(
         if not findings:
             raise KinspectError(
                 f"{text}: that finding is no longer there",
-                f"`kinspect show {kernel_id}` shows what {kernel.name} is now",
+                f"`{opens(kernel_id)}` shows what {kernel.name} is now",
             )
         return NamedItem(text, kernel, kernel_id, findings=findings)
     if item.loop is not None:
         loop = next((loop for loop in kernel.loops if loop.id == item.loop), None)
         if loop is None:
-            raise _no_part(text, kernel, f"loop {item.loop}", kernel_id)
+            raise _no_part(text, kernel, f"loop {item.loop}", opens(kernel_id))
         return NamedItem(text, kernel, kernel_id, loop=loop)
     if item.line is not None:
         access = next((op for op in kernel.memory_ops if op.line == item.line), None)
         if access is None:
-            raise _no_part(text, kernel, f"memory access in line {item.line}", kernel_id)
+            raise _no_part(text, kernel, f"memory access in line {item.line}", opens(kernel_id))
         return NamedItem(text, kernel, kernel_id, access=access)
     return NamedItem(text, kernel, kernel_id)
 
 
-def _no_part(text: str, kernel: KernelReport, part: str, kernel_id: str) -> KinspectError:
-    return KinspectError(
-        f"{text}: {kernel.name} has no {part}", f"`kinspect show {kernel_id}` shows what it has"
-    )
+def _no_part(text: str, kernel: KernelReport, part: str, opening: str) -> KinspectError:
+    return KinspectError(f"{text}: {kernel.name} has no {part}", f"`{opening}` shows what it has")

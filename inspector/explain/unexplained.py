@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..model import KernelReport, Metric, MetricValue, int_of, value_of
+from ..model import KernelReport, LoopReport, Metric, MetricValue, int_of, value_of
 
 _FEW_WAVES: Final = 0.25
 """Share of the waves that a SIMD has room for, at and below which occupancy is named."""
 _TIMES: Final = 2
-"""How often a unit takes the least of cycles or lines that an iteration's bytes need."""
+"""How often a unit takes the least of cycles, lines or instructions that would do."""
+_INSTRUCTIONS_OF: Final = {"vector": "count.valu", "issue": "count.instructions"}
+"""Units whose work is instructions -> the metric of how many an iteration has."""
+_LONG_FORMS: Final = {
+    "integer_division": "integer divisions",
+    "exp_log": "exponentials and logarithms of full range",
+    "power": "powers of full range",
+    "square_root": "exact square roots",
+}
+"""Metrics of what takes many instructions where few would do, of the worst loop -> its name."""
 
 
 def unexplained(kernel: KernelReport) -> str | None:
@@ -36,6 +45,29 @@ def _in_loops(kernel: KernelReport) -> Iterator[str]:
         if longest.get("unit") == "lds" and cycles and _TIMES * cycles[1] >= cycles[0]:
             most, lost = (f"{number:,.0f}" for number in cycles)
             yield f"{loop.id} is limited by the LDS: {lost} of {most} cycles are bank conflicts"
+        counted = _INSTRUCTIONS_OF.get(str(longest.get("unit")))
+        if counted is not None:
+            yield from _long_forms(kernel, loop, int_of(loop.metrics, counted))
+
+
+def _long_forms(kernel: KernelReport, loop: LoopReport, most: int | None) -> Iterator[str]:
+    """The operations that take half of the instructions by which a loop is limited, or more."""
+    if not most:
+        return
+    avoidable = {"exact divisions": int_of(loop.metrics, "division.instructions")}
+    for name, operations in _LONG_FORMS.items():
+        of_worst = _mapping(kernel.metrics, name)
+        # The metric names no loop: the count of vector instructions tells which it is.
+        in_loop = of_worst.get("in_loop") is True
+        if in_loop and of_worst.get("valu") == int_of(loop.metrics, "count.valu"):
+            saved = of_worst.get("saved")
+            avoidable[operations] = saved if isinstance(saved, int) else None
+    for operations, instructions in avoidable.items():
+        if instructions is not None and _TIMES * instructions >= most:
+            yield (
+                f"{loop.id} is limited by its instructions: {instructions:,} of {most:,} are "
+                f"those of {operations}"
+            )
 
 
 def _occupancy(kernel: KernelReport) -> Iterator[str]:

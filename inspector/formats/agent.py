@@ -29,6 +29,7 @@ from ..model import (
 )
 from ..printable import printable_line
 from ..streams import no_commands
+from .agent_calls import SHELL, AgentCalls
 
 MOST_TOKENS = 2_000
 BYTES_PER_TOKEN = 3
@@ -124,8 +125,14 @@ class Budget:
         return True
 
 
-def write(report: Report, stream: TextIO) -> None:
-    """Writes the kernels, worst first and of several a summary before, then what failed."""
+def write(report: Report, stream: TextIO, calls: AgentCalls = SHELL) -> None:
+    """Writes the kernels, worst first and of several a summary before, then what failed.
+
+    Args:
+        report: what was analysed.
+        stream: where to.
+        calls: names the next steps.
+    """
     short = shortened_ids(report.kernels)
     kernels = view.worst_first(report.kernels)
     to_try = findings_to_try(report.kernels)
@@ -133,7 +140,7 @@ def write(report: Report, stream: TextIO) -> None:
     if len(kernels) > 1:
         lines += [*_summary(kernels, short), ""]
     for kernel in kernels:
-        lines += [*_kernel(kernel, short, to_try), ""]
+        lines += [*_kernel(kernel, short, to_try, calls), ""]
     write_lines([*lines, *remarks(report.errors, report.notes)], stream)
 
 
@@ -182,6 +189,7 @@ def finding_blocks(
     subject: AgentSubject,
     short: Mapping[str, str],
     budget: Budget,
+    calls: AgentCalls = SHELL,
     to_try: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
     """Lines on findings, in their order, as long as the budget lasts; how many are left out.
@@ -193,15 +201,16 @@ def finding_blocks(
         subject: their kernel.
         short: fingerprint -> id.
         budget: of the kernel.
+        calls: names the next steps.
         to_try: fingerprints of those for which `kinspect try` compiles something.
     """
     budget.left -= _LEFT_OUT
     printed = _Printed({}, {})
     for number, (finding, message) in enumerate(findings):
-        block = list(_finding(finding, message, subject, short, printed, to_try))
+        block = list(_finding(finding, message, subject, short, printed, calls, to_try))
         if not budget.takes(block):
             more = view.plural(len(findings) - number, "more finding")
-            yield f"{more}: {subject.command('analyze')}"
+            yield f"{more}: {calls.analyze(subject)}"
             return
         yield from block
 
@@ -224,6 +233,7 @@ def _finding(
     subject: AgentSubject,
     short: Mapping[str, str],
     printed: _Printed,
+    calls: AgentCalls,
     to_try: frozenset[str],
 ) -> Iterator[str]:
     saves = f" saves<={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
@@ -247,8 +257,8 @@ def _finding(
         printed.trials[tuple(trials)] = identity
         yield from (f"  {line}" for line in trials)
     if not finding.trials and subject.is_compiled and finding.fingerprint in to_try:
-        yield f"  try {subject.command('try')} --for {finding.rule}"
-    yield f"  more kinspect show {identity}"
+        yield f"  try {calls.try_cures(subject, finding.rule)}"
+    yield f"  more {calls.show(identity)}"
 
 
 def applied(changes: Iterable[Change], subject: AgentSubject) -> str:
@@ -298,23 +308,23 @@ def severities(graded: Sequence[str]) -> str:
 
 
 def _kernel(
-    kernel: KernelReport, short: Mapping[str, str], to_try: frozenset[str]
+    kernel: KernelReport, short: Mapping[str, str], to_try: frozenset[str], calls: AgentCalls
 ) -> Iterator[str]:
     """The lines of a kernel, within its share of tokens."""
     budget = Budget()
     subject = subject_of(kernel, short)
     head = list(_head(kernel, subject))
-    commands = list(_commands(kernel, subject))
+    commands = list(_commands(kernel, subject, calls))
     budget.takes([*head, *commands])
     yield from head
-    parts = list(_parts(kernel, subject.id))
+    parts = list(_parts(kernel, subject.id, calls))
     budget.takes(parts)
     yield from parts
     if not kernel.findings:
         yield f"findings none: {view.findings_summary(kernel)}"
     yield from commands
     findings = [(finding, finding.message) for finding in kernel.findings]
-    yield from finding_blocks(findings, subject, short, budget, to_try)
+    yield from finding_blocks(findings, subject, short, budget, calls, to_try)
 
 
 def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:
@@ -332,13 +342,15 @@ def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:
     yield from (f"occupancy {line}" for line in occupancy_view.occupancy_lines(kernel)[:1])
 
 
-def _commands(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:
+def _commands(kernel: KernelReport, subject: AgentSubject, calls: AgentCalls) -> Iterator[str]:
     if kernel.variant is not None:
-        yield f"code {subject.command('show')} --isa"
-    yield f"registers {subject.command('registers')}"
+        yield f"code {calls.code(subject)}"
+    registers = calls.registers(subject)
+    if registers is not None:
+        yield f"registers {registers}"
 
 
-def _parts(kernel: KernelReport, identity: str) -> Iterator[str]:
+def _parts(kernel: KernelReport, identity: str, calls: AgentCalls) -> Iterator[str]:
     """The hot loops, the main one first, and the accesses in them that waste most."""
     budget = Budget(_MOST_FOR_PARTS)
     hot = [loop for loop in kernel.loops if loop.hot]
@@ -349,7 +361,7 @@ def _parts(kernel: KernelReport, identity: str) -> Iterator[str]:
         name = ids.loop_id(identity, loop.id)
         line = f"loop {name}{main} {where}: {_pairs(loop.metrics, _LOOP)}"
         if not budget.takes([line]):
-            yield f"{len(hot) - number} more hot loops: kinspect show {identity}"
+            yield f"{len(hot) - number} more hot loops: {calls.show(identity)}"
             return
         yield line
     for access in _wasteful(kernel):

@@ -10,18 +10,25 @@ from ..compare.diff import diff_view
 from ..compare.diff.results import DiffReport, KernelDiff
 from ..explain import view
 from .agent import Budget, write_lines
+from .agent_calls import SHELL, AgentCalls
 
 _IN_BRACKETS = re.compile(r"\([^()]* → ")
 _LEFT_OUT = 60
 """Bytes of the line on what is left out."""
 
 
-def write(report: DiffReport, stream: TextIO) -> None:
-    """Writes the summary, the kernels that changed, worst first, then unpaired ones and errors."""
+def write(report: DiffReport, stream: TextIO, calls: AgentCalls = SHELL) -> None:
+    """Writes the summary, the kernels that changed, worst first, then unpaired ones and errors.
+
+    Args:
+        report: the comparison.
+        stream: where to.
+        calls: names the next steps.
+    """
     lines = [f"diff {diff_view.summary(report)}"]
     changed = [pair for pair in report.pairs if pair.verdict != "same"]
     for pair in changed:
-        lines += _pair(pair)
+        lines += _pair(pair, calls)
     for side, alone in ((report.left, report.only_left), (report.right, report.only_right)):
         lines += [f"only in {side}: {diff_view.alone_line(unpaired)}" for unpaired in alone]
     for side, error in report.errors:
@@ -30,7 +37,7 @@ def write(report: DiffReport, stream: TextIO) -> None:
     write_lines([*lines, *(f"note {note}" for note in report.notes)], stream)
 
 
-def _pair(pair: KernelDiff) -> Iterator[str]:
+def _pair(pair: KernelDiff, calls: AgentCalls) -> Iterator[str]:
     """A pair within a kernel's share of bytes: what matters first, then each hot loop's figures."""
     budget = Budget()
     budget.left -= _LEFT_OUT
@@ -42,7 +49,8 @@ def _pair(pair: KernelDiff) -> Iterator[str]:
     ]
     for number, line in enumerate(lines):
         if not budget.takes([line]):
-            yield f"  {view.plural(len(lines) - number, 'more line')}: --format json"
+            more = calls.in_full("")
+            yield f"  {view.plural(len(lines) - number, 'more line')}{f': {more}' if more else ''}"
             return
         yield line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
@@ -12,8 +13,8 @@ import msgspec
 from ..explain.quantities import amount
 from ..explain.table import Column, rows_of
 from ..explain.view import plural
-from ..pipeline.emulated_code import CodeResult
-from ..pipeline.emulation import EmulationResult, UnjudgedCheck
+from ..pipeline.emulated_code import BufferState, CodeResult
+from ..pipeline.emulation import EmulationResult, ScriptFailure, UnjudgedCheck
 from ..pipeline.emulation_profile import (
     AccessProfile,
     BranchProfile,
@@ -21,6 +22,7 @@ from ..pipeline.emulation_profile import (
     EmulationProfile,
     LineCount,
 )
+from ..printable import printable_line
 
 SCHEMA_VERSION = 1
 MAX_LINES = 12
@@ -37,6 +39,8 @@ def write_json(result: EmulationResult, stream: TextIO) -> None:
         "schema_version": SCHEMA_VERSION,
         "origin": "emulated",
         "status": result.status,
+        "exit_status": result.exit_status,
+        "failures": result.failures,
         "complete": result.complete,
         "launches": result.launches,
         "notes": result.notes,
@@ -53,29 +57,61 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
         _write_kernel(kernel, stream)
     for note in result.notes:
         stream.write(f"note: {note}\n")
-    _write_unjudged(result.unjudged, stream)
-    findings = sum(len(kernel.findings) for kernel in result.kernels)
-    outcome = plural(findings, "finding") if findings else "no findings"
+    stream.writelines(f"{line}\n" for line in unjudged_lines(result.unjudged))
+    failed = f"{failure_line(result)}; " if result.status else ""
+    stream.write(f"{failed}{executed_line(result)}\n")
+
+
+def failure_line(result: EmulationResult) -> str:
+    """`the script FAILED, status 1: AssertionError: …`; of a run whose status is not 0."""
+    failures = result.failures
+    tests = sum(failure.test is not None for failure in failures)
+    subject = f"{plural(tests, 'test')}" if tests else "the script"
+    status = f"status {result.status}"
+    if not failures:
+        return f"{subject} FAILED, {status}{_signal(result.status)}"
+    more = f"; and {len(failures) - 1} more" if len(failures) > 1 else ""
+    return f"{subject} FAILED, {status}: {failure_text(failures[0])}{more}"
+
+
+def failure_text(failure: ScriptFailure) -> str:
+    """The test, if it was one, the exception and its place, on one line."""
+    test = f"{failure.test}: " if failure.test is not None else ""
+    place = f" at {os.path.basename(failure.file)}:{failure.line}" if failure.file else ""
+    return printable_line(f"{test}{failure.error}{place}")
+
+
+def executed_line(result: EmulationResult) -> str:
+    """What was executed, how many findings there are, and whether the script came to its end."""
+    outcome = plural(len(result.findings), "finding") if result.findings else "no findings"
     if not result.launches:
         outcome = "so nothing was checked"
     ending = "" if result.complete else "; the script did not come to its end"
-    stream.write(
+    return (
         f"{plural(len(result.kernels), 'kernel')}, {plural(result.launches, 'launch')} executed, "
-        f"{outcome}{ending}\n"
+        f"{outcome}{ending}"
     )
 
 
-def _write_unjudged(checks: Sequence[UnjudgedCheck], stream: TextIO) -> None:
-    """Writes how many checks could mean nothing, and where the first of them are."""
+def _signal(status: int) -> str:
+    """The signal that a status stands for, as shells have it; "" for none."""
+    try:
+        return f" ({signal.Signals(status - 128).name})" if status > 128 else ""
+    except ValueError:
+        return ""
+
+
+def unjudged_lines(checks: Sequence[UnjudgedCheck]) -> Iterator[str]:
+    """How many checks could mean nothing, and where the first of them are."""
     if not checks:
         return
     total = sum(check.count for check in checks)
-    stream.write(f"{plural(total, 'check')} could not mean anything: values are not known here\n")
+    yield f"{plural(total, 'check')} could not mean anything: values are not known here"
     for check in checks[:MAX_UNJUDGED]:
         times = f" ({check.count} times)" if check.count > 1 else ""
-        stream.write(f"  {os.path.basename(check.file)}:{check.line}: {check.what}{times}\n")
+        yield f"  {os.path.basename(check.file)}:{check.line}: {check.what}{times}"
     if len(checks) > MAX_UNJUDGED:
-        stream.write(f"  {len(checks) - MAX_UNJUDGED} more\n")
+        yield f"  {len(checks) - MAX_UNJUDGED} more"
 
 
 def write_code_json(result: CodeResult, stream: TextIO) -> None:
@@ -93,22 +129,33 @@ def write_code_json(result: CodeResult, stream: TextIO) -> None:
 def write_code_text(result: CodeResult, stream: TextIO) -> None:
     """Writes the same as text: the kernel, and what its buffers hold afterwards."""
     _write_kernel(result.profile, stream)
-    for buffer in result.buffers:
-        values = "no numbers"
-        if buffer.smallest is not None:
-            values = f"{buffer.smallest:g} to {buffer.largest:g}"
-        nan = f", {buffer.nan:,} NaN" if buffer.nan else ""
-        stream.write(f"{buffer.name}   {buffer.changed:,} elements changed; {values}{nan}\n")
+    stream.writelines(f"{buffer_line(buffer)}\n" for buffer in result.buffers)
+
+
+def buffer_line(buffer: BufferState) -> str:
+    """How much of a buffer changed, and between which values it lies."""
+    values = "no numbers"
+    if buffer.smallest is not None:
+        values = f"{buffer.smallest:g} to {buffer.largest:g}"
+    nan = f", {buffer.nan:,} NaN" if buffer.nan else ""
+    return f"{buffer.name}   {buffer.changed:,} elements changed; {values}{nan}"
 
 
 def _write_kernel(kernel: EmulationProfile, stream: TextIO) -> None:
-    """Writes the instructions executed in a kernel, by line, and what its accesses cost."""
+    lines = kernel_lines(kernel, MAX_LINES)
+    findings = (f"  {finding_line(finding)}" for finding in kernel.findings)
+    stream.writelines(f"{text}\n" for text in (*lines, *findings))
+    stream.write("\n")
+
+
+def kernel_lines(kernel: EmulationProfile, most_lines: int) -> Iterator[str]:
+    """The instructions executed in a kernel, by source line, and what its accesses cost."""
     total = kernel.executed["instructions"]
     classes = ", ".join(
         f"{name} {count:,}" for name, count in kernel.executed.items() if name != "instructions"
     )
-    stream.write(f"{_heading(kernel)}\n")
-    stream.write(f"  {total:,} instructions executed: {classes}\n")
+    yield _heading(kernel)
+    yield f"  {total:,} instructions executed: {classes}"
     columns = [
         Column("line", _line_number),
         Column("executed", lambda count: f"{count.instructions:,}", right=True),
@@ -117,17 +164,15 @@ def _write_kernel(kernel: EmulationProfile, stream: TextIO) -> None:
         Column("source", _source),
     ]
     texts = (
-        *rows_of(columns, kernel.lines[:MAX_LINES]),
+        *rows_of(columns, kernel.lines[:most_lines]),
         *_global_memory(kernel),
         *_bank_conflicts(kernel),
         *_traffic(kernel),
         *_loop_trips(kernel),
         *_divergence(kernel),
         *_imbalance(kernel),
-        *(_finding(finding) for finding in kernel.findings),
     )
-    stream.writelines(f"  {text}\n" for text in texts)
-    stream.write("\n")
+    yield from (f"  {text}" for text in texts)
 
 
 def _heading(kernel: EmulationProfile) -> str:
@@ -246,7 +291,8 @@ def _imbalance(kernel: EmulationProfile) -> Iterator[str]:
         )
 
 
-def _finding(finding: EmulationFinding) -> str:
+def finding_line(finding: EmulationFinding) -> str:
+    """Place, kind and detail of a finding, and its instruction."""
     place = f"{finding.file}:{finding.source_line}: " if finding.file else ""
     return (
         f"{place}{finding.kind}: {finding.detail} ({finding.instruction}, line {finding.line} of "

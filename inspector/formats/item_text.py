@@ -1,18 +1,28 @@
-"""What an id names (`kinspect show ID`) for a terminal, in full: nothing is cut."""
+"""What an id names (`kinspect show ID`) for a terminal.
+
+All but a loop in full: that has some 150 metrics, of which a few say what it does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from ..explain import loop_view, view
+from ..explain.items import NamedItem
 from ..explain.trials_view import tried_lines
+from ..explain.view import plural
 from ..lint.rule import RuleText, show
-from ..model import Access, Finding, KernelReport, Location, LoopReport, MemoryOp
+from ..model import Access, Finding, KernelReport, Location, LoopReport, MemoryOp, Metric
 from ..printable import one_line
+from .agent_calls import SHELL, AgentCalls
 from .paper import Line, Paper, paper_for, print_wrapped
 
 _INDENT = "  "
+MOST_OF_LOOP = 1_600
+"""Bytes of a loop's figures."""
+_FIRST = ("bound.", "cycles.", "count.", "lds.", "cache.", "live.", "matrix.", "work.")
+"""Beginnings of names of a loop's metrics, what matters most first; others come after these."""
 
 
 def write_findings(
@@ -48,17 +58,63 @@ def write_findings(
 
 
 def write_loop(
-    loop: LoopReport, kernel: KernelReport, stream: TextIO, *, color: bool | None = None
+    named: NamedItem,
+    loop: LoopReport,
+    stream: TextIO,
+    *,
+    details: bool = False,
+    calls: AgentCalls = SHELL,
+    color: bool | None = None,
 ) -> None:
-    """Writes a loop's place and its metrics; zeros, of which most are, are left out."""
+    """Writes a loop's place and its metrics; zeros, of which most are, are left out.
+
+    Args:
+        named: the loop's id, and its kernel.
+        loop: that is named.
+        stream: where to.
+        details: writes all metrics; else the single figures that matter, and how to get the rest.
+        calls: names what prints the rest.
+        color: whether to; None where the stream decides.
+    """
+    kernel = named.kernel
     paper = paper_for(stream, color)
     main = ", the main one" if loop.id == kernel.main_loop else ""
     hot = "hot loop" if loop.hot else "loop"
     paper.print(Line(f"{hot} {loop.id}{main}: {loop_view.loop_title(loop)}", "bold"))
     _kernel_line(paper, kernel)
-    for name, metric in loop.metrics.items():
-        if metric.value != 0:
-            _paragraph(paper, f"{name} = ", f"{show(metric.value)} {metric.unit}".rstrip())
+    metrics = [metric for metric in loop.metrics.values() if metric.value != 0]
+    shown = metrics if details else _first_figures(metrics)
+    for metric in shown:
+        _paragraph(paper, f"{metric.name} = ", _figure(metric))
+    left = len(metrics) - len(shown)
+    if left:
+        _paragraph(paper, f"{plural(left, 'more metric')}: ", calls.rest_of(named.id))
+    if not details and loop.lines:
+        first, last = loop.lines[0][0], loop.lines[-1][1]
+        code = calls.code_of_part(named.id, named.kernel_id, first, last)
+        _paragraph(paper, "code: ", code)
+
+
+def _first_figures(metrics: Sequence[Metric]) -> list[Metric]:
+    """The known single figures, those that matter most first, as far as there is room for them."""
+    known = [m for m in metrics if m.value is not None and not isinstance(m.value, Mapping)]
+    known.sort(key=lambda metric: _rank(metric.name))
+    left = MOST_OF_LOOP
+    shown = []
+    for metric in known:
+        left -= len(_INDENT) + len(f"{metric.name} = {_figure(metric)}\n".encode())
+        if left < 0:
+            break
+        shown.append(metric)
+    return shown
+
+
+def _rank(name: str) -> int:
+    return next((i for i, start in enumerate(_FIRST) if name.startswith(start)), len(_FIRST))
+
+
+def _figure(metric: Metric) -> str:
+    return f"{show(metric.value)} {metric.unit}".rstrip()
 
 
 def write_access(

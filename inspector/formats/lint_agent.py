@@ -22,16 +22,23 @@ from .agent import (
     severities,
     write_lines,
 )
+from .agent_calls import SHELL, AgentCalls
 from .lint_view import MergedFindings
 
 
-def write(report: LintReport, stream: TextIO) -> None:
-    """Writes a summary, then the kernels with new findings, worst first, then what failed."""
+def write(report: LintReport, stream: TextIO, calls: AgentCalls = SHELL) -> None:
+    """Writes a summary, then the kernels with new findings, worst first, then what failed.
+
+    Args:
+        report: what rules said.
+        stream: where to.
+        calls: names the next steps.
+    """
     short = shortened_ids(report.kernels)
     kernels = _by_kernel(report)
     lines = [*_summary(report, kernels, short), ""]
     for groups in kernels:
-        lines += [*_kernel(groups, short), ""]
+        lines += [*_kernel(groups, short, calls), ""]
     lines += [
         f"suppression {unused.file}:{unused.line} {lint_view.unused(unused)}"
         for unused in report.unused
@@ -82,19 +89,21 @@ def _summary(
         yield f"  and {len(kernels) - MOST_SUMMARISED} more"
 
 
-def _kernel(groups: Sequence[MergedFindings], short: Mapping[str, str]) -> Iterator[str]:
+def _kernel(
+    groups: Sequence[MergedFindings], short: Mapping[str, str], calls: AgentCalls
+) -> Iterator[str]:
     """The lines of a kernel, within its share of tokens."""
     # A kernel's specialisations have places of their own: commands name that of the worst finding.
     subject = _subject(groups[0].kernel, short)
     variants = len({occurrence.kernel.id for group in groups for occurrence in group.occurrences})
     several = f" and {variants - 1} more specialisations" if variants > 1 else ""
     budget = Budget()
-    head = [f"{subject.heading}{several}", f"more {subject.command('analyze')} --format agent"]
+    head = [f"{subject.heading}{several}", f"more {calls.report(subject)}"]
     budget.takes(head)
     yield from head
     findings = [(g.first, lint_view.message_of(g, of_several=variants > 1)) for g in groups]
     to_try = frozenset[str]().union(*(group.kernel.to_try for group in groups))
-    yield from finding_blocks(findings, subject, short, budget, to_try)
+    yield from finding_blocks(findings, subject, short, budget, calls, to_try)
 
 
 def _subject(kernel: CheckedKernel, short: Mapping[str, str]) -> AgentSubject:

@@ -235,6 +235,7 @@ def _fields(listed: ListedRule) -> dict[str, Any]:
         "status": text.status,
         "scope": text.scope,
         "hot_only": text.hot_only,
+        "cured_together": text.cured_together,
         "when": text.when,
         "require": text.require,
         "message": text.message,

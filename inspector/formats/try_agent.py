@@ -19,34 +19,41 @@ from .agent import (
     subject_of,
     write_lines,
 )
+from .agent_calls import SHELL, AgentCalls
 
 _MOST_FOR_FRONT = 1_500
 """Bytes of the lines on the Pareto front."""
 
 
-def write(run: TrialRun, stream: TextIO) -> None:
-    """Writes the kernels with what was tried for their findings, then what failed."""
+def write(run: TrialRun, stream: TextIO, calls: AgentCalls = SHELL) -> None:
+    """Writes the kernels with what was tried for their findings, then what failed.
+
+    Args:
+        run: the trials of all kernels.
+        stream: where to.
+        calls: names the next steps.
+    """
     short = shortened_ids([trials.kernel for trials in run.kernels])
     lines: list[str] = []
     for trials in run.kernels:
-        lines += [*_kernel(trials, short), ""]
+        lines += [*_kernel(trials, short, calls), ""]
     write_lines([*lines, try_text.summary(run), *remarks(run.errors, run.notes)], stream)
 
 
-def _kernel(trials: KernelTrials, short: Mapping[str, str]) -> Iterator[str]:
+def _kernel(trials: KernelTrials, short: Mapping[str, str], calls: AgentCalls) -> Iterator[str]:
     """The findings that something was tried for, what is on the front, what cannot be tried."""
     budget = Budget()
     subject = subject_of(trials.kernel, short)
     head = [subject.heading]
     if trials.without_candidates:
         head.append(f"nothing to try {' '.join(trials.without_candidates)}")
-    full = list(_front(trials, subject, {}))
+    full = list(_front(trials, subject, {}, calls))
     budget.takes([*head, *full])
     yield from head
     tried = [(f, f.message) for f in trials.kernel.findings if f.trials]
-    blocks = list(finding_blocks(tried, subject, short, budget))
+    blocks = list(finding_blocks(tried, subject, short, budget, calls))
     yield from blocks
-    yield from _front(trials, subject, _printed(tried, short, blocks))
+    yield from _front(trials, subject, _printed(tried, short, blocks), calls)
 
 
 def _printed(
@@ -63,7 +70,10 @@ def _printed(
 
 
 def _front(
-    trials: KernelTrials, subject: AgentSubject, printed: Mapping[tuple[Change, ...], str]
+    trials: KernelTrials,
+    subject: AgentSubject,
+    printed: Mapping[tuple[Change, ...], str],
+    calls: AgentCalls,
 ) -> Iterator[str]:
     """The changes that no other beats: what they cure, their figures, and how to make them.
 
@@ -71,6 +81,7 @@ def _front(
         trials: what was tried on a kernel.
         subject: the kernel.
         printed: changes whose figures stand with a finding -> its id.
+        calls: names the next steps.
     """
     budget = Budget(_MOST_FOR_FRONT)
     if not trials.tried:
@@ -88,7 +99,8 @@ def _front(
         if row.change:
             lines.append(f"  apply {applied(row.change, subject)}")
         if not budget.takes(lines):
-            more = len(trials.front) - number
-            yield f"{more} more on the front: {subject.command('try')} --format json"
+            more = calls.in_full(subject.command("try"))
+            left = len(trials.front) - number
+            yield f"{left} more on the front{f': {more}' if more else ''}"
             return
         yield from lines

@@ -104,7 +104,11 @@ _WAIT = _specs(
     ("wait.depth", "levels", "derived", "How many loops it stands in"),
 )
 _MATCHES = MetricSpec(
-    MATCHES, "matches", "derived", "instruction", "How many match in the loop; in texts alone"
+    MATCHES,
+    "matches",
+    "derived",
+    "instruction",
+    "How many match in the loop; in texts and `saves` alone",
 )
 
 ENGINE_VALUES: tuple[MetricSpec, ...] = (*_LOOP, *_OP, *_ACCESS, *_WAIT, _MATCHES)
@@ -135,6 +139,9 @@ rule matched, which only its message and fix may name."""
 HOT_LOOPS = "hot_loops."
 """Prefix of the sums over a kernel's hot loops: `hot_loops.count.scratch_load`. They let a kernel
 rule tell work inside the hot loops from work outside."""
+
+MOST_IN_LOOP = "most_in_loop."
+"""Prefix of the largest count in a hot loop: `most_in_loop.count.scratch_load`."""
 
 OF_KERNEL = "kernel."
 """Prefix for the kernel's metric where the loop's would be read otherwise: `kernel.count.mfma`."""
@@ -221,7 +228,8 @@ class Catalogue(Struct, frozen=True):
         """
         listed = tuple(specs.values()) if isinstance(specs, Mapping) else tuple(specs)
         sums = tuple(
-            replace(spec, name=f"{HOT_LOOPS}{spec.name}", origin="derived", scope="kernel")
+            replace(spec, name=f"{prefix}{spec.name}", origin="derived", scope="kernel")
+            for prefix in (HOT_LOOPS, MOST_IN_LOOP)
             for spec in listed
             if spec.scope in ("both", "loop") and spec.name.startswith("count.")
         )

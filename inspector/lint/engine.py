@@ -17,9 +17,9 @@ from ..model import (
     MetricValue,
     SourceLoc,
 )
-from .catalogue import HOT_LOOPS, MATCHES
+from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP
 from .nodes import ANYTHING, Interval, Values, at_least
-from .ranking import Severity, in_order
+from .ranking import SEVERITY_RANK, Severity, in_order
 from .rule import Pack, Rule, show
 from .subjects import LoopSubjects, Place, Subjects
 from .superseding import Match, Reading, without_superseded
@@ -45,6 +45,7 @@ _COUNTED = (
 )
 # Prefixes of figures that may change in either direction with more instructions.
 _AVERAGED = ("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes")
+REMAINDER = "loop.remainder"
 CORRECTNESS = "correctness"
 """The tag of rules that find wrong results; they matter even where nothing can be launched."""
 _CAUSES = ("access.reason", "op.kind", "wait.counter")
@@ -60,7 +61,9 @@ def evaluate(
     A rule whose conditions cannot be decided, because a metric is unknown, has no finding. Where
     part of the code was not read, a rule has one only if it would have it whatever that part holds.
     The matches of an instruction or wait rule in one loop for one cause are one finding: its
-    message is about the worst, its locations list all. A kernel without loops counts as one loop.
+    message is about the worst, its locations list all; so are the matches of a loop rule that one
+    change cures together, those in remainders of a loop left out. A kernel without loops counts as
+    one loop.
 
     One fact is one finding: a rule has none where a rule that supersedes it has one. For a kernel
     that cannot be launched, only findings on that and on wrong results are returned.
@@ -82,12 +85,32 @@ def evaluate(
     matches = [match for rule in pack.rules for match in judge.matches(rule)]
     if any(match.rule.text.prevents_launch for match in matches):
         matches = [match for match in matches if _matters_without_launch(match.rule)]
+    matches = judge.without_remainders(matches)
     placed: list[tuple[int, str, Finding]] = []
-    for match, severity in without_superseded(matches):
-        finding = judge.finding(match, severity)
-        placed.append((match.ordinal, finding.rule, finding))
+    for group, severity in _cured_together(without_superseded(matches)):
+        finding = judge.finding(group, severity)
+        placed.append((group[0].ordinal, finding.rule, finding))
     placed.sort(key=lambda item: item[:2])
     return tuple(in_order(finding for *_, finding in placed))
+
+
+def _cured_together(
+    matches: Iterable[tuple[Match, Severity]],
+) -> Iterator[tuple[tuple[Match, ...], Severity]]:
+    """Yields the matches of each finding, that of the loop that gains most first."""
+    groups: dict[tuple[str, str | int], list[tuple[Match, Severity]]] = {}
+    for number, (match, severity) in enumerate(matches):
+        rule = match.rule
+        remedy = rule.fix.render(match.readings[0].values) if rule.text.cured_together else number
+        groups.setdefault((rule.text.id, remedy), []).append((match, severity))
+    for group in groups.values():
+        ranked = sorted(group, key=lambda item: -(_saving_of(item[0]) or 0.0))
+        graver = min((severity for _, severity in group), key=SEVERITY_RANK.__getitem__)
+        yield tuple(match for match, _ in ranked), graver
+
+
+def _saving_of(match: Match) -> float | None:
+    return _saving(match.rule, match.readings[0].values)
 
 
 def _matters_without_launch(rule: Rule) -> bool:
@@ -130,6 +153,30 @@ class _Judge:
                 for readings in _by_cause(broken):
                     yield Match(rule, group.ordinal, tuple(readings))
 
+    def without_remainders(self, matches: Sequence[Match]) -> list[Match]:
+        """The matches without those in loops that do what another one leaves over.
+
+        Where the other loop has the same finding, and one change cures all loops, it mends the rest
+        as well.
+        """
+        in_main = {
+            match.rule.text.id
+            for match in matches
+            if match.ordinal >= 0 and not self._is_remainder(match.ordinal)
+        }
+        return [
+            match
+            for match in matches
+            if not match.rule.text.cured_together
+            or match.ordinal < 0
+            or match.rule.text.id not in in_main
+            or not self._is_remainder(match.ordinal)
+        ]
+
+    def _is_remainder(self, ordinal: int) -> bool:
+        metric = self._kernel.loops[ordinal].metrics.get(REMAINDER)
+        return metric is not None and metric.value is True
+
     def _breaks_whatever_unread(self, rule: Rule, values: Values) -> bool:
         """Tells whether the rule is broken, whatever the unread part of the code holds."""
         if not _breaks(rule, values):
@@ -163,21 +210,30 @@ class _Judge:
             self._of_loops[ordinal] = _loop_values(self._kernel.loops[ordinal])
         return self._of_loops[ordinal]
 
-    def finding(self, match: Match, severity: Severity) -> Finding:
-        """Makes a finding of a match; its figures are those of the worst access or wait."""
+    def finding(self, matches: Sequence[Match], severity: Severity) -> Finding:
+        """Makes a finding of matches of a rule in several loops, or of one.
+
+        Its figures are those of the first match, and there of the worst access or wait.
+        """
+        match = matches[0]
         rule, values = match.rule, match.readings[0].values
         count: dict[str, MetricValue] = {}
         if rule.text.scope in ("kernel", "loop"):
-            loop = self._kernel.loops[match.ordinal] if match.ordinal >= 0 else None
-            accesses = _accesses(rule, self._kernel, loop)
-            locations = tuple(_locations(accesses, self._kernel, loop, self._source_text))
+            accesses = []
+            places: list[Location] = []
+            for alike in matches:
+                loop = self._kernel.loops[alike.ordinal] if alike.ordinal >= 0 else None
+                of_loop = _accesses(rule, self._kernel, loop)
+                accesses += of_loop
+                places += _locations(of_loop, self._kernel, loop, self._source_text)
+            locations = tuple(dict.fromkeys(places))
             lines = _further_lines(accesses)
         else:
-            places = [place for reading in match.readings for place in reading.places]
-            count = {MATCHES: len(places)}
+            matched = [place for reading in match.readings for place in reading.places]
+            count = {MATCHES: len(matched)}
             values = Values(values.kernel, values.loop, {**values.subject, **count})
-            locations = tuple(_places(places[:MAX_MATCHES], self._source_text))
-            lines = _all_of([place.line for place in places], MAX_MATCHES)
+            locations = tuple(_places(matched[:MAX_MATCHES], self._source_text))
+            lines = _all_of([place.line for place in matched], MAX_MATCHES)
         text = next(
             (
                 location.text
@@ -187,22 +243,22 @@ class _Judge:
             "",
         )
         saving = _saving(rule, values)
-        saving_words = self._saving_words(match, saving)
+        ending = _others_words(len(matches) - 1) + self._saving_words(match, saving)
         message = rule.message.render(values)
         plural = rule.message.render(values, plural=True) if rule.message.has_wordings else message
         return Finding(
             rule=rule.text.id,
             severity=severity,
             confidence=rule.text.confidence,
-            message=message + saving_words,
+            message=message + ending,
             evidence={**count, **_evidence(rule, values)},
             locations=locations,
             fix=rule.fix.render(values),
-            fingerprint=self._fingerprint(rule, match.ordinal, text),
+            fingerprint=self._fingerprint(rule, min(m.ordinal for m in matches), text),
             tried=rule.text.tried,
             saves_percent=saving,
             lines=lines,
-            plural_message=plural + saving_words if plural != message else "",
+            plural_message=plural + ending if plural != message else "",
         )
 
     def _fingerprint(self, rule: Rule, ordinal: int, text: str) -> str:
@@ -213,7 +269,7 @@ class _Judge:
         return fingerprint(*identity, repetition)
 
     def _saving_words(self, match: Match, percent: float | None) -> str:
-        if percent is None:
+        if not percent:
             return ""
         if match.ordinal >= 0:
             whose = "the loop's"
@@ -222,6 +278,12 @@ class _Judge:
         else:
             whose = "the kernel's"
         return f"; its cure saves at most {show(percent)} % of {whose} time"
+
+
+def _others_words(loops: int) -> str:
+    if not loops:
+        return ""
+    return f"; the same in {loops} other {'loop' if loops == 1 else 'loops'}"
 
 
 def _saving(rule: Rule, values: Values) -> float | None:
@@ -270,7 +332,9 @@ def _bounded(
     """
     bounded: dict[str, MetricValue | Interval] = {}
     for name, value in values.items():
-        if name.startswith(HOT_LOOPS) or (every_count and name.startswith(_COUNTED)):
+        if name.startswith((HOT_LOOPS, MOST_IN_LOOP)) or (
+            every_count and name.startswith(_COUNTED)
+        ):
             bounded[name] = value if isinstance(value, Interval) else at_least(value)
         elif every_count and name.startswith(_AVERAGED) and isinstance(value, int | float):
             bounded[name] = ANYTHING
@@ -280,7 +344,7 @@ def _bounded(
 
 
 def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:
-    """Returns a kernel's metrics, and `hot_loops.count.*`: counts summed over its hot loops."""
+    """Returns a kernel's metrics, and counts of its hot loops: their sum, and the largest."""
     values = {name: metric.value for name, metric in kernel.metrics.items()}
     hot_loops = [loop for loop in kernel.loops if loop.hot]
     for name in {
@@ -292,9 +356,9 @@ def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:
                 loop.metrics[name].value if name in loop.metrics else None for loop in hot_loops
             ]
             known_counts = [count for count in counts if isinstance(count, int)]
-            values[HOT_LOOPS + name] = (
-                sum(known_counts) if len(known_counts) == len(counts) else None
-            )
+            all_known = len(known_counts) == len(counts)
+            values[HOT_LOOPS + name] = sum(known_counts) if all_known else None
+            values[MOST_IN_LOOP + name] = max(known_counts, default=0) if all_known else None
     return values
 
 

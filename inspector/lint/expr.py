@@ -66,13 +66,21 @@ def compile_condition(text: str, catalogue: Catalogue, scope: Scope) -> Expressi
     return expression
 
 
-def compile_number(text: str, catalogue: Catalogue, scope: Scope) -> Expression:
+def compile_number(
+    text: str, catalogue: Catalogue, scope: Scope, *, shown: bool = False
+) -> Expression:
     """Compiles an arithmetic expression and checks the metrics that it names.
+
+    Args:
+        text: the expression.
+        catalogue: the names it may use.
+        scope: what the rule looks at.
+        shown: whether it is evaluated for a finding, of which more is known.
 
     Raises:
         ExpressionError: it is no valid expression, names an unknown metric, or is no number.
     """
-    expression = compile_figure(text, catalogue, scope)
+    expression = compile_figure(text, catalogue, scope, shown=shown)
     if expression.kind not in ("number", "any"):
         raise ExpressionError(f"this is a {expression.kind}, not a number", 0)
     return expression
@@ -229,7 +237,9 @@ class _Checker:
             message = f"{name} is known of {hidden} only; this rule's scope is {self._scope}"
             raise self._error(node, message)
         if entry.known == "matches" and not self._shown:
-            raise self._error(node, f"{name} is for message and fix: it counts what was found")
+            raise self._error(
+                node, f"{name} is for message, fix and saves: it counts what was found"
+            )
         metric_name = MetricName(name, entry.metric, entry.field, self._source_of(entry))
         self.names.append(metric_name)
         return metric_name, entry.kind

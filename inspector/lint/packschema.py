@@ -41,6 +41,7 @@ def pack_schema() -> dict[str, Any]:
     rule = _object(RuleText)
     rule["if"] = {"properties": {"scope": {"const": "kernel"}}, "required": ["scope"]}
     rule["then"] = {"properties": {"hot_only": False}}
+    rule["dependencies"] = {"cured_together": {"properties": {"scope": {"const": "loop"}}}}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "A rule pack of kinspect",

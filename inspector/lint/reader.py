@@ -6,6 +6,7 @@ import functools
 import re
 import typing
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +39,7 @@ _COMPILERS: Mapping[str, Callable[[str, Catalogue, Scope], Expression | Template
             "require": compile_condition,
             "message": compile_template,
             "fix": compile_template,
-            "saves": compile_number,
+            "saves": partial(compile_number, shown=True),
         }
     )
 )
@@ -183,6 +184,8 @@ class Reader:
             self._fault(
                 nodes["hot_only"], "hot_only is for rules of scope loop, instruction or wait"
             )
+        if scope != "loop" and "cured_together" in nodes:
+            self._fault(nodes["cured_together"], "cured_together is for rules of scope loop")
         compiled = self._compiled(nodes, values, scope)
         for superior in values.get("superseded_by", ()):
             if superior == values.get("id") or not _ID.fullmatch(superior):

@@ -244,6 +244,9 @@ class RuleText(Struct, frozen=True, kw_only=True):
         references: documents that the rule rests on.
         status: `preview` rules are not yet proved on real kernels.
         hot_only: only in the loops that do the kernel's work; not for scope kernel.
+        cured_together: one change of the kernel cures it in all loops for which `fix` reads the
+            same: these are one finding, whose figures are those of the loop that gains most; only
+            for scope loop.
         tags: subjects, such as memory, registers, waits, matrix, launch, correctness.
         tried: what came of the fix on real kernels; all 0 where nobody tried it, left out where
             the author does not say.
@@ -273,6 +276,7 @@ class RuleText(Struct, frozen=True, kw_only=True):
     references: tuple[Reference, ...] = ()
     status: Literal["preview", "stable"] = "stable"
     hot_only: bool = True
+    cured_together: bool = False
     tags: tuple[str, ...] = ()
     tried: Trials | None = None
     superseded_by: tuple[str, ...] = ()

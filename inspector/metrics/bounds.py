@@ -69,6 +69,16 @@ UNITS: Mapping[str, str] = {
 }
 """The units in order; the first of equals is the bound."""
 
+BESIDE: Mapping[str, frozenset[str]] = {
+    "beside_memory": frozenset(("matrix", "transcendental", "lds", "lds_port")),
+    "beside_vector": frozenset(("matrix", "lds", "lds_port", "vmem", "l1")),
+    "beside_lds": frozenset(("matrix", "vector", "transcendental", "vmem", "l1")),
+}
+"""What is left of `bound.longest` when the work of one kind is done away with -> by its units.
+
+Issue and latency of one wave belong to all kinds, and so do scalar instructions.
+"""
+
 SPECS = (
     MetricSpec(
         UNIT,
@@ -118,7 +128,9 @@ SPECS = (
         "instructions is taken. `cycles` of each unit for all resident waves, the slowest `unit` "
         "and its `cycles`; `covered`: % of the loop's own instructions on that way; `optional`: % "
         "of the way's that a scalar branch leaves out on others. `latency` is that of every "
-        "iteration",
+        "iteration. `beside_memory`, `beside_vector`, `beside_lds`: the slowest unit that accesses "
+        "of global memory, vector instructions, accesses of LDS do not use, below which no cure of "
+        "these comes",
     ),
     MetricSpec(
         LONGEST_WAVE,
@@ -364,6 +376,10 @@ def _longest(
         "covered": round(100 * way.instructions / instructions, 1),
         "optional": round(100 * way.optional / way.instructions, 1),
         **{unit: rounded(of_all[unit]) for unit in UNITS},
+        **{
+            name: rounded(max((known[unit] for unit in units & known.keys()), default=None))
+            for name, units in BESIDE.items()
+        },
     }
     yield Metric(LONGEST, value, "mapping", "estimated", note)
 

@@ -14,8 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..model import Access, MemoryOp, Metric, Scalar, TtgirModule, TtgirOp, number_of
-from ..ttgir.flow import UNKNOWN, DataFlow, flow_of, rests_on_loads
+from ..model import Access, MemoryOp, Metric, Scalar, TtgirModule, TtgirOp, TtgirType, number_of
+from ..ttgir.flow import UNKNOWN, DataFlow, flow_of, rests_on_loads, values_behind
 from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
 from ..ttgir.movements import Movements, movements
 from ..ttgir.queries import DOTS, LOCAL_ALLOCATIONS, LOCAL_LOAD, VIEWS
@@ -69,9 +69,12 @@ def operand_tiles(module: TtgirModule, kpack: int | None) -> dict[int, OperandTi
     for way in staged.ways:
         products.setdefault(way.load.index, set()).add(way.dot.loc or way.dot.index)
     tiles: dict[int, OperandTile] = {}
+    repeating: dict[int, tuple[int, TtgirType]] = {}  # line of such a tile -> dot, type when read
+    leading: list[tuple[int, TtgirType, OperandTile]] = []  # the same of the others
     for way in staged.ways:
         shared = len(products[way.load.index]) > 1
         movable = not shared and not rests_on_loads(flow, way.load)
+        repeats = _repeats(flow, way.load)
         for write, lds_read in way.trips:
             if lds_read.name not in LOCAL_LOAD:
                 continue
@@ -80,11 +83,37 @@ def operand_tiles(module: TtgirModule, kpack: int | None) -> dict[int, OperandTi
             tile = _tile(flow, users, moves, way.load, lds_read, kpack, movable=movable)
             if tile is not None and lds_read.index in computed:
                 tile = tile if tile.remedy is Remedy.ORDER else None
-            if tile is not None:
-                tiles[lds_read.line] = tile
-                if write.index != way.load.index:
-                    tiles[write.line] = tile
+            if tile is None or (repeats and tile.remedy is Remedy.ACROSS):
+                continue
+            lines = [lds_read.line] + [write.line] * (write.index != way.load.index)
+            tiles.update(dict.fromkeys(lines, tile))
+            if tile.remedy is Remedy.ORDER:
+                if repeats:
+                    reached = way.dot.index, lds_read.result_types[0]
+                    repeating.update(dict.fromkeys(lines, reached))
+                else:
+                    leading.append((way.dot.index, lds_read.result_types[0], tile))
+    for line, (dot, as_read) in repeating.items():
+        del tiles[line]
+        for other_dot, other, tile in leading:
+            if (dot, as_read.shape, as_read.layout) == (other_dot, other.shape, other.layout):
+                tiles[line] = tile
     return tiles
+
+
+def _repeats(flow: DataFlow, load: TtgirOp) -> bool:
+    """Whether lanes load the same elements, by quotients of their positions, as scales of groups.
+
+    No order in memory makes neighbours of those along K. Their tile takes the layout of the one
+    that it is combined with.
+    """
+    return any(
+        maker is not None
+        and maker.name in _QUOTIENTS
+        and bool(maker.result_types)
+        and len(maker.result_types[0].shape) > 0
+        for _, maker in values_behind(flow, flow.operands[load.index])
+    )
 
 
 def _keeps_order(load: TtgirOp, lds_read: TtgirOp) -> bool:
@@ -153,6 +182,7 @@ def _tile(
     return OperandTile(remedy, bits, load, tile_type.shape[k_dim], tile_type.shape[1 - k_dim])
 
 
+_QUOTIENTS: Final = frozenset(("arith.divsi", "arith.divui", "arith.shrsi", "arith.shrui"))
 _BANK_BITS: Final = 32
 """An element of as many is a piece by itself, whichever way the tile lies."""
 _ROTATING: Final = "amd_rotating_shared"

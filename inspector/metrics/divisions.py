@@ -2,8 +2,11 @@
 
 IEEE division has no instruction: LLVM expands one of float32 into eleven (two `v_div_scale`, an
 estimate by `v_rcp`, six multiply-adds, `v_div_fmas`, `v_div_fixup`; AMDGPULegalizerInfo,
-`legalizeFDIV32`), of which `v_div_fixup` is the last. Triton emits such a division for `/`,
-`tl.fdiv` and `tl.sigmoid` on AMD's GPUs, and for a division by a constant or by a scalar argument.
+`legalizeFDIV32`), of which `v_div_fixup` is the last. One of float16 takes as many: both values as
+float32, an estimate by `v_rcp`, two corrections of it, the rounded result (`legalizeFDIV16`).
+Triton emits such a division for `/`, `tl.fdiv` and `tl.sigmoid` on AMD's GPUs, and for a division
+by a constant or by a scalar argument; a quotient of float16 values that is rounded to float16 is
+one of float16, also where the source divides them as float32.
 
 Where the divisor stays the same through the loop, its reciprocal can be computed before it, and
 each division is one multiplication. So it is where several elements of a lane are divided by one
@@ -23,7 +26,14 @@ from ..isa.vector_halves import (
     results,
     written_registers,
 )
-from ..isa.waitflow.registers import named, split_destination, unnamed_of
+from ..isa.waitflow.registers import (
+    high_half,
+    low_half,
+    named,
+    named_halves,
+    split_destination,
+    unnamed_of,
+)
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
 from .mix import VALU_CLASSES
 from .subject import Subject, innermost_loops, source_line
@@ -34,6 +44,7 @@ _INSTRUCTIONS, _SAVED, _AT = (
     "division.by_invariant.instructions",
     "division.at",
 )
+_DOUBLE = "division.double.instructions"
 _OUTSIDE = "division.outside"
 
 SPECS = (
@@ -67,6 +78,13 @@ SPECS = (
         "multiplication each",
     ),
     MetricSpec(
+        _DOUBLE,
+        "instructions",
+        "derived",
+        "loop",
+        "Vector instructions that the exact divisions in float64 take, which have no shorter form",
+    ),
+    MetricSpec(
         _AT,
         "",
         "derived",
@@ -79,19 +97,31 @@ SPECS = (
         "derived",
         "kernel",
         "Such divisions outside of hot loops: how many (`exact`), vector `instructions` that they "
-        "take of the `valu` there, `at` the line of the first; `shared`: of these, the ones whose "
-        "divisor other elements of the lane are divided by as well (`divisors` of them), the "
-        "vector instructions that one reciprocal for each divisor would save (`saved`), and "
-        "`shared_at` which line",
+        "take of the `valu` there (`double`: those in float64), `at` the line of the first; "
+        "`shared`: of these, the ones whose divisor other elements of the lane are divided by as "
+        "well (`divisors` of them), the vector instructions that one reciprocal for each divisor "
+        "would save (`saved`), and `shared_at` which line",
     ),
 )
 
 _LAST_STEP = "v_div_fixup"
+_LAST_STEP_OF_64_BITS = "v_div_fixup_f64"
 _STEP = re.compile(
     r"v_(?:dual_)?(?:pk_)?(?:div_|rcp_|fma|mad|mul_f|mul_legacy_f|cvt_|sub_f)|s_mov_b"
 )
 """Instructions of an expansion; `s_mov` copies the second of two masks into VCC."""
 _ADDS_TO_RESULT = re.compile(r"v_(?:dual_)?(?:pk_)?(?:fmac|mac|dot\d?c)")
+_OF_FLOAT16 = re.compile(r"v_div_fixup_(?:legacy_)?f16")
+_FLOAT16_STEP = re.compile(
+    r"v_(?:dual_)?(?:s_rcp_f32|rcp_f32|mul_f32|fma_f32|fmac_f32|mad_f32|mac_f32|add_f32|and_b32"
+    r"|fma_mix_f32|mad_mix_f32|cvt_f32_f16)"
+)
+_FROM_FLOAT16 = re.compile(r"v_(?:fma|mad)_mix_f32")
+_IS_FLOAT16 = re.compile(r"op_sel_hi:\[([01]),([01]),([01])\]")
+"""Which sources of a mixed operation are float16; none where nothing is stated."""
+_TO_FLOAT32, _TO_FLOAT16 = "v_cvt_f32_f16", "v_cvt_f16_f32"
+_VGPRS = 4096
+"""Numbers below it are VGPRs (`waitflow.registers`)."""
 
 
 def loop_metrics(
@@ -113,6 +143,7 @@ def _of_loop(
     all_steps: set[int] = set()
     invariant: list[Instruction] = []
     invariant_steps: set[int] = set()
+    double_steps: set[int] = set()
     if divisions:
         changed = {
             register
@@ -127,6 +158,8 @@ def _of_loop(
             block = next(b for b in blocks if b.start <= division.index < b.stop)
             steps = expansion(function.instructions[block.start : division.index + 1])
             all_steps |= steps
+            if division.op.name.startswith(_LAST_STEP_OF_64_BITS):
+                double_steps |= steps
             _, divisor, _ = _sources(division)
             if changed.isdisjoint(named(divisor)):
                 invariant.append(division)
@@ -135,6 +168,7 @@ def _of_loop(
     yield Metric(_INSTRUCTIONS, len(all_steps), "instructions", "derived")
     yield Metric(_INVARIANT, len(invariant), "instructions", "derived")
     yield Metric(_SAVED, max(len(invariant_steps) - len(invariant), 0), "instructions", "derived")
+    yield Metric(_DOUBLE, len(double_steps), "instructions", "derived")
     if divisions:
         yield Metric(_AT, source_line((invariant or divisions)[0].loc), "", "derived")
 
@@ -153,6 +187,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     owner = innermost_loops(function)
     divisions: list[Instruction] = []
     steps: set[int] = set()
+    double: set[int] = set()
     shared: list[Instruction] = []
     divisors = saved = valu = 0
     for block in function.blocks:
@@ -166,6 +201,8 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
             divisions += group
             of_group = set().union(*steps_of)
             steps |= of_group
+            if group[0].op.name.startswith(_LAST_STEP_OF_64_BITS):
+                double |= of_group
             if len(group) > 1:
                 shared += group
                 divisors += 1
@@ -175,6 +212,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     value: dict[str, Scalar] = {
         "exact": len(divisions),
         "instructions": len(steps),
+        "double": len(double),
         "valu": valu,
         "at": source_line(first.loc) if first is not None else None,
         "shared": len(shared),
@@ -215,6 +253,8 @@ def expansion(code: Sequence[Instruction]) -> set[int]:
         code: the part of a block that ends with the division's `v_div_fixup`.
     """
     *earlier, division = code
+    if _OF_FLOAT16.match(division.op.name):
+        return _expansion_of_float16(earlier, division)
     quotient, divisor, dividend = _sources(division)
     operands = {*named(divisor), *named(dividend)}
     needed_registers = set(named(quotient)) - operands
@@ -237,6 +277,67 @@ def expansion(code: Sequence[Instruction]) -> set[int]:
             inputs |= (_read_registers(name, text) | set(unnamed_of(name))) - operands
         needed_registers |= inputs
     return steps
+
+
+def _expansion_of_float16(earlier: Sequence[Instruction], division: Instruction) -> set[int]:
+    """Indices of the vector instructions of a division in float16, which ends with `division`.
+
+    Its way back ends where values are float16: at conversions of them, and at those sources of
+    mixed operations. These may be halves of registers that also hold what another division needs.
+    """
+    needed = _halves_of(_sources(division)[0])
+    rounded = False
+    steps = {division.index}
+    for inst in reversed(earlier):
+        if not needed:
+            break
+        if inst.cls in WITHOUT_RESULT:
+            continue
+        inputs: set[int] = set()
+        for name, text in halves(inst):
+            result, sources = split_destination(text)
+            written = _halves_of(result)
+            if needed.isdisjoint(written):
+                continue
+            needed -= written
+            if not rounded:
+                if not name.startswith(_TO_FLOAT16):
+                    return steps
+                rounded = True
+            elif not _FLOAT16_STEP.match(name):
+                continue
+            steps.add(inst.index)
+            if name.startswith(_TO_FLOAT32):
+                continue
+            if _FROM_FLOAT16.match(name):
+                sources = _float32_sources(sources)
+            elif _ADDS_TO_RESULT.match(name):
+                sources = text
+            inputs |= _halves_of(sources)
+        needed |= inputs
+    return steps
+
+
+def _float32_sources(sources: str) -> str:
+    """The sources of a mixed operation that are float32."""
+    stated = _IS_FLOAT16.search(sources)
+    bits = stated.groups() if stated else ("0", "0", "0")
+    return ",".join(
+        source
+        for source, is_float16 in zip(sources.split(","), bits, strict=False)
+        if is_float16 == "0"
+    )
+
+
+def _halves_of(operands: str) -> set[int]:
+    """The registers that operands name, VGPRs as their two halves."""
+    halves_named: set[int] = set()
+    for register in named_halves(operands):
+        if register < _VGPRS:
+            halves_named |= {low_half(register), high_half(register)}
+        else:
+            halves_named.add(register)
+    return halves_named
 
 
 def _read_registers(name: str, operands: str) -> set[int]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from ..model import Function, Metric, MetricSpec, Scalar, TtgirOp
 from .block_values import Operation, block_ranges, operations
+from .elementary_functions import exponentials_and_logarithms
 from .loop_shape import position_of
 from .mix import VALU_CLASSES, rates
 from .subject import Place, Subject, Tally, op_line
@@ -28,7 +29,8 @@ SPECS = (
         "both",
         "v_exp instructions at the positions of the source's tl.exp (`count`), vector "
         "`instructions` there beside them, the `cycles` that one wave takes for these at least, "
-        "and `at` which line most of them are",
+        "`flushed_cycles` with those around logarithms, which results that may be flushed shorten "
+        "as well, and `at` which line most of them are",
     ),
 )
 
@@ -48,6 +50,7 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
             of_source.setdefault(position_of(op.loc), op)
     count = 0
     beside: Counter[Place] = Counter()
+    scaled: set[int] = set()
     code = subject.function.instructions
     there = {
         index: place
@@ -65,12 +68,16 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
             count += 1
         else:
             beside[place] += 1
+            scaled.add(index)
+    if there:
+        scaled |= exponentials_and_logarithms(subject.function, region.indices).steps
     largest = max(beside, key=lambda place: beside[place], default=None)
     total = beside.total()
     value: dict[str, Scalar] = {
         "count": count,
         "instructions": total,
         "cycles": total * slot if slot is not None else None,
+        "flushed_cycles": len(scaled) * slot if slot is not None else None,
         "at": op_line(of_source[largest]) if largest is not None else None,
     }
     yield Metric(_EXPONENTIALS, value, "mapping", "derived")

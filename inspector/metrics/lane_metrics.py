@@ -110,7 +110,9 @@ SPECS = (
         "`by_size`: by one that the kernel also compares something with or divides by, as the "
         "length of a row; "
         "`by_products`: lines too many of stores of products in the layout of the matrix "
-        "instructions, whose rows fill lines: another access is named where there is one",
+        "instructions, whose rows fill lines: another access is named where there is one; "
+        "`by_splits`: lines too many of tiles whose rows fill lines, but whose accesses are split "
+        "for no reason that is known; `split`: the reason that those of the worst access are",
     ),
     MetricSpec(
         "cache.uniform_loads",
@@ -187,6 +189,10 @@ def with_layouts(
             worst = laid_out["isa"]
             access = access_at.get(worst) if isinstance(worst, int) else None
             laid_out["layout"] = access.layout if access is not None else None
+        if name == "cache.waste":
+            laid_out["by_splits"] = _by_splits(value, access_at, memory)
+            if access is not None and _is_split(access, value["line"]):
+                laid_out["split"] = access.reason or None
         changed[name] = replace(metrics[name], value=laid_out)
     return changed
 
@@ -396,6 +402,8 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "layout": None,
         "origin": worst.origin,
         "by_products": 0,
+        "by_splits": 0,
+        "split": None,
         **_worst_across(across),
     }
     yield Metric("cache.waste", value, "mapping", origin)
@@ -483,6 +491,40 @@ def _without_products(
             SizeArguments(subject), worst.mnemonic, worst.source, worst.line, worst.cls, worst.use
         )
     return changed
+
+
+def _by_splits(
+    value: Mapping[str, Scalar], access_at: Mapping[int, Access], memory: Sequence[MemoryOp]
+) -> float | None:
+    """Lines too many of tiles whose rows fill lines, and whose accesses are split without a reason
+    that is known: no shape of the tile changes them, and nothing that could be advised.
+    """
+    return _rounded(
+        sum(
+            (op.use.lines or 0) - (op.use.lines_ideal or 0)
+            for op in memory
+            if op.use is not None
+            and not op.use.at_edge
+            and (access := access_at.get(op.line)) is not None
+            and access.limited_by is None
+            and _is_split(access, value["line"])
+        )
+    )
+
+
+def _is_split(access: Access, line: Scalar) -> bool:
+    """Whether a lane moves its neighbours one after the other, in rows that fill lines."""
+    return (
+        isinstance(line, int)
+        and access.bits is not None
+        and access.widest is not None
+        and access.widest >= _SPLIT * access.bits
+        and _run_bytes(access) >= line
+    )
+
+
+_SPLIT: Final = 4
+"""Accesses at least that are made of a lane's one."""
 
 
 def _result_layouts(subject: Subject) -> dict[int, str]:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from ..isa.mnemonics import access_bits
 from ..model import (
     Function,
     Instruction,
@@ -28,6 +29,7 @@ from ..model import (
     TtgirModule,
     TtgirOp,
 )
+from .leftover_loops import leftovers
 from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject
 
 UNROLL_SPECS = (
@@ -102,6 +104,7 @@ def position_of(loc: SourceLoc) -> Place:
 
 _REMAINDER, _CODE, _TOTAL = "loop.remainder", "loop.code_bytes", "remainder.instructions"
 _PARTED = "loop.parted"
+_BESIDE = "loop.beside_nest"
 MAIN = "loop.main"
 
 SPECS = (
@@ -117,7 +120,8 @@ SPECS = (
         "bool",
         "derived",
         "loop",
-        "It does the iterations that an unrolled loop of the same source lines leaves over",
+        "It does the iterations that an unrolled loop of the same source lines leaves over, or "
+        "goes on in smaller steps where another loop has stopped",
     ),
     MetricSpec(
         _PARTED,
@@ -125,6 +129,13 @@ SPECS = (
         "derived",
         "loop",
         "It goes round while any lane is active: lanes can leave it at different times",
+    ),
+    MetricSpec(
+        _BESIDE,
+        "bool",
+        "derived",
+        "loop",
+        "Another loop of the kernel is nested deeper, in a loop that does not contain this one",
     ),
     MetricSpec(
         _CODE,
@@ -164,10 +175,19 @@ def remainders(function: Function, own_code: Mapping[str, Sequence[Instruction]]
 
 
 def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
-    """Instructions at each source position: of memory and matrix if there are any, else all."""
+    """What is done at each source position.
+
+    Bits that accesses move and matrix instructions, if there are any, else instructions. (Unrolled,
+    neighbours' accesses become one.)
+    """
     placed = [inst for inst in instructions if inst.loc is not None]
     heavy = [inst for inst in placed if inst.cls in _WORK]
-    return Counter(position_of(inst.loc) for inst in heavy or placed if inst.loc is not None)
+    work: Counter[Place] = Counter()
+    for inst in heavy or placed:
+        if inst.loc is not None:
+            bits = access_bits(inst.op, inst.operands) if heavy else None
+            work[position_of(inst.loc)] += bits or 1
+    return work
 
 
 def _is_multiple(main: Counter[Place], remainder: Counter[Place]) -> bool:
@@ -186,9 +206,11 @@ def loop_metrics(
     function = subject.function
     if not function.loops:
         return {}
-    remainder_ids = remainders(function, own_code)
+    remainder_ids = remainders(function, own_code) | leftovers(function)
     sizes = instruction_bytes(function)
     exact = has_addresses(function)
+    parents = {loop.parent for loop in function.loops}
+    deepest = max(loop.depth for loop in function.loops)
     by_loop = {}
     for loop in function.loops:
         size = sum(
@@ -197,6 +219,7 @@ def loop_metrics(
         metrics = (
             Metric(_REMAINDER, loop.id in remainder_ids, "bool", "derived"),
             Metric(_PARTED, _is_parted(function, loop), "bool", "derived"),
+            Metric(_BESIDE, loop.id not in parents and loop.depth < deepest, "bool", "derived"),
             Metric(_CODE, size, "bytes", "derived" if exact else "estimated"),
         )
         by_loop[loop.id] = {metric.name: metric for metric in metrics}

@@ -55,7 +55,7 @@ def narrow_reads(flow: DataFlow, staged: Staging) -> dict[int, str]:
         for _, lds_read in way.trips:
             loads.setdefault(lds_read.index, []).append(way.load)
             dots.setdefault(lds_read.index, []).append(way.dot)
-    computed = {op.index for op in staged.computed}
+    computed = {op.index for op in staged.computed} | _read_across(staged)
     order = _OtherOrder(flow)
     kinds: dict[int, str] = {}
     for op in flow.module.ops:
@@ -77,6 +77,28 @@ def narrow_reads(flow: DataFlow, staged: Staging) -> dict[int, str]:
                 read_kind = "loaded"
             kinds[op.index] = read_kind
     return kinds
+
+
+def _read_across(staged: Staging) -> set[int]:
+    """Reads of tiles with K contiguous in LDS that pass it once more on their way to a dot.
+
+    They are read in the layout of what they are combined with. No order in memory mends that.
+    """
+    reads: set[int] = set()
+    for way in staged.ways:
+        for _, lds_read in way.trips[:-1]:
+            in_lds = lds_read.operand_types[0].layout
+            at_dot = way.trips[-1][1].result_types[0].layout
+            if in_lds is None or at_dot is None:
+                continue
+            order, operand = in_lds.params.get("order"), at_dot.params.get("opIdx")
+            if (
+                isinstance(order, tuple)
+                and isinstance(operand, int)
+                and order[:1] == (1 - operand,)
+            ):
+                reads.add(lds_read.index)
+    return reads
 
 
 def narrow_accesses(op: TtgirOp) -> int:

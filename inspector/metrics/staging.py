@@ -54,7 +54,8 @@ _MEANINGS: Mapping[str, str] = {
     "another order in memory is not known to be aligned; `masked`: in another order the mask would "
     "split the loads, too; `unshared`: each workgroup reads a part of its own, so that writing "
     "another order costs what it saves; `apart`: the dot takes less than 32 bits of neighbours "
-    "from a lane; `computed` of tiles that were worked out from what was loaded",
+    "from a lane; `computed` of tiles that were worked out from what was loaded, or that lie in "
+    "LDS with K contiguous and are read in the layout of what they are combined with",
     DIRECT: "Loads in the loops with dots that are stored to LDS as they are, through registers, "
     "on a target that copies memory straight to LDS: `loads` of the `of` that feed the dots, `at` "
     "which line, the `reason`",

@@ -20,7 +20,7 @@ from ..compile.worker import BOOTSTRAP
 from ..errors import KinspectError
 from ..machines.loader import load as load_machine
 from .capturing import device_facts
-from .emulation_profile import EmulationProfile
+from .emulation_profile import EmulationFinding, EmulationProfile
 from .emulators import emulator_command
 
 LAUNCH_SECONDS = 600.0
@@ -74,6 +74,24 @@ class UnjudgedCheck(Struct, frozen=True):
     count: int
 
 
+class ScriptFailure(Struct, frozen=True):
+    """What ended a script with a status other than 0, or a test that failed.
+
+    Args:
+        test: pytest's name of it; None of a script.
+        error: the exception and its message, on one line.
+        file: of the project's code, where it was raised; None where that is not known.
+        line: in the file, from 1.
+        traceback: its end; empty of `sys.exit`, and of all but the first failures.
+    """
+
+    test: str | None
+    error: str
+    file: str | None
+    line: int | None
+    traceback: str
+
+
 class EmulationResult(Struct, frozen=True):
     """The results of a run.
 
@@ -84,6 +102,8 @@ class EmulationResult(Struct, frozen=True):
         complete: whether the script came to its own end.
         notes: what the reader should know.
         unjudged: checks that could mean nothing, for example of times, in order.
+        failures: what ended the script, or its tests that failed; empty where it succeeded, and
+            where a signal ended it.
     """
 
     status: int
@@ -92,12 +112,17 @@ class EmulationResult(Struct, frozen=True):
     complete: bool
     notes: tuple[str, ...]
     unjudged: tuple[UnjudgedCheck, ...] = ()
+    failures: tuple[ScriptFailure, ...] = ()
+
+    @property
+    def findings(self) -> tuple[EmulationFinding, ...]:
+        """What kernels did that they must not: of all kernels."""
+        return tuple(finding for kernel in self.kernels for finding in kernel.findings)
 
     @property
     def exit_status(self) -> int:
         """The script's; `FINDINGS` where it succeeded and a kernel did what it must not."""
-        has_findings = any(kernel.findings for kernel in self.kernels)
-        return FINDINGS if not self.status and has_findings else self.status
+        return FINDINGS if not self.status and self.findings else self.status
 
 
 def emulate(
@@ -170,6 +195,7 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
     notes: list[str] = []
     launches, complete = 0, False
     unjudged: tuple[UnjudgedCheck, ...] = ()
+    failures: tuple[ScriptFailure, ...] = ()
     for line in records.read_text().splitlines() if records.exists() else ():
         record = json.loads(line)
         if "failure" in record:
@@ -179,6 +205,7 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
         elif "end" in record:
             launches, complete = record["launches"], True
             unjudged = msgspec.convert(record["unjudged"], tuple[UnjudgedCheck, ...])
+            failures = msgspec.convert(record["failures"], tuple[ScriptFailure, ...])
     kernels = (
         msgspec.json.decode(profile.read_bytes(), type=tuple[EmulationProfile, ...])
         if profile.exists()
@@ -193,4 +220,5 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
         complete=complete,
         notes=tuple(notes),
         unjudged=unjudged,
+        failures=failures,
     )

@@ -48,7 +48,7 @@ def judging_pack(words: Sequence[str]) -> tuple[Pack, frozenset[str] | None]:
         named = known.ids(word)
         if not named:
             raise KinspectError(
-                f"--for {word}: no such rule{nearest(word, rules)}",
+                f"{word}: no such rule{nearest(word, rules)}",
                 "`kinspect rules list --rules strict` has the ids, names and tags",
             )
         ids |= named

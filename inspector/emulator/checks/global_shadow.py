@@ -8,9 +8,9 @@ right fences, is not checked: locks, counters and stream-K's flags are never rep
 races are missed.
 
 Workgroups that write the same value to the same place do no harm. Atomics do not race with each
-other. Not watched: scalar loads, accesses that reach into several buffers at once, reads
-before the first write to a buffer but for those of a few workgroups, and buffers of more than
-`MOST_GRANULES`.
+other. Not watched: scalar loads, reads before the first write to a buffer but for those of a few
+workgroups, and buffers of more than `MOST_GRANULES`. Of an access that runs past a buffer, the
+lanes inside are watched.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from ..memory import Buffer, MemoryWords
+from ..memory import Buffer
 
 Array = np.ndarray[Any, Any]
 I64 = np.int64
@@ -129,7 +129,7 @@ class _Stamps:
 class _Pending(Struct, frozen=True):
     """A write between its announcement and its end."""
 
-    words: MemoryWords
+    buffer: Buffer
     stamps: _Stamps
     offsets: Array
     granules: Array
@@ -144,7 +144,8 @@ class _Pending(Struct, frozen=True):
 
     def holds(self) -> Array:
         """Whether memory holds each lane's value, bool [lane]."""
-        equal = self.words.gather(self.offsets, self.size) == self.values
+        assert self.buffer.words is not None
+        equal = self.buffer.words.gather(self.offsets, self.size) == self.values
         return equal if equal.ndim == 1 else np.asarray(equal.all(0))
 
 
@@ -161,7 +162,7 @@ class GlobalShadow:
         self._stamps: dict[int, _Stamps] = {}
         self._ordered = np.zeros(workgroups, I64)
         self._time = I64(0)
-        self._pending: _Pending | None = None
+        self._pending: list[_Pending] = []
 
     def orders(self, groups: Array) -> None:
         """Notes that workgroups carried out an operation that may order them with others."""
@@ -193,7 +194,7 @@ class GlobalShadow:
         return int(np.count_nonzero(self._unordered(written, groups)))
 
     def write(self, buffer: Buffer, offsets: Array, groups: Array, size: int, values: Array) -> int:
-        """Notes a write, before it is done; `written` is to follow.
+        """Notes a write, before it is done; `written` is to follow those of an instruction.
 
         Args:
             buffer: where.
@@ -205,14 +206,14 @@ class GlobalShadow:
         Returns:
             Lanes that write what another workgroup reads or writes.
         """
-        assert buffer.words is not None
         stamps = self._stamps_of(buffer, offsets)
         if stamps is None:
             return 0
         granules = stamps.granules_of(offsets, size)
         self._time += I64(1)
         own = (self._time << _SHIFT) | (groups + 1)
-        self._pending = _Pending(buffer.words, stamps, offsets, granules, own, size, values)
+        pending = _Pending(buffer, stamps, offsets, granules, own, size, values)
+        self._pending.append(pending)
         racing = np.zeros(granules.shape, bool)
         if stamps.written:
             racing = self._unordered(stamps.writers.take(granules), groups)
@@ -224,26 +225,29 @@ class GlobalShadow:
         if not racing.any():
             return 0
         # Nobody can tell who wrote it last where all write the same.
-        same = self._pending.holds()
+        same = pending.holds()
         stamps.writers[granules[racing & same]] = 0
         return int(np.count_nonzero(racing & ~same))
 
-    def written(self) -> int:
-        """Ends a write; returns how many lanes' values another workgroup overwrote in that step."""
-        pending, self._pending = self._pending, None
-        if pending is None:
-            return 0
+    def written(self) -> list[Buffer]:
+        """Ends writes; returns the buffers in which another workgroup overwrote lanes' values."""
+        ended, self._pending = self._pending, []
+        return [pending.buffer for pending in ended if self._is_overwritten(pending)]
+
+    @staticmethod
+    def _is_overwritten(pending: _Pending) -> bool:
+        """Tells whether another workgroup overwrote other values in the step that has ended."""
         granules = pending.granules
         if pending.is_aligned():
             granules = granules[:1]  # lanes lie on one another or apart: one granule tells of all
         now = pending.stamps.writers.take(granules)
         lost = (now != pending.own) & (now != 0)
         if not lost.any():
-            return 0
+            return False
         same = pending.holds()
         alike = np.broadcast_to(lost & same, pending.granules.shape)
         pending.stamps.writers[pending.granules[alike]] = 0
-        return int(np.count_nonzero(lost & ~same))
+        return bool((lost & ~same).any())
 
     def atomic(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
         """Notes an atomic access; returns how many lanes meet another workgroup's plain write."""

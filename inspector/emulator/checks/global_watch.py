@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from msgspec import Struct
 
-from ..memory import Buffer, GlobalMemory, first_active
+from ..memory import Buffer, GlobalMemory
 from ..registry import BuildContext
 from ..waves import Array, Waves
 from .global_shadow import GlobalShadow, Granules
@@ -26,6 +28,22 @@ class GlobalAccess(Struct):
     where: Array
     usable: Array | None
     size: int
+
+
+class _Part(Struct, frozen=True):
+    """Lanes of an access that lie in one buffer.
+
+    Args:
+        buffer: which.
+        offsets: in it [lane], in bytes.
+        workgroups: the lanes' workgroups, int64 [lane].
+        lanes: which of the access's usable lanes they are; None for all.
+    """
+
+    buffer: Buffer
+    offsets: Array
+    workgroups: Array
+    lanes: Array | None
 
 
 class GlobalWatch:
@@ -73,63 +91,69 @@ class GlobalWatch:
             atomic: whether it is an atomic operation.
         """
         orders = atomic or context.coherent
-        lanes = self._lanes_of_buffer(memory, access, everyone=orders or values is not None)
-        if lanes is None:
-            return
-        if orders:
-            racing = self._shadow.atomic(*lanes, access.size)
-        elif values is None:
-            racing = self._shadow.read(*lanes, access.size)
-        else:
-            racing = self._shadow.write(*lanes, access.size, values)
-        if racing:
-            self._note_race(context.index, lanes[0], writes=values is not None)
+        for part in self._parts(memory, access, everyone=orders or values is not None):
+            lanes = part.buffer, part.offsets, part.workgroups
+            if orders:
+                racing = self._shadow.atomic(*lanes, access.size)
+            elif values is None:
+                racing = self._shadow.read(*lanes, access.size)
+            else:
+                of_part = values if part.lanes is None else values[..., part.lanes]
+                racing = self._shadow.write(*lanes, access.size, of_part)
+            if racing:
+                self._note_race(context.index, part.buffer, writes=values is not None)
 
-    def after(
-        self, context: BuildContext, memory: GlobalMemory, where: Array, usable: Array | None
-    ) -> None:
-        """A write that `before` announced, with these addresses and lanes, has happened."""
-        if self._shadow.written():
-            buffer = memory.buffer_at(first_active(where, usable) or 0)
-            assert buffer is not None
+    def after(self, context: BuildContext) -> None:
+        """A write that `before` announced has happened."""
+        for buffer in self._shadow.written():
             self._note_race(context.index, buffer, writes=True)
 
-    def _lanes_of_buffer(
+    def _parts(
         self, memory: GlobalMemory, access: GlobalAccess, *, everyone: bool
-    ) -> tuple[Buffer, Array, Array] | None:
-        """Buffer, offsets in it and workgroups of the lanes that are watched, [lane].
+    ) -> Iterator[_Part]:
+        """Yields the watched lanes of each buffer; those outside of all are left out.
 
-        Returns:
-            None for lanes that lie in several buffers, or of which nothing can be reported.
+        Args:
+            memory: the buffers.
+            access: the lanes.
+            everyone: also those that read what nobody has written, of all workgroups. Of others,
+                the first lane's buffer decides.
         """
         waves, where, usable = access.waves, access.where, access.usable
         if usable is not None and usable.all():
             usable = None
         first = 0 if usable is None else int(usable.argmax())
         if usable is not None and not usable.reshape(-1)[first]:
-            return None
+            return
         buffer = memory.buffer_at(int(where.reshape(-1)[first]))
-        if buffer is None or buffer.words is None:
-            return None
         groups = waves.group_id
-        if not (everyone or buffer.words.written):
+        if not (everyone or buffer is None or buffer.words is None or buffer.words.written):
             if self._slices > 1:
-                return None
+                return
             index = self._watched.waves(waves)[0]
             if not len(index):
-                return None
+                return
             where, groups = where[index], groups[index]
             usable = None if usable is None else usable[index]
-        offsets = (where - buffer.address).reshape(-1)
-        owners = np.repeat(groups, waves.lanes)
+        addresses, owners = where.reshape(-1), np.repeat(groups, waves.lanes)
         if usable is not None:
-            lanes = np.flatnonzero(usable)
-            if not len(lanes):
-                return None
-            offsets, owners = offsets.take(lanes), owners.take(lanes)
-        if int(offsets.view(np.uint64).max()) + access.size > buffer.size:
-            return None
-        return buffer, offsets, owners
+            active = np.flatnonzero(usable)
+            if not len(active):
+                return
+            addresses, owners = addresses.take(active), owners.take(active)
+        if buffer is not None:
+            offsets = addresses - buffer.address
+            if int(offsets.view(np.uint64).max()) + access.size <= buffer.size:
+                yield _Part(buffer, offsets, owners, None)
+                return
+        for number in np.unique(np.searchsorted(memory.starts, addresses, side="right")):
+            if not number:
+                continue
+            buffer = memory.buffers[number - 1]
+            offsets = addresses - buffer.address
+            lanes = np.flatnonzero((offsets >= 0) & (offsets <= buffer.size - access.size))
+            if len(lanes):
+                yield _Part(buffer, offsets.take(lanes), owners.take(lanes), lanes)
 
     def _note_race(self, site: int, buffer: Buffer, *, writes: bool) -> None:
         act = "reads what another workgroup writes"

@@ -25,6 +25,7 @@ from ..records import one_line, writer
 from ..world.assumptions import LOG
 from ..world.device import StandInDevice
 from .executor import Executor
+from .failures import Failures, trace_from
 from .process import EmulatorProcess
 
 EMULATION_FAILED = 125
@@ -81,17 +82,19 @@ def main(request_path: str) -> int:
         lds_limit=device.lds_bytes,
     )
     executor.install()
+    failures = Failures(path, project.owns_code)
     if request["is_pytest_session"]:
         sys.argv = ["pytest", *request["argv"]]
-        status = _ended(lambda: _run_pytest(request["argv"]), path, world)
+        status = _ended(lambda: _run_pytest(request["argv"], failures), path, world, failures)
     else:
-        status = _run(path, request["test"], request["argv"], world)
+        status = _run(path, request["test"], request["argv"], world, failures)
     for text in dict.fromkeys(world.notes):
         emit({"note": text})
     emit(
         {
             "end": True,
             "launches": executor.launches,
+            "failures": failures.records,
             "unjudged": [
                 {"what": what, "file": file, "line": line, "count": count}
                 for (what, file, line), count in LOG.unjudged.items()
@@ -102,7 +105,7 @@ def main(request_path: str) -> int:
     return status
 
 
-def _run(path: str, test: str | None, argv: list[str], world: Any) -> int:
+def _run(path: str, test: str | None, argv: list[str], world: Any, failures: Failures) -> int:
     """Runs the file as a script or as tests; returns its exit status.
 
     Args:
@@ -110,6 +113,7 @@ def _run(path: str, test: str | None, argv: list[str], world: Any) -> int:
         test: a test of it; None to run it as it is.
         argv: arguments of the script, or of pytest.
         world: the stand-in world.
+        failures: takes what went wrong.
     """
 
     def run() -> int:
@@ -118,22 +122,26 @@ def _run(path: str, test: str | None, argv: list[str], world: Any) -> int:
         if test is not None or is_test_file(path, source):
             tests = path if test is None else f"{path}::{test}"
             sys.argv = [tests, *argv]
-            return _run_pytest([tests, "-p", "no:cacheprovider", *argv])
+            return _run_pytest([tests, "-p", "no:cacheprovider", *argv], failures)
         _run_script(path, argv, source)
         return 0
 
-    return _ended(run, path, world)
+    return _ended(run, path, world, failures)
 
 
-def _ended(run: Callable[[], int], path: str, world: Any) -> int:
+def _ended(run: Callable[[], int], path: str, world: Any, failures: Failures) -> int:
     """Calls a function in the stand-in world; returns the exit status that a process has then."""
     try:
         with world.running():
             return run()
     except SystemExit as stop:
-        return _status(stop.code)
+        status = _status(stop.code)
+        if status:
+            failures.add_exit(stop)
+        return status
     except BaseException as failure:
         _print_failure(failure, path)
+        failures.add(failure)
         return 130 if isinstance(failure, KeyboardInterrupt) else 1
     finally:
         atexit._run_exitfuncs()
@@ -147,9 +155,9 @@ def _run_script(path: str, argv: list[str], source: bytes) -> None:
     exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
 
 
-def _run_pytest(argv: list[str]) -> int:
+def _run_pytest(argv: list[str], failures: Failures) -> int:
     pytest: Any = importlib.import_module("pytest")
-    return int(pytest.main(argv))
+    return int(pytest.main(argv, plugins=[failures]))
 
 
 def _status(code: Any) -> int:
@@ -164,10 +172,7 @@ def _status(code: Any) -> int:
 
 def _print_failure(failure: BaseException, path: str) -> None:
     """Prints the traceback from the script's first frame on, as Python would have done."""
-    trace = failure.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != path:
-        trace = trace.tb_next
-    traceback.print_exception(type(failure), failure, trace or failure.__traceback__)
+    traceback.print_exception(type(failure), failure, trace_from(path, failure))
 
 
 def _limit_tuning(max_configs: int, world: Any) -> None:

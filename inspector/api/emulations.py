@@ -1,0 +1,169 @@
+"""What the emulating functions of the Python interface return."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from ..explain.view import plural
+from .notebook import preformatted
+
+if TYPE_CHECKING:
+    from ..pipeline.emulated_code import BufferState, CodeResult
+    from ..pipeline.emulation import EmulationResult, ScriptFailure, UnjudgedCheck
+    from ..pipeline.emulation_profile import EmulationFinding, EmulationProfile
+
+
+class Emulation:
+    """What a script did on an emulated GPU, and whether it passed.
+
+    Args:
+        result: of the run.
+    """
+
+    def __init__(self, result: EmulationResult) -> None:
+        self.result = result
+
+    def __repr__(self) -> str:
+        verdict = "passed" if self.passed else "FAILED"
+        launches = plural(self.launches, "launch")
+        findings = plural(len(self.findings), "finding")
+        return f"<{verdict}: status {self.status}, {findings}, {launches}>"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the script's status is 0 and no kernel did what it must not.
+
+        What was not asserted was not checked; where `launches` is 0, nothing was.
+        """
+        return self.exit_status == 0
+
+    @property
+    def status(self) -> int:
+        """The script's exit status; of a signal 128 plus its number."""
+        return self.result.status
+
+    @property
+    def exit_status(self) -> int:
+        """That of `kinspect emulate`: the script's, or 1 where it succeeded with findings."""
+        return self.result.exit_status
+
+    @property
+    def failures(self) -> tuple[ScriptFailure, ...]:
+        """The exception that ended the script, or the tests that failed.
+
+        Of each: `error`, `file`, `line`, `traceback` (its end) and `test` (None of a script).
+        """
+        return self.result.failures
+
+    @property
+    def findings(self) -> tuple[EmulationFinding, ...]:
+        """Races, accesses that miss and what else kernels must not do, of all kernels.
+
+        Of each: `kind`, `detail`, `instruction`, `file` and `source_line`.
+        """
+        return self.result.findings
+
+    @property
+    def kernels(self) -> tuple[EmulationProfile, ...]:
+        """A profile for each kernel that was launched, with its own `findings`."""
+        return self.result.kernels
+
+    @property
+    def launches(self) -> int:
+        """Launches in all."""
+        return self.result.launches
+
+    @property
+    def complete(self) -> bool:
+        """Whether the script came to its own end."""
+        return self.result.complete
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the run."""
+        return self.result.notes
+
+    @property
+    def unjudged(self) -> tuple[UnjudgedCheck, ...]:
+        """Checks of the script that could mean nothing, for example of times."""
+        return self.result.unjudged
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as JSON values, as `kinspect emulate --format json` has it."""
+        from ..formats import emulation
+
+        stream = io.StringIO()
+        emulation.write_json(self.result, stream)
+        document: dict[str, Any] = json.loads(stream.getvalue())
+        return document
+
+    def __str__(self) -> str:
+        from ..formats import emulation_agent
+
+        stream = io.StringIO()
+        emulation_agent.write(self.result, stream)
+        return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
+
+
+class CodeEmulation:
+    """What a kernel of assembly or a code object did on an emulated GPU.
+
+    Args:
+        result: of the launch.
+    """
+
+    def __init__(self, result: CodeResult) -> None:
+        self.result = result
+
+    def __repr__(self) -> str:
+        verdict = "passed" if self.passed else "FAILED"
+        return f"<{verdict}: {self.profile.name}, {plural(len(self.findings), 'finding')}>"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the kernel did nothing that it must not."""
+        return not self.findings
+
+    @property
+    def findings(self) -> tuple[EmulationFinding, ...]:
+        """Races, accesses that miss and what else a kernel must not do."""
+        return self.profile.findings
+
+    @property
+    def profile(self) -> EmulationProfile:
+        """What was executed."""
+        return self.result.profile
+
+    @property
+    def buffers(self) -> tuple[BufferState, ...]:
+        """The buffers after the launch."""
+        return self.result.buffers
+
+    @property
+    def printed(self) -> tuple[tuple[bool, str], ...]:
+        """What the kernel printed: whether to standard error, and the text."""
+        return self.result.printed
+
+    def to_dict(self) -> dict[str, Any]:
+        """The launch as JSON values, as `kinspect emulate --format json` has it."""
+        from ..formats import emulation
+
+        stream = io.StringIO()
+        emulation.write_code_json(self.result, stream)
+        document: dict[str, Any] = json.loads(stream.getvalue())
+        return document
+
+    def __str__(self) -> str:
+        from ..formats import emulation_agent
+
+        stream = io.StringIO()
+        emulation_agent.write_code(self.result, stream)
+        return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))

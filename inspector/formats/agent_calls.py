@@ -1,0 +1,135 @@
+"""What the agent format names as the next step: commands of a shell, or calls of MCP tools.
+
+An agent that was answered by the server need not have a shell.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from .agent import AgentSubject
+
+Argument = str | bool | Sequence[str]
+
+
+class AgentCalls(Protocol):
+    """How the next steps are named; None where there is no such step."""
+
+    def show(self, identity: str) -> str:
+        """Opens an id."""
+
+    def rest_of(self, identity: str) -> str:
+        """Prints what was left out of a loop."""
+
+    def analyze(self, subject: AgentSubject) -> str:
+        """Analyses one kernel again."""
+
+    def report(self, subject: AgentSubject) -> str:
+        """Prints the agent format's report of one kernel."""
+
+    def code(self, subject: AgentSubject) -> str:
+        """Prints a kernel's assembly."""
+
+    def code_of_part(self, identity: str, kernel_id: str, first: int, last: int) -> str:
+        """Prints the assembly of a part of a kernel, with the numbers of its lines."""
+
+    def registers(self, subject: AgentSubject) -> str | None:
+        """Prints who holds registers."""
+
+    def try_cures(self, subject: AgentSubject, rule: str | None = None) -> str:
+        """Compiles the cures of a rule's findings, or of all."""
+
+    def in_full(self, command: str) -> str | None:
+        """Prints everything of a result that was cut; the command alone where it is empty."""
+
+
+class ShellCalls:
+    """Commands of `kinspect`."""
+
+    def show(self, identity: str) -> str:
+        return f"kinspect show {identity}"
+
+    def rest_of(self, identity: str) -> str:
+        return f"kinspect show {identity} --details"
+
+    def analyze(self, subject: AgentSubject) -> str:
+        return subject.command("analyze")
+
+    def report(self, subject: AgentSubject) -> str:
+        return f"{subject.command('analyze')} --format agent"
+
+    def code(self, subject: AgentSubject) -> str:
+        return f"{subject.command('show')} --isa"
+
+    def code_of_part(self, identity: str, kernel_id: str, first: int, last: int) -> str:
+        return f"kinspect show {identity} --isa"
+
+    def registers(self, subject: AgentSubject) -> str:
+        return subject.command("registers")
+
+    def try_cures(self, subject: AgentSubject, rule: str | None = None) -> str:
+        chosen = f" --for {shlex.quote(rule)}" if rule is not None else ""
+        return f"{subject.command('try')}{chosen}"
+
+    def in_full(self, command: str) -> str:
+        return f"{command} --format json".strip()
+
+
+class ToolCalls:
+    """Calls of the tools of `kinspect mcp`, `show(id="f557ab")`."""
+
+    def show(self, identity: str) -> str:
+        return _call("show", {"id": identity})
+
+    def rest_of(self, identity: str) -> str:
+        return _call("show", {"id": identity, "details": True})
+
+    def analyze(self, subject: AgentSubject) -> str:
+        return _call("analyze", _selection(subject))
+
+    def report(self, subject: AgentSubject) -> str:
+        return self.analyze(subject)
+
+    def code(self, subject: AgentSubject) -> str:
+        return _call("code", {"id": subject.id})
+
+    def code_of_part(self, identity: str, kernel_id: str, first: int, last: int) -> str:
+        return f"code(id={json.dumps(kernel_id)}, first={first}, last={last})"
+
+    def registers(self, subject: AgentSubject) -> None:
+        return None
+
+    def try_cures(self, subject: AgentSubject, rule: str | None = None) -> str:
+        rules: dict[str, Argument] = {} if rule is None else {"rules": (rule,)}
+        return _call("try_cures", {**_selection(subject), **rules})
+
+    def in_full(self, command: str) -> None:
+        return None
+
+
+SHELL: AgentCalls = ShellCalls()
+TOOLS: AgentCalls = ToolCalls()
+
+
+def _selection(subject: AgentSubject) -> dict[str, Argument]:
+    """The arguments that select one kernel."""
+    arch: dict[str, Argument] = {}
+    if subject.arch is not None and subject.is_compiled:
+        arch = {"arch": subject.arch}
+    return {"target": subject.path, "kernel": subject.label, **arch}
+
+
+def _call(tool: str, arguments: Mapping[str, Argument]) -> str:
+    pairs = (f"{name}={_literal(value)}" for name, value in arguments.items())
+    return f"{tool}({', '.join(pairs)})"
+
+
+def _literal(value: Argument) -> str:
+    """As Python writes it."""
+    if isinstance(value, bool):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,92 @@
+"""What a script did on an emulated GPU, for coding agents: whether it passed comes first.
+
+A run takes about as many tokens as a kernel does in `agent`; what does not fit is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TextIO
+
+from ..explain.view import plural
+from ..pipeline.emulated_code import CodeResult
+from ..pipeline.emulation import EmulationResult, ScriptFailure
+from ..pipeline.emulation_profile import EmulationProfile
+from . import emulation
+from .agent import Budget, write_lines
+
+_MOST_FAILURES = 4
+_MOST_TRACEBACK = 12
+"""Lines of the end of a traceback."""
+_MOST_LINE = 300
+"""Characters of a line of a traceback."""
+_MOST_LINES = 3
+"""Source lines of a kernel that execute most."""
+_LEFT_OUT = 40
+"""Bytes of the line on what is left out."""
+
+
+def write(result: EmulationResult, stream: TextIO) -> None:
+    """Writes the verdict, then failures, findings, notes and each kernel's figures."""
+    lines = [_verdict(result), emulation.executed_line(result)]
+    lines += _failures(result.failures)
+    lines += _findings(result.kernels)
+    lines += [f"note {note}" for note in result.notes]
+    lines += emulation.unjudged_lines(result.unjudged)
+    for kernel in result.kernels:
+        lines += emulation.kernel_lines(kernel, _MOST_LINES)
+    write_lines(_within_budget(lines), stream)
+
+
+def write_code(result: CodeResult, stream: TextIO) -> None:
+    """Writes the same of one launch of assembly or a code object, and its buffers."""
+    findings = len(result.profile.findings)
+    verdict = f"FAILED: {plural(findings, 'finding')}" if findings else "passed: no findings"
+    lines = [verdict, *_findings((result.profile,))]
+    lines += emulation.kernel_lines(result.profile, _MOST_LINES)
+    lines += [emulation.buffer_line(buffer) for buffer in result.buffers]
+    write_lines(_within_budget(lines), stream)
+
+
+def _verdict(result: EmulationResult) -> str:
+    """Whether the script's results can be trusted, as its exit status says it."""
+    if result.status:
+        return emulation.failure_line(result)
+    if result.findings:
+        return f"FAILED: {plural(len(result.findings), 'finding')}, though the script's status is 0"
+    if not result.launches:
+        return "nothing was checked: no kernel was launched; the script's status is 0"
+    ending = "" if result.complete else ", which did not come to its own end"
+    return f"passed: status 0 of the script{ending}, no findings"
+
+
+def _failures(failures: Sequence[ScriptFailure]) -> Iterator[str]:
+    """The end of the first one's traceback, whose error the verdict has, and the other errors."""
+    for failure in failures[:1]:
+        trace = failure.traceback.rstrip().splitlines()[-_MOST_TRACEBACK:]
+        yield from (f"  {line[:_MOST_LINE]}" for line in trace)
+    yield from (
+        f"failure {emulation.failure_text(failure)}" for failure in failures[1:_MOST_FAILURES]
+    )
+    if len(failures) > _MOST_FAILURES:
+        yield plural(len(failures) - _MOST_FAILURES, "more failure")
+
+
+def _findings(kernels: Sequence[EmulationProfile]) -> Iterator[str]:
+    for kernel in kernels:
+        for finding in kernel.findings:
+            yield f"finding {kernel.name}: {emulation.finding_line(finding)}"
+
+
+def _within_budget(lines: Sequence[str]) -> Iterator[str]:
+    budget = Budget()
+    budget.left -= _LEFT_OUT
+    fitting = 0
+    for line in lines:
+        if not budget.takes([line]):
+            break
+        fitting += 1
+    yield from islice(lines, fitting)
+    if fitting < len(lines):
+        yield plural(len(lines) - fitting, "more line")

@@ -1,0 +1,55 @@
+"""What an id names for coding agents: as text, within a kernel's share of tokens."""
+
+from __future__ import annotations
+
+import io
+from typing import TextIO
+
+from ..explain.items import NamedItem
+from ..explain.view import plural
+from ..lint.rule import RuleText
+from ..model import Report
+from . import agent, item_text
+from .agent_calls import SHELL, AgentCalls
+
+_LEFT_OUT = 80
+"""Bytes of the line on what is left out."""
+
+
+def write(
+    named: NamedItem,
+    rule: RuleText | None,
+    stream: TextIO,
+    *,
+    details: bool = False,
+    calls: AgentCalls = SHELL,
+) -> None:
+    """Writes it; of a kernel its report in the agent format.
+
+    Args:
+        named: the kernel or its part.
+        rule: of the findings; None where it is not at hand, or something else is named.
+        stream: where to.
+        details: writes all metrics of a loop.
+        calls: names the next steps.
+    """
+    if named.is_kernel:
+        agent.write(Report("", {}, (named.kernel,), ()), stream, calls)
+        return
+    text = io.StringIO()
+    kernel = named.kernel
+    if named.loop is not None:
+        item_text.write_loop(named, named.loop, text, details=details, calls=calls)
+    elif named.access is not None:
+        item_text.write_access(named.access, kernel, text)
+    else:
+        item_text.write_findings(named.findings, rule, kernel, text)
+    budget = agent.Budget()
+    budget.left -= _LEFT_OUT
+    lines = text.getvalue().splitlines()
+    fitting = 0
+    while fitting < len(lines) and (details or budget.takes([lines[fitting]])):
+        fitting += 1
+    left = len(lines) - fitting
+    more = [f"  {plural(left, 'more line')}"] if left else []
+    agent.write_lines([*lines[:fitting], *more], stream)

@@ -1,0 +1,118 @@
+"""Loops that go on, in smaller steps, where another loop has stopped.
+
+`while (p + 8 <= end) p += 8; while (p < end) p += 1;`: the second loop does less than one iteration
+of the first, however long the array is. In the code both add a constant to a register, and what the
+second one begins with follows from what the first one ended with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ..isa.vector_halves import written_registers
+from ..isa.waitflow.registers import named, split_destination
+from ..model import Function, Instruction, Loop
+
+_SUM: Final = re.compile(r"[sv]_(add|sub|subrev)k?_(?:(?:co|nc)_)*[iu](?:32|64)")
+_SHIFTED_SUM: Final = "v_lshl_add_u64"
+_COMPARISONS: Final = ("s_cmp", "s_bitcmp", "v_cmpx")
+_LITERAL: Final = re.compile(r"-?(?:0x[0-9a-f]{1,16}|\d{1,19})")
+_FLAGS: Final = re.compile(r"vcc(?:_lo)?|exec(?:_lo)?|null|s\[\d+:\d+\]")
+
+
+def leftovers(function: Function) -> set[str]:
+    """Ids of the loops that do what another one's larger steps leave over."""
+    inner = {loop.parent for loop in function.loops}
+    innermost = [loop for loop in function.loops if loop.id not in inner]
+    if len(innermost) < 2:
+        return set()
+    steps = {loop.id: dict(_steps(function, loop)) for loop in innermost}
+    return {
+        loop.id
+        for loop in innermost
+        for main in innermost
+        if main.parent == loop.parent
+        and main.header < loop.header
+        and _goes_on(function, steps[main.id], main, steps[loop.id], loop)
+    }
+
+
+def _goes_on(
+    function: Function,
+    main_steps: Mapping[int, int],
+    main: Loop,
+    steps: Mapping[int, int],
+    loop: Loop,
+) -> bool:
+    """Whether a loop steps by less what follows from a register that an earlier one has stepped."""
+    if not main_steps or not steps:
+        return False
+    origins = {register: {step} for register, step in main_steps.items()}
+    for block in function.blocks[max(main.blocks) + 1 : loop.header]:
+        for inst in function.instructions[block.start : block.stop]:
+            _follow(inst, origins)
+    return any(
+        main_step * step > 0 and abs(main_step) > abs(step)
+        for register, step in steps.items()
+        for main_step in origins.get(register, ())
+    )
+
+
+def _follow(inst: Instruction, origins: dict[int, set[int]]) -> None:
+    """Hands the steps that registers come from on to what an instruction computes from them."""
+    _, sources = split_destination(inst.operands)
+    passed = set[int]()
+    if not inst.cls.endswith("_load"):
+        passed.update(*(origins.get(register, ()) for register in named(sources)))
+    for register in _results(inst):
+        origins[register] = passed
+
+
+def _results(inst: Instruction) -> set[int]:
+    """The registers that an instruction writes; some comparisons set SCC or EXEC alone."""
+    return set() if inst.op.name.startswith(_COMPARISONS) else written_registers(inst)
+
+
+def _steps(function: Function, loop: Loop) -> Iterator[tuple[int, int]]:
+    """Yields the registers that each iteration adds a constant to, and nothing else, with it."""
+    writes: Counter[int] = Counter()
+    added: dict[int, int] = {}
+    for number in loop.blocks:
+        block = function.blocks[number]
+        for inst in function.instructions[block.start : block.stop]:
+            writes.update(_results(inst))
+            step = _step(inst)
+            if step is not None:
+                register, constant = step
+                added[register] = constant
+    for register, constant in added.items():
+        if writes[register] == 1:
+            yield register, constant
+
+
+def _step(inst: Instruction) -> tuple[int, int] | None:
+    """The register that an instruction adds a constant to, the lower half of 64 bits, with it."""
+    name = inst.op.name
+    is_shifted = name == _SHIFTED_SUM
+    sum_of = _SUM.fullmatch(name)
+    if sum_of is None and not is_shifted:
+        return None
+    result, *sources = (text.strip() for text in inst.operands.split(","))
+    registers = named(result)
+    if not registers:
+        return None
+    if is_shifted and (len(sources) != 3 or sources[1] != "0"):
+        return None
+    operands = [text for text in sources if not _FLAGS.fullmatch(text) or named(text) == registers]
+    literals = [int(text, 0) for text in operands if _LITERAL.fullmatch(text)]
+    if is_shifted:
+        literals = [int(text, 0) for text in (sources[2],) if _LITERAL.fullmatch(text)]
+    is_short = name.startswith("s_addk")
+    itself = is_short or any(named(text) == registers for text in operands)
+    if not itself or len(literals) != 1 or not literals[0]:
+        return None
+    is_difference = sum_of is not None and sum_of[1] != "add"
+    return registers[0], -literals[0] if is_difference else literals[0]
