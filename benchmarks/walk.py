@@ -94,7 +94,7 @@ QUESTIONS = (
         "6-compare",
         "Which of two tile sizes is better, and by what?",
         ("down", "m", "m", "c"),
-        (r"BLOCK_M 128 → 64, BLOCK_N 64 → 32", r"(mixed|better|worse) ", r"one of the right does"),
+        (r"BLOCK_M 128 → 64, BLOCK_N 64 → 32", r"(mixed|better|worse) ", r"per MMAC"),
     ),
     Question(
         "7-recompile",

@@ -207,6 +207,56 @@ def test_what_was_assumed_or_not_read_is_said(report: Report) -> None:
     assert "\nfindings none: no finding in what was read\n" in text
 
 
+PAIRS_APART = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rotated(x, y, n, D: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    pairs = rows * D + 2 * tl.arange(0, D // 2)[None, :]
+    even = tl.load(x + pairs, rows < n)
+    odd = tl.load(x + pairs + 1, rows < n)
+    tl.store(y + pairs, even - odd, rows < n)
+    tl.store(y + pairs + 1, even + odd, rows < n)
+
+
+x = torch.empty((4096, 128), dtype=torch.float16, device="cuda")
+y = torch.empty((4096, 128), dtype=torch.float16, device="cuda")
+rotated[(256,)](x, y, 4096, D=128, BLOCK=16)
+"""
+"""Its KI024 has cures, of which none changes this kernel."""
+
+
+def test_a_finding_names_try_where_something_is_tried(report: Report, tmp_path: Path) -> None:
+    """Of each finding: the line stands if `try --for RULE`, with no time left, plans a change."""
+    path = tmp_path / "rotated.py"
+    path.write_text(PAIRS_APART)
+    offered: dict[str, bool] = {}
+    for analysis in (report, kinspect.analyze(path, arch="gfx942").report):
+        text = written(analysis)
+        for finding in analysis.kernels[0].findings:
+            block = text.partition(f"finding {finding.fingerprint[:6]} ")[2].partition("  more ")[0]
+            is_offered = f"--for {finding.rule}\n" in block
+            (kernel,) = kinspect.try_(
+                kinspect.Analysis(analysis), rules=[finding.rule], budget=0
+            ).kernels
+            assert is_offered == (finding.rule not in kernel.without_candidates)
+            offered[finding.rule] = is_offered
+    assert offered["KI024"] is False
+    assert True in offered.values()
+
+
+def test_a_report_read_back_names_try_as_before(report: Report, tmp_path: Path) -> None:
+    saved = tmp_path / "saved.kinspect"
+    kinspect.Analysis(report).save(saved)
+    text = written(kinspect.load(saved).report)
+    assert re.findall(r"^  try .*", text, re.M) == re.findall(r"^  try .*", written(report), re.M)
+    assert "\n  try " in text
+
+
 def test_saved_code_is_not_tried(report: Report, tmp_path: Path) -> None:
     code = kinspect.AnalyzedKernel(report.kernels[0]).code()
     assert code is not None
@@ -251,13 +301,14 @@ def test_lint_says_the_same_with_the_same_ids(report: Report) -> None:
     assert cure in text
 
 
-def test_a_budget_has_nothing_to_try(tmp_path: Path) -> None:
-    pytest.importorskip("triton")
-    config = tmp_path / "pyproject.toml"
-    config.write_text('[[tool.kinspect.kernel]]\nmatch = "*"\nbudget = { vgpr_count = 1 }\n')
-    text = linted(EXAMPLES / "column_sums.py", "--arch", "gfx942", "--config", config)
-    assert re.search(r"^finding \w+ budget error ", text, re.M)
+def test_a_budget_is_no_rule_that_is_tried(report: Report, tmp_path: Path) -> None:
+    settings = tmp_path / "pyproject.toml"
+    settings.write_text('[[tool.kinspect.kernel]]\nmatch = "*"\nbudget = { vgpr_count = 1 }\n')
+    text = linted(EXAMPLES / "column_sums.py", "--arch", "gfx942", "--config", settings)
+    assert " budget error " in text
     assert "--for budget" not in text
+    offered = re.findall(r"--for (\w+)$", text, re.M)
+    assert set(offered) == set(re.findall(r"^  try .* --for (\w+)$", written(report), re.M))
 
 
 def test_lint_of_several_kernels(tmp_path: Path) -> None:

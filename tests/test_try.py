@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import textwrap
@@ -38,9 +39,9 @@ from kinspect.inspector.compare.trials.running import (
 from kinspect.inspector.compare.trials.space import Space, own_space, space_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.explain import view
+from kinspect.inspector.explain import trials_view, view
 from kinspect.inspector.explain.code.explanations import explain_finding
-from kinspect.inspector.formats import md, text, try_json, try_text
+from kinspect.inspector.formats import md, text, try_agent, try_json, try_text
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.rule import Cure, Pack
@@ -227,6 +228,91 @@ def test_the_front_has_nothing_that_is_beaten(spilling_tried: Trials) -> None:
             and _losses(other) != _losses(row)
         ]
         assert row.trial.front == (not beaten_by), named(row)
+
+
+THIN = """
+    import torch
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def thin(a, b, c, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+        rows, cols, depth = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+        total = tl.zeros((M, N), tl.float32)
+        for at in range(0, k, K):
+            left = tl.load(a + rows[:, None] * k + (at + depth)[None, :])
+            right = tl.load(b + (at + depth)[:, None] * n + cols[None, :])
+            total = tl.dot(left, right, total)
+        tl.store(c + rows[:, None] * n + cols[None, :], total)
+
+    a, b = (torch.empty((1024, 1024), device="cuda", dtype=torch.float16) for _ in range(2))
+    thin[(1,)](a, b, torch.empty((1024, 1024), device="cuda"), 1024, 1024, 16, 32, 64, num_warps=8)
+"""
+"""Two blocks of 16x16 for eight waves."""
+
+
+@pytest.fixture(scope="module")
+def thin_tried(tmp_path_factory: pytest.TempPathFactory) -> Trials:
+    request = request_of(target(tmp_path_factory.mktemp("thin"), THIN), "KI042")
+    cure = Cure(option="num_warps", values=(4,))
+    nonkdim = Cure(option="matrix_instr_nonkdim", values=(32,))
+    request = with_cures(request, "KI042", cure, nonkdim)
+    return tried(request, collect(request.run))
+
+
+def test_what_helped_is_taken_further_as_long_as_it_helps(thin_tried: Trials) -> None:
+    """Half the waves again while the bound falls, to a quarter of what helped at most."""
+    (kernel,) = thin_tried.result().kernels
+    bounds = {
+        row.change[0].value: row.trial.metrics["bound_per_work"]
+        for row in kernel.rows[1:]
+        if [change.name for change in row.change] == ["num_warps"]
+    }
+    bounds[8] = kernel.metrics["bound_per_work"]
+    assert 4 in bounds
+    assert bounds[4] < bounds[8]  # type: ignore[operator]
+    assert 2 in bounds
+    assert (1 in bounds) == (bounds[2] < bounds[4])  # type: ignore[operator]
+    assert set(bounds) <= {8, 4, 2, 1}
+
+
+def test_every_form_has_the_same_front(thin_tried: Trials) -> None:
+    result = thin_tried.result()
+    (kernel,) = result.kernels
+    front = {trials_view.changes_text(row.change) for row in kernel.front}
+    assert front == {trials_view.changes_text(r.change) for r in kernel.rows if r.trial.front}
+    cycles = [row.trial.metrics["bound_per_work"] for row in kernel.front]
+    assert cycles == sorted(cycles)  # type: ignore[type-var]
+    stream = io.StringIO()
+    try_agent.write(result, stream)
+    lines = stream.getvalue().splitlines()
+    named_in = [line for line in lines if line.startswith("front ")]
+    assert [re.sub(r"( cures [^:]+)?: .*", "", line)[6:] for line in named_in] == [
+        trials_view.changes_text(row.change) for row in kernel.front
+    ]
+    told = [line.partition(": gone, ")[2] for line in lines if line.startswith("  tried: ")]
+    assert told
+    assert not [line for line in named_in if line.partition(": ")[2] in told]  # once is enough
+    stream = io.StringIO()
+    try_text.write(result, stream, color=False)
+    marked = re.findall(r"^  \*  (\S+(?: and \S+)*)", stream.getvalue(), re.M)
+    assert set(marked) == front
+    (document,) = try_json.to_dict(result)["kernels"]
+    flags = [row["front"] for row in document["tried"]]
+    assert flags == [row.trial.front for row in kernel.rows]
+
+
+def test_equal_code_is_on_the_front_once(thin_tried: Trials, spilling_tried: Trials) -> None:
+    for trials in (thin_tried, spilling_tried):
+        for row in trials.result().kernels[0].rows:
+            assert not (row.trial.front and row.trial.same_as is not None)
+
+
+def test_what_pads_the_products_cures_nothing(thin_tried: Trials) -> None:
+    rows = {named(row): row for row in thin_tried.result().kernels[0].rows}
+    padded = rows["matrix_instr_nonkdim=32"]
+    assert padded.trial.multiplies_more
+    assert padded.cures == ()
 
 
 def _losses(row: TrialRow) -> list[Any]:
@@ -546,6 +632,9 @@ def test_what_brings_something_graver_is_no_cure() -> None:
     assert replace(cure, diff={"scratch_per_work": (100.0, 50.0)}).helped
     assert not replace(cure, diff={"bound_per_work": (900.0, 1400.0)}).helped
     assert replace(cure, diff={"bound_per_work": (None, 1400.0)}).helped
+    # Padding a tile's 16 rows to 32 may be rid of conflicts, and doubles the products.
+    assert not replace(cure, diff={"matrix_cycles_per_work": (100.0, 200.0)}).helped
+    assert replace(cure, diff={"matrix_cycles_per_work": (100.0, 100.0)}).helped
     # Where there was none, the rule of spills says what is too much.
     assert replace(cure, diff={"scratch_per_work": (0.0, 0.5)}).helped
     assert not replace(cure, gone=None).helped

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from math import isclose
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.compare.diff.reports import diff_kernels
-from kinspect.inspector.compare.diff.tolerances import Tolerances
-from kinspect.inspector.model import KernelReport
+from kinspect.inspector.compare.diff import diff_view
+from kinspect.inspector.compare.diff.reports import (
+    DiffOptions,
+    NamedReport,
+    diff_kernels,
+    diff_reports,
+)
+from kinspect.inspector.compare.diff.tolerances import Tolerances, tolerances_of
+from kinspect.inspector.compare.trials.outcome import trial_figures
+from kinspect.inspector.formats import diff_json
+from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
@@ -118,10 +127,81 @@ def test_loops_of_two_tiles_are_compared_per_needed_work(reports: dict[str, Kern
     needed = [of_main_loop(side)[1] for side in (narrow, deep)]
     assert isinstance(needed[0], int)
     assert isinstance(needed[1], int)
-    assert loops.per == (1, needed[1] / needed[0])
+    assert loops.per is not None
+    assert loops.per[1] / loops.per[0] == needed[1] / needed[0]
     # The same MFMAs for the same work: neither better nor worse, and not unknown.
     assert not [c for c in pair.changes if c.name == "cycles.mfma"]
     assert not pair.of("unknown")
+
+
+@pytest.mark.parametrize(("before", "after"), [("twice", "staged"), ("twice", "square")])
+def test_figures_of_a_loop_are_per_needed_work_as_those_of_try(
+    reports: dict[str, KernelReport], before: str, after: str
+) -> None:
+    """In the same words whatever was changed, the bound too, and of either side as `try` has it."""
+    sides = reports[before], reports[after]
+    for left, right in (sides, sides[::-1], (sides[0], eight_waves(sides[0]))):
+        pair = diff_kernels(left, right, Tolerances({}))
+        (loops,) = pair.loops
+        assert (loops.basis, loops.shared.work) == (
+            "per MMAC, all waves of the workgroup together",
+            "mac",
+        )
+        bases = {change.basis for change in pair.changes if change.basis}
+        assert bases <= {loops.basis}
+        assert loops.bound_per_work is not None
+        for side, cycles in zip((left, right), loops.bound_per_work, strict=True):
+            assert trial_figures(side).bound_per_work == pytest.approx(cycles, abs=0.001)
+        named = NamedReport("A", of(left)), NamedReport("B", of(right))
+        compared = diff_reports(*named, DiffOptions(Tolerances({})), lambda _: None)
+        (document,) = diff_json.to_dict(compared)["pairs"]
+        (told,) = document["loops"]
+        assert told["work_unit"] == "mac"
+        assert told["bound_per_work"] == list(loops.bound_per_work)
+        changed = {change.name: change for change in pair.changes}
+        if not isclose(*loops.bound_per_work):
+            assert changed["bound.cycles"].basis == loops.basis
+        rows = {name for name, _, _ in diff_view.scorecards(loops)}
+        assert "bound per MMAC" in rows
+        assert "bound" not in rows
+
+
+def eight_waves(kernel: KernelReport) -> KernelReport:
+    """The kernel with twice the waves, each of which does all that one did before."""
+    metrics = dict(kernel.metrics)
+    waves = metrics["waves_per_workgroup"]
+    assert isinstance(waves.value, int)
+    metrics["waves_per_workgroup"] = replace(waves, value=2 * waves.value)
+    return replace(kernel, metrics=metrics)
+
+
+def of(kernel: KernelReport) -> Report:
+    return Report("", {}, (kernel,), ())
+
+
+def test_repeated_work_is_a_regression_per_work(reports: dict[str, KernelReport]) -> None:
+    before = reports["twice"]
+    pair = diff_kernels(before, eight_waves(before), Tolerances({}))
+    (instructions,) = (c for c in pair.changes if c.name == "count.instructions")
+    assert instructions.judgement == "regression"
+    assert "(+100 %)" in instructions.figures
+
+
+def test_an_allowed_amount_is_of_what_a_wave_executes(reports: dict[str, KernelReport]) -> None:
+    """Three instructions more in an iteration are 3, however much work that is."""
+    before = reports["staged"]
+    (loop,) = (loop for loop in before.loops if loop.hot)
+    count = loop.metrics["count.instructions"]
+    assert isinstance(count.value, int)
+    metrics = {**loop.metrics, "count.instructions": replace(count, value=count.value + 3)}
+    loops = tuple(
+        replace(one, metrics=metrics) if one.id == loop.id else one for one in before.loops
+    )
+    after = replace(before, loops=loops)
+    for most, verdict in ((3, "neutral"), (2, "regression")):
+        pair = diff_kernels(before, after, tolerances_of([f"count.instructions={most}"]))
+        (change,) = (c for c in pair.changes if c.name == "count.instructions")
+        assert change.judgement == verdict
 
 
 def test_a_tile_that_reuses_more_can_be_judged(reports: dict[str, KernelReport]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import settings
+from ..compare.trials.planning import to_try_of
 from ..lint.results import FailOn
 from ..pipeline.events import Failed
 from ..pipeline.jobs import request_for
@@ -59,7 +60,7 @@ def lint(
         LintOptions(tuple(rules), tuple(select), tuple(ignore), fail_on),
         loaded,
     )
-    wanted, judge = analysis_for(plan), Judge(plan)
+    wanted, judge = analysis_for(plan), Judge(plan, to_try_of)
     if is_path(target) and not args:
         request = request_of(target, arch=arch, kernel=kernel, options=options, analysis=wanted)
         report, _ = judged(judged_events(request, judge, loaded.arch), request, plan)

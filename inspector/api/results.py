@@ -447,7 +447,8 @@ class TrialResult:
 
         Of each: `metrics` (the kernel's as it is) and `rows`, the changes: of a row `change` (its
         settings, each with `name` and `value`) and `cures` (ids of the rules whose findings are
-        gone).
+        gone, at no graver price); and `front`, those rows that no other beats, the unchanged kernel
+        among them where nothing beats that.
         """
         return self.run.kernels
 

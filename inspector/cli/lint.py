@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +13,7 @@ import click
 from .. import settings
 from ..errors import KinspectError
 from ..lint.results import FailOn, LintReport
+from ..model import Finding, KernelReport
 from ..pipeline.jobs import Request
 from ..pipeline.lint_judge import Judge
 from ..pipeline.lint_plan import LintOptions, LintPlan, make_plan
@@ -143,7 +144,8 @@ def lint(
     wanted = analysis_for(plan, figures=recorder is not None)
     request = target.request(emulate=emulate, analysis=wanted)
     end_as_interrupted()
-    report = _linted(request, plan, recorder, loaded.arch)
+    judge = Judge(plan, _to_try if form == "agent" else None)
+    report = _linted(request, plan, judge, recorder, loaded.arch)
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
     # Text on the terminal shows the notes already; other formats are mostly read by programs.
@@ -160,17 +162,21 @@ def lint(
 
 
 def _linted(
-    request: Request, plan: LintPlan, recorder: HistoryRecorder | None, archs: tuple[str, ...]
+    request: Request,
+    plan: LintPlan,
+    judge: Judge,
+    recorder: HistoryRecorder | None,
+    archs: tuple[str, ...],
 ) -> LintReport:
     """Runs the rules; keeps the figures and writes the baseline where that was asked for.
 
     Args:
         request: the targets, and how they are compiled.
         plan: the rules, suppressions and baseline.
+        judge: applies the rules.
         recorder: of the history; None to keep nothing.
         archs: of the settings.
     """
-    judge = Judge(plan)
     if recorder is None:
         events = judged_events(request, judge, archs)
     else:
@@ -185,6 +191,12 @@ def _linted(
 
         baselines.write(accepted, plan.baseline)
     return report
+
+
+def _to_try(report: KernelReport, findings: Sequence[Finding]) -> frozenset[str]:
+    from ..compare.trials.planning import to_try_of  # imported only where a format says it
+
+    return to_try_of(report, findings)
 
 
 def _names(options: tuple[str, ...]) -> tuple[str, ...]:

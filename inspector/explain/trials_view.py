@@ -63,6 +63,21 @@ def tried_lines(finding: Finding) -> list[str]:
     return lines
 
 
+def told_in_full(finding: Finding) -> tuple[tuple[Change, ...], ...]:
+    """The changes of which `tried_lines` has all figures."""
+    told = {trial.change for trial in finding.trials}
+    helped = [t for t in finding.trials if t.helped and (not t.same_as or t.same_as not in told)]
+    return tuple(trial.change for trial in helped[:MOST_HELPED])
+
+
+def bound_text(trial: Trial) -> str:
+    """What the slowest unit takes for the work; "" where that is unknown."""
+    cycles = trial.metrics.get("bound_per_work")
+    if cycles is None:
+        return ""
+    return f"{_number(cycles)} cycles at least/{_work_unit(trial.metrics)}"
+
+
 def _with_equals(trial: Trial, trials: Sequence[Trial]) -> str:
     """A change and, in brackets, those that gave the same code."""
     equal = [changes_text(t.change) for t in trials if t.same_as == trial.change]
@@ -133,6 +148,8 @@ def _price(trial: Trial) -> str:
         return f"new: {', '.join(trial.new_errors)}"
     if trial.spills_more:
         return _per_work("scratch accesses", "scratch_per_work", trial.metrics, trial.diff)
+    if trial.multiplies_more:
+        return _per_work("matrix cycles", "matrix_cycles_per_work", trial.metrics, trial.diff)
     return _per_work("cycles at least", "bound_per_work", trial.metrics, trial.diff)
 
 

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from msgspec import Struct
 
-from ..compare.trials.rules import rules_with_cures
+from ..compare.trials.planning import findings_to_try
 from ..explain import ids, loop_view, occupancy_view, view
 from ..explain.trials_view import tried_lines
 from ..model import (
@@ -135,11 +135,12 @@ def write(report: Report, stream: TextIO, calls: AgentCalls = SHELL) -> None:
     """
     short = shortened_ids(report.kernels)
     kernels = view.worst_first(report.kernels)
+    to_try = findings_to_try(report.kernels)
     lines: list[str] = []
     if len(kernels) > 1:
         lines += [*_summary(kernels, short), ""]
     for kernel in kernels:
-        lines += [*_kernel(kernel, short, calls), ""]
+        lines += [*_kernel(kernel, short, to_try, calls), ""]
     write_lines([*lines, *remarks(report.errors, report.notes)], stream)
 
 
@@ -189,6 +190,7 @@ def finding_blocks(
     short: Mapping[str, str],
     budget: Budget,
     calls: AgentCalls = SHELL,
+    to_try: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
     """Lines on findings, in their order, as long as the budget lasts; how many are left out.
 
@@ -200,11 +202,12 @@ def finding_blocks(
         short: fingerprint -> id.
         budget: of the kernel.
         calls: names the next steps.
+        to_try: fingerprints of those for which `kinspect try` compiles something.
     """
     budget.left -= _LEFT_OUT
     printed = _Printed({}, {})
     for number, (finding, message) in enumerate(findings):
-        block = list(_finding(finding, message, subject, short, printed, calls))
+        block = list(_finding(finding, message, subject, short, printed, calls, to_try))
         if not budget.takes(block):
             more = view.plural(len(findings) - number, "more finding")
             yield f"{more}: {calls.analyze(subject)}"
@@ -231,6 +234,7 @@ def _finding(
     short: Mapping[str, str],
     printed: _Printed,
     calls: AgentCalls,
+    to_try: frozenset[str],
 ) -> Iterator[str]:
     saves = f" saves<={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
     where = view.finding_place(finding)
@@ -252,7 +256,7 @@ def _finding(
     elif trials:
         printed.trials[tuple(trials)] = identity
         yield from (f"  {line}" for line in trials)
-    if not finding.trials and subject.is_compiled and finding.rule in rules_with_cures():
+    if not finding.trials and subject.is_compiled and finding.fingerprint in to_try:
         yield f"  try {calls.try_cures(subject, finding.rule)}"
     yield f"  more {calls.show(identity)}"
 
@@ -303,7 +307,9 @@ def severities(graded: Sequence[str]) -> str:
     return ", ".join(counts) or "no findings"
 
 
-def _kernel(kernel: KernelReport, short: Mapping[str, str], calls: AgentCalls) -> Iterator[str]:
+def _kernel(
+    kernel: KernelReport, short: Mapping[str, str], to_try: frozenset[str], calls: AgentCalls
+) -> Iterator[str]:
     """The lines of a kernel, within its share of tokens."""
     budget = Budget()
     subject = subject_of(kernel, short)
@@ -318,7 +324,7 @@ def _kernel(kernel: KernelReport, short: Mapping[str, str], calls: AgentCalls) -
         yield f"findings none: {view.findings_summary(kernel)}"
     yield from commands
     findings = [(finding, finding.message) for finding in kernel.findings]
-    yield from finding_blocks(findings, subject, short, budget, calls)
+    yield from finding_blocks(findings, subject, short, budget, calls, to_try)
 
 
 def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:

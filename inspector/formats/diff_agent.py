@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -11,6 +12,7 @@ from ..explain import view
 from .agent import Budget, write_lines
 from .agent_calls import SHELL, AgentCalls
 
+_IN_BRACKETS = re.compile(r"\([^()]* → ")
 _LEFT_OUT = 60
 """Bytes of the line on what is left out."""
 
@@ -54,11 +56,27 @@ def _pair(pair: KernelDiff, calls: AgentCalls) -> Iterator[str]:
 
 
 def _changes(pair: KernelDiff) -> Iterator[str]:
-    for change in pair.changes:
-        if change.matters or change.judgement not in ("neutral", "shown"):
-            minor = "" if change.matters else " minor"
-            where = f" {change.loop}" if change.loop is not None else ""
-            yield f"  {change.judgement}{minor}{where} {change.why}"
+    """The changes that are told, after what those of each loop are per: that is said once."""
+    changes = [c for c in pair.changes if c.matters or c.judgement not in ("neutral", "shown")]
+    bases = dict.fromkeys((c.loop, c.basis) for c in changes if c.basis and c.brief)
+    for loop, basis in bases:
+        own = [c for c in changes if (c.loop, c.basis) == (loop, basis)]
+        executed = " and ISA iteration" if loop is not None else ""
+        brackets = (
+            f"; in brackets per wave{executed}"
+            if any(_IN_BRACKETS.search(c.brief) for c in own)
+            else ""
+        )
+        yield f"  figures{_of(loop)} {basis}{brackets}"
+    for change in changes:
+        minor = "" if change.matters else " minor"
+        figures = change.brief if change.basis and change.brief else change.figures
+        why = f"{figures}: {change.reason}" if change.reason else figures
+        yield f"  {change.judgement}{minor}{_of(change.loop)} {why}"
+
+
+def _of(loop: str | None) -> str:
+    return f" {loop}" if loop is not None else ""
 
 
 def _loops(pair: KernelDiff) -> Iterator[str]:

@@ -88,6 +88,9 @@ def _loops(pair: LoopPair) -> dict[str, Any]:
         "sides": [_loop(pair.left), _loop(pair.right)],
         "per": list(pair.per) if pair.per is not None else None,
         "basis": pair.basis,
+        "work_unit": pair.shared.work,
+        "bound_per_work": list(bound) if (bound := pair.bound_per_work) is not None else None,
+        "bound_units": [side.unit if side is not None else None for side in pair.bounds],
     }
 
 

@@ -102,7 +102,8 @@ def _kernel(
     budget.takes(head)
     yield from head
     findings = [(g.first, lint_view.message_of(g, of_several=variants > 1)) for g in groups]
-    yield from finding_blocks(findings, subject, short, budget, calls)
+    to_try = frozenset[str]().union(*(group.kernel.to_try for group in groups))
+    yield from finding_blocks(findings, subject, short, budget, calls, to_try)
 
 
 def _subject(kernel: CheckedKernel, short: Mapping[str, str]) -> AgentSubject:

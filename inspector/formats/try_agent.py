@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
-from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
-from ..explain.trials_view import outcome_text
+from ..compare.trials.results import KernelTrials, TrialRun
+from ..explain.trials_view import bound_text, changes_text, outcome_text, told_in_full
+from ..model import Change, Finding
 from . import try_text
 from .agent import (
     AgentSubject,
@@ -46,33 +47,60 @@ def _kernel(trials: KernelTrials, short: Mapping[str, str], calls: AgentCalls) -
     head = [subject.heading]
     if trials.without_candidates:
         head.append(f"nothing to try {' '.join(trials.without_candidates)}")
-    front = list(_front(trials, subject, calls))
-    budget.takes([*head, *front])
+    full = list(_front(trials, subject, {}, calls))
+    budget.takes([*head, *full])
     yield from head
     tried = [(f, f.message) for f in trials.kernel.findings if f.trials]
-    yield from finding_blocks(tried, subject, short, budget, calls)
-    yield from front
+    blocks = list(finding_blocks(tried, subject, short, budget, calls))
+    yield from blocks
+    yield from _front(trials, subject, _printed(tried, short, blocks), calls)
 
 
-def _front(trials: KernelTrials, subject: AgentSubject, calls: AgentCalls) -> Iterator[str]:
+def _printed(
+    tried: Sequence[tuple[Finding, str]], short: Mapping[str, str], blocks: Sequence[str]
+) -> dict[tuple[Change, ...], str]:
+    """Changes with all their figures in the lines on findings -> id of the first of these."""
+    printed: dict[tuple[Change, ...], str] = {}
+    for finding, _ in tried:
+        identity = short[finding.fingerprint]
+        if any(line.startswith(f"finding {identity} ") for line in blocks):
+            for change in told_in_full(finding):
+                printed.setdefault(change, identity)
+    return printed
+
+
+def _front(
+    trials: KernelTrials,
+    subject: AgentSubject,
+    printed: Mapping[tuple[Change, ...], str],
+    calls: AgentCalls,
+) -> Iterator[str]:
     """The changes that no other beats: what they cure, their figures, and how to make them.
 
-    One change that cures findings of one rule alone stands with these findings.
+    Args:
+        trials: what was tried on a kernel.
+        subject: the kernel.
+        printed: changes whose figures stand with a finding -> its id.
+        calls: names the next steps.
     """
     budget = Budget(_MOST_FOR_FRONT)
-    rows = [row for row in trials.rows if row.change and row.trial.front and _is_more(row)]
-    for number, row in enumerate(rows):
+    if not trials.tried:
+        return
+    for number, row in enumerate(trials.front):
         cures = f" cures {' '.join(row.cures)}" if row.cures else ""
-        lines = [
-            f"front{cures}: {outcome_text(row.trial)}",
-            f"  apply {applied(row.change, subject)}",
-        ]
+        bound = bound_text(row.trial)
+        if not row.change:
+            figures = f"unchanged, {bound}" if bound else "unchanged"
+        elif row.change in printed:
+            figures = f"{bound}, as tried for {printed[row.change]}".removeprefix(", ")
+        else:
+            figures = outcome_text(row.trial)
+        lines = [f"front {changes_text(row.change)}{cures}: {figures}"]
+        if row.change:
+            lines.append(f"  apply {applied(row.change, subject)}")
         if not budget.takes(lines):
             more = calls.in_full(subject.command("try"))
-            yield f"{len(rows) - number} more on the front{f': {more}' if more else ''}"
+            left = len(trials.front) - number
+            yield f"{left} more on the front{f': {more}' if more else ''}"
             return
         yield from lines
-
-
-def _is_more(row: TrialRow) -> bool:
-    return len(row.change) > 1 or len(row.cures) != 1

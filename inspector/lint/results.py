@@ -62,6 +62,8 @@ class CheckedKernel(Struct, frozen=True):
         known: those that the baseline holds.
         suppressed: those that a comment or setting leaves out.
         all_read: whether all of its code was read; what rules do not say proves nothing where not.
+        to_try: fingerprints of the findings for which `kinspect try` compiles something; empty
+            where nobody asked.
     """
 
     id: str
@@ -75,6 +77,7 @@ class CheckedKernel(Struct, frozen=True):
     known: tuple[Finding, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     all_read: bool = True
+    to_try: frozenset[str] = frozenset()
 
 
 class LintReport(Struct, frozen=True):

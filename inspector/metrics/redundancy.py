@@ -49,7 +49,8 @@ SPECS = (
         "waves that would have work of their own; `try_waves`: the same, or as many more as it "
         "takes for the tiles that loops load to fit into a lane's registers; then `spilling_waves` "
         "is `fit_waves`, and `registers` about what a lane would need with it; none where the "
-        "kernel spills already, or SIMDs would stand empty; `dots` that are repeated, of `of`",
+        "kernel spills already, or SIMDs would stand empty; `dots` of the source that are "
+        "repeated, of `of`",
     ),
     MetricSpec(
         VECTOR,
@@ -271,9 +272,11 @@ def _most_repeated(
     """
     from ..ttgir.redundant_work import fitting_waves
 
-    repeated = [work for _, work in works if work.redundancy > 1]
+    # Peeled iterations have copies of a dot: those of the source are at as many positions.
+    of = len({op.loc for op, _ in works})
+    repeated = {op.loc for op, work in works if work.redundancy > 1}
     if not repeated:
-        return {"dots": 0, "of": len(works), **dict.fromkeys(_REPEATED_FIELDS)}
+        return {"dots": 0, "of": of, **dict.fromkeys(_REPEATED_FIELDS)}
     op, worst = max(works, key=lambda item: item[1].issued - item[1].needed)
     cover = max(worst.covers, key=lambda candidate: (candidate.repeats, candidate.times))
     tile = worst.tile
@@ -300,7 +303,7 @@ def _most_repeated(
     )
     return {
         "dots": len(repeated),
-        "of": len(works),
+        "of": of,
         **dict(zip(_REPEATED_FIELDS, values, strict=True)),
     }
 

@@ -11,8 +11,8 @@ from .metric import Scalar
 from .source import SourceLoc
 
 MORE = 1.1
-"""Times as many scratch accesses in loops, or cycles of the slowest unit, for the same work: a
-change after which there are more is no cure."""
+"""Times as many scratch accesses in loops, or cycles of the slowest or of the matrix unit, for the
+same work: a change after which there are more is no cure."""
 ChangeKind = Literal["option", "constexpr", "argument", "environment", "source"]
 
 
@@ -48,7 +48,7 @@ class Trial(Struct, frozen=True):
         new: rules that find something at a place where they did not before.
         new_errors: those of them that are errors: then the change is no cure.
         front: whether it is on the Pareto front of all that was tried on the kernel, the unchanged
-            one included.
+            one included; of several with the same code the first.
         same_as: the changes of an earlier trial that gave the same code, empty for the unchanged
             kernel; None where no other gave it.
         launches: whether a workgroup fits on a CU; None where unknown.
@@ -74,7 +74,7 @@ class Trial(Struct, frozen=True):
     @property
     def helped(self) -> bool:
         """Whether the finding is gone, the kernel can still run, and nothing graver has come."""
-        worse = bool(self.new_errors) or self.spills_more or self.is_slower
+        worse = bool(self.new_errors) or self.spills_more or self.is_slower or self.multiplies_more
         return bool(self.gone) and self.launches is not False and not worse
 
     @property
@@ -86,6 +86,11 @@ class Trial(Struct, frozen=True):
     def is_slower(self) -> bool:
         """Whether the slowest unit of the main loop takes longer now, for the same work."""
         return self._is_more("bound_per_work")
+
+    @property
+    def multiplies_more(self) -> bool:
+        """Whether the matrix unit does more now for the same products: of padding, or again."""
+        return self._is_more("matrix_cycles_per_work")
 
     def _is_more(self, name: str) -> bool:
         before, after = self.diff.get(name, (None, None))

@@ -5,7 +5,7 @@ This may run in another process than the one that collects the results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,6 +18,9 @@ from ..lint.results import CheckedKernel
 from ..model import Finding, KernelReport, LoopReport, SourceLoc
 from . import analysis
 from .lint_plan import LintPlan, Override
+
+ToTry = Callable[[KernelReport, Sequence[Finding]], frozenset[str]]
+"""Tells the fingerprints of those findings for which `kinspect try` compiles something."""
 
 
 class PlacedFinding(Struct, frozen=True):
@@ -57,8 +60,9 @@ class Judged(Struct, frozen=True):
 class Judge:
     """Applies the rules of a plan to reports; can be used in several processes."""
 
-    def __init__(self, plan: LintPlan) -> None:
+    def __init__(self, plan: LintPlan, to_try: ToTry | None = None) -> None:
         self._plan = plan
+        self._to_try = to_try
         self._read = analysis.source_reader()
 
     def __call__(self, report: KernelReport) -> Judged:
@@ -74,6 +78,8 @@ class Judge:
             for finding in findings
         )
         kernel = _checked_kernel(report)
+        if self._to_try is not None:
+            kernel = replace(kernel, to_try=self._to_try(report, graded))
         return Judged(
             kernel=kernel,
             findings=tuple(

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...explain import loop_view, view
 from ...model import LoopReport, value_of
+from .loop_verdicts import short_number
+from .loops import PER
 from .results import (
     Alone,
     DiffReport,
@@ -141,6 +143,11 @@ def stages(pair: KernelDiff) -> str:
 def scorecards(pair: LoopPair) -> list[tuple[str, str, str]]:
     """(what, left, right) of two loops; `–` where a side has no such loop."""
     sides = [_scorecard(loop) if loop is not None else {} for loop in (pair.left, pair.right)]
+    if (bound := pair.bound_per_work) is not None and pair.shared.work is not None:
+        for side, cycles, slowest in zip(sides, bound, pair.bounds, strict=True):
+            side.pop("bound", None)
+            unit = f" ({loop_view.unit_name(slowest.unit)})" if slowest is not None else ""
+            side[f"bound {PER[pair.shared.work]}"] = f"{short_number(cycles)} cycles{unit}"
     names = list(sides[0] or sides[1])
     for previous, name in itertools.pairwise(["", *sides[1]]):
         if name not in names:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, value_of
-from .loops import basis, waves_of
-from .results import FigureChange, Judgement, LoopPair
+from .loops import ALL_WAVES, basis_of, needed_work, waves_of
+from .results import Basis, FigureChange, Judgement, LoopPair
 from .tolerances import JUDGED, JudgedFigure
 from .verdicts import SCRATCH, DifferingFigure, JudgementContext, number
 
@@ -17,6 +17,8 @@ INSTRUCTIONS = "count.instructions"
 ISSUE_CYCLES = 4
 """Cycles between two instructions of one wave on CDNA, at least; see `_hidden`."""
 MATRIX = "matrix.instructions"
+BOUND = "bound.cycles"
+BOUND_AS_MEASURED = "per ISA iteration of all resident workgroups"
 _MATRIX_COUNTS = ("count.mfma", "count.wmma")
 _ELSEWHERE = "another target: other instructions"
 _PER_ITERATION = ("count.", "cycles.", "lds.conflict_cycles")
@@ -32,6 +34,7 @@ class Region(Struct, frozen=True):
         right: metrics of the right side's code.
         per: what each side's figures are divided by; see `LoopPair.per`.
         basis: in words, the unit of work that the divided figures are for.
+        bound: cycles that the slowest unit takes for that work; None where unknown.
     """
 
     loop: str | None
@@ -39,6 +42,12 @@ class Region(Struct, frozen=True):
     right: Mapping[str, Metric]
     per: tuple[float, float] | None
     basis: str
+    bound: tuple[float, float] | None = None
+
+    @property
+    def executed(self) -> str:
+        """In words, what the figures are of as they are measured."""
+        return "per wave" if self.loop is None else "per wave and ISA iteration"
 
 
 def whole_kernel(left: KernelReport, right: KernelReport, *, same_tiles: bool = True) -> Region:
@@ -52,12 +61,15 @@ def whole_kernel(left: KernelReport, right: KernelReport, *, same_tiles: bool = 
     left_metrics, right_metrics = _as_region(left), _as_region(right)
     waves = waves_of(left), waves_of(right)
     if not same_tiles:
-        per, words = basis(left_metrics, right_metrics, waves, "program")
+        basis = basis_of(left_metrics, right_metrics, waves, "program")
+    elif needed_work(left_metrics, right_metrics) is not None:
+        # Of the same tiles a program does the same, whatever it loads now.
+        basis = basis_of(left_metrics, right_metrics, waves, ratio=waves[0] / waves[1])
     elif waves[0] != waves[1]:
-        per, words = (1 / waves[0], 1 / waves[1]), "all waves of the workgroup together"
+        basis = Basis((1 / waves[0], 1 / waves[1]), ALL_WAVES)
     else:
-        per, words = (1, 1), "in the kernel, which has no loop"
-    return Region(loop=None, left=left_metrics, right=right_metrics, per=per, basis=words)
+        basis = Basis((1, 1), "in the kernel, which has no loop")
+    return Region(None, left_metrics, right_metrics, basis.per, basis.words)
 
 
 def _as_region(kernel: KernelReport) -> Mapping[str, Metric]:
@@ -76,6 +88,7 @@ def of_pair(pair: LoopPair) -> Region | None:
         right=pair.right.metrics,
         per=pair.per,
         basis=pair.basis,
+        bound=pair.bound_per_work,
     )
 
 
@@ -98,7 +111,9 @@ def missing_loop(pair: LoopPair) -> FigureChange | None:
 def region_changes(region: Region, context: JudgementContext) -> Iterator[FigureChange]:
     """Yields the judged figures of a region that differ."""
     for name, judged in JUDGED.items():
-        if judged.where == "loop":
+        if name == BOUND:
+            yield from _bound(judged, region, context)
+        elif judged.where == "loop":
             yield from _figure(name, judged, region, context)
     yield from _matrix_kinds(region, context)
 
@@ -106,6 +121,35 @@ def region_changes(region: Region, context: JudgementContext) -> Iterator[Figure
 def has_scratch(metrics: Mapping[str, Metric]) -> bool:
     """Tells whether a region spills or reloads."""
     return any(value_of(metrics, name) for name in SCRATCH)
+
+
+def _bound(
+    judged: JudgedFigure, region: Region, context: JudgementContext
+) -> Iterator[FigureChange]:
+    """Yields what the slowest unit takes, if it differs for the same work."""
+    left, right = value_of(region.left, BOUND), value_of(region.right, BOUND)
+    raw_left, raw_right = number(left), number(right)
+    if raw_left is None or raw_right is None:
+        return
+    figure = DifferingFigure(BOUND, "cycles", left, right, region.loop)
+    bound = region.bound
+    if bound is None:
+        # Without the needed work it is told only to those who set a budget for it.
+        if not context.is_stated(BOUND):
+            return
+        if region.per is None:
+            yield figure.change("unknown", judged.words, region.basis, matters=True)
+            return
+        bound = raw_left / region.per[0], raw_right / region.per[1]
+    scaled = _ScaledFigure(
+        BOUND,
+        (raw_left, raw_right),
+        bound,
+        region.basis,
+        BOUND_AS_MEASURED,
+    )
+    if not scaled.is_same:
+        yield _judged(figure, scaled, region, context)
 
 
 class _ScaledFigure(Struct, frozen=True):
@@ -116,12 +160,14 @@ class _ScaledFigure(Struct, frozen=True):
         raw: the left and the right value.
         scaled: the two that are compared.
         basis: in words, the unit of work that `scaled` is for; "" for shares and widths.
+        executed: in words, what `raw` is per.
     """
 
     name: str
     raw: tuple[float, float]
     scaled: tuple[float, float]
     basis: str
+    executed: str
 
     @property
     def is_same(self) -> bool:
@@ -131,26 +177,29 @@ class _ScaledFigure(Struct, frozen=True):
     @property
     def text(self) -> str:
         """Both values in words, with the unit of work and the relative change."""
-        per_wave = f" ({self._as_executed} per wave and ISA iteration)" if self._as_executed else ""
+        per_wave = f" ({self._as_executed} {self.executed})" if self._as_executed else ""
         return self._text(f" {self.basis}{per_wave}" if self.basis else "")
 
     @property
     def brief(self) -> str:
-        """`text` without the unit of work; both values per wave and ISA iteration in brackets."""
-        return self._text(f" ({self._as_executed})" if self._as_executed else "")
+        """`text` without the unit of work; both values as executed in brackets, per wave
+        and ISA iteration where nothing else is said.
+        """
+        executed = f" {self.executed}" if self.executed == BOUND_AS_MEASURED else ""
+        return self._text(f" ({self._as_executed}{executed})" if self._as_executed else "")
 
     @property
     def _as_executed(self) -> str:
         """The values of one wave's ISA iteration; "" where the compared ones are no others."""
         if not self.basis or self.raw == self.scaled:
             return ""
-        return " → ".join(map(_short_number, self.raw))
+        return " → ".join(map(short_number, self.raw))
 
     def _text(self, basis: str) -> str:
         left, right = self.scaled
         grown = (right / left - 1) * 100 if left else None
         share = f" ({grown:+.{0 if abs(grown) >= 100 else 1}f} %)" if grown is not None else ""
-        values = f"{_short_number(left)} → {_short_number(right)}"
+        values = f"{short_number(left)} → {short_number(right)}"
         return f"{values} {JUDGED[self.name].words}{basis}{share}"
 
 
@@ -185,7 +234,11 @@ def _figure(
         return
     basis = region.basis if is_per_iteration else ""
     scaled = _ScaledFigure(
-        name, (raw_left, raw_right), (raw_left / per[0], raw_right / per[1]), basis
+        name,
+        (raw_left, raw_right),
+        (raw_left / per[0], raw_right / per[1]),
+        basis,
+        region.executed,
     )
     if not scaled.is_same:
         yield _judged(figure, scaled, region, context)
@@ -200,13 +253,15 @@ def _judged(
     if not context.same_arch and not judged.across_archs:
         return figure.change("shown", figures, _ELSEWHERE, basis=basis, brief=brief)
     worse = (right > left) == (judged.better == "less")
-    better_value, worse_value = (left, right) if worse else (right, left)
+    # An amount that is allowed counts in one wave's iteration of the left, as it is executed.
+    unit = scaled.raw[0] / left if left else scaled.raw[1] / right
+    better_value, worse_value = sorted((left * unit, right * unit), reverse=judged.better == "more")
     if context.tolerances.for_figure(name).allows(better_value, worse_value):
         within = ", within the tolerance"
         return figure.change("neutral", figures + within, basis=basis, brief=brief + within)
     matrix_cycles = _hidden(region, scaled.raw) if name == INSTRUCTIONS else None
     if matrix_cycles is not None and not context.is_stated(name):
-        hidden = f", beside at least {_short_number(matrix_cycles)} cycles of matrix work"
+        hidden = f", beside at least {short_number(matrix_cycles)} cycles of matrix work"
         return figure.change("neutral", figures + hidden, basis=basis, brief=brief + hidden)
     judgement: Judgement = "regression" if worse else "improvement"
     matters = context.tolerances.matters(name)
@@ -227,8 +282,9 @@ def _hidden(region: Region, counts: tuple[float, float]) -> float | None:
     return min(known) if fits else None
 
 
-def _short_number(value: float) -> str:
-    return f"{round(value, 2):g}" if abs(value) < 1e5 else f"{value:.0f}"
+def short_number(value: float) -> str:
+    """A figure in few digits: whole cycles and instructions from a thousand on."""
+    return f"{round(value, 2):g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
 def _matrix_kinds(region: Region, context: JudgementContext) -> Iterator[FigureChange]:

@@ -1,8 +1,10 @@
 """Pairs the hot loops of two reports of a kernel, and makes their figures comparable.
 
 Loops are paired by the source lines that their code comes from, else by their order. An iteration
-of an unrolled loop, or one of larger tiles, does more work. Figures are therefore divided by the
-work that the source needs (`work.macs`, `work.loaded`), which does not depend on the compiler.
+of an unrolled loop, or one of larger tiles, does more work. Figures are therefore told per work
+that the source needs (`work.macs`, `work.loaded`), which does not depend on the compiler, all waves
+of the workgroup together: as `try` and `sweep` tell them. Only where it is unknown they are per
+iteration.
 """
 
 from __future__ import annotations
@@ -10,14 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import isclose
+from types import MappingProxyType
 
-from ...model import KernelReport, LoopReport, Metric, number_of
-from .results import LoopPair
+from ...metrics.bounds import UNITS
+from ...model import KernelReport, LoopReport, Metric, int_of, number_of
+from ..sweep.figures import PORTION, Work
+from .results import Basis, LoopBound, LoopPair
 
 _LEAST_OVERLAP = 0.25
 """Loops with a smaller share of source lines in common are not paired by their lines."""
-_WORK_METRICS = ("work.macs", "work.loaded")
+_WORK_METRICS: Mapping[Work, str] = MappingProxyType({"mac": "work.macs", "element": "work.loaded"})
 """Measures of the source's work; the first that is not 0 on both sides is compared."""
+PER: Mapping[Work, str] = MappingProxyType({"mac": "per MMAC", "element": "per kelem"})
+"""What figures are told per: a million multiply-accumulates, or a thousand loaded elements."""
+ALL_WAVES = "all waves of the workgroup together"
 _MATRIX = ("count.mfma", "count.wmma")
 _TRAFFIC = ("bytes.global_load", "bytes.lds_direct", "bytes.global_store")
 """Measures of issued traffic, which replace the source's work where that is unknown."""
@@ -50,13 +58,20 @@ def pair_loops(
     left_pairs, left_only = _by_source(unmatched[0], cold[1], starts)
     right_pairs, right_only = _by_source(unmatched[1], cold[0], (starts[1], starts[0]))
     matched += left_pairs + [(cold_loop, hot_loop) for hot_loop, cold_loop in right_pairs]
+    resident = residents_of(left), residents_of(right)
     pairs = [
-        LoopPair(left_loop, right_loop, *loop_basis(left_loop, right_loop, waves, same_tiles))
+        _pair(
+            left_loop,
+            right_loop,
+            loop_basis(left_loop, right_loop, waves, same_tiles),
+            resident,
+            waves,
+        )
         for left_loop, right_loop in matched
     ]
     pairs.sort(key=lambda pair: pair.left.header_line if pair.left is not None else 0)
-    pairs += [LoopPair(loop, None, None, "") for loop in left_only[0]]
-    pairs += [LoopPair(None, loop, None, "") for loop in right_only[0]]
+    pairs += [LoopPair(loop, None, Basis(None, "")) for loop in left_only[0]]
+    pairs += [LoopPair(None, loop, Basis(None, "")) for loop in right_only[0]]
     return tuple(pairs)
 
 
@@ -131,26 +146,47 @@ def _sort_key(loop: LoopReport) -> tuple[int, int]:
     return min((location.line for location in loop.source), default=0), loop.header_line
 
 
+def _pair(
+    left: LoopReport,
+    right: LoopReport,
+    basis: Basis,
+    resident: tuple[int | None, int | None],
+    waves: tuple[int, int],
+) -> LoopPair:
+    """Two loops that do the same work, with what the slowest unit of each takes for it."""
+    units = [
+        unit
+        for unit in UNITS
+        if all(number_of(loop.metrics, f"bound.{unit}") is not None for loop in (left, right))
+    ]
+    bounds = _bound(left, resident[0], units), _bound(right, resident[1], units)
+    return LoopPair(left, right, basis, bounds, waves)
+
+
 def loop_basis(
     left: LoopReport, right: LoopReport, waves: tuple[int, int], same_tiles: bool
-) -> tuple[tuple[float, float] | None, str]:
-    """Returns the divisors that make the figures of both sides comparable, and their unit in words.
+) -> Basis:
+    """What makes the figures of two loops comparable.
 
     Args:
         left: a loop.
         right: its counterpart.
         waves: waves of a workgroup on each side.
-        same_tiles: whether the constexprs are the same.
+        same_tiles: whether the constexprs are the same: then a source iteration is the same work,
+            whatever it loads now.
     """
     left_iterations, right_iterations = _iterations(left), _iterations(right)
     if same_tiles and left_iterations and right_iterations:
+        per = left_iterations / waves[0], right_iterations / waves[1]
+        per_work = _per_work(left.metrics, right.metrics, waves, per[1] / per[0])
+        if per_work is not None:
+            return per_work
         if waves[0] != waves[1]:
-            per = (left_iterations / waves[0], right_iterations / waves[1])
-            return per, "per source iteration, all waves of the workgroup together"
+            return Basis(per, f"per source iteration, {ALL_WAVES}")
         single = left_iterations == right_iterations == 1
         words = "per iteration" if single else "per source iteration"
-        return (left_iterations, right_iterations), words
-    return basis(left.metrics, right.metrics, waves)
+        return Basis((left_iterations, right_iterations), words)
+    return basis_of(left.metrics, right.metrics, waves)
 
 
 def _iterations(loop: LoopReport) -> float | None:
@@ -158,36 +194,47 @@ def _iterations(loop: LoopReport) -> float | None:
     return loop.unroll or number_of(loop.metrics, "work.iterations")
 
 
-def basis(
+def basis_of(
     left: Mapping[str, Metric],
     right: Mapping[str, Metric],
     waves: tuple[int, int],
     unit: str = "ISA iteration",
-) -> tuple[tuple[float, float] | None, str]:
+    ratio: float | None = None,
+) -> Basis:
     """Relates the figures of two loops, or two kernels without one, to the work that they do.
 
     Args:
         left: metrics of one iteration of one wave on the left.
         right: those on the right.
         waves: waves of a workgroup on each side.
-        unit: what the figures are per, in words.
-
-    Returns:
-        The divisors of each side's figures, None where they are unknown; and their unit in words.
+        unit: what the figures are per, in words, where the source's work is unknown.
+        ratio: how many times the left wave's work a wave of the right does; None: as the work is.
     """
-    least_work = needed_work(left, right)
-    if least_work is not None:
-        ratio = least_work[1] / waves[1] / (least_work[0] / waves[0])
-        if isclose(ratio, 1):
-            return (1, 1), f"per {unit}, in which both need the same work"
-        return (1, ratio), f"per {unit} of the left; {_ratio_text(ratio)}"
-    return _issued_basis(left, right, unit)
+    per_work = _per_work(left, right, waves, ratio)
+    return per_work if per_work is not None else _issued_basis(left, right, unit)
 
 
-def _issued_basis(
-    left: Mapping[str, Metric], right: Mapping[str, Metric], unit: str
-) -> tuple[tuple[float, float] | None, str]:
-    """Relates figures to the work that is issued, where the source's is unknown; see `basis`."""
+def _per_work(
+    left: Mapping[str, Metric],
+    right: Mapping[str, Metric],
+    waves: tuple[int, int],
+    ratio: float | None,
+) -> Basis | None:
+    """Figures per work that the source needs; None where that is unknown. See `basis_of`."""
+    work = needed_work(left, right)
+    if work is None:
+        return None
+    kind, (left_work, right_work) = work
+    per = left_work / waves[0] / PORTION[kind]
+    needed = right_work / waves[1] / (left_work / waves[0])
+    if ratio is None or isclose(ratio, needed):
+        return Basis((per, per * needed), f"{PER[kind]}, {ALL_WAVES}", kind)
+    # The edited source needs another amount of it in the same iteration.
+    return Basis((per, per * ratio), f"{PER[kind]} of the left, {ALL_WAVES}", kind)
+
+
+def _issued_basis(left: Mapping[str, Metric], right: Mapping[str, Metric], unit: str) -> Basis:
+    """Relates figures to the work that is issued, where the source's is unknown; see `basis_of`."""
     # Different matrix instructions do the same work in different numbers: do not count them then.
     same_kinds = _kinds(left) == _kinds(right)
     names = (*_MATRIX, *_TRAFFIC) if same_kinds else _TRAFFIC
@@ -195,24 +242,24 @@ def _issued_basis(
     known = [(a, b) for a, b in amounts if a is not None and b is not None and (a or b)]
     if all(a == b for a, b in known):
         # Both issue the same, or nothing that is counted here (loops of plain arithmetic).
-        return (1, 1), f"per {unit}"
+        return Basis((1, 1), f"per {unit}")
     if same_kinds and all(a and b for a, b in known):
         ratios = [b / a for a, b in known]
         if all(isclose(ratio, ratios[0], rel_tol=1e-3) for ratio in ratios):
-            return (1, ratios[0]), f"per {unit} of the left; {_ratio_text(ratios[0])}"
-    return None, f"the two do not do the same work in one {unit}"
+            return Basis((1, ratios[0]), f"per {unit} of the left; {_ratio_text(ratios[0])}")
+    return Basis(None, f"the two do not do the same work in one {unit}")
 
 
 def needed_work(
     left: Mapping[str, Metric], right: Mapping[str, Metric]
-) -> tuple[float, float] | None:
+) -> tuple[Work, tuple[float, float]] | None:
     """Returns the source's work in an iteration on each side, over all waves; None if unknown."""
-    for name in _WORK_METRICS:
+    for kind, name in _WORK_METRICS.items():
         left_work, right_work = number_of(left, name), number_of(right, name)
         if left_work is None or right_work is None:
             return None  # only 0 means that there are no dots and loads can be compared instead
         if left_work and right_work:
-            return left_work, right_work
+            return kind, (left_work, right_work)
         if left_work or right_work:
             return None
     return None
@@ -235,3 +282,17 @@ def waves_of(kernel: KernelReport) -> int:
     metric = kernel.metrics.get("waves_per_workgroup")
     value = metric.value if metric is not None else None
     return value if isinstance(value, int) and value > 0 else 1
+
+
+def residents_of(kernel: KernelReport) -> int | None:
+    """Returns the workgroups that are resident on a CU; None if unknown, or if none fits."""
+    return int_of(kernel.metrics, "occupancy.workgroups_per_cu") or None
+
+
+def _bound(loop: LoopReport, resident: int | None, units: Sequence[str]) -> LoopBound | None:
+    """What the slowest of some units takes in an iteration of one of the resident workgroups."""
+    if resident is None or not units:
+        return None
+    cycles = {unit: number_of(loop.metrics, f"bound.{unit}") or 0.0 for unit in units}
+    unit = max(units, key=lambda unit: cycles[unit])
+    return LoopBound(unit, cycles[unit], resident)

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from ...model import ErrorRecord, KernelReport, LoopReport, MetricValue
 from ..stages import Comparison
+from ..sweep.figures import Work
 
 Judgement = Literal["regression", "improvement", "neutral", "unknown", "shown"]
 """Of one figure. `unknown`: a side lacks it. `shown`: it means something else on each side."""
@@ -68,22 +69,75 @@ class FigureChange(Struct, frozen=True):
         return f"{self.figures}: {self.reason}" if self.reason else self.figures
 
 
+class Basis(Struct, frozen=True):
+    """What makes the figures of two loops, or of two kernels without one, comparable.
+
+    Args:
+        per: the divisors of each side's figures of one wave and ISA iteration: the work that the
+            source needs in it, in millions of multiply-accumulates or thousands of loaded elements.
+            Where that is unknown, the source iterations in it, or how much more work one side
+            issues in each; (1, 1) to compare as is. None where it cannot be told how they relate.
+        words: what one divided figure is per.
+        work: what needed work is counted in; None where it is unknown.
+    """
+
+    per: tuple[float, float] | None
+    words: str
+    work: Work | None = None
+
+
+class LoopBound(Struct, frozen=True):
+    """The slowest unit of a loop, among those that are known of both sides.
+
+    Args:
+        unit: its name.
+        cycles: of the CU that it takes at least in an ISA iteration of all resident waves.
+        resident: workgroups that are resident on a CU.
+    """
+
+    unit: str
+    cycles: float
+    resident: int
+
+
 class LoopPair(Struct, frozen=True):
     """Loops of the two sides that do the same work.
 
     Args:
         left: None where the right side alone has such a loop.
         right: None where the left side alone has.
-        per: the divisors of each side's figures that make them comparable: source iterations per
-            ISA iteration, or how much more work one side does in each; (1, 1) to compare as is.
-            None where it cannot be told how they relate.
-        basis: in words, what one figure is per.
+        shared: what makes their figures comparable.
+        bounds: the slowest unit of each side; None where it is unknown.
+        waves: of a workgroup on each side.
     """
 
     left: LoopReport | None
     right: LoopReport | None
-    per: tuple[float, float] | None
-    basis: str
+    shared: Basis
+    bounds: tuple[LoopBound | None, LoopBound | None] = (None, None)
+    waves: tuple[int, int] = (1, 1)
+
+    @property
+    def per(self) -> tuple[float, float] | None:
+        """The divisors of each side's figures; see `Basis.per`."""
+        return self.shared.per
+
+    @property
+    def basis(self) -> str:
+        """In words, what one figure is per."""
+        return self.shared.words
+
+    @property
+    def bound_per_work(self) -> tuple[float, float] | None:
+        """Cycles of the CU that the slowest unit takes for the work of `basis`; None if unknown."""
+        left, right = self.bounds
+        if left is None or right is None or self.per is None or self.shared.work is None:
+            return None
+        (left_per, right_per), (left_waves, right_waves) = self.per, self.waves
+        return (
+            left.cycles / (left_per * left_waves * left.resident),
+            right.cycles / (right_per * right_waves * right.resident),
+        )
 
 
 class LineDifference(Struct, frozen=True):

@@ -83,6 +83,8 @@ JUDGED: Mapping[str, JudgedFigure] = MappingProxyType(
             "loop", "less", False, NONE, False, "repeated matrix work"
         ),
         "count.instructions": JudgedFigure("loop", "less", True, FEW, False, "instructions"),
+        # What diff tells of it is per needed work, as try's bound/W.
+        "bound.cycles": JudgedFigure("loop", "less", False, FEW, False, "cycles at least"),
         "vector_bits.global_load.mean": JudgedFigure(
             "loop", "more", True, WIDTH, True, "bits per load from memory"
         ),

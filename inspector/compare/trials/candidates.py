@@ -316,6 +316,14 @@ def _options_of(kernel: KernelReport) -> Mapping[str, Scalar]:
     return {**scalars, **stated}
 
 
+def option_names(kernel: KernelReport) -> frozenset[str]:
+    """The options that a kernel's Triton has: its metadata states each, whoever has set it.
+
+    Those of Triton 3.4 to 3.9 where the metadata is not at hand.
+    """
+    return frozenset(_metadata(kernel)) or frozenset(_DEFAULTS)
+
+
 def _metadata(kernel: KernelReport) -> Mapping[str, object]:
     """What Triton wrote about the compile; empty where that is not at hand."""
     artifact = kernel.artifacts.get("metadata")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ...lint.rule import Pack, Rule
+from ...machines.loader import load
 from ...model import Change, KernelReport, Trial
 from ..sweep.figures import Figures
 from .candidates import cures_of, loop_of, values_of
@@ -26,6 +27,10 @@ from .outcome import (
     trial_figures,
 )
 from .results import KernelTrials, TrialRow
+
+WAVES = "num_warps"
+FURTHEST = 4
+"""Times as many waves as before, or as few, from which no further step is tried."""
 
 
 class KernelTrialsProgress:
@@ -92,6 +97,52 @@ class KernelTrialsProgress:
         number = self._number(changes)
         if number not in self.findings[index]:
             self.findings[index].append(number)
+
+    def go_further(self) -> None:
+        """Plans a further step of the waves, where the last one in that direction did help.
+
+        Twice or half as many again: a rule's cure is one step, and the best may be the next.
+        """
+        for index in list(self.findings):
+            for number in list(self.findings[index]):
+                if (step := self._further_step(number)) is not None:
+                    self.plan_together(index, (step,))
+
+    def _further_step(self, number: int) -> Change | None:
+        """The step after a change of the number of waves; None where that is not worth a try."""
+        changes, after = self.changes[number], self._figures_of(number)
+        if len(changes) != 1 or changes[0].name != WAVES or changes[0].kind != "option":
+            return None
+        before, value = changes[0].before, changes[0].value
+        if not isinstance(before, int) or not isinstance(value, int) or after is None:
+            return None
+        grows = value > before
+        largest, least = max(value, before), min(value, before)
+        if largest > before * FURTHEST or least * FURTHEST < before:
+            return None
+        former = self._figures_at(value // 2 if grows else value * 2, before)
+        if former is None or after.figures.cannot_launch is not None:
+            return None
+        was, now = _comparable([former, after])
+        if (
+            was is None
+            or now is None
+            or _is_less(now.bound_per_work, was.bound_per_work) is not True
+        ):
+            return None
+        further = value * 2 if grows else value // 2
+        variant = self.kernel.variant
+        most = load(variant.arch).max_workgroup_size if variant is not None else 0
+        if variant is None or not 1 <= further <= most // variant.wave_size:
+            return None
+        return replace(changes[0], value=further)
+
+    def _figures_at(self, waves: int, before: int) -> TrialFigures | None:
+        """The figures with so many waves and nothing else changed; None where not compiled."""
+        if waves == before:
+            return self._figures
+        number = self._numbers.get(key_of((Change("option", WAVES, waves, before),)))
+        return self._figures_of(number) if number is not None else None
 
     def combine(self) -> None:
         """Plans the changes to make together, once each has been tried by itself."""
@@ -292,6 +343,7 @@ class KernelTrialsProgress:
             error = outcome.error if outcome is not None else None
             reason = error.message if error is not None else self._failures.get(number, "")
             return Trial(self.changes[number], None, failure=reason or "no reason is known")
+        same_as = self._same_as(number)
         return Trial(
             self.changes[number],
             None,
@@ -299,14 +351,15 @@ class KernelTrialsProgress:
             diff=differences(own, figures),
             new=new_rules(self._placed, outcome.findings),
             new_errors=() if self._silences else new_errors(self._placed, outcome.findings),
-            front=is_front,
-            same_as=self._same_as(number),
+            front=is_front and same_as is None,
+            same_as=same_as,
             launches=_launches(figures),
         )
 
     def _row(self, number: int, trial: Trial) -> TrialRow:
         outcome = self._outcomes.get(number)
         concerned: dict[str, bool] = {}
+        is_cure = replace(trial, gone=True).helped
         for index, tried in self.findings.items():
             if number in tried:
                 rule = self.kernel.findings[index].rule
@@ -314,7 +367,7 @@ class KernelTrialsProgress:
         return TrialRow(
             change=self.changes[number],
             trial=trial,
-            cures=tuple(rule for rule, cured in concerned.items() if cured),
+            cures=tuple(rule for rule, cured in concerned.items() if cured and is_cure),
             figures=outcome.figures if outcome is not None else None,
             from_store=outcome.from_store if outcome is not None else False,
             seconds=outcome.seconds if outcome is not None else 0.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ class TrialRow(Struct, frozen=True):
     Args:
         change: what was changed; empty for the kernel as it is.
         trial: what came of it, without regard to a finding: `gone` is None.
-        cures: rules of which each finding that it was tried for is gone.
+        cures: rules of which it is a cure for each finding that it was tried for.
         figures: None where it failed.
         from_store: nothing was compiled.
         seconds: how long it took.
@@ -53,9 +54,24 @@ class KernelTrials(Struct, frozen=True):
     missing: int
 
     @property
+    def front(self) -> tuple[TrialRow, ...]:
+        """The rows that no other beats, those with the least bound of the main loop first.
+
+        The unchanged kernel may be among them. The order is that of a list that is cut off at its
+        end: no row of it is the best.
+        """
+        rows = (row for row in self.rows if row.trial.front)
+        return tuple(sorted(rows, key=_bound))
+
+    @property
     def tried(self) -> int:
         """How many changes were compiled, or failed to."""
         return len(self.rows) - 1
+
+
+def _bound(row: TrialRow) -> float:
+    cycles = row.trial.metrics.get("bound_per_work")
+    return cycles if isinstance(cycles, int | float) else math.inf
 
 
 class TrialRun(Struct, frozen=True):

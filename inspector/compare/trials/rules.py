@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -13,18 +14,16 @@ from ...lint.rule import Pack, Rule
 from ...lint.schema import bundled_packs, load_packs
 from ...lint.selection import Words
 from ...pipeline.analysis import catalogue, default_pack
-from .candidates import cures_of
 
 
 @cache
-def rules_with_cures() -> frozenset[str]:
-    """Ids of the bundled rules for whose findings changes are known that can be tried."""
-    return frozenset(
-        rule.text.id
-        for pack in load_packs(bundled_packs(), catalogue())
-        for rule in pack.rules
-        if cures_of(rule)
-    )
+def bundled_rules() -> Mapping[str, Rule]:
+    """Id -> rule of any bundled pack: those that `try --for` takes."""
+    rules: dict[str, Rule] = {}
+    for bundled in load_packs(bundled_packs(), catalogue()):
+        for rule in bundled.rules:
+            rules.setdefault(rule.text.id, rule)
+    return MappingProxyType(rules)
 
 
 def judging_pack(words: Sequence[str]) -> tuple[Pack, frozenset[str] | None]:
@@ -42,10 +41,7 @@ def judging_pack(words: Sequence[str]) -> tuple[Pack, frozenset[str] | None]:
     pack = default_pack()
     if not words:
         return pack, None
-    rules: dict[str, Rule] = {}
-    for bundled in load_packs(bundled_packs(), catalogue()):
-        for rule in bundled.rules:
-            rules.setdefault(rule.text.id, rule)
+    rules = bundled_rules()
     known = Words(tuple(rules.values()), dict)
     ids: set[str] = set()
     for word in words:

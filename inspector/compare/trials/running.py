@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -28,11 +28,9 @@ from ...explain.trials_view import changes_text
 from ...limits import TRY_SECONDS
 from ...lint.rule import Pack
 from ...model import Change, ErrorRecord, KernelReport, Report, Variant
-from ...pipeline.analysis import catalogue
 from ...pipeline.capturing import COMPILED
 from ...pipeline.jobs import Job, Request, settings_of
 from ...pipeline.naming import label_with_arch, portable
-from .candidates import Candidates
 from .capturing import (
     capture_pattern,
     capture_points,
@@ -42,8 +40,8 @@ from .capturing import (
 )
 from .kernel_trials import KernelTrialsProgress
 from .outcome import TrialOutcome, outcome_of, run_trial
+from .planning import candidates_by_kernel, changes_for, is_compilable, path_of
 from .results import TrialRun
-from .space import own_space, space_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -135,7 +133,7 @@ class Trials:
         Raises:
             KinspectError: no Triton can be used.
         """
-        if not any(_is_compilable(kernel) for kernel in self._report.kernels):
+        if not any(is_compilable(kernel) for kernel in self._report.kernels):
             self._untried = [_label(kernel) for kernel in self._report.kernels]
             return
         # Imported only where something is compiled.
@@ -212,29 +210,14 @@ class Trials:
                 for target in resolve_all(self._run.targets, self._run.archs):
                     if target.kind in COMPILED:
                         self._targets.setdefault(portable(str(target.path)), target)
-        environment = guest_environment(os.environ)
         rules = {rule.text.id: rule for rule in self._request.pack.rules}
-        spaces = {
-            path: own_space(path, (k for k in self._report.kernels if _path(k) == path))
-            for path in dict.fromkeys(map(_path, self._report.kernels))
-        }
-        for kernel in self._report.kernels:
-            if not _is_compilable(kernel):
-                self._untried.append(_label(kernel))
-                continue
-            space = space_of(kernel, spaces[_path(kernel)].get(kernel.name, {}))
-            candidates = Candidates(
-                kernel,
-                space,
-                options=options,
-                environment=environment,
-                catalogue=catalogue(),
-            )
+        kernels = self._report.kernels
+        self._untried += [_label(kernel) for kernel in kernels if not is_compilable(kernel)]
+        environment = guest_environment(os.environ)
+        for kernel, candidates in candidates_by_kernel(kernels, environment, lambda _: options):
             progress = KernelTrialsProgress(kernel, self._request.pack)
-            for index, finding in enumerate(kernel.findings):
-                chosen = self._request.rules is None or finding.rule in self._request.rules
-                if chosen and finding.rule in rules:
-                    progress.plan(index, candidates.of(finding, rules[finding.rule]))
+            for index, changes in changes_for(kernel, candidates, rules, self._request.rules):
+                progress.plan(index, changes)
             if progress.findings:
                 self._kernels.append(progress)
 
@@ -256,6 +239,8 @@ class Trials:
         while True:
             for group in list(groups):
                 if all(kernel.is_done for kernel in group) and self._seconds_left > 0:
+                    if (yield from self._go_further(group, submit)):
+                        continue
                     groups.remove(group)
                     yield from self._combine(group, compiler, submit)
             if not self._unfinished or self._seconds_left <= 0:
@@ -272,11 +257,26 @@ class Trials:
 
     def _capture_key(self, kernel: KernelTrialsProgress) -> tuple[str, ...]:
         """The file, the pattern and the target by which a kernel is captured again."""
-        base, path = kernel.kernel.variant, _path(kernel.kernel)
+        base, path = kernel.kernel.variant, path_of(kernel.kernel)
         target = self._targets.get(path)
         assert base is not None
         pattern = capture_pattern(base, target, self._run) if target is not None else base.kernel
         return path, pattern, base.arch
+
+    def _go_further(
+        self, group: Sequence[KernelTrialsProgress], submit: Submit
+    ) -> Generator[Event, None, bool]:
+        """Submits further steps in the directions that helped; returns whether there are any."""
+        planned = self._planned
+        for kernel in group:
+            first = kernel.planned
+            kernel.go_further()
+            for number in range(first, kernel.planned):
+                self._submit_same_ttir(kernel, number, submit)
+        if self._planned == planned:
+            return False
+        yield TrialsPlanned(self._planned)
+        return True
 
     def _combine(
         self, group: Sequence[KernelTrialsProgress], compiler: Compiler, submit: Submit
@@ -364,7 +364,7 @@ class Trials:
         analysis = replace(self._run.analysis, rules=self._request.pack, sample=None, values=False)
         job = Job(
             order=(0, number),
-            path=_path(kernel.kernel),
+            path=path_of(kernel.kernel),
             variant=variant,
             settings=self._settings,
             overrides=self._run.overrides,
@@ -399,15 +399,6 @@ def with_trials(report: Report, run: TrialRun) -> Report:
     """A report whose findings have what was tried for them."""
     by_id = {trials.kernel.id: trials.kernel for trials in run.kernels}
     return replace(report, kernels=tuple(by_id.get(kernel.id, kernel) for kernel in report.kernels))
-
-
-def _is_compilable(kernel: KernelReport) -> bool:
-    """Whether a kernel can be compiled again: its TTIR or TTGIR is at hand."""
-    return kernel.variant is not None and bool(kernel.variant.ttir)
-
-
-def _path(kernel: KernelReport) -> str:
-    return kernel.id.partition("::")[0]
 
 
 def _label(kernel: KernelReport) -> str:

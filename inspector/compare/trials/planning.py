@@ -1,0 +1,108 @@
+"""The changes to try for the findings of kernels: what `try` compiles, and what a report offers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ...compile.environment import guest_environment
+from ...lint.rule import Rule
+from ...model import Change, Finding, KernelReport
+from ...pipeline.analysis import catalogue
+from ...pipeline.reading import artifact_text
+from .candidates import Candidates, option_names
+from .rules import bundled_rules
+from .space import own_space, space_of
+
+Changes = tuple[tuple[Change, ...], ...]
+"""Sets of changes, each to be compiled together."""
+
+
+def is_compilable(kernel: KernelReport) -> bool:
+    """Whether a kernel can be compiled again: its TTIR or TTGIR is at hand."""
+    return kernel.variant is not None and bool(kernel.variant.ttir)
+
+
+def path_of(kernel: KernelReport) -> str:
+    """The file that a kernel was read from."""
+    return kernel.id.partition("::")[0]
+
+
+def candidates_by_kernel(
+    kernels: Sequence[KernelReport],
+    environment: Mapping[str, str],
+    options: Callable[[KernelReport], Iterable[str]],
+) -> Iterator[tuple[KernelReport, Candidates]]:
+    """Yields the kernels that can be compiled again, each with what makes its changes.
+
+    Args:
+        kernels: of one run: configurations of an autotuned kernel name each other's tiles.
+        environment: that of the compiles.
+        options: names of the options that a kernel's Triton has.
+    """
+    spaces = {
+        path: own_space(path, (k for k in kernels if path_of(k) == path))
+        for path in dict.fromkeys(map(path_of, kernels))
+    }
+    for kernel in filter(is_compilable, kernels):
+        yield (
+            kernel,
+            Candidates(
+                kernel,
+                space_of(kernel, spaces[path_of(kernel)].get(kernel.name, {})),
+                options=options(kernel),
+                environment=environment,
+                catalogue=catalogue(),
+            ),
+        )
+
+
+def findings_to_try(kernels: Sequence[KernelReport]) -> frozenset[str]:
+    """Fingerprints of the findings for which `kinspect try --for RULE` compiles something.
+
+    Rules of the user's own packs, and budgets, are none that `try` knows.
+    """
+    rules = bundled_rules()
+    with_findings = [_with_ttir(kernel) for kernel in kernels if kernel.findings]
+    candidates = candidates_by_kernel(with_findings, guest_environment(os.environ), option_names)
+    return frozenset(
+        finding.fingerprint
+        for kernel, made in candidates
+        for finding in kernel.findings
+        if finding.rule in rules and made.of(finding, rules[finding.rule])
+    )
+
+
+def _with_ttir(kernel: KernelReport) -> KernelReport:
+    """The kernel of a report that was read back, with the TTIR of its artifacts."""
+    variant = kernel.variant
+    if variant is None or variant.ttir or variant.stage != "ttir":
+        return kernel
+    ttir = artifact_text(kernel.artifacts.get("ttir"))
+    return replace(kernel, variant=replace(variant, ttir=ttir)) if ttir else kernel
+
+
+def to_try_of(kernel: KernelReport, findings: Sequence[Finding]) -> frozenset[str]:
+    """`findings_to_try` of a kernel with other findings than those of its report."""
+    return findings_to_try([replace(kernel, findings=tuple(findings))])
+
+
+def changes_for(
+    kernel: KernelReport,
+    candidates: Candidates,
+    rules: Mapping[str, Rule],
+    chosen: frozenset[str] | None,
+) -> Iterator[tuple[int, Changes]]:
+    """Yields the changes for each finding of a kernel, by the finding's index.
+
+    Args:
+        kernel: the kernel.
+        candidates: what makes its changes.
+        rules: id -> rule.
+        chosen: ids of the rules whose findings are tried; None for all.
+    """
+    for index, finding in enumerate(kernel.findings):
+        if (chosen is None or finding.rule in chosen) and finding.rule in rules:
+            yield index, candidates.of(finding, rules[finding.rule])
