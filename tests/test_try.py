@@ -246,7 +246,7 @@ THIN = """
         tl.store(c + rows[:, None] * n + cols[None, :], total)
 
     a, b = (torch.empty((1024, 1024), device="cuda", dtype=torch.float16) for _ in range(2))
-    thin[(1,)](a, b, torch.empty((1024, 1024), device="cuda"), 1024, 1024, 16, 32, 64, num_warps=8)
+    thin[(8192,)](a, b, torch.empty((1024, 1024), device="cuda"), 1024, 1024, 16, 32, 64, num_warps=8)
 """
 """Two blocks of 16x16 for eight waves."""
 
