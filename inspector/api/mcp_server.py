@@ -410,10 +410,17 @@ def _code(kernel: KernelReport, stage: str, first: int, last: int | None) -> str
     Raises:
         KinspectError: there is no such text, or no such line.
     """
-    artifact = kernel.artifacts.get(stage)
-    if artifact is None:
+    from ..explain.code import texts as code_texts
+    from ..explain.code.reading import reading_of
+
+    texts = code_texts.texts_of(kernel)
+    if stage == "ttir":
+        texts = code_texts.with_ttir(texts, kernel)
+    elif stage == "amdgcn" and stage not in texts.lines:
+        texts = reading_of(kernel, texts).texts  # a code object, disassembled
+    if stage not in texts.lines:
         raise KinspectError(f"{kernel.name} has no {stage}", "see the stages of its file's kind")
-    lines = artifact.path.read_text(errors="backslashreplace").splitlines()
+    lines = texts.lines[stage]
     if not 1 <= first <= len(lines):
         raise KinspectError(f"there is no line {first}", f"{stage} has {len(lines)} lines")
     end = min(last or len(lines), len(lines), first + MOST_LINES - 1)
