@@ -163,6 +163,32 @@ def test_saved_assembly_has_code_and_loops(tmp_path: Path, monkeypatch: pytest.M
         tools.code(named[1], stage="ttgir")
 
 
+def test_next_steps_find_kernels_by_the_same_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_guests: None
+) -> None:
+    defined = textwrap.dedent(SCRIPT).partition("print(")[0]
+    (tmp_path / "defined.py").write_text(defined)
+    monkeypatch.chdir(tmp_path)
+    tools = Tools()
+    signature = "*fp32:16, *fp32:16, i32, 4096"
+    report = tools.analyze("defined.py", arch="gfx942", signature=signature)
+    kernel = re.search(r"^kernel (\w+) ", report)
+    assert kernel is not None, report
+    assert tools.show(kernel[1]) == report, "with the same calls"
+    named = re.search(r"try_cures\(.*\)$", report, re.MULTILINE)
+    assert named is not None, report
+    call = ast.parse(named[0], mode="eval").body
+    assert isinstance(call, ast.Call)
+    arguments = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    assert (arguments["kernel"], arguments["signature"]) == ("total", signature)
+    assert tools.try_cures(**arguments, budget_seconds=0).startswith(f"kernel {kernel[1]} ")
+    judged = tools.lint("defined.py", arch="gfx942", signature=signature)
+    assert (
+        f'more analyze(target="defined.py", kernel="total", arch="gfx942", signature="{signature}")'
+        in judged
+    )
+
+
 def test_a_script_that_fails_is_an_error(folder: Path) -> None:
     """Its status, the exception and the end of the traceback reach the agent."""
     script = textwrap.dedent(SCRIPT).split("print(")[0]
