@@ -101,7 +101,7 @@ def test_the_dot_and_its_dimension_are_named(kernels: list[dict[str, Any]]) -> N
         for kernel in kernels
         if kernel["arch"] == "gfx942"
         and kernel["name"] == "gemm"
-        and kernel["variant"]["constexprs"]["M"] == 16
+        and [kernel["variant"]["constexprs"][side] for side in "MN"] == [16, 16]
         and value(kernel, "waves_per_workgroup") == 4
     )
     repeated = value(thin, "matrix.repeated")

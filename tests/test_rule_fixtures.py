@@ -26,6 +26,8 @@ from msgspec.structs import replace
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "rules" / "fixtures"
 PACKS = ("recommended", "strict", "guide")
+# All are compiled by the first test that needs one: on a busy machine that takes minutes.
+pytestmark = pytest.mark.timeout(1200)
 _SPELLED = re.compile(r"(?P<file>[\w./-]+)(?:\[(?P<case>[^\]]+)\])?(?:@(?P<arch>gfx\w+))?")
 
 

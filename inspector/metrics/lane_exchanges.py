@@ -55,6 +55,9 @@ _MOST_BEHIND: Final = 24
 def compute(subject: Subject) -> Iterator[Metric]:
     """The metric of `SPECS`."""
     code = subject.function.instructions
+    if not code:
+        yield Metric(EXCHANGES, None, "mapping", "derived", "its code is not known")
+        return
     exchanges = [inst for inst in code if _EXCHANGE.match(inst.op.name)]
     steps: list[Instruction] = []
     repeated: list[Instruction] = []

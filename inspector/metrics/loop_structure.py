@@ -22,6 +22,7 @@ from ..model import Function, Instruction, Loop, LoopReport, Metric, MetricSpec,
 from .exposed_latency import LATENCY, PLAYED, Played
 from .loop_shape import position_of
 from .options import option
+from .source_trips import most_iterations
 from .subject import (
     MATRIX_CLASSES,
     Place,
@@ -84,7 +85,8 @@ SPECS = (
         "carry the tile instead and reduce it once: how many `reductions`, the first `at` which "
         "line, the most `lanes` (of all waves) that one reduces over, 32-bit registers of a lane "
         "that the tiles would take (`registers`), and in the code of the loop at these lines the "
-        "instructions that pass values between lanes or waves (`exchanges`, barriers included)",
+        "instructions that pass values between lanes or waves (`exchanges`, barriers included); "
+        "`iterations` of the workgroup with most, by the launch or constant bounds",
     ),
     MetricSpec(
         _SERIAL,
@@ -215,7 +217,7 @@ def _by_source(
             _beside(subject, flow, here, loop),
             _chained(here, loop),
             _across(flow, [op for op in reductions if _stands_in(op, loop)]),
-            _merged(flow, [op for op in reductions if _stands_in(op, loop)], loop),
+            _merged(subject, flow, [op for op in reductions if _stands_in(op, loop)], loop),
         )
         return [
             Metric(spec.name, value, spec.unit, spec.origin)
@@ -345,7 +347,9 @@ def _is_merged(flow: DataFlow, reduction: TtgirOp) -> bool:
     return True
 
 
-def _merged(flow: DataFlow, ops: Sequence[TtgirOp], loop: _HotLoop) -> dict[str, Scalar]:
+def _merged(
+    subject: Subject, flow: DataFlow, ops: Sequence[TtgirOp], loop: _HotLoop
+) -> dict[str, Scalar]:
     """Reductions over lanes that the loop sums up."""
     from ..ttgir.layouts import type_to_linear
 
@@ -379,7 +383,17 @@ def _merged(flow: DataFlow, ops: Sequence[TtgirOp], loop: _HotLoop) -> dict[str,
         "lanes": lanes or None,
         "registers": registers,
         "exchanges": exchanges,
+        "iterations": _most_iterations(subject, flow, merged),
     }
+
+
+def _most_iterations(subject: Subject, flow: DataFlow, ops: Sequence[TtgirOp]) -> int | None:
+    """How often the workgroup with most work goes round the loops of some operations."""
+    if not ops:
+        return None
+    runs = most_iterations(subject)
+    known = [runs.get(loop) for op in ops if (loop := flow.loop[op.index]) is not None]
+    return None if None in known else max((count for count in known if count), default=0)
 
 
 def _is_carried(flow: DataFlow, reduction: TtgirOp) -> bool:
