@@ -112,6 +112,13 @@ def test_long_ids_of_tests_leave_room_for_the_verdict() -> None:
     assert first.endswith("x…: assert 0 at t.py:3")
 
 
+def test_a_file_that_cannot_be_collected() -> None:
+    failures = failures_of()
+    text = "t.py:1: in <module>\n    import nothing\nE   ModuleNotFoundError: No module 'nothing'"
+    failures.pytest_collectreport(report("t.py", longrepr=text))
+    assert failures.records[0]["error"] == "ModuleNotFoundError: No module 'nothing'"
+
+
 def test_only_the_first_tracebacks_are_recorded() -> None:
     failures = failures_of()
     for number in range(MOST_TRACEBACKS + 2):

@@ -71,8 +71,9 @@ class Failures:
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is None:
             text = text_of(report.longrepr)
-            last = text.strip().splitlines()[-1:] or [text_of(report.outcome)]
-            self._add(report.nodeid, last[0], None, None, [text])
+            last = (text.strip().splitlines() or [text_of(report.outcome)])[-1]
+            error = last[2:] if last.startswith("E ") else last  # pytest marks it so
+            self._add(report.nodeid, error, None, None, [text])
         else:
             text = text_of(report.longrepr) if self._has_room else ""
             self._add(report.nodeid, crash.message, crash.path, crash.lineno, [text])
