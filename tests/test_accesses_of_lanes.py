@@ -105,6 +105,38 @@ def test_the_low_word_of_a_sum_rests_on_low_words(
     assert found.unknown == ("" if lines else FROM_MEMORY)
 
 
+IF_ELSE = """s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_waitcnt lgkmcnt(0)
+global_load_dword v3, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_f32_e32 vcc, 0, v3
+s_and_saveexec_b64 s[6:7], vcc
+s_xor_b64 s[6:7], exec, s[6:7]
+v_lshlrev_b32_e32 v0, 2, v0
+global_store_dword v0, v3, s[4:5]
+{enter}
+v_lshlrev_b32_e32 {to}, 2, {of}
+global_store_dword {to}, v1, s[4:5]
+s_or_b64 exec, exec, s[6:7]
+"""
+IN_TWO = "s_or_saveexec_b64 s[6:7], s[6:7]\ns_xor_b64 exec, exec, s[6:7]"
+
+
+@pytest.mark.parametrize("enter", ["s_andn2_saveexec_b64 s[6:7], s[6:7]", IN_TWO])
+@pytest.mark.parametrize(("to", "of", "lines"), [("v0", "v0", None), ("v2", "v1", 8.0)])
+def test_lanes_of_an_else_have_not_been_in_the_then(
+    enter: str, to: str, of: str, lines: float | None
+) -> None:
+    """The then shifts v0 in place, so that in the else it was counted as shifted twice."""
+    code = IF_ELSE.format(enter=enter, to=to, of=of)
+    function = parse_text(KERNEL.format(arch="gfx942", code=code), "k.s").kernels[0]
+    arguments = Arguments(pointers=frozenset({0}))
+    _, then, other = lane_uses(function, load("gfx942"), (64, 1, 1), arguments).values()
+    assert then.lines == 2.0
+    assert other.lines == lines
+
+
 STRIDED = """module attributes {"ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 64 : i32} {
   tt.func public @k(%x: !tt.ptr<f16>, %stride: i64, %n: i32) {
     %c0 = arith.constant 0 : i32

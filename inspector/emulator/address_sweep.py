@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from .address_code import AddressCode, PlannedStep
 from .buffer_lanes import lanes_in_buffer, offsets_of
+from .else_arms import ElseArms, has_else_arms
 from .held_masks import HeldMasks
 from .operands import EXEC
 from .register_sets import VECTOR_REGISTERS
@@ -105,6 +106,7 @@ class AddressSweep:
         self._waves = self._begin(threads, max([4, *(row + 1 for row in code.rows)]))
         self._places: dict[tuple[int, int], Places] = {}
         self._masks = HeldMasks(self._waves, code.decoded, code.effects, code.halves, self._target)
+        self._arms = ElseArms() if has_else_arms(code.function.instructions) else None
         self.uncovered: dict[int, str] = {}
 
     def _registers_held(self) -> int:
@@ -252,9 +254,10 @@ class AddressSweep:
             result may be anything.
         """
         waves, machine, masks = self._waves, self._machine, self._masks
-        whole_waves = self._whole_waves
+        whole_waves, arms = self._whole_waves, self._arms
         machine.seen = []
         for planned in self._code.plan[number]:
+            first_arm = arms.follow(planned) if arms is not None else 0
             if planned.is_plain and not whole_waves:
                 is_uncovered = False
                 try:
@@ -307,6 +310,7 @@ class AddressSweep:
                 masks.follow(planned.instruction, effect, is_held=is_held)
             if writes & EXEC_BITS:
                 if rests or (whole_waves and not waves.active.any()):
+                    scattered |= first_arm
                     is_single = planned.site in self._code.single_lanes
                     waves.scalar[EXEC : EXEC + self._target.lanes // 32] = 0 if is_single else ALL
                     if is_single:

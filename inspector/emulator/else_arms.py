@@ -1,0 +1,73 @@
+"""The registers that the other arm of a branch has written, where lanes are taken to go both ways.
+
+LLVM writes an if as two stretches of code under complementary masks. Where the mask is not known,
+all lanes are taken through both, so that what the first arm has written into a register stands
+there in the second one, whose lanes have not been in the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ..model import Instruction
+from .address_code import PlannedStep
+from .register_sets import SCALAR_BIT, VECTOR_REGISTERS
+from .slices import EXEC_BITS
+
+_ENTERING: Final = ("s_andn2_saveexec", "s_and_not1_saveexec")
+"""Instructions that take EXEC from the first arm's lanes to the second one's."""
+_JOINING: Final = "s_or_saveexec"
+"""The same in two steps: first both, then (`s_xor`) without those of the first arm."""
+
+
+def has_else_arms(instructions: Iterable[Instruction]) -> bool:
+    """Whether a kernel's code enters second arms at all."""
+    return any(inst.op.name.startswith((*_ENTERING, _JOINING)) for inst in instructions)
+
+
+class ElseArms:
+    """What has been written since masks of second arms were made, which is before the first."""
+
+    def __init__(self) -> None:
+        """Nothing has been carried out yet."""
+        self._vectors: list[int] = []  # written by each instruction
+        self._made: dict[
+            int, int
+        ] = {}  # scalar row -> instructions carried out when it was written
+        self._joined = 0
+
+    def follow(self, planned: PlannedStep) -> int:
+        """Takes the next instruction in.
+
+        Returns:
+            The vector registers that the first arm has written, where the instruction enters a
+            second one.
+        """
+        name, reads, writes = (
+            planned.instruction.op.name,
+            planned.effect.reads,
+            planned.effect.writes,
+        )
+        first_arm = 0
+        if name.startswith(_ENTERING):
+            first_arm = self._written_since(reads)
+        elif name.startswith(_JOINING):
+            self._joined = self._written_since(reads)
+        elif name.startswith("s_xor_b") and writes & EXEC_BITS:
+            first_arm, self._joined = self._joined, 0
+        self._vectors.append(writes & VECTOR_REGISTERS)
+        scalars = (writes & ~EXEC_BITS) >> SCALAR_BIT
+        while scalars:
+            self._made[scalars.bit_length() - 1] = len(self._vectors)
+            scalars ^= 1 << (scalars.bit_length() - 1)
+        return first_arm
+
+    def _written_since(self, reads: int) -> int:
+        """The vector registers that were written since the mask was made that is read."""
+        mask = (reads & ~EXEC_BITS) >> SCALAR_BIT
+        since = max((at for row, at in self._made.items() if mask >> row & 1), default=0)
+        written = 0
+        for bits in self._vectors[since:]:
+            written |= bits
+        return written
