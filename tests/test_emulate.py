@@ -207,6 +207,9 @@ def test_a_sample_is_no_result(tool: Tool, tmp_path: Path) -> None:
     done = tool("emulate", "script.py", "--sample", "3")
     assert done.returncode == 0, done.stderr
     assert "3 workgroups of 100 (a sample: results are not real)" in done.stdout
+    done = tool("emulate", "script.py", "--sample", "1", "--format", "agent")
+    verdict = "no findings in the workgroups that were executed: results are not real\n"
+    assert verdict in done.stdout
 
 
 SPIN = """

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.api.mcp_server import Tools
 from kinspect.inspector.cli.main import main
+from kinspect.inspector.errors import KinspectError
 
 pytest.importorskip("triton")
 mcp = pytest.importorskip("mcp")
@@ -140,6 +142,51 @@ def check_calls(answer: str, tools: dict[str, Any]) -> None:
         assert set(schema.get("required", ())) <= given <= set(schema["properties"]), text
         for keyword in call.keywords:
             ast.literal_eval(keyword.value)
+
+
+def test_saved_assembly_has_code_and_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines that a loop's answer names are those of the file."""
+    text = (Path(__file__).parent / "data" / "small_gfx942.s").read_text()
+    (tmp_path / "small.s").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    tools = Tools()
+    report = tools.analyze("small.s")
+    loop = re.search(r"^loop (\w+\.L0) ", report, re.MULTILINE)
+    assert loop is not None, report
+    named = re.search(r"code\(id=\"(\w+)\", first=(\d+), last=(\d+)\)", tools.show(loop[1]))
+    assert named is not None
+    code = tools.code(named[1], first=int(named[2]), last=int(named[3])).splitlines()
+    assert code[0].startswith(f"{named[2]} ")
+    assert "s_cbranch" in code[-2]
+    assert code[-1].endswith(" more lines")
+    with pytest.raises(KinspectError, match="has no ttgir"):
+        tools.code(named[1], stage="ttgir")
+
+
+def test_next_steps_find_kernels_by_the_same_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_guests: None
+) -> None:
+    defined = textwrap.dedent(SCRIPT).partition("print(")[0]
+    (tmp_path / "defined.py").write_text(defined)
+    monkeypatch.chdir(tmp_path)
+    tools = Tools()
+    signature = "*fp32:16, *fp32:16, i32, 4096"
+    report = tools.analyze("defined.py", arch="gfx942", signature=signature)
+    kernel = re.search(r"^kernel (\w+) ", report)
+    assert kernel is not None, report
+    assert tools.show(kernel[1]) == report, "with the same calls"
+    named = re.search(r"try_cures\(.*\)$", report, re.MULTILINE)
+    assert named is not None, report
+    call = ast.parse(named[0], mode="eval").body
+    assert isinstance(call, ast.Call)
+    arguments = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    assert (arguments["kernel"], arguments["signature"]) == ("total", signature)
+    assert tools.try_cures(**arguments, budget_seconds=0).startswith(f"kernel {kernel[1]} ")
+    judged = tools.lint("defined.py", arch="gfx942", signature=signature)
+    assert (
+        f'more analyze(target="defined.py", kernel="total", arch="gfx942", signature="{signature}")'
+        in judged
+    )
 
 
 def test_a_script_that_fails_is_an_error(folder: Path) -> None:

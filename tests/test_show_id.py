@@ -98,6 +98,10 @@ def test_a_loop_and_an_access(printed: Printed) -> None:
     whole = printed("show", f"{kernel}.L0", "--details")
     assert whole.endswith(f"\n\n{code}")
     assert " = unknown" in whole
+    assert printed("show", f"{kernel}.L0", "--isa", "--format", "agent") == code
+    details = printed("show", f"{kernel}.L0", "--details", "--format", "agent")
+    assert details.rstrip() in whole
+    assert " = unknown" in details
     loop = json.loads(printed("show", f"{kernel}.L0", "--format", "json"))
     (first, last) = loop["loop"]["lines"][0]
     numbers = [line["line"] for line in loop["lines"]]

@@ -18,13 +18,14 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..explain import ids
 from ..explain.items import NamedItem, NamedKey, item_of, keys_of, located
 from ..formats import agent, diff_agent, emulation_agent, item_agent, lint_agent, try_agent
-from ..formats.agent_calls import TOOLS
+from ..formats.agent_calls import SIGNATURE, TOOLS, AgentCalls, Argument, ToolCalls
 from ..limits import TRY_SECONDS
 from ..lint.results import CheckedKernel
 from ..lint.schema import DEFAULT_PACK
@@ -56,6 +57,39 @@ class ScriptFailedError(Exception):
     """A script did not pass: the answer of `emulate`, marked as an error."""
 
 
+class _Launch(Struct, frozen=True):
+    """How the kernels of a file are found, for those that it does not launch by itself.
+
+    Args:
+        signature: types of the arguments; None where the file launches its kernels.
+        argv: arguments of the script.
+    """
+
+    signature: str | None
+    argv: tuple[str, ...]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of the Python interface."""
+        return {"signature": self.signature, "argv": self.argv}
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The end of a command line."""
+        stated = ("--signature", self.signature) if self.signature else ()
+        return (*stated, *(("--", *self.argv) if self.argv else ()))
+
+    @property
+    def calls(self) -> AgentCalls:
+        """The next steps, which find the same kernels."""
+        launch: dict[str, Argument] = {}
+        if self.signature:
+            launch[SIGNATURE] = self.signature
+        if self.argv:
+            launch["argv"] = self.argv
+        return ToolCalls(launch)
+
+
 class Tools:
     """The tools of a server; each returns text, and raises KinspectError with what is wrong.
 
@@ -65,7 +99,7 @@ class Tools:
 
     def __init__(self) -> None:
         self._root = Path.cwd()
-        self._reports: list[Report] = []
+        self._reports: list[tuple[Report, AgentCalls]] = []
         self._lock = threading.Lock()
 
     def analyze(
@@ -87,14 +121,12 @@ class Tools:
                 "*fp16:16, *fp16:16, i32, 128": pointers with their alignment, constexprs by value.
             argv: arguments of the script.
         """
-        path = self._path(target)
-        report = analyze(
-            path, arch=arch, kernel=kernel, signature=signature, argv=argv or ()
-        ).report
-        self._keep(report)
-        words = [*_words(path, arch, kernel), *(("--signature", signature) if signature else ())]
-        printed_ids.record("analyze", [*words, *(("--", *argv) if argv else ())], report.kernels)
-        return _text(lambda stream: agent.write(report, stream, TOOLS))
+        path, launch = self._path(target), _Launch(signature, tuple(argv or ()))
+        report = analyze(path, arch=arch, kernel=kernel, **launch.options).report
+        self._keep(report, launch.calls)
+        words = (*_words(path, arch, kernel), *launch.words)
+        printed_ids.record("analyze", words, report.kernels)
+        return _text(lambda stream: agent.write(report, stream, launch.calls))
 
     def lint(
         self,
@@ -102,6 +134,8 @@ class Tools:
         kernel: str | None = None,
         arch: str | None = None,
         select: list[str] | None = None,
+        signature: str | None = None,
+        argv: list[str] | None = None,
     ) -> str:
         """Ask rules of kernels: only what is wrong, worst first.
 
@@ -110,16 +144,20 @@ class Tools:
             kernel: as for analyze.
             arch: as for analyze.
             select: ids, names or tags of the only rules to ask; default: all stable ones.
+            signature: as for analyze.
+            argv: as for analyze.
         """
-        path = self._path(target)
-        analysis = analyze(path, arch=arch, kernel=kernel)  # in full: `show` runs no script
+        path, launch = self._path(target), _Launch(signature, tuple(argv or ()))
+        # In full: `show` runs no script.
+        analysis = analyze(path, arch=arch, kernel=kernel, **launch.options)
         judged = lint(analysis, select=select or ()).report
-        self._keep(_with_findings(analysis.report, judged.kernels))
+        self._keep(_with_findings(analysis.report, judged.kernels), launch.calls)
         words = _words(path, arch, kernel)
         if select:  # with the rules named, a pyproject.toml changes nothing
             words += ("--rules", DEFAULT_PACK, "--select", ",".join(select))
+        words += launch.words
         printed_ids.record("lint" if select else "analyze", words, judged.kernels)
-        return _text(lambda stream: lint_agent.write(judged, stream, TOOLS))
+        return _text(lambda stream: lint_agent.write(judged, stream, launch.calls))
 
     def show(self, id: str, details: bool = False) -> str:
         """Open an id that a tool of this server printed since it started: of a finding, kernel,
@@ -132,9 +170,9 @@ class Tools:
         item = ids.parsed(id)
         if item is None:
             raise KinspectError(f"{id!r} is no id", "name one that analyze or lint printed: f557ab")
-        for kernel, named in self._named(id, item):
-            named_item = item_of(id, item, named.fingerprint, kernel, TOOLS.show)
-            return _item_text(named_item, details)
+        for kernel, named, calls in self._named(id, item):
+            named_item = item_of(id, item, named.fingerprint, kernel, calls.show)
+            return _item_text(named_item, details, calls)
         raise KinspectError(
             f"{id}: none of the last reports has it", "analyze the kernel again for present ids"
         )
@@ -151,7 +189,7 @@ class Tools:
         item = ids.parsed(id)
         if stage not in _STAGES:
             raise KinspectError(f"no stage {stage!r}", f"name one of {', '.join(_STAGES)}")
-        for kernel, named in self._named(id, item) if item is not None else ():
+        for kernel, named, _ in self._named(id, item) if item is not None else ():
             if named.fingerprint is None:
                 return _code(kernel, stage, first, last)
         raise KinspectError(
@@ -165,6 +203,8 @@ class Tools:
         arch: str | None = None,
         rules: list[str] | None = None,
         budget_seconds: float = TRY_SECONDS,
+        signature: str | None = None,
+        argv: list[str] | None = None,
     ) -> str:
         """Compile the cures of each finding (options, tiles, knobs) and say what came of each.
 
@@ -174,14 +214,23 @@ class Tools:
             arch: as for analyze.
             rules: only findings of these rules, such as KI001.
             budget_seconds: that all trials may take; what is done by then is told.
+            signature: as for analyze.
+            argv: as for analyze.
         """
-        path = self._path(target)
-        run = try_(path, arch=arch, kernel=kernel, rules=rules or (), budget=budget_seconds).run
+        path, launch = self._path(target), _Launch(signature, tuple(argv or ()))
+        run = try_(
+            path,
+            arch=arch,
+            kernel=kernel,
+            rules=rules or (),
+            budget=budget_seconds,
+            **launch.options,
+        ).run
         kernels = tuple(trials.kernel for trials in run.kernels)
-        self._keep(Report(path, {}, kernels, ()))
-        words = _words(path, arch, kernel)
-        printed_ids.record("try", (*words, *_options("--for", rules)), kernels)
-        return _text(lambda stream: try_agent.write(run, stream, TOOLS))
+        self._keep(Report(path, {}, kernels, ()), launch.calls)
+        words = (*_words(path, arch, kernel), *_options("--for", rules), *launch.words)
+        printed_ids.record("try", words, kernels)
+        return _text(lambda stream: try_agent.write(run, stream, launch.calls))
 
     def compare(
         self, before: str, after: str, kernel: str | None = None, arch: str | None = None
@@ -275,18 +324,23 @@ class Tools:
             )
         return f"{path.relative_to(self._root)}{colons}{rest}"
 
-    def _keep(self, report: Report) -> None:
+    def _keep(self, report: Report, calls: AgentCalls) -> None:
         with self._lock:
-            self._reports = [report, *self._reports[: MOST_REPORTS - 1]]
+            self._reports = [(report, calls), *self._reports[: MOST_REPORTS - 1]]
 
-    def _named(self, id: str, item: ids.ItemId) -> Iterator[tuple[KernelReport, NamedKey]]:
-        """The kernels of the last reports that an id is about, the newest first."""
+    def _named(
+        self, id: str, item: ids.ItemId
+    ) -> Iterator[tuple[KernelReport, NamedKey, AgentCalls]]:
+        """The kernels of the last reports that an id is about, the newest first.
+
+        With each its keys and what names the next steps.
+        """
         with self._lock:
             reports = list(self._reports)
-        for report in reports:
+        for report, calls in reports:
             named = located(id, item, [keys_of(kernel) for kernel in report.kernels])
             if named is not None:
-                yield report.kernels[named.position], named
+                yield report.kernels[named.position], named, calls
 
 
 def serve(root: Path) -> None:
@@ -392,7 +446,7 @@ def _text(write: Callable[[io.StringIO], None]) -> str:
     return stream.getvalue()
 
 
-def _item_text(named: NamedItem, details: bool) -> str:
+def _item_text(named: NamedItem, details: bool, calls: AgentCalls) -> str:
     """What an id names, as `kinspect show --format agent` has it."""
     rule = None
     if named.findings:
@@ -401,7 +455,7 @@ def _item_text(named: NamedItem, details: bool) -> str:
         rule_id = named.findings[0].rule
         rules = (rule.text for rule in recommended_pack().rules)
         rule = next((text for text in rules if text.id == rule_id), None)
-    return _text(lambda stream: item_agent.write(named, rule, stream, details=details, calls=TOOLS))
+    return _text(lambda stream: item_agent.write(named, rule, stream, details=details, calls=calls))
 
 
 def _code(kernel: KernelReport, stage: str, first: int, last: int | None) -> str:
@@ -410,10 +464,17 @@ def _code(kernel: KernelReport, stage: str, first: int, last: int | None) -> str
     Raises:
         KinspectError: there is no such text, or no such line.
     """
-    artifact = kernel.artifacts.get(stage)
-    if artifact is None:
+    from ..explain.code import texts as code_texts
+    from ..explain.code.reading import reading_of
+
+    texts = code_texts.texts_of(kernel)
+    if stage == "ttir":
+        texts = code_texts.with_ttir(texts, kernel)
+    elif stage == "amdgcn" and stage not in texts.lines:
+        texts = reading_of(kernel, texts).texts  # a code object, disassembled
+    if stage not in texts.lines:
         raise KinspectError(f"{kernel.name} has no {stage}", "see the stages of its file's kind")
-    lines = artifact.path.read_text(errors="backslashreplace").splitlines()
+    lines = texts.lines[stage]
     if not 1 <= first <= len(lines):
         raise KinspectError(f"there is no line {first}", f"{stage} has {len(lines)} lines")
     end = min(last or len(lines), len(lines), first + MOST_LINES - 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from ..blas_threads import own_process
 from ..version import VERSION
 
 
@@ -33,4 +34,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def console_script() -> None:
     """The `kinspect` command."""
+    own_process()
     sys.exit(main())

@@ -207,10 +207,10 @@ def _write_item(
 
     named = shown.named
     kernel = named.kernel
-    if form == "agent":
+    if form == "agent" and part.metrics:
         from ..formats import item_agent
 
-        item_agent.write(named, shown.rule, stream)
+        item_agent.write(named, shown.rule, stream, details=part.code)
         return ()
     if named.is_kernel:
         if form == "json":

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from .agent import AgentSubject
 
 Argument = str | bool | Sequence[str]
+SIGNATURE = "signature"
+"""The argument with the types of a kernel that its file does not launch."""
 
 
 class AgentCalls(Protocol):
@@ -80,7 +83,14 @@ class ShellCalls:
 
 
 class ToolCalls:
-    """Calls of the tools of `kinspect mcp`, `show(id="f557ab")`."""
+    """Calls of the tools of `kinspect mcp`, `show(id="f557ab")`.
+
+    Args:
+        launch: further arguments that a target's kernels are found with: its signature, its argv.
+    """
+
+    def __init__(self, launch: Mapping[str, Argument] = MappingProxyType({})) -> None:
+        self._launch = launch
 
     def show(self, identity: str) -> str:
         return _call("show", {"id": identity})
@@ -89,7 +99,7 @@ class ToolCalls:
         return _call("show", {"id": identity, "details": True})
 
     def analyze(self, subject: AgentSubject) -> str:
-        return _call("analyze", _selection(subject))
+        return _call("analyze", self._selection(subject))
 
     def report(self, subject: AgentSubject) -> str:
         return self.analyze(subject)
@@ -105,22 +115,24 @@ class ToolCalls:
 
     def try_cures(self, subject: AgentSubject, rule: str | None = None) -> str:
         rules: dict[str, Argument] = {} if rule is None else {"rules": (rule,)}
-        return _call("try_cures", {**_selection(subject), **rules})
+        return _call("try_cures", {**self._selection(subject), **rules})
 
     def in_full(self, command: str) -> None:
         return None
 
+    def _selection(self, subject: AgentSubject) -> dict[str, Argument]:
+        """The arguments that select one kernel."""
+        arch: dict[str, Argument] = {}
+        if subject.arch is not None and subject.is_compiled:
+            arch = {"arch": subject.arch}
+        label = subject.label
+        if SIGNATURE in self._launch:  # names its kernels without a case
+            label = label.partition("[")[0]
+        return {"target": subject.path, "kernel": label, **arch, **self._launch}
+
 
 SHELL: AgentCalls = ShellCalls()
 TOOLS: AgentCalls = ToolCalls()
-
-
-def _selection(subject: AgentSubject) -> dict[str, Argument]:
-    """The arguments that select one kernel."""
-    arch: dict[str, Argument] = {}
-    if subject.arch is not None and subject.is_compiled:
-        arch = {"arch": subject.arch}
-    return {"target": subject.path, "kernel": subject.label, **arch}
 
 
 def _call(tool: str, arguments: Mapping[str, Argument]) -> str:

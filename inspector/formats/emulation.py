@@ -29,6 +29,8 @@ MAX_LINES = 12
 """Source lines of a kernel that the text shows."""
 MAX_UNJUDGED = 5
 """Checks without a meaning that the text shows."""
+MOST_TEST_ID = 200
+"""Characters of a test's id in a line: that of a parameter may be long."""
 _MAX_CLASSES = 3
 _SOURCE_WIDTH = 60
 
@@ -65,7 +67,8 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
 def failure_line(result: EmulationResult) -> str:
     """`the script FAILED, status 1: AssertionError: …`; of a run whose status is not 0."""
     failures = result.failures
-    tests = sum(failure.test is not None for failure in failures)
+    # One that failed twice, in its fixtures too, is one test.
+    tests = len({failure.test for failure in failures if failure.test is not None})
     subject = f"{plural(tests, 'test')}" if tests else "the script"
     status = f"status {result.status}"
     if not failures:
@@ -76,9 +79,14 @@ def failure_line(result: EmulationResult) -> str:
 
 def failure_text(failure: ScriptFailure) -> str:
     """The test, if it was one, the exception and its place, on one line."""
-    test = f"{failure.test}: " if failure.test is not None else ""
-    place = f" at {os.path.basename(failure.file)}:{failure.line}" if failure.file else ""
+    test = f"{_shortened(failure.test, MOST_TEST_ID)}: " if failure.test is not None else ""
+    line = f":{failure.line}" if failure.line is not None else ""
+    place = f" at {os.path.basename(failure.file)}{line}" if failure.file else ""
     return printable_line(f"{test}{failure.error}{place}")
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def executed_line(result: EmulationResult) -> str:

@@ -30,7 +30,7 @@ from .results import KernelTrials, TrialRow
 
 WAVES = "num_warps"
 FURTHEST = 4
-"""Times as many waves as before, or as few, from which no further step is tried."""
+"""Times as many waves as before, or as few, beyond which no further step is tried."""
 
 
 class KernelTrialsProgress:

@@ -42,11 +42,13 @@ def candidates_by_kernel(
         environment: that of the compiles.
         options: names of the options that a kernel's Triton has.
     """
-    spaces = {
-        path: own_space(path, (k for k in kernels if path_of(k) == path))
-        for path in dict.fromkeys(map(path_of, kernels))
-    }
-    for kernel in filter(is_compilable, kernels):
+    compilable = list(filter(is_compilable, kernels))
+    by_path: dict[str, list[KernelReport]] = {path_of(kernel): [] for kernel in compilable}
+    for kernel in kernels:
+        if (path := path_of(kernel)) in by_path:
+            by_path[path].append(kernel)
+    spaces = {path: own_space(path, of_path) for path, of_path in by_path.items()}
+    for kernel in compilable:
         yield (
             kernel,
             Candidates(

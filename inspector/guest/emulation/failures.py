@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import linecache
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType, TracebackType
 from typing import Any
 
 from ..records import one_line
 
-MOST_FAILURES = 8
-"""Failed tests that are recorded; of more the number."""
+MOST_TRACEBACKS = 8
+"""Failures whose traceback is recorded; of others the error alone."""
 _MOST_MESSAGE = 400
 """Characters of a message on one line."""
 _MOST_TRACEBACK = 2_000
@@ -37,15 +37,25 @@ class Failures:
     def add(self, failure: BaseException) -> None:
         """Adds the exception that ended the script."""
         trace = trace_from(self._path, failure)
-        lines = traceback.format_exception(type(failure), failure, trace)
         file, line = self._place(trace)
-        self._add(None, _error_line(failure, file, line), file, line, "".join(lines))
+        if file is None and isinstance(failure, SyntaxError):  # of the script: no frame of it runs
+            lines = traceback.format_exception_only(type(failure), failure)
+            self._add(None, _syntax_error_line(failure), failure.filename, failure.lineno, lines)
+            return
+        lines = traceback.format_exception(type(failure), failure, trace)
+        self._add(None, _error_line(failure, file, line), file, line, lines)
 
     def add_exit(self, stop: SystemExit) -> None:
         """Adds a call of `sys.exit` with a status or message that means failure."""
         file, line = self._place(stop.__traceback__)
-        text = f": {stop.code}" if isinstance(stop.code, str) else f"({stop.code})"
-        self._add(None, f"sys.exit{text}", file, line, "")
+        code = text_of(stop.code)
+        call = f"sys.exit: {code}" if isinstance(stop.code, str) else f"sys.exit({code})"
+        self._add(None, call, file, line)
+
+    def add_pytest_end(self, status: str) -> None:
+        """Adds how pytest ended, such as `NO_TESTS_COLLECTED`, unless a test's failure says why."""
+        if not self.records:
+            self._add(None, f"pytest ended with {status}", None, None)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Adds a test that failed, or whose fixtures did: called by pytest."""
@@ -59,12 +69,19 @@ class Failures:
 
     def _add_report(self, report: Any) -> None:
         crash = getattr(report.longrepr, "reprcrash", None)
-        text = str(report.longrepr)
         if crash is None:
-            last = text.strip().splitlines()[-1:] or [str(report.outcome)]
-            self._add(report.nodeid, last[0], None, None, text)
+            text = text_of(report.longrepr)
+            last = (text.strip().splitlines() or [text_of(report.outcome)])[-1]
+            error = last[2:] if last.startswith("E ") else last  # pytest marks it so
+            self._add(report.nodeid, error, None, None, [text])
         else:
-            self._add(report.nodeid, crash.message, crash.path, crash.lineno, text)
+            text = text_of(report.longrepr) if self._has_room else ""
+            self._add(report.nodeid, crash.message, crash.path, crash.lineno, [text])
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether the next failure's traceback is recorded."""
+        return len(self.records) < MOST_TRACEBACKS
 
     def _place(self, trace: TracebackType | None) -> tuple[str | None, int | None]:
         """The project's last line in a traceback; nothing where there is none."""
@@ -75,18 +92,31 @@ class Failures:
         return place
 
     def _add(
-        self, test: str | None, error: str, file: str | None, line: int | None, trace: str
+        self,
+        test: str | None,
+        error: str,
+        file: str | None,
+        line: int | None,
+        trace: Sequence[str] = (),
     ) -> None:
-        shown = len(self.records) < MOST_FAILURES
+        text = "".join(trace) if self._has_room else ""
         self.records.append(
             {
-                "test": test,
-                "error": _cut(one_line(error), _MOST_MESSAGE),
-                "file": file,
+                "test": None if test is None else _encodable(test),
+                "error": _encodable(_cut(one_line(error), _MOST_MESSAGE)),
+                "file": None if file is None else _encodable(file),
                 "line": line,
-                "traceback": trace[-_MOST_TRACEBACK:] if shown else "",
+                "traceback": _encodable(text[-_MOST_TRACEBACK:]),
             }
         )
+
+
+def text_of(value: object) -> str:
+    """A value in words, even if its `__str__` raises an exception."""
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__} object>"
 
 
 def trace_from(path: str, failure: BaseException) -> TracebackType | None:
@@ -100,10 +130,19 @@ def trace_from(path: str, failure: BaseException) -> TracebackType | None:
 def _error_line(failure: BaseException, file: str | None, line: int | None) -> str:
     """`AssertionError: 49.5 % differ`; without a message the line of the source that raised it."""
     error = "".join(traceback.format_exception_only(type(failure), failure)).strip()
-    has_message = not error.endswith(type(failure).__name__)
+    has_message = ": " in error
     if has_message or file is None or line is None:
         return error
     return f"{error}: {linecache.getline(file, line).strip()}"
+
+
+def _syntax_error_line(failure: SyntaxError) -> str:
+    return f"{type(failure).__name__}: {failure.msg}"
+
+
+def _encodable(text: str) -> str:
+    """A text that UTF-8 can hold: lone surrogates are spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _cut(text: str, most: int) -> str:

@@ -25,7 +25,7 @@ from ..records import one_line, writer
 from ..world.assumptions import LOG
 from ..world.device import StandInDevice
 from .executor import Executor
-from .failures import Failures, trace_from
+from .failures import Failures, text_of, trace_from
 from .process import EmulatorProcess
 
 EMULATION_FAILED = 125
@@ -157,7 +157,10 @@ def _run_script(path: str, argv: list[str], source: bytes) -> None:
 
 def _run_pytest(argv: list[str], failures: Failures) -> int:
     pytest: Any = importlib.import_module("pytest")
-    return int(pytest.main(argv, plugins=[failures]))
+    status = pytest.main(argv, plugins=[failures])
+    if status and isinstance(status, pytest.ExitCode):
+        failures.add_pytest_end(status.name)
+    return int(status)
 
 
 def _status(code: Any) -> int:
@@ -166,7 +169,7 @@ def _status(code: Any) -> int:
         return 0
     if isinstance(code, int):
         return code & 0xFF
-    sys.stderr.write(f"{code}\n")
+    sys.stderr.write(f"{text_of(code)}\n")
     return 1
 
 
