@@ -14,12 +14,13 @@ from typing import Final
 
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named, split_destination
+from ..isa.twos_complement import signed
 from ..model import Function, Instruction, Loop
 
 _SUM: Final = re.compile(r"[sv]_(add|sub|subrev)k?_(?:(?:co|nc)_)*[iu](?:32|64)")
 _SHIFTED_SUM: Final = "v_lshl_add_u64"
 _COMPARISONS: Final = ("s_cmp", "s_bitcmp", "v_cmpx")
-_LITERAL: Final = re.compile(r"-?(?:0x[0-9a-f]{1,16}|\d{1,19})")
+_LITERAL: Final = re.compile(r"-?(?:0x[0-9a-f]{1,16}|0|[1-9]\d{0,18})")
 _FLAGS: Final = re.compile(r"vcc(?:_lo)?|exec(?:_lo)?|null|s\[\d+:\d+\]")
 
 
@@ -107,12 +108,19 @@ def _step(inst: Instruction) -> tuple[int, int] | None:
     if is_shifted and (len(sources) != 3 or sources[1] != "0"):
         return None
     operands = [text for text in sources if not _FLAGS.fullmatch(text) or named(text) == registers]
-    literals = [int(text, 0) for text in operands if _LITERAL.fullmatch(text)]
     if is_shifted:
-        literals = [int(text, 0) for text in (sources[2],) if _LITERAL.fullmatch(text)]
+        operands = [operands[0], operands[-1]]
     is_short = name.startswith("s_addk")
-    itself = is_short or any(named(text) == registers for text in operands)
-    if not itself or len(literals) != 1 or not literals[0]:
+    if is_short:
+        operands.insert(0, result)
+    operation = "add" if sum_of is None else sum_of[1]
+    if operation == "subrev":
+        operands.reverse()
+    if len(operands) != 2:
         return None
-    is_difference = sum_of is not None and sum_of[1] != "add"
-    return registers[0], -literals[0] if is_difference else literals[0]
+    if operation == "add" and _LITERAL.fullmatch(operands[0]):
+        operands.reverse()
+    if named(operands[0]) != registers or not _LITERAL.fullmatch(operands[1]):
+        return None
+    step = signed(int(operands[1], 0), 16 if is_short else 32)
+    return (registers[0], step if operation == "add" else -step) if step else None
