@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from ..isa.twos_complement import signed
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named, split_destination
-from ..isa.twos_complement import signed
 from ..model import Function, Instruction, Loop
 
 _SUM: Final = re.compile(r"[sv]_(add|sub|subrev)k?_(?:(?:co|nc)_)*[iu](?:32|64)")
