@@ -246,7 +246,8 @@ THIN = """
         tl.store(c + rows[:, None] * n + cols[None, :], total)
 
     a, b = (torch.empty((1024, 1024), device="cuda", dtype=torch.float16) for _ in range(2))
-    thin[(8192,)](a, b, torch.empty((1024, 1024), device="cuda"), 1024, 1024, 16, 32, 64, num_warps=8)
+    c = torch.empty((1024, 1024), device="cuda")
+    thin[(8192,)](a, b, c, 1024, 1024, 16, 32, 64, num_warps=8)
 """
 """Two blocks of 16x16 for eight waves."""
 
