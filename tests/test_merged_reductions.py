@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.metrics import merged_reductions
-from kinspect.inspector.model import Scalar
+from kinspect.inspector.metrics.source_trips import most_iterations
+from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.model import Function, Resources, Scalar, TtgirModule
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.flow import flow_of
 from kinspect.inspector.ttgir.parser import parse_ttgir
@@ -42,6 +44,8 @@ def test_only_what_nothing_else_reads_is_merged(
         "sums_of_wide_tiles": 1,
         "running_mean": 0,
         "products_in_turn": 1,
+        "sums_of_one_row": 1,
+        "sums_of_eight_rows": 1,
     }
 
 
@@ -87,10 +91,27 @@ module attributes {"ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 64 : i32}
 """
 
 
+def subject_of(module: TtgirModule, grid: tuple[int, int, int] | None) -> Subject:
+    function = Function("k", True, 1, 1, (), (), (), Resources())
+    return Subject(function, None, Facts(grid=grid, values={"n": 7}), module)
+
+
 @pytest.mark.parametrize(("element", "registers"), [("f16", 2), ("f32", 4), ("f64", 8)])
 def test_registers_are_those_of_the_elements(element: str, registers: int) -> None:
     """Four elements of a lane."""
     flow = flow_of(parse_ttgir(_SUM.replace("ELEMENT", element), "k.ttgir"))
     reductions = [op for op in flow.module.ops if op.name == "tt.reduce"]
-    value = merged_reductions.merged(flow, reductions, {})
+    value = merged_reductions.merged(subject_of(flow.module, None), flow, reductions, {})
     assert (value["reductions"], value["lanes"], value["registers"]) == (1, 64, registers)
+    assert value["iterations"] is None
+
+
+@pytest.mark.parametrize(("grid", "iterations"), [((4, 1, 1), 7), ((0, 1, 1), None), (None, None)])
+def test_iterations_are_those_of_the_launch(
+    grid: tuple[int, int, int] | None, iterations: int | None
+) -> None:
+    """A launch of no workgroup has none."""
+    pytest.importorskip("numpy")
+    flow = flow_of(parse_ttgir(_SUM.replace("ELEMENT", "f32"), "k.ttgir"))
+    (loop,) = [op.index for op in flow.module.ops if op.name == "scf.for"]
+    assert most_iterations(subject_of(flow.module, grid)).get(loop) == iterations

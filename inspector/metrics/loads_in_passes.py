@@ -8,18 +8,18 @@ differ where the second loop begins behind the end of the first one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ..model import Loop, Metric, MetricSpec, Scalar
+from ..isa.mnemonics import access_bits
+from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
 from .access_spans import Access, accesses_of, unknown_reason
-from .launch import MOST_WORKGROUPS
-from .load_paths import load_paths
+from .load_paths import LOADS, load_paths
 from .longest_way import acyclic
 from .loop_shape import position_of
-from .subject import Place, Subject, innermost_loops, source_line
+from .source_trips import most_iterations
+from .subject import Place, Subject, innermost_loops, own_instructions, source_line
 from .written_tensors import WRITES
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def _passes(subject: Subject) -> Metric:
     ways = load_paths(function, 0, None)
     paths = [set(way) for way in ways if not function.blocks[way[-1]].successors]
     behind = _blocks_behind(subject)
+    own_code = own_instructions(function)
     loaded: dict[str, Scalar] = {"loads": 0}
     stored: dict[str, Scalar] = {"stored": 0}
     for loop in function.loops:
@@ -109,15 +110,16 @@ def _passes(subject: Subject) -> Metric:
         # The nearest before counts: what was stored is not what was loaded before that.
         again = [(group, earlier) for group, earlier in pairs if not earlier[-1].writes]
         back = [(group, earlier) for group, earlier in pairs if earlier[-1].writes]
+        unknown = _unknown_loads(own_code[loop.id], accesses)
         size = sum(_bytes_in(group) for group, _ in again)
         if size > int(loaded.get("bytes") or 0):
             group, earlier = again[0]
             row_bytes = _row_bytes(subject, [group for group, _ in again])
             loaded = {
                 "loads": sum(len(group.accesses) for group, _ in again),
-                "of": sum(len(group.accesses) for group in loads),
+                "of": sum(len(group.accesses) for group in loads) + len(unknown),
                 "bytes": size,
-                "loop_bytes": sum(_bytes_in(group) for group in loads),
+                "loop_bytes": sum(_bytes_in(group) for group in loads) + sum(unknown),
                 "at": _line(group),
                 "first_at": _line(earlier[-1]),
                 "loops": 1 + len({other.loop.id for other in earlier if other.loop is not None}),
@@ -130,7 +132,7 @@ def _passes(subject: Subject) -> Metric:
             group, earlier = back[0]
             stored = {
                 "stored": sum(len(group.accesses) for group, _ in back),
-                "stored_of": sum(len(group.accesses) for group in loads),
+                "stored_of": sum(len(group.accesses) for group in loads) + len(unknown),
                 "stored_bytes": size,
                 "stored_at": _line(earlier[-1]),
                 "back_at": _line(group),
@@ -198,6 +200,22 @@ def _brings(group: _Group, other: _Group) -> bool:
     return True
 
 
+def _unknown_loads(code: Sequence[Instruction], accesses: Mapping[int, Access]) -> list[int]:
+    """The bytes that a loop's loads with unknown addresses bring a workgroup, each if no two lanes
+    load the same.
+
+    Args:
+        code: the loop's own instructions.
+        accesses: those with known addresses, one or more.
+    """
+    _, waves, lanes = next(iter(accesses.values())).places[0].where.shape
+    return [
+        (access_bits(inst.op, inst.operands) or 0) // 8 * waves * lanes
+        for inst in code
+        if inst.cls in LOADS and inst.index not in accesses
+    ]
+
+
 def _blocks_behind(subject: Subject) -> dict[int, int]:
     """Block -> the blocks that may follow it without going round a loop, as bits."""
     function = subject.function
@@ -227,29 +245,16 @@ def _fits(subject: Subject, row_bytes: int | None) -> bool:
     return any(inst.cls in _MEETING for inst in subject.function.instructions)
 
 
-_FIRST_WORKGROUPS: Final = 32
-
-
 def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> int | None:
     """The bytes that groups of loads bring a workgroup in all iterations of their loop."""
-    module, grid = subject.ttgir, subject.facts.grid
+    module = subject.ttgir
     if module is None:
         return None
     # Only Triton kernels need it.
     from ..ttgir import queries
     from ..ttgir.conversions import tile_bytes
-    from ..ttgir.executions import loop_runs
 
-    if grid:
-        # Of a large launch the first workgroups: those of the last ones may have less to do.
-        if prod(grid) > MOST_WORKGROUPS:
-            grid = tuple([min(extent, _FIRST_WORKGROUPS) for extent in grid])
-        launch = loop_runs(module, subject.facts.values or {}, grid)
-        runs = {run.op.index: int(run.iterations.max()) for run in launch}
-    else:
-        constants = queries.integer_constants(module)
-        trips = {op.index: queries.constant_trips(op, constants) for op in module.ops}
-        runs = {index: count for index, count in trips.items() if count is not None}
+    runs = most_iterations(subject)
     positions = {
         position_of(access.inst.loc)
         for group in groups

@@ -196,7 +196,7 @@ def _by_source(
             _beside(subject, flow, here, loop),
             _chained(here, loop),
             _across(flow, [op for op in reductions if _stands_in(op, loop)]),
-            merged(flow, [op for op in reductions if _stands_in(op, loop)], loop.at),
+            merged(subject, flow, [op for op in reductions if _stands_in(op, loop)], loop.at),
         )
         return [
             Metric(spec.name, value, spec.unit, spec.origin)

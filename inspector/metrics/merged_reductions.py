@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..model import Instruction, MetricSpec, Scalar, TtgirOp
-from .subject import Place, op_line, source_line
+from .source_trips import most_iterations
+from .subject import Place, Subject, op_line, source_line
 
 if TYPE_CHECKING:
     from ..ttgir.flow import DataFlow
@@ -24,7 +25,8 @@ MERGED = MetricSpec(
     "carry the tile instead and reduce it once: how many `reductions`, the first `at` which "
     "line, the most `lanes` (of all waves) that one reduces over, 32-bit registers of a lane "
     "that the tiles would take (`registers`), and in the code of the loop at these lines the "
-    "instructions that pass values between lanes or waves (`exchanges`, barriers included)",
+    "instructions that pass values between lanes or waves (`exchanges`, barriers included); "
+    "`iterations` of the workgroup with most, by the launch or constant bounds",
 )
 
 _REGISTER_BITS: Final = 32
@@ -55,11 +57,15 @@ def is_merged(flow: DataFlow, reduction: TtgirOp) -> bool:
 
 
 def merged(
-    flow: DataFlow, ops: Sequence[TtgirOp], at: Mapping[Place, Sequence[Instruction]]
+    subject: Subject,
+    flow: DataFlow,
+    ops: Sequence[TtgirOp],
+    at: Mapping[Place, Sequence[Instruction]],
 ) -> dict[str, Scalar]:
     """Reductions over lanes that the loop sums up.
 
     Args:
+        subject: the kernel.
         flow: of the kernel's values.
         ops: the loop's reductions.
         at: position -> the loop's instructions there.
@@ -100,7 +106,17 @@ def merged(
         "lanes": lanes or None,
         "registers": -(-bits // _REGISTER_BITS),
         "exchanges": exchanges,
+        "iterations": _most_iterations(subject, flow, summed),
     }
+
+
+def _most_iterations(subject: Subject, flow: DataFlow, ops: Sequence[TtgirOp]) -> int | None:
+    """How often the workgroup with most work goes round the loops of some operations."""
+    if not ops:
+        return None
+    runs = most_iterations(subject)
+    known = [runs.get(loop) for op in ops if (loop := flow.loop[op.index]) is not None]
+    return None if None in known else max((count for count in known if count), default=0)
 
 
 def _is_carried(flow: DataFlow, reduction: TtgirOp) -> bool:
