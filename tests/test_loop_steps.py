@@ -90,3 +90,16 @@ def test_bytes_by_which_an_address_moves(sums: str, step: int | None) -> None:
     (loop,) = function.loops
     steps = load_steps(function, load("gfx942"), loop.blocks, loop.blocks)
     assert steps == ({} if step is None else {1: step})
+
+
+def test_each_loop_may_go_on_where_one_before_has_stopped() -> None:
+    """By way of a copy; what is loaded anew between two loops begins anew."""
+    steps = ("s4, s4, 16", "s4, s4, 4", "s6, s6, 1", "s4, s4, 1")
+    between = ("", "", "\ts_mov_b32 s6, s4\n", "\ts_load_dword s4, s[0:1], 0x0\n")
+    code = "".join(
+        f"{before}.LBB0_{number}:\n\ts_add_i32 {step}\n\ts_cmp_gt_i32 s4, s5\n"
+        f"\ts_cbranch_scc1 .LBB0_{number}\n"
+        for number, (step, before) in enumerate(zip(steps, between, strict=True))
+    )
+    function = function_of(code)
+    assert leftovers(function) == {loop.id for loop in function.loops[1:3]}

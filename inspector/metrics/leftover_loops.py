@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from functools import cache
 from typing import Final
 
 from ..isa.twos_complement import signed
@@ -31,30 +32,40 @@ def leftovers(function: Function) -> set[str]:
     if len(innermost) < 2:
         return set()
     steps = {loop.id: dict(_steps(function, loop)) for loop in innermost}
-    return {
-        loop.id
-        for loop in innermost
-        for main in innermost
-        if main.parent == loop.parent
-        and main.header < loop.header
-        and _goes_on(function, steps[main.id], main, steps[loop.id], loop)
-    }
+    moved = cache(lambda index: _moved(function.instructions[index]))
+    found = set[str]()
+    for main in innermost:
+        behind = sorted(
+            (
+                loop
+                for loop in innermost
+                if loop.parent == main.parent and loop.header > main.header and steps[loop.id]
+            ),
+            key=lambda loop: loop.header,
+        )
+        if not behind or not steps[main.id]:
+            continue
+        origins = {register: {step} for register, step in steps[main.id].items()}
+        reached = max(main.blocks) + 1
+        for loop in behind:
+            for block in function.blocks[reached : loop.header]:
+                for index in range(block.start, block.stop):
+                    _follow(moved(index), origins)
+            reached = max(reached, loop.header)
+            if not origins:
+                break
+            if _goes_on(origins, steps[loop.id]):
+                found.add(loop.id)
+    return found
 
 
-def _goes_on(
-    function: Function,
-    main_steps: Mapping[int, int],
-    main: Loop,
-    steps: Mapping[int, int],
-    loop: Loop,
-) -> bool:
-    """Whether a loop steps by less what follows from a register that an earlier one has stepped."""
-    if not main_steps or not steps:
-        return False
-    origins = {register: {step} for register, step in main_steps.items()}
-    for block in function.blocks[max(main.blocks) + 1 : loop.header]:
-        for inst in function.instructions[block.start : block.stop]:
-            _follow(inst, origins)
+def _goes_on(origins: Mapping[int, Set[int]], steps: Mapping[int, int]) -> bool:
+    """Whether a loop steps by less what follows from a register that an earlier one has stepped.
+
+    Args:
+        origins: register in front of the loop -> the earlier loop's steps of what it comes from.
+        steps: register -> the loop's step of it.
+    """
     return any(
         main_step * step > 0 and abs(main_step) > abs(step)
         for register, step in steps.items()
@@ -62,14 +73,23 @@ def _goes_on(
     )
 
 
-def _follow(inst: Instruction, origins: dict[int, set[int]]) -> None:
+def _follow(moved: tuple[Set[int], Set[int]], origins: dict[int, set[int]]) -> None:
     """Hands the steps that registers come from on to what an instruction computes from them."""
-    _, sources = split_destination(inst.operands)
+    sources, results = moved
     passed = set[int]()
-    if not inst.cls.endswith("_load"):
-        passed.update(*(origins.get(register, ()) for register in named(sources)))
-    for register in _results(inst):
-        origins[register] = passed
+    for register in sources:
+        passed.update(origins.get(register, ()))
+    for register in results:
+        if passed:
+            origins[register] = passed
+        else:
+            origins.pop(register, None)
+
+
+def _moved(inst: Instruction) -> tuple[Set[int], Set[int]]:
+    """The registers that an instruction computes from, and those that it writes."""
+    _, sources = split_destination(inst.operands)
+    return set() if inst.cls.endswith("_load") else set(named(sources)), _results(inst)
 
 
 def _results(inst: Instruction) -> set[int]:
