@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import returns_value
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..ttgir.queries import ATOMIC_RMW, LOADS, address_operands
 from .subject import Subject, op_line, own_instructions, source_line
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ SPECS = (
 )
 
 _ADDING: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))
-_RMW: Final = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw"))
 _NO_SUMS: Final = ("swap", "cmp", "_and", "_or", "_xor", "_inc", "_dec", "_csub", "cond")
 _ADDS_INTEGERS: Final = re.compile(r"_atomic_(add|sub)(_x2|_[iu](32|64))?$")
 _LANES, _WAVES = "threads-per-warp", "num-warps"
@@ -76,7 +76,7 @@ def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
     sums = [
         op
         for op in module.ops
-        if op.name in _RMW
+        if op.name in ATOMIC_RMW
         and op.attributes.get("atomic_rmw_op") in _ADDING
         and used.isdisjoint(op.results)
     ]
@@ -114,7 +114,7 @@ def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
         "loaded_at": op_line(loaded[0]) if loaded else None,
         "repeated": in_loops,
         "constant": constant,
-        "in_turn": max((_in_turn(module, op) for op in loaded or sums), default=None),
+        "in_turn": _most(_in_turn(module, op) for op in loaded or sums),
         **_of_code(subject, None),
     }
 
@@ -128,11 +128,11 @@ def _may_count(op: TtgirOp) -> bool:
 
 def _of_code(subject: Subject, sums: Set[int] | None) -> dict[str, Scalar]:
     """What the code says of all atomics, or of some by index: how many, and what is beside them."""
-    atomics = [
+    atomics = {
         inst.index
         for inst in subject.function.instructions
         if inst.cls == "atomic" and (sums is None or inst.index in sums)
-    ]
+    }
     beside = 0
     for own in own_instructions(subject.function).values():
         if not any(inst.index in atomics for inst in own):
@@ -140,13 +140,17 @@ def _of_code(subject: Subject, sums: Set[int] | None) -> dict[str, Scalar]:
     return {"instructions": len(atomics), "beside": beside}
 
 
-def _in_turn(module: TtgirModule, op: TtgirOp) -> int:
-    """Elements of an atomic's tile for each lane."""
+def _in_turn(module: TtgirModule, op: TtgirOp) -> int | None:
+    """Elements of an atomic's tile for each lane; None where the module does not say its lanes."""
     lanes, waves = (module.attributes.get(name) for name in (_LANES, _WAVES))
     shape = op.result_types[0].shape if op.result_types else ()
     if not isinstance(lanes, int) or not isinstance(waves, int):
-        return 0
+        return None
     return max(1, prod(shape) // (lanes * waves))
+
+
+def _most(figures: Iterable[int | None]) -> int | None:
+    return max((figure for figure in figures if figure is not None), default=None)
 
 
 def _axes_of_grid(flow: DataFlow, grid: dict[str, int]) -> Sequence[str]:
@@ -161,9 +165,8 @@ def _axes_of_grid(flow: DataFlow, grid: dict[str, int]) -> Sequence[str]:
 def _axes(flow: DataFlow, atomic: TtgirOp) -> frozenset[str] | None:
     """The axes of the grid that an atomic's address is made of; None where it is from memory."""
     from ..ttgir.flow import UNKNOWN, values_behind
-    from ..ttgir.queries import LOADS
 
-    count = 2 if atomic.name.startswith("amdg.") else 1
+    count = address_operands(atomic)
     axes = set[str]()
     for value, maker in values_behind(flow, flow.operands[atomic.index][:count]):
         if value == UNKNOWN or (
@@ -179,7 +182,7 @@ def _adds_constant(flow: DataFlow, atomic: TtgirOp) -> bool:
     """Whether what is added is a constant: the atomic counts."""
     from ..ttgir.flow import values_behind
 
-    place = 2 if atomic.name.startswith("amdg.") else 1
+    place = address_operands(atomic)
     makers = [
         maker for _, maker in values_behind(flow, flow.operands[atomic.index][place : place + 1])
     ]

@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..ttgir.queries import ATOMIC_EXCHANGES, ATOMIC_RMW, LOADS, address_operands
 from .subject import Subject, op_line, source_line
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ SPECS = (
     ),
 )
 
-_RMW: Final = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw"))
-_EXCHANGES: Final = frozenset(("tt.atomic_cas", "amdg.buffer_atomic_cas"))
 _SUMS: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))
 _BARRIERS: Final = frozenset(("barrier", "barrier_signal", "barrier_wait"))
 _OF_LOOPS: Final = frozenset(("scf.for", "scf.while"))
@@ -69,7 +68,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     if module is None:
         yield Metric(_ATOMICS, None, "mapping", "derived", "needs the kernel's TTGIR")
         return
-    atomics = [op for op in module.ops if op.name in _RMW]
+    atomics = [op for op in module.ops if op.name in ATOMIC_RMW]
     locks = _has_lock(module)
     unneeded = [] if locks else _needlessly_ordered(module, atomics)
     unchanging = list(_unchanging(module)) if atomics and not locks else []
@@ -137,8 +136,8 @@ def _shared(subject: Subject) -> Metric:
 def _has_lock(module: TtgirModule) -> bool:
     """Whether the kernel exchanges values by atomics: what others order may rest on that."""
     return any(
-        op.name in _EXCHANGES
-        or (op.name in _RMW and op.attributes.get("atomic_rmw_op") not in _SUMS)
+        op.name in ATOMIC_EXCHANGES
+        or (op.name in ATOMIC_RMW and op.attributes.get("atomic_rmw_op") not in _SUMS)
         for op in module.ops
     )
 
@@ -185,12 +184,11 @@ def _adders(
         return None
     # The flow of values is followed for kernels with atomics only.
     from ..ttgir.flow import UNKNOWN, flow_of, values_behind
-    from ..ttgir.queries import LOADS
 
     flow = flow_of(module)
     most: tuple[int, TtgirOp] | None = None
     for atomic in atomics:
-        count = 2 if atomic.name.startswith("amdg.") else 1
+        count = address_operands(atomic)
         axes = set[str]()
         for value, maker in values_behind(flow, flow.operands[atomic.index][:count]):
             if value == UNKNOWN or (maker is not None and maker.name in LOADS):
@@ -212,11 +210,11 @@ def _unchanging(module: TtgirModule) -> Iterator[TtgirOp]:
     for graph in functions(module):
         used = {operand for op in graph.ops for operand in op.operands}
         for op in graph.ops:
-            if op.name not in _RMW or not used.isdisjoint(op.results):
+            if op.name not in ATOMIC_RMW or not used.isdisjoint(op.results):
                 continue
             inside = _loop_around(module, op)
             # Pointer and offsets come first, then what is added, which may change.
-            address = op.operands[: 2 if op.name.startswith("amdg.") else 1]
+            address = op.operands[: address_operands(op)]
             if inside and not any(_changes(graph, name, inside, module) for name in address):
                 yield op
 

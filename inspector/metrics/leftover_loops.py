@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from functools import cache
 from typing import Final
 
+from ..isa.twos_complement import signed
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named, split_destination
 from ..model import Function, Instruction, Loop
@@ -19,7 +21,7 @@ from ..model import Function, Instruction, Loop
 _SUM: Final = re.compile(r"[sv]_(add|sub|subrev)k?_(?:(?:co|nc)_)*[iu](?:32|64)")
 _SHIFTED_SUM: Final = "v_lshl_add_u64"
 _COMPARISONS: Final = ("s_cmp", "s_bitcmp", "v_cmpx")
-_LITERAL: Final = re.compile(r"-?(?:0x[0-9a-f]{1,16}|\d{1,19})")
+_LITERAL: Final = re.compile(r"-?(?:0x[0-9a-f]{1,16}|0|[1-9]\d{0,18})")
 _FLAGS: Final = re.compile(r"vcc(?:_lo)?|exec(?:_lo)?|null|s\[\d+:\d+\]")
 
 
@@ -30,30 +32,40 @@ def leftovers(function: Function) -> set[str]:
     if len(innermost) < 2:
         return set()
     steps = {loop.id: dict(_steps(function, loop)) for loop in innermost}
-    return {
-        loop.id
-        for loop in innermost
-        for main in innermost
-        if main.parent == loop.parent
-        and main.header < loop.header
-        and _goes_on(function, steps[main.id], main, steps[loop.id], loop)
-    }
+    moved = cache(lambda index: _moved(function.instructions[index]))
+    found = set[str]()
+    for main in innermost:
+        behind = sorted(
+            (
+                loop
+                for loop in innermost
+                if loop.parent == main.parent and loop.header > main.header and steps[loop.id]
+            ),
+            key=lambda loop: loop.header,
+        )
+        if not behind or not steps[main.id]:
+            continue
+        origins = {register: {step} for register, step in steps[main.id].items()}
+        reached = max(main.blocks) + 1
+        for loop in behind:
+            for block in function.blocks[reached : loop.header]:
+                for index in range(block.start, block.stop):
+                    _follow(moved(index), origins)
+            reached = max(reached, loop.header)
+            if not origins:
+                break
+            if _goes_on(origins, steps[loop.id]):
+                found.add(loop.id)
+    return found
 
 
-def _goes_on(
-    function: Function,
-    main_steps: Mapping[int, int],
-    main: Loop,
-    steps: Mapping[int, int],
-    loop: Loop,
-) -> bool:
-    """Whether a loop steps by less what follows from a register that an earlier one has stepped."""
-    if not main_steps or not steps:
-        return False
-    origins = {register: {step} for register, step in main_steps.items()}
-    for block in function.blocks[max(main.blocks) + 1 : loop.header]:
-        for inst in function.instructions[block.start : block.stop]:
-            _follow(inst, origins)
+def _goes_on(origins: Mapping[int, Set[int]], steps: Mapping[int, int]) -> bool:
+    """Whether a loop steps by less what follows from a register that an earlier one has stepped.
+
+    Args:
+        origins: register in front of the loop -> the earlier loop's steps of what it comes from.
+        steps: register -> the loop's step of it.
+    """
     return any(
         main_step * step > 0 and abs(main_step) > abs(step)
         for register, step in steps.items()
@@ -61,14 +73,23 @@ def _goes_on(
     )
 
 
-def _follow(inst: Instruction, origins: dict[int, set[int]]) -> None:
+def _follow(moved: tuple[Set[int], Set[int]], origins: dict[int, set[int]]) -> None:
     """Hands the steps that registers come from on to what an instruction computes from them."""
-    _, sources = split_destination(inst.operands)
+    sources, results = moved
     passed = set[int]()
-    if not inst.cls.endswith("_load"):
-        passed.update(*(origins.get(register, ()) for register in named(sources)))
-    for register in _results(inst):
-        origins[register] = passed
+    for register in sources:
+        passed.update(origins.get(register, ()))
+    for register in results:
+        if passed:
+            origins[register] = passed
+        else:
+            origins.pop(register, None)
+
+
+def _moved(inst: Instruction) -> tuple[Set[int], Set[int]]:
+    """The registers that an instruction computes from, and those that it writes."""
+    _, sources = split_destination(inst.operands)
+    return set() if inst.cls.endswith("_load") else set(named(sources)), _results(inst)
 
 
 def _results(inst: Instruction) -> set[int]:
@@ -107,12 +128,19 @@ def _step(inst: Instruction) -> tuple[int, int] | None:
     if is_shifted and (len(sources) != 3 or sources[1] != "0"):
         return None
     operands = [text for text in sources if not _FLAGS.fullmatch(text) or named(text) == registers]
-    literals = [int(text, 0) for text in operands if _LITERAL.fullmatch(text)]
     if is_shifted:
-        literals = [int(text, 0) for text in (sources[2],) if _LITERAL.fullmatch(text)]
+        operands = [operands[0], operands[-1]]
     is_short = name.startswith("s_addk")
-    itself = is_short or any(named(text) == registers for text in operands)
-    if not itself or len(literals) != 1 or not literals[0]:
+    if is_short:
+        operands.insert(0, result)
+    operation = "add" if sum_of is None else sum_of[1]
+    if operation == "subrev":
+        operands.reverse()
+    if len(operands) != 2:
         return None
-    is_difference = sum_of is not None and sum_of[1] != "add"
-    return registers[0], -literals[0] if is_difference else literals[0]
+    if operation == "add" and _LITERAL.fullmatch(operands[0]):
+        operands.reverse()
+    if named(operands[0]) != registers or not _LITERAL.fullmatch(operands[1]):
+        return None
+    step = signed(int(operands[1], 0), 16 if is_short else 32)
+    return (registers[0], step if operation == "add" else -step) if step else None

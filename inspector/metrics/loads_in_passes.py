@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ..isa.mnemonics import access_bits
-from ..model import Loop, Metric, MetricSpec, Scalar
+from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
 from .access_spans import Access, accesses_of, unknown_reason
 from .load_paths import LOADS, load_paths
 from .longest_way import acyclic
@@ -61,17 +61,15 @@ class _Group(Struct):
             none is in one.
         loop: the innermost loop around them; None where there is none.
         writes: whether they are stores.
+        spans: the bytes that they touch, by draw.
+        pattern: the same bytes, to compare them all at once.
     """
 
     accesses: list[Access]
     loop: Loop | None
     writes: bool
-
-    def spans(self, draw: int) -> Spans:
-        """The bytes that they touch, where they were carried out last."""
-        from ..emulator.footprint import united
-
-        return united(access.spans[draw] for access in self.accesses)
+    spans: tuple[Spans, ...]
+    pattern: bytes
 
 
 def _passes(subject: Subject) -> Metric:
@@ -80,6 +78,9 @@ def _passes(subject: Subject) -> Metric:
     if len(function.loops) < 2:
         return Metric(PASSES, None, "mapping", "derived", "it has no two loops")
     accesses = accesses_of(subject, None, None)
+    if not accesses:
+        note = "the addresses of its lanes are not known"
+        return Metric(PASSES, None, "mapping", "derived", note)
     groups = _groups(subject, accesses)
     if groups is None:
         return Metric(PASSES, None, "mapping", "derived", "no source positions")
@@ -87,6 +88,9 @@ def _passes(subject: Subject) -> Metric:
     ways = load_paths(function, 0, None)
     paths = [set(way) for way in ways if not function.blocks[way[-1]].successors]
     behind = _blocks_behind(subject)
+    own_code = own_instructions(function)
+    blocks = {loop.id: frozenset(loop.blocks) for loop in function.loops}
+    comparison = _Comparison()
     loaded: dict[str, Scalar] = {"loads": 0}
     stored: dict[str, Scalar] = {"stored": 0}
     for loop in function.loops:
@@ -99,17 +103,17 @@ def _passes(subject: Subject) -> Metric:
                 for other in groups
                 if other.loop is not None
                 and other.loop.id != loop.id
-                and set(other.loop.blocks).isdisjoint(loop.blocks)
+                and blocks[other.loop.id].isdisjoint(loop.blocks)
                 and behind[other.loop.header] >> loop.header & 1
                 and (not paths or any({loop.header, other.loop.header} <= p for p in paths))
-                and _brings(group, other)
+                and comparison.brings(group, other)
             ]
             if earlier:
                 pairs.append((group, earlier))
         # The nearest before counts: what was stored is not what was loaded before that.
         again = [(group, earlier) for group, earlier in pairs if not earlier[-1].writes]
         back = [(group, earlier) for group, earlier in pairs if earlier[-1].writes]
-        unknown = _unknown_loads(subject, loop, accesses)
+        unknown = _unknown_loads(own_code[loop.id], accesses)
         size = sum(_bytes_in(group) for group, _ in again)
         if size > int(loaded.get("bytes") or 0):
             group, earlier = again[0]
@@ -147,6 +151,8 @@ def _line(group: _Group) -> str | None:
 
 def _groups(subject: Subject, accesses: Mapping[int, Access]) -> list[_Group] | None:
     """The accesses by position, in the order of the code; None where none has a position."""
+    from ..emulator.footprint import united
+
     function = subject.function
     owner = innermost_loops(function)
     loop_of = {
@@ -170,7 +176,11 @@ def _groups(subject: Subject, accesses: Mapping[int, Access]) -> list[_Group] | 
         loop = max(loops, key=lambda loop: (loop.depth, -loop.header), default=None)
         if loop is not None:
             own = [access for access in own if loop_of.get(access.inst.index) is loop]
-        groups.append(_Group(own, loop, writes))
+        spans = tuple(
+            [united(access.spans[draw] for access in own) for draw in range(len(own[0].spans))]
+        )
+        pattern = b"/".join(part.tobytes() for draw in spans for part in draw)
+        groups.append(_Group(own, loop, writes, spans, pattern))
     return groups
 
 
@@ -178,15 +188,30 @@ def _bytes_in(group: _Group) -> int:
     """The bytes that a group brings a workgroup in an iteration."""
     from ..emulator.footprint import size_of
 
-    return size_of(group.spans(0))
+    return size_of(group.spans[0])
+
+
+class _Comparison:
+    """Compares the bytes of groups, those of equal ones once: loops over a tensor have the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, bytes], bool] = {}
+
+    def brings(self, group: _Group, other: _Group) -> bool:
+        """Whether half of what a group loads, or more, is what another one accesses, in every draw.
+
+        In a draw in which neither of them has any lanes both are equal.
+        """
+        key = group.pattern, other.pattern
+        if key not in self._known:
+            self._known[key] = _brings(group, other)
+        return self._known[key]
 
 
 def _brings(group: _Group, other: _Group) -> bool:
-    """Whether half of what a group loads, or more, is what another one accesses, in every draw."""
     from ..emulator.footprint import size_of, united
 
-    for draw in range(len(group.accesses[0].spans)):
-        own, others = group.spans(draw), other.spans(draw)
+    for own, others in zip(group.spans, other.spans, strict=True):
         if not len(own[0]) and not len(others[0]):
             continue
         if not len(own[0]) or not len(others[0]):
@@ -199,15 +224,18 @@ def _brings(group: _Group, other: _Group) -> bool:
     return True
 
 
-def _unknown_loads(subject: Subject, loop: Loop, accesses: Mapping[int, Access]) -> list[int]:
+def _unknown_loads(code: Sequence[Instruction], accesses: Mapping[int, Access]) -> list[int]:
     """The bytes that a loop's loads with unknown addresses bring a workgroup, each if no two lanes
     load the same.
+
+    Args:
+        code: the loop's own instructions.
+        accesses: those with known addresses, one or more.
     """
-    function = subject.function
     _, waves, lanes = next(iter(accesses.values())).places[0].where.shape
     return [
         (access_bits(inst.op, inst.operands) or 0) // 8 * waves * lanes
-        for inst in own_instructions(function)[loop.id]
+        for inst in code
         if inst.cls in LOADS and inst.index not in accesses
     ]
 

@@ -18,6 +18,7 @@ from ..emulator.operands import Operand
 from ..emulator.register_sets import SCALAR_BIT, rows_of
 from ..emulator.slices import address_bits
 from ..emulator.start import target_of
+from ..isa.twos_complement import signed
 from ..model import Function, Machine
 
 _MOST_DEPTH: Final = 24
@@ -27,7 +28,6 @@ _REVERSED: Final = re.compile(r"v_subrev(_co)?_(u32|nc_u32)")
 _MOVES: Final = re.compile(r"(v|s)_mov_b(32|64)")
 _SHIFTS: Final = re.compile(r"s_lshl_b(32|64)")
 _REVERSED_SHIFTS: Final = re.compile(r"v_lshlrev_b(32|64)")
-_WORD: Final = 1 << 32
 _MOST_SHIFT: Final = 32
 
 
@@ -101,6 +101,8 @@ class _Steps:
             for index in range(block.start, block.stop):
                 self._elsewhere |= code.effects[index].writes
         self._step_of: dict[int, int | None] = {}
+        self._forms: dict[tuple[int, int], _Form | None] = {}
+        """Instruction and register -> what it writes there; sums of sums come back to the same."""
 
     def of(self, index: int) -> int | None:
         """The bytes that a load's address moves."""
@@ -118,7 +120,7 @@ class _Steps:
                 if step is None:
                     return None
                 total += factor * step
-        return _signed(total)
+        return signed(total)
 
     def _step(self, row: int) -> int | None:
         """What an iteration adds to a register, where that is a constant."""
@@ -126,7 +128,7 @@ class _Steps:
             self._step_of[row] = None  # where it rests on itself in another way
             form = self._result(self._writers[row][-1], row, 0)
             if form is not None and form.constant is not None and form.factors == {row: 1}:
-                self._step_of[row] = _signed(form.constant)
+                self._step_of[row] = signed(form.constant)
         return self._step_of[row]
 
     def _low(self, operand: Operand, index: int, depth: int) -> _Form | None:
@@ -145,7 +147,12 @@ class _Steps:
         if writers is None:
             return _Form()
         before = [w for w in writers if self._order[w] < self._order[index]]
-        return self._result(before[-1], row, depth + 1) if before else _Form({row: 1}, 0)
+        if not before:
+            return _Form({row: 1}, 0)
+        key = before[-1], row
+        if key not in self._forms:
+            self._forms[key] = self._result(*key, depth + 1)
+        return self._forms[key]
 
     def _result(self, index: int, row: int, depth: int) -> _Form | None:
         """What an instruction of the path writes to a register."""
@@ -180,8 +187,10 @@ class _Steps:
         elif name == "s_add_nc_u64" or name == "s_add_u64":
             form = _sum(low(0), low(1))
         elif name == "s_addk_i32":
+            added = decoded.operands[1].integer  # printed as 16 bits, without a sign
             own = self._value(row, index, depth)
-            form = _sum(own, low(0))
+            if added is not None:
+                form = _sum(own, _Form({}, signed(added, 16)))
         elif self._instructions[index].cls in ("valu", "salu") and not any(
             read in self._writers or self._elsewhere >> read & 1 for read in rows_of(effect.reads)
         ):
@@ -202,9 +211,3 @@ def _shifted(form: _Form | None, by: Operand) -> _Form | None:
     if form is None or by.integer is None or not 0 <= by.integer < _MOST_SHIFT:
         return None
     return _Form({}, 0).plus(form, 1 << by.integer)
-
-
-def _signed(total: int) -> int:
-    """A 32-bit number with its sign."""
-    total %= _WORD
-    return total - _WORD if total >= _WORD // 2 else total

@@ -21,8 +21,8 @@ from ..isa.waitflow.registers import named, split_destination
 from ..model import Function, Instruction, Loop, LoopReport, Metric, MetricSpec, Scalar, TtgirOp
 from .exposed_latency import LATENCY, PLAYED, Played
 from .loop_shape import position_of
+from .merged_reductions import MERGED, is_merged, merged
 from .options import option
-from .source_trips import most_iterations
 from .subject import (
     MATRIX_CLASSES,
     Place,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ..ttgir.loop_loads import LoopLoad
 
 _BESIDE, _CHAINED, _ACROSS = "loads.beside", "loads.chained", "reductions.across"
-_MERGED = "reductions.merged"
 _SERIAL = "staging.serial"
 
 SPECS = (
@@ -75,19 +74,7 @@ SPECS = (
         "the loop carries; `lane_bytes` of the loop's largest tile in each lane if one wave had "
         "all of it",
     ),
-    MetricSpec(
-        _MERGED,
-        "mapping",
-        "derived",
-        "loop",
-        "Reductions in a hot loop over elements of several lanes whose results the loop only adds "
-        "to (or compares with) what it carries, by the reduction's own operation: the loop may "
-        "carry the tile instead and reduce it once: how many `reductions`, the first `at` which "
-        "line, the most `lanes` (of all waves) that one reduces over, 32-bit registers of a lane "
-        "that the tiles would take (`registers`), and in the code of the loop at these lines the "
-        "instructions that pass values between lanes or waves (`exchanges`, barriers included); "
-        "`iterations` of the workgroup with most, by the launch or constant bounds",
-    ),
+    MERGED,
     MetricSpec(
         _SERIAL,
         "mapping",
@@ -107,14 +94,6 @@ SPECS = (
 _VECTOR_LOADS: Final = frozenset(("global_load", "lds_direct"))
 _MOVES: Final = ("v_cvt_", "v_mov_", "v_perm_", "v_pack_", "v_lshl", "v_and_", "v_or_", "v_bfe_")
 """Instructions by which a loaded value is converted or packed on its way to LDS."""
-_MERGES: Final = frozenset(
-    ("arith.addf", "arith.addi", "arith.maxnumf", "arith.maximumf", "arith.minnumf",
-     "arith.minimumf", "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui", "arith.ori",
-     "arith.andi", "tt.splat", "ttg.convert_layout")
-)  # fmt: skip
-
-
-_BETWEEN_LANES: Final = frozenset(("cross_lane", "lds_read", "lds_write", "barrier"))
 
 
 class _HotLoop(Struct, frozen=True):
@@ -217,7 +196,7 @@ def _by_source(
             _beside(subject, flow, here, loop),
             _chained(here, loop),
             _across(flow, [op for op in reductions if _stands_in(op, loop)]),
-            _merged(subject, flow, [op for op in reductions if _stands_in(op, loop)], loop),
+            merged(subject, flow, [op for op in reductions if _stands_in(op, loop)], loop.at),
         )
         return [
             Metric(spec.name, value, spec.unit, spec.origin)
@@ -324,105 +303,9 @@ def _across(flow: DataFlow, ops: Sequence[TtgirOp]) -> dict[str, Scalar]:
         "at": op_line(first),
         "waves": worst[1] if worst is not None else None,
         "elements": first.operand_types[0].shape[int(first.attributes["axis"])] if first else None,
-        "sums": sum(_is_merged(flow, op) for op, _ in shared),
+        "sums": sum(is_merged(flow, op) for op, _ in shared),
         "lane_bytes": _lane_bytes(flow, {flow.loop[op.index] for op in ops}),
     }
-
-
-def _is_merged(flow: DataFlow, reduction: TtgirOp) -> bool:
-    """Whether the loop uses a reduction's result for nothing but a sum (or extreme) it carries.
-
-    Then it may carry the parts instead, and reduce them once, after its end.
-    """
-    values = set(flow.results[reduction.index])
-    loop = flow.loop[reduction.index]
-    for op in flow.module.ops[reduction.index + 1 :]:
-        if values.isdisjoint(flow.operands[op.index]):
-            continue
-        if op.name == "scf.yield" and op.parent == loop:
-            continue
-        if flow.loop[op.index] != loop or op.name not in _MERGES:
-            return False
-        values.update(flow.results[op.index])
-    return True
-
-
-def _merged(
-    subject: Subject, flow: DataFlow, ops: Sequence[TtgirOp], loop: _HotLoop
-) -> dict[str, Scalar]:
-    """Reductions over lanes that the loop sums up."""
-    from ..ttgir.layouts import type_to_linear
-
-    merged: list[TtgirOp] = []
-    lanes = registers = 0
-    for op in ops:
-        axis = op.attributes.get("axis")
-        source = op.operand_types[0] if len(op.operand_types) == 1 else None
-        linear = type_to_linear(source) if source is not None else None
-        if not isinstance(axis, int) or linear is None or not _is_carried(flow, op):
-            continue
-        meeting = 1 << sum(basis[axis] != 0 for basis in (*linear.lane, *linear.warp))
-        if meeting > 1:
-            merged.append(op)
-            lanes = max(lanes, meeting)
-            registers += 1 << len(linear.register)
-    lines = {op_line(op) for op in merged} - {None}
-    # What combines two lanes' values stands in a function that the line calls.
-    exchanges = sum(
-        inst.cls in _BETWEEN_LANES
-        or "_dpp" in inst.mnemonic
-        or "row_" in inst.operands
-        or inst.mnemonic.startswith("v_permlane")
-        for instructions in loop.at.values()
-        for inst in instructions
-        if lines and source_line(inst.loc) in lines
-    )
-    return {
-        "reductions": len(merged),
-        "at": op_line(merged[0]) if merged else None,
-        "lanes": lanes or None,
-        "registers": registers,
-        "exchanges": exchanges,
-        "iterations": _most_iterations(subject, flow, merged),
-    }
-
-
-def _most_iterations(subject: Subject, flow: DataFlow, ops: Sequence[TtgirOp]) -> int | None:
-    """How often the workgroup with most work goes round the loops of some operations."""
-    if not ops:
-        return None
-    runs = most_iterations(subject)
-    known = [runs.get(loop) for op in ops if (loop := flow.loop[op.index]) is not None]
-    return None if None in known else max((count for count in known if count), default=0)
-
-
-def _is_carried(flow: DataFlow, reduction: TtgirOp) -> bool:
-    """Whether the loop only merges the results by the reduction's own operation."""
-    loop = flow.loop[reduction.index]
-    combined = [
-        op.name
-        for op in flow.module.ops
-        if op.parent == reduction.index and op.name != "tt.reduce.return"
-    ]
-    if loop is None or len(combined) != 1 or not _is_merged(flow, reduction):
-        return False
-    values = set(flow.results[reduction.index])
-    arguments = set(flow.arguments.get(loop, ()))
-    sums = set[int]()  # what the loop carries and these operations merge with
-    merges = set[int]()
-    for op in flow.module.ops[reduction.index + 1 :]:
-        operands = flow.operands[op.index]
-        if values.isdisjoint(operands) or op.name == "scf.yield":
-            continue
-        if op.name.startswith("arith.") and op.name != combined[0]:
-            return False
-        merges.add(op.index)
-        sums |= arguments.intersection(operands)
-        values.update(flow.results[op.index])
-    # A running sum that an iteration reads has to be reduced in each.
-    return bool(sums) and all(
-        op.index in merges or sums.isdisjoint(flow.operands[op.index]) for op in flow.module.ops
-    )
 
 
 def _lane_bytes(flow: DataFlow, loops: Set[int | None]) -> int | None:

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ..model import Metric, MetricSpec, Scalar
-from .subject import Subject, op_line
+from .subject import Subject, op_line, operations_of_source
 
 if TYPE_CHECKING:
     from ..ttgir.padded_dots import PaddedDot, Side
@@ -56,8 +56,8 @@ def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
     )
     parts = pieces(along)
     return {
-        "dots": _at_positions(padded),
-        "of": _at_positions(dots),
+        "dots": operations_of_source(dot.op for dot in padded),
+        "of": operations_of_source(dot.op for dot in dots),
         "at": op_line(worst.op),
         "tile": "x".join(str(side.extent) for side in worst.sides),
         "along": along.name,
@@ -68,11 +68,6 @@ def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
         "zeros": round(100 * (1 - used / work), 1),
         "percent": round(100 * (1 - held / work), 1),
     }
-
-
-def _at_positions(dots: Sequence[PaddedDot]) -> int:
-    """How many dots of the source these are: unrolled and peeled iterations have copies of one."""
-    return len({dot.op.loc if dot.op.loc is not None else index for index, dot in enumerate(dots)})
 
 
 def _padding(dot: PaddedDot) -> int:

@@ -20,7 +20,14 @@ from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirO
 from .capacity import capacity
 from .loop_shape import position_of
 from .occupancy import occupancy
-from .subject import MATRIX_CLASSES, Place, SourceWork, Subject, source_line
+from .subject import (
+    MATRIX_CLASSES,
+    Place,
+    SourceWork,
+    Subject,
+    operations_of_source,
+    source_line,
+)
 
 if TYPE_CHECKING:
     from ..ttgir.redundant_work import Copies, DotWork
@@ -272,9 +279,8 @@ def _most_repeated(
     """
     from ..ttgir.redundant_work import fitting_waves
 
-    # Peeled iterations have copies of a dot: those of the source are at as many positions.
-    of = len({op.loc for op, _ in works})
-    repeated = {op.loc for op, work in works if work.redundancy > 1}
+    of = operations_of_source(op for op, _ in works)
+    repeated = operations_of_source(op for op, work in works if work.redundancy > 1)
     if not repeated:
         return {"dots": 0, "of": of, **dict.fromkeys(_REPEATED_FIELDS)}
     op, worst = max(works, key=lambda item: item[1].issued - item[1].needed)
@@ -302,7 +308,7 @@ def _most_repeated(
         needed_registers.of(fit_waves) if try_waves != fit_waves else None,
     )
     return {
-        "dots": len(repeated),
+        "dots": repeated,
         "of": of,
         **dict(zip(_REPEATED_FIELDS, values, strict=True)),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from math import prod
 from typing import Final
@@ -23,9 +24,10 @@ def most_iterations(subject: Subject) -> Mapping[int, int]:
         return {}
     # Only Triton kernels need it.
     from ..ttgir import queries
-    from ..ttgir.executions import loop_runs
 
-    if grid:
+    if grid and prod(grid) and importlib.util.find_spec("numpy") is not None:
+        from ..ttgir.executions import loop_runs
+
         if prod(grid) > MOST_WORKGROUPS:
             grid = tuple([min(extent, _FIRST_WORKGROUPS) for extent in grid])
         launch = loop_runs(module, subject.facts.values or {}, grid)

@@ -14,12 +14,11 @@ from typing import Final
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp
-from .flow import UNKNOWN, DataFlow, flow_of, values_behind
+from .flow import UNKNOWN, DataFlow, flow_of
 from .opforms import FUNCTIONS
-from .queries import LOADS, STORES, in_dialects
+from .queries import ATOMIC_EXCHANGES, ATOMIC_RMW, LOADS, STORES, address_operands
+from .values import undense
 
-_RMW: Final = frozenset(("tt.atomic_rmw", *in_dialects("buffer_atomic_rmw")))
-_EXCHANGES: Final = frozenset(("tt.atomic_cas", *in_dialects("buffer_atomic_cas")))
 _EXTREMES: Final = frozenset(("max", "min", "umax", "umin", "fmax", "fmin"))
 _PASSES_ON: Final = frozenset(
     ("amdg.extract_slice", "amdgpu.extract_slice", "tt.addptr", "tt.bitcast", "tt.broadcast",
@@ -71,7 +70,7 @@ class AtomicOrder:
         self._atomics = {
             access.op.index: access
             for access in self._accesses
-            if access.op.name in _RMW | _EXCHANGES
+            if access.op.name in ATOMIC_RMW | ATOMIC_EXCHANGES
         }
         written, loaded, returned = set[int](), set[int](), set[int]()
         for atomic in self._atomics.values():
@@ -108,13 +107,22 @@ class AtomicOrder:
 
 def _only_reads(flow: DataFlow, access: _Access) -> bool:
     """Whether an atomic adds nothing: it asks for a signal, which another kernel may give."""
+    if not access.reads:
+        return False
     atomic = access.op
-    place = 1 if atomic.name.startswith("tt.") else 2  # behind the pointer, and a buffer's offset
-    values = flow.operands[atomic.index][place : place + 1]
-    for _, maker in values_behind(flow, values):
+    place = address_operands(atomic)
+    for value in flow.operands[atomic.index][place : place + 1]:
+        maker = _maker(flow, value)
+        while maker is not None and maker.name in _PASSES_ON and flow.operands[maker.index]:
+            maker = _maker(flow, flow.operands[maker.index][0])
         if maker is not None and maker.name == "arith.constant":
-            return access.reads and not maker.attributes.get("value")
+            return undense(maker.attributes.get("value")) in (None, 0)
     return False
+
+
+def _maker(flow: DataFlow, value: int) -> TtgirOp | None:
+    """The operation that makes a value; None where there is none, or several."""
+    return flow.op(value) if value != UNKNOWN and value not in flow.carried else None
 
 
 def _meet(written: set[int], read: set[int]) -> bool:
@@ -126,7 +134,7 @@ def _meet(written: set[int], read: set[int]) -> bool:
 def _accesses(flow: DataFlow) -> Iterator[_Access]:
     used = {value for operands in flow.operands for value in operands}
     for op in flow.module.ops:
-        is_atomic = op.name in _RMW or op.name in _EXCHANGES
+        is_atomic = op.name in ATOMIC_RMW or op.name in ATOMIC_EXCHANGES
         is_store = op.name in STORES
         if not (is_atomic or is_store or op.name in LOADS):
             continue
@@ -163,7 +171,7 @@ def _tensors(flow: DataFlow, value: int) -> frozenset[int]:
             continue
         visited.add(value)
         carried = flow.carried.get(value)
-        maker = flow.op(value) if value != UNKNOWN and carried is None else None
+        maker = _maker(flow, value)
         if carried is not None:
             ahead += carried
         elif maker is None:

@@ -30,6 +30,15 @@ def in_dialects(*names: str) -> frozenset[str]:
     return frozenset(f"{dialect}.{name}" for dialect in _DIALECTS for name in names)
 
 
+ATOMIC_RMW = frozenset(("tt.atomic_rmw", *in_dialects("buffer_atomic_rmw")))
+ATOMIC_EXCHANGES = frozenset(("tt.atomic_cas", *in_dialects("buffer_atomic_cas")))
+
+
+def address_operands(atomic: TtgirOp) -> int:
+    """How many of an atomic's operands, the first ones, are its address: the value follows."""
+    return 1 if atomic.name.startswith("tt.") else 2
+
+
 LOCAL_ALLOCATIONS = in_dialects("local_alloc")
 LOCAL_LOAD = in_dialects("local_load", "local_load_packed_tranposed", "local_gather")
 LOCAL_STORE = in_dialects("local_store", "local_scatter")

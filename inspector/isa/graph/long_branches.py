@@ -14,6 +14,7 @@ from types import MappingProxyType
 from ..asm.expr import parse_int
 from ..asm.rawcode import ADDRESS, MNEMONIC, OP, OPERANDS, RawFunction
 from ..mnemonics import flow_of
+from ..twos_complement import signed
 
 PAIR = re.compile(r"s\[(\d{1,9}):(\d{1,9})\]")
 """A pair of scalar registers."""
@@ -103,15 +104,11 @@ def _constant_value(text: str, constants: Mapping[int, int]) -> int | None:
     return constants.get(int(register[1] or register[2])) if register else _literal(text)
 
 
-def _signed(value: int) -> int:
-    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
-
-
 # Scalar instructions on one register: their number of source operands, and their function.
 _CONSTANTS: Mapping[str, tuple[int, Callable[..., int]]] = MappingProxyType(
     {
         "s_mov_b32": (1, operator.pos),
-        "s_abs_i32": (1, lambda v: abs(_signed(v))),
+        "s_abs_i32": (1, lambda v: abs(signed(v))),
         **dict.fromkeys(("s_add_i32", "s_add_u32", "s_add_co_i32"), (2, operator.add)),
         **dict.fromkeys(("s_sub_i32", "s_sub_u32", "s_sub_co_i32"), (2, operator.sub)),
     }

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from ..twos_complement import signed
 from .codeobject import CodeObject
 from .elf import ElfSymbol, Section
 
@@ -111,7 +112,7 @@ def _line(instruction: DecodedInstruction, code: bytes, address: int, labels: _L
     text, target = instruction.text or _data(code), ""
     match = _BRANCH.match(text)
     if match:
-        destination = address + _WORD + _WORD * _signed16(int(match[1]))
+        destination = address + _WORD + _WORD * signed(int(match[1]), 16)
         symbol = labels.last_up_to(destination)
         if symbol and symbol.value == destination and symbol.type == _STT_NOTYPE:
             text = text[: match.start(1)] + symbol.name
@@ -119,10 +120,6 @@ def _line(instruction: DecodedInstruction, code: bytes, address: int, labels: _L
             offset = destination - symbol.value
             target = f" <{symbol.name}+0x{offset:x}>" if offset else f" <{symbol.name}>"
     return f"\t{text:<{_TEXT_WIDTH}}// {address:012X}: {_words(code)}{target}"
-
-
-def _signed16(value: int) -> int:
-    return ((value & 0xFFFF) ^ 0x8000) - 0x8000
 
 
 def _data(code: bytes) -> str:
