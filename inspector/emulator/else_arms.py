@@ -12,7 +12,7 @@ from typing import Final
 
 from ..model import Instruction
 from .address_code import PlannedStep
-from .register_sets import SCALAR_BIT, VECTOR_REGISTERS
+from .register_sets import VECTOR_REGISTERS, rows_of
 from .slices import EXEC_BITS
 
 _ENTERING: Final = ("s_andn2_saveexec", "s_and_not1_saveexec")
@@ -31,11 +31,12 @@ class ElseArms:
 
     def __init__(self) -> None:
         """Nothing has been carried out yet."""
-        self._vectors: list[int] = []  # written by each instruction
-        self._made: dict[
-            int, int
-        ] = {}  # scalar row -> instructions carried out when it was written
+        self._vectors: list[int] = []
+        """The vector registers that each instruction has written."""
+        self._made: dict[int, int] = {}
+        """Scalar row -> how many instructions had been carried out when it was written."""
         self._joined = 0
+        """What the first arm has written, where the second one is entered in two steps."""
 
     def follow(self, planned: PlannedStep) -> int:
         """Takes the next instruction in.
@@ -44,29 +45,23 @@ class ElseArms:
             The vector registers that the first arm has written, where the instruction enters a
             second one.
         """
-        name, reads, writes = (
-            planned.instruction.op.name,
-            planned.effect.reads,
-            planned.effect.writes,
-        )
+        name, writes = planned.instruction.op.name, planned.effect.writes
         first_arm = 0
         if name.startswith(_ENTERING):
-            first_arm = self._written_since(reads)
+            first_arm = self._written_since(planned.effect.reads)
         elif name.startswith(_JOINING):
-            self._joined = self._written_since(reads)
+            self._joined = self._written_since(planned.effect.reads)
         elif name.startswith("s_xor_b") and writes & EXEC_BITS:
             first_arm, self._joined = self._joined, 0
         self._vectors.append(writes & VECTOR_REGISTERS)
-        scalars = (writes & ~EXEC_BITS) >> SCALAR_BIT
-        while scalars:
-            self._made[scalars.bit_length() - 1] = len(self._vectors)
-            scalars ^= 1 << (scalars.bit_length() - 1)
+        for row in rows_of(writes & ~EXEC_BITS & ~VECTOR_REGISTERS):
+            self._made[row] = len(self._vectors)
         return first_arm
 
     def _written_since(self, reads: int) -> int:
         """The vector registers that were written since the mask was made that is read."""
-        mask = (reads & ~EXEC_BITS) >> SCALAR_BIT
-        since = max((at for row, at in self._made.items() if mask >> row & 1), default=0)
+        mask = rows_of(reads & ~EXEC_BITS & ~VECTOR_REGISTERS)
+        since = max((self._made.get(row, 0) for row in mask), default=0)
         written = 0
         for bits in self._vectors[since:]:
             written |= bits
