@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from msgspec.structs import replace
 
+from ...isa.twos_complement import signed
 from ..memory import PRIVATE_APERTURE, SHARED_APERTURE
 from ..operands import EXEC, Decoded, Operand, constant_bits
 from ..registry import BuildContext, NotCoveredError, Step, builds
@@ -75,8 +76,8 @@ def with_short_immediate(decoded: Decoded) -> Decoded:
     *others, last = decoded.operands
     if _SHORT_IMMEDIATE.fullmatch(decoded.name) is None or last.integer is None:
         return decoded
-    extended = ((last.integer & 0xFFFF) ^ 0x8000) - 0x8000
-    return replace(decoded, operands=(*others, replace(last, integer=extended)))
+    extended = replace(last, integer=signed(last.integer, 16))
+    return replace(decoded, operands=(*others, extended))
 
 
 def scalar_destination(operand: Operand, kind: str) -> Callable[[Waves, Array], None]:
