@@ -150,11 +150,20 @@ def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> Lds
     paddings: list[tuple[float, bool, int, int]] = []
     swizzles: list[tuple[float, int]] = []
     for pitch in _pitches(accesses):
+        # Longer rows count only where they take fewer cycles than shorter ones.
         pads = range(widest, MOST_PADDING + 1, widest)
+        if any(cycles <= ideal and not is_large for cycles, is_large, _, _ in paddings):
+            pads = range(0)
         layouts = [_with_padding(base, pitch, pad) for pad in pads]
-        can_swizzle = pitch & (pitch - 1) == 0 and pitch > widest
+        can_swizzle = (
+            pitch & (pitch - 1) == 0
+            and pitch > widest
+            and not any(cycles <= ideal for cycles, _ in swizzles)
+        )
         if can_swizzle:
             layouts.append(_with_swizzle(base, pitch, widest))
+        if not layouts:
+            continue
         # Waves that lie this far apart are laid out alike: swizzles repeat after some rows.
         period = pitch * (pitch // widest) if can_swizzle else pitch
         figures = _cycles(accesses, arch, layouts, period)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ..model import SourceLoc, TtgirModule, TtgirOp
 from .opforms import FUNCTIONS
 from .queries import DOTS, LOADS, LOOPS
+from .recent_modules import kept_for_recent
 
 UNKNOWN = -1
 """The value of a name that no operation before its use defines."""
@@ -153,6 +154,7 @@ def _program_axis(op: TtgirOp) -> str | None:
     return str(op.attributes.get("axis")) if op.name == "tt.get_program_id" else None
 
 
+@kept_for_recent
 def flow_of(module: TtgirModule) -> DataFlow:
     """Numbers the values of a module in one pass over its operations."""
     builder = _Builder(module)
