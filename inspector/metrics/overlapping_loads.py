@@ -47,9 +47,7 @@ _MOST_ACCESSES: Final = 512
 _FEW_ROWS: Final = "4 rows of 8 work-items: the workgroup's shape is not known"
 
 
-def kernel_metrics(
-    subject: Subject, accesses: GlobalAccesses, hot: Set[str]
-) -> Iterator[Metric]:
+def kernel_metrics(subject: Subject, accesses: GlobalAccesses, hot: Set[str]) -> Iterator[Metric]:
     """The metric of `SPECS`.
 
     Args:

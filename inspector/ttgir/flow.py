@@ -12,9 +12,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ..model import SourceLoc, TtgirModule, TtgirOp
+from ..recent_results import kept_for_recent
 from .opforms import FUNCTIONS
 from .queries import DOTS, LOADS, LOOPS
-from .recent_modules import kept_for_recent
 
 UNKNOWN = -1
 """The value of a name that no operation before its use defines."""

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...model import TtgirModule, TtgirOp
+from ...recent_results import kept_for_recent
 from ..opforms import FUNCTIONS
-from ..recent_modules import kept_for_recent
 from .transfer import RULES
 
 _FOR, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
