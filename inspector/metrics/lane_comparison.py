@@ -124,12 +124,13 @@ def _starts(where: Array, active: Array | None, offsets: Array) -> set[tuple[int
         offsets: of the elements, int64 [draw, register, wave, lane]; one draw where all agree.
 
     Returns:
-        For each such register the distances in all draws in which any lane takes part, in bytes.
+        For each such register the distances in all draws in which any lane takes part, in bytes;
+        of draws that are alike, once.
     """
     import numpy as np
 
     registers = np.arange(offsets.shape[1])
-    columns = []
+    columns: list[tuple[Array, Array]] = []
     for draw, lanes in enumerate(where):
         own = offsets[draw if len(offsets) > 1 else 0]
         if active is not None:
@@ -139,6 +140,8 @@ def _starts(where: Array, active: Array | None, offsets: Array) -> set[tuple[int
             own, lanes = own[:, inside], lanes[inside]
         else:
             own, lanes = own.reshape(len(own), -1), lanes.reshape(-1)
+            if columns and len(offsets) == 1 and (lanes == columns[-1][1]).all():
+                continue  # as in LDS: nothing else to be told by this draw
         columns.append((own, lanes))
     for few in (True, False):  # a few lanes rule most registers out
         for own, lanes in columns:
