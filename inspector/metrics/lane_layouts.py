@@ -194,7 +194,8 @@ class _Comparison:
         count = len(addresses)
         # Addresses that differ between equal arguments depend on unknown values.
         settled = count == 1 or bool((addresses[:DRAWS] == addresses[DRAWS:]).all())
-        if settled:
+        first = addresses.reshape(count, -1)[:, 0]  # every layout has the first element
+        if settled or (first[:DRAWS] != first[DRAWS:]).any():
             addresses = addresses[:DRAWS]
             count = len(addresses)
         offsets = np.broadcast_to(addresses, (count, *shape)).reshape(count, -1)
@@ -207,7 +208,8 @@ class _Comparison:
                 return None
             offsets = np.take_along_axis(offsets, order[None], 3)
         # Not every layout has all elements.
-        settled = settled or bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
+        if count > DRAWS:
+            settled = bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
         return Elements(offsets[:DRAWS], settled, size, "global")
 
     def _values(self, graph: ValueGraph) -> Evaluation:

@@ -108,7 +108,4 @@ def _meet(all_first: int, others_first: Mapping[int, int], second: Mapping[int, 
         others_first: by wave, those that the others touch by it.
         second: by wave, those that it touches by the second access.
     """
-    for wave, mask in second.items():  # a loop, as most meet by the first wave
-        if others_first.get(wave, all_first) & mask:
-            return True
-    return False
+    return any(others_first.get(wave, all_first) & mask for wave, mask in second.items())
