@@ -284,7 +284,10 @@ def _moved(raised: dict[int, int], clock: int | None) -> dict[int, int]:
         return raised
     if clock is None:
         return dict.fromkeys(raised, 0) if any(raised.values()) else raised
-    return {wait: max(since - clock, -CAP) for wait, since in raised.items()}
+    oldest = clock - CAP
+    if max(raised.values()) == -CAP:
+        return raised
+    return {wait: since - clock if since > oldest else -CAP for wait, since in raised.items()}
 
 
 def _merge(debts: Debts, new: Debts) -> bool:
