@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from .address_code import AddressCode, PlannedStep
 from .buffer_lanes import lanes_in_buffer, offsets_of
-from .else_arms import ElseArms, has_else_arms
+from .else_arms import ElseArms
 from .held_masks import HeldMasks
 from .operands import EXEC
 from .register_sets import VECTOR_REGISTERS
@@ -106,7 +106,7 @@ class AddressSweep:
         self._waves = self._begin(threads, max([4, *(row + 1 for row in code.rows)]))
         self._places: dict[tuple[int, int], Places] = {}
         self._masks = HeldMasks(self._waves, code.decoded, code.effects, code.halves, self._target)
-        self._arms = ElseArms() if has_else_arms(code.function.instructions) else None
+        self._arms = ElseArms() if code.has_else_arms else None
         self.uncovered: dict[int, str] = {}
 
     def _registers_held(self) -> int:
