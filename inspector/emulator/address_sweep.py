@@ -258,7 +258,9 @@ class AddressSweep:
         machine.seen = []
         for planned in self._code.plan[number]:
             first_arm = arms.follow(planned) if arms is not None else 0
-            if planned.is_plain and not whole_waves:
+            if planned.is_plain and not (
+                whole_waves and (planned.compares_order or masks.are_touched(planned.effect))
+            ):
                 is_uncovered = False
                 try:
                     planned.step(waves)
