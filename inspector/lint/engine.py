@@ -118,7 +118,7 @@ def _cured_together(
 
 
 def _of_one_loop(matches: Sequence[Match]) -> list[Match]:
-    """The matches of one rule and remedy, those of accesses in one loop joined, the narrowest first.
+    """The matches of one rule and remedy, those of accesses in one loop joined, narrowest first.
 
     A change that widens loads and stores alike is one change.
     """
