@@ -123,7 +123,8 @@ SPECS = (
         "do: `loads` of `of`, of which `unknown`; `unwritten` of tensors that the kernel does not "
         "write; the first's `instruction` and `at` which line, of these where there is one; "
         "`scalars` of the unwritten that are scalars in the TTGIR too, of 32 bits or more, through "
-        "the arguments `pointers`",
+        "the arguments `pointers`; `curable`: those of them that become scalar loads, in Triton's "
+        "code the scalars, in other code the unwritten",
     ),
 )
 
@@ -234,6 +235,9 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
         "unknown": len(loads) - len(known_uses),
         "unwritten": None if unwritten is None else len(unwritten),
         "scalars": None if unwritten is None or subject.ttgir is None else len(scalars),
+        "curable": None
+        if unwritten is None
+        else len(unwritten if subject.ttgir is None else scalars),
         "pointers": " and ".join(pointers) or None,
         "instruction": first.mnemonic if first is not None else None,
         "at": source_line(first.loc) if first is not None else None,
