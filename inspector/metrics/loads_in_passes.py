@@ -309,7 +309,7 @@ def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> int | None:
 
 
 def _active_share(group: _Group) -> float:
-    """The part of a workgroup's lanes that take part in a group's accesses: masks leave some out."""
+    """The part of a workgroup's lanes that take part in accesses: masks leave some out."""
     lanes = active = 0
     for access in group.accesses:
         for place in access.places:
