@@ -25,7 +25,8 @@ SPECS: Final = (
         "derived",
         "loop",
         "Whether it goes on by the size of the grid (`by_grid`), and of such a loop the `cus` of "
-        "the GPU: launched with a thread for each element it goes round once. None for Triton's code",
+        "the GPU: launched with a thread for each element it goes round once. None for Triton's "
+        "code",
     ),
 )
 
