@@ -13,7 +13,8 @@ from typing import Final
 
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
+from ..model import Function, Loop, Metric, MetricSpec, Scalar
+from .argument_words import DISPATCH, KERNARG, LoadedWords
 from .subject import Subject
 
 GRID_STRIDE: Final = "loop.grid_stride"
@@ -37,18 +38,11 @@ _ADDS: Final = re.compile(
     r"[sv]_(?:add_(?:co_|nc_)?(?:ci_)?[ui](?:32|64)|add_co_ci|addc|lshl_add_u|add3|add_lshl)"
 )
 _MOVES: Final = re.compile(r"[sv]_mov_b(?:32|64)")
-_OFFSET: Final = re.compile(r",\s*(-?0x[0-9a-f]{1,8}|-?\d{1,9})\s*$")
-_FIRST_SCALAR: Final = 8192
-"""The number of s0, by `waitflow.registers`."""
 _COUNTS_BEFORE_SIZES: Final = (-12, -8, -4)
 """Where the numbers of workgroups in x, y and z stand, from the workgroup's size on: LLVM's
 AMDGPUUsage, "Code Object V5 Kernel Argument Metadata"."""
 _GRID_SIZES: Final = (12, 16, 20)
 """Where the grid's size stands in the dispatch packet: HSA Platform System Architecture, 2.9.6."""
-
-_KERNARG, _DISPATCH = "kernarg", "dispatch"
-_Pointers = dict[int, tuple[str, int]]
-"""Register of a pointer's low word -> what it points to, and bytes from there."""
 
 
 def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
@@ -70,17 +64,13 @@ def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
 
 def _by_grid(function: Function) -> set[str]:
     """Ids of the loops that add the grid's size, or a multiple of it, to what they carry."""
-    resources = function.resources
-    start = resources.wave_start
-    if start is None or not function.loops:
+    if not function.loops:
         return set()
-    wanted: set[tuple[str, int]] = {(_DISPATCH, offset) for offset in _GRID_SIZES}
-    if resources.group_size_offset is not None:
-        wanted |= {(_KERNARG, resources.group_size_offset + by) for by in _COUNTS_BEFORE_SIZES}
-    pointers: _Pointers = {}
-    for register, place in ((start.kernarg_ptr, _KERNARG), (start.dispatch_ptr, _DISPATCH)):
-        if register is not None:
-            pointers[_FIRST_SCALAR + register] = place, 0
+    wanted = {(DISPATCH, offset) for offset in _GRID_SIZES}
+    size_offset = function.resources.group_size_offset
+    if size_offset is not None:
+        wanted |= {(KERNARG, size_offset + by) for by in _COUNTS_BEFORE_SIZES}
+    words = LoadedWords(function, wanted)
     sizes: set[int] = set()
     """Registers that hold the grid's size or a multiple of it."""
     steps: dict[int, set[int]] = {}
@@ -89,54 +79,16 @@ def _by_grid(function: Function) -> set[str]:
         written = written_registers(inst)
         reads = named(split_destination(inst.operands)[1])
         own = sizes.intersection(reads)
-        if inst.cls == "smem_load":
-            loaded = _loaded(inst, pointers, wanted)
-            sizes -= written
-            sizes |= loaded
-            pointers = {reg: to for reg, to in pointers.items() if reg not in written}
-            continue
+        loaded = words.after(inst, written)
         if own and _ADDS.match(inst.op.name):
             steps[inst.index] = own
-        moved = _moved(inst, pointers)
-        if not written.isdisjoint(pointers):
-            pointers = {reg: to for reg, to in pointers.items() if reg not in written}
-        pointers |= moved
-        if own and _PASSED_ON.match(inst.op.name):
+        if loaded:
+            sizes = sizes - written | loaded
+        elif own and _PASSED_ON.match(inst.op.name):
             sizes |= written
         else:
             sizes -= written
     return {loop.id for loop in function.loops if steps and _steps_so(function, loop, steps)}
-
-
-def _loaded(inst: Instruction, pointers: _Pointers, wanted: set[tuple[str, int]]) -> set[int]:
-    """The registers that a scalar load fills with the grid's size."""
-    destination, source = split_destination(inst.operands)
-    base = next((reg for reg in named(source) if reg in pointers), None)
-    if base is None:
-        return set()
-    place, begin = pointers[base]
-    offset = _OFFSET.search(inst.operands)
-    begin += int(offset[1], 0) if offset else 0
-    return {
-        register
-        for number, register in enumerate(named(destination))
-        if (place, begin + 4 * number) in wanted
-    }
-
-
-def _moved(inst: Instruction, pointers: _Pointers) -> _Pointers:
-    """The pointer that an instruction makes of another one, by its low word."""
-    destination, source = split_destination(inst.operands)
-    made, sources = named(destination), named(source)
-    if not made or not sources or sources[0] not in pointers:
-        return {}
-    place, begin = pointers[sources[0]]
-    if inst.op.name in ("s_mov_b64", "s_mov_b32"):
-        return {made[0]: (place, begin)}
-    offset = _OFFSET.search(inst.operands)
-    if inst.op.name in ("s_add_u32", "s_add_nc_u64", "s_add_co_u32") and offset:
-        return {made[0]: (place, begin + int(offset[1], 0))}
-    return {}
 
 
 def _steps_so(function: Function, loop: Loop, steps: Mapping[int, set[int]]) -> bool:

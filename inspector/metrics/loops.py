@@ -24,6 +24,7 @@ from . import (
     position_masks,
     redundancy,
     scratch_use,
+    unaligned_loops,
     unchanged_loads,
     work,
 )
@@ -52,6 +53,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
     divided = divisions.loop_metrics(subject, own_code)
     unchanged = unchanged_loads.loop_metrics(subject, own_code)
     strides = grid_strides.loop_metrics(subject)
+    unaligned = unaligned_loops.loop_metrics(subject, own_code)
     masks = position_masks.loop_metrics(subject, own_code)
     scratch = scratch_use.loop_metrics(subject.function, own_code)
     metrics = {
@@ -64,6 +66,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
         | unchanged[loop.id]
         | masks[loop.id]
         | strides[loop.id]
+        | unaligned[loop.id]
         for loop in function.loops
     }
     waterfalls = {loop.id for loop in function.loops if _is_waterfall(own_code[loop.id])}
