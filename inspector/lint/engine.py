@@ -19,7 +19,7 @@ from ..model import (
     MetricValue,
     SourceLoc,
 )
-from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP
+from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
 from .nodes import ANYTHING, Interval, Values, at_least
 from .ranking import SEVERITY_RANK, Severity, in_order
 from .rule import Pack, Rule, show
@@ -140,14 +140,23 @@ def _width(reading: Reading) -> float:
     return float(bits) if isinstance(bits, int | float) else float("inf")
 
 
-def _counted(match: Match, places: int | None = None) -> Values:
-    """What a match's worst access or wait reads, and the number of its places, or another one."""
+def _counted(match: Match, readings: Sequence[Reading] | None = None) -> Values:
+    """What a match's worst access or wait reads, with the number of places of its readings.
+
+    Args:
+        match: the match.
+        readings: whose places are counted; None for the match's own.
+    """
     values = match.readings[0].values
     if not match.readings[0].places:
         return values
-    if places is None:
-        places = sum(len(reading.places) for reading in match.readings)
-    return Values(values.kernel, values.loop, {**values.subject, MATCHES: places})
+    readings = match.readings if readings is None else readings
+    narrowest = min(map(_width, readings))
+    counts: dict[str, MetricValue] = {
+        MATCHES: sum(len(reading.places) for reading in readings),
+        WIDER: sum(len(r.places) for r in readings if _width(r) > narrowest) or None,
+    }
+    return Values(values.kernel, values.loop, {**values.subject, **counts})
 
 
 def _matters_without_launch(rule: Rule) -> bool:
@@ -267,11 +276,10 @@ class _Judge:
             locations = tuple(dict.fromkeys(places))
             lines = _further_lines(accesses)
         else:
-            matched = [
-                place for alike in matches for reading in alike.readings for place in reading.places
-            ]
+            readings = [reading for alike in matches for reading in alike.readings]
+            matched = [place for reading in readings for place in reading.places]
             count = {MATCHES: len(matched)}
-            values = _counted(match, len(matched))
+            values = _counted(match, readings)
             locations = tuple(_places(matched[:MAX_MATCHES], self._source_text))
             lines = _all_of([place.line for place in matched], MAX_MATCHES)
         text = next(
