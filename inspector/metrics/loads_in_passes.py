@@ -39,7 +39,8 @@ SPECS: Final = (
         "many in all (`loop_bytes`), the first `at` which line, `first_at` which line it was "
         "loaded before, `loops` that load the same, `row_bytes` that a workgroup loads of it in"
         " all of the loop's iterations, by TTGIR and the launch, whether it `fits` a "
-        "workgroup's registers (at most 128 KiB; in other code, whether lanes share a row). Of "
+        "workgroup's registers (at most 128 KiB; in other code, whether lanes share a row), "
+        "`uniform` other loads of the loop that bring one address to all lanes. Of "
         "the one that loads most bytes that a loop has stored: how many are `stored`, of the "
         "`stored_of` in `back_loop`, their `stored_bytes`, the first `back_at` which line, "
         "`stored_at` which line it was stored. None where instructions have no source positions",
@@ -123,6 +124,7 @@ def _passes(subject: Subject, every_access: GlobalAccesses) -> Metric:
         if size > int(loaded.get("bytes") or 0):
             group, earlier = again[0]
             row_bytes = _row_bytes(subject, [group for group, _ in again])
+            others = [group for group in loads if all(group is not known for known, _ in again)]
             loaded = {
                 "loads": sum(len(group.accesses) for group, _ in again),
                 "of": sum(len(group.accesses) for group in loads) + len(unknown),
@@ -134,6 +136,7 @@ def _passes(subject: Subject, every_access: GlobalAccesses) -> Metric:
                 "loop": loop.id,
                 "row_bytes": row_bytes,
                 "fits": _fits(subject, row_bytes),
+                "uniform": sum(len(group.accesses) for group in others if _is_uniform(group)),
             }
         size = sum(_bytes_in(group) for group, _ in back)
         if size > int(stored.get("stored_bytes") or 0):
@@ -194,6 +197,11 @@ def _bytes_in(group: _Group) -> int:
     from ..emulator.footprint import size_of
 
     return size_of(group.spans[0])
+
+
+def _is_uniform(group: _Group) -> bool:
+    """Whether each access of a group brings one address to the whole workgroup."""
+    return all(access.sizes[0] <= access.places[0].size for access in group.accesses)
 
 
 class _Comparison:
@@ -284,21 +292,32 @@ def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> int | None:
     from ..ttgir.conversions import tile_bytes
 
     runs = most_iterations(subject)
-    positions = {
-        position_of(access.inst.loc)
+    known = {
+        position_of(access.inst.loc): group
         for group in groups
         for access in group.accesses
         if access.inst.loc is not None
     }
-    total = 0
+    total = 0.0
     for op in queries.loads(module):
-        if op.loc is None or position_of(op.loc) not in positions or not op.result_types:
+        position = position_of(op.loc) if op.loc is not None else None
+        group = known.get(position) if position is not None else None
+        if group is None or not op.result_types:
             continue
-        loop = queries.loop_above(op, module)
-        if loop is None:
-            continue  # what pipelining loads ahead
-        size = tile_bytes(op.result_types[0])
-        if loop not in runs or size is None:
+        loop, size = queries.loop_above(op, module), tile_bytes(op.result_types[0])
+        if size is None or (loop is not None and loop not in runs):
             return None
-        total += runs[loop] * size
-    return total or None
+        # Outside of loops stands what pipelining loads ahead: the first iterations' tiles.
+        loaded = min(size * _active_share(group), _bytes_in(group))
+        total += (runs[loop] if loop is not None else 1) * loaded
+    return round(total) or None
+
+
+def _active_share(group: _Group) -> float:
+    """The part of a workgroup's lanes that take part in accesses: masks leave some out."""
+    lanes = active = 0
+    for access in group.accesses:
+        for place in access.places:
+            lanes += place.where[0].size
+            active += place.where[0].size if place.active is None else int(place.active[0].sum())
+    return active / lanes if lanes else 1.0
