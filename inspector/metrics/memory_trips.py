@@ -19,10 +19,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, LoopReport, Machine, Metric, MetricSpec, Scalar
+from ..model import Function, Instruction, LoopReport, Machine, Metric, MetricSpec, Scalar
 from .exposed_latency import LATENCY
 from .load_paths import LOADS, code_of, load_paths, turns_to_others
-from .subject import Subject, source_line, wait_counts
+from .subject import Subject, always_executed, source_line, wait_counts
 from .written_tensors import WRITES, unwritten
 
 if TYPE_CHECKING:
@@ -45,8 +45,11 @@ SPECS = (
         "`address`, or `condition` where loaded values decide which lanes go on, or `memory` where "
         "a store or an atomic stands between them), the load `at` which line "
         "is the first that is issued after a wait that it does not need, instructions of the "
-        "`path`, the `latency` assumed for a trip; None for Triton's code, and where functions are "
-        "called or code was not read",
+        "`path`, the `latency` assumed for a trip; `lasting`: trips that stay however many "
+        "iterations are made at a time, the needed ones where they are carried; `conditional`: "
+        "loads that not every iteration makes, None without one; `whole_path`: the `path` where "
+        "there is none; None for Triton's code, and where functions are called or code was not "
+        "read",
     ),
 )
 
@@ -301,11 +304,18 @@ def _metric(subject: Subject, start: int, within: Set[int] | None) -> Metric:
         note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
         return Metric(TRIPS, None, "mapping", "derived", note)
     paths = load_paths(function, start, within)
-    followed = [_followed(subject, path, twice=within is not None) for path in paths]
+    always = _always(function, start, within)
+    followed = [_followed(subject, path, always, twice=within is not None) for path in paths]
     # Of the two arms of a condition the better one counts, unless it does little.
     most = max(figures.loads for figures in followed)
     best = min((f for f in followed if 2 * f.loads >= most), key=lambda f: f.avoidable)
-    value: dict[str, Scalar] = {**asdict(best), "latency": LATENCY}
+    value: dict[str, Scalar] = {
+        **asdict(best),
+        "latency": LATENCY,
+        "lasting": best.needed if best.is_carried else 0,
+        "conditional": best.conditional or None,
+        "whole_path": None if best.conditional else best.path,
+    }
     return Metric(TRIPS, value, "mapping", "derived")
 
 
@@ -322,10 +332,26 @@ class _Figures(Struct, frozen=True):
     carried_by: str | None
     at: str | None
     path: int
+    conditional: int
 
 
-def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures:
-    """The figures of a path; of an iteration that follows another one, if it runs `twice`."""
+def _always(function: Function, start: int, within: Set[int] | None) -> Set[int]:
+    """The blocks that every iteration of a loop executes; without a loop all, which is not told."""
+    if within is None:
+        return frozenset(range(len(function.blocks)))
+    (loop,) = (loop for loop in function.loops if loop.header == start)
+    return frozenset(always_executed(function, {loop.id})[loop.id])
+
+
+def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice: bool) -> _Figures:
+    """The figures of a path; of an iteration that follows another one, if it runs `twice`.
+
+    Args:
+        subject: the kernel.
+        path: its blocks, in order.
+        always: the blocks that are executed on every path.
+        twice: whether another iteration comes before.
+    """
     function, machine = subject.function, subject.machine
     assert machine is not None
     from .chains import Code
@@ -388,6 +414,12 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
         carried_by=_carried_by(subject, path, code, registers) if is_carried else None,
         at=source_line(at.loc) if at is not None else None,
         path=sum(len(code_of(function, number)) for number in path),
+        conditional=sum(
+            inst.cls in LOADS
+            for number in path
+            if number not in always
+            for inst in code_of(function, number)
+        ),
     )
 
 
