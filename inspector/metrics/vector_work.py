@@ -1,0 +1,180 @@
+"""What the vector unit computes where it takes longer than everything else.
+
+Two kinds of work can often be left out or done once in place of each time: work on positions and
+arguments alone, such as indices that are taken apart by divisions, masks, counts and random
+numbers; and comparisons of loaded values with one constant after the other, which are a search.
+Both are looked for where neither memory nor LDS nor the matrix unit takes nearly as long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
+from .expansions import region_work
+from .mix import VALU_CLASSES
+from .operand_origins import OperandOrigins, operand_origins
+from .subject import Subject, own_instructions, source_line
+
+_POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
+_SHARED: Final = (
+    "of the `valu` of the hot loop that has most of them (in kernels without hot loops: of all), "
+    "their `cycles` for one wave at least, `bytes` per lane that global accesses move there, `loop` "
+    "which one it is; by bound.longest `vector` cycles of all waves there, `slowest` of the "
+    "slowest unit, `beside` of the slowest that vector instructions do not use. None where "
+    "`beside` is more than half of `slowest`"
+)
+
+SPECS: Final = (
+    MetricSpec(
+        _POSITIONS,
+        "mapping",
+        "derived",
+        "kernel",
+        "Vector instructions whose operands hold nothing that was loaded, but positions or "
+        f"arguments: `instructions` {_SHARED}; `beyond` three for each of its accesses of global "
+        "memory and LDS; `products` of integers, high halves and wide ones, and `selections`, "
+        "comparisons included, among them; `at` the line that has most of them, which "
+        "are `at_instructions`",
+    ),
+    MetricSpec(
+        _TESTS,
+        "mapping",
+        "derived",
+        "kernel",
+        "Comparisons of loaded values with constants (`tests`; those for NaN are not counted) and "
+        "selections by loaded values, at most two for each of them (`selections`): "
+        f"`instructions` together {_SHARED}; `at` the line that has most of them",
+    ),
+)
+
+_NAN: Final = re.compile(r"v_cmpx?_(?:o|u|class)_")
+_PRODUCT: Final = re.compile(r"v_(?:mul_hi|mul_lo|mad_co|mad)_[ui](?:32|64)")
+_LONGEST: Final = "bound.longest"
+_UNITS: Final = frozenset(("vector", "scalar", "issue"))
+"""Units that fewer vector instructions and their comparisons make faster."""
+_ACCESSES: Final = frozenset(
+    ("global_load", "global_store", "atomic", "lds_read", "lds_write", "lds_atomic")
+)
+_OF_AN_ACCESS: Final = 3
+"""Instructions on positions that an access needs: an address of 64 bits, or an offset and a mask."""
+_SELECTIONS_OF_A_TEST: Final = 2
+
+
+def kernel_metrics(
+    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+) -> Iterator[Metric]:
+    """The metrics of `SPECS`.
+
+    Args:
+        subject: the kernel.
+        loops: its loops with their bounds.
+        metrics: its metrics with its bounds.
+    """
+    live, note = subject.live
+    if live is None:
+        yield from _unknown(note)
+        return
+    regions = _bound_by_vectors(subject, loops, metrics)
+    if not regions:
+        yield from _unknown("other units take as long as the vector unit, or how long is unknown")
+        return
+    origins = operand_origins(subject.function, live)
+    for name, count in ((_POSITIONS, _on_positions), (_TESTS, _tests)):
+        values = [
+            {**count(code, origins), **region_work(subject, code), "loop": loop, **bounds}
+            for loop, code, bounds in regions
+        ]
+        value = max(values, key=lambda item: int(item["instructions"] or 0))
+        yield Metric(name, value, "mapping", "derived")
+
+
+def _unknown(note: str) -> Iterator[Metric]:
+    for spec in SPECS:
+        yield Metric(spec.name, None, spec.unit, spec.origin, note)
+
+
+def _bound_by_vectors(
+    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+) -> list[tuple[str | None, Sequence[Instruction], dict[str, Scalar]]]:
+    """Loop (None: the kernel), code and bounds of the regions that the vector unit bounds."""
+    function = subject.function
+    hot = [loop for loop in loops if loop.hot]
+    if hot:
+        code_of = own_instructions(function)
+        candidates = [(loop.id, code_of[loop.id], loop.metrics.get(_LONGEST)) for loop in hot]
+    else:
+        candidates = [(None, function.instructions, metrics.get(_LONGEST))]
+    regions = []
+    for loop, code, metric in candidates:
+        longest = metric.value if metric is not None else None
+        if not isinstance(longest, Mapping):
+            continue
+        slowest, beside = longest["cycles"], longest["beside_vector"]
+        if (
+            isinstance(slowest, (int, float))
+            and isinstance(beside, (int, float))
+            and longest["unit"] in _UNITS
+            and 2 * beside <= slowest
+        ):
+            bounds = {"vector": longest["vector"], "slowest": slowest, "beside": beside}
+            regions.append((loop, code, bounds))
+    return regions
+
+
+def _on_positions(code: Sequence[Instruction], origins: OperandOrigins) -> dict[str, Scalar]:
+    """The part of `vector_work.positions` that one region's instructions give."""
+    steps = [
+        inst
+        for inst in code
+        if inst.cls in VALU_CLASSES
+        and origins.positions[inst.index]
+        and not origins.data[inst.index]
+    ]
+    accesses = sum(inst.cls in _ACCESSES for inst in code)
+    lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
+    (line, count), *_ = lines.most_common(1) or [(None, 0)]
+    return {
+        "instructions": len(steps),
+        "beyond": max(0, len(steps) - _OF_AN_ACCESS * accesses),
+        "products": sum(_PRODUCT.match(inst.op.name) is not None for inst in steps),
+        "selections": sum(_selects(inst) or _compares(inst) for inst in steps),
+        "at": line,
+        "at_instructions": count,
+    }
+
+
+def _tests(code: Sequence[Instruction], origins: OperandOrigins) -> dict[str, Scalar]:
+    """The part of `vector_work.tests` that one region's instructions give."""
+    steps = [inst for inst in code if inst.cls in VALU_CLASSES and origins.data[inst.index]]
+    tests = [inst for inst in steps if _compares(inst) and _with_constant(inst, origins)]
+    selecting = [inst for inst in steps if _selects(inst)]
+    selections = min(len(selecting), _SELECTIONS_OF_A_TEST * len(tests))
+    lines = Counter(line for inst in tests if (line := source_line(inst.loc)) is not None)
+    (line, _), *_ = lines.most_common(1) or [(None, 0)]
+    return {
+        "instructions": len(tests) + selections,
+        "tests": len(tests),
+        "selections": selections,
+        "at": line,
+    }
+
+
+def _compares(inst: Instruction) -> bool:
+    return "compare" in inst.op.traits
+
+
+def _selects(inst: Instruction) -> bool:
+    """Whether an instruction selects, as a half of a VOPD instruction, too."""
+    return "cndmask" in inst.mnemonic
+
+
+def _with_constant(inst: Instruction, origins: OperandOrigins) -> bool:
+    """Whether a comparison is of one loaded value, with a constant, and not with itself for NaN."""
+    if _NAN.match(inst.op.name) or origins.positions[inst.index]:
+        return False
+    registers = 2 if inst.op.name.endswith("64") else 1
+    return origins.data[inst.index].bit_count() == registers
