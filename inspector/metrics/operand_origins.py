@@ -71,11 +71,8 @@ def operand_origins(function: Function, live: Liveness) -> OperandOrigins:
                 continue
             data &= kept[index]
             positions &= kept[index]
-            if (
-                read_data
-                or delivers[index] == "data"
-                or (read_positions and delivers[index] == "arguments")
-            ):
+            is_loaded = bool(read_positions) and delivers[index] == "arguments"
+            if read_data or is_loaded or delivers[index] == "data":
                 data |= writes[index]
             elif read_positions or delivers[index]:
                 positions |= writes[index]

@@ -22,8 +22,8 @@ from .subject import Subject, own_instructions, source_line
 _POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
 _SHARED: Final = (
     "of the `valu` of the hot loop that has most of them (in kernels without hot loops: of all), "
-    "their `cycles` for one wave at least, `bytes` per lane that global accesses move there, `loop` "
-    "which one it is; by bound.longest `vector` cycles of all waves there, `slowest` of the "
+    "their `cycles` for one wave at least, `bytes` per lane that global accesses move there, "
+    "`loop` which one it is; by bound.longest `vector` cycles of all waves there, `slowest` of the "
     "slowest unit, `beside` of the slowest that vector instructions do not use. None where "
     "`beside` is more than half of `slowest`"
 )
@@ -60,7 +60,7 @@ _ACCESSES: Final = frozenset(
     ("global_load", "global_store", "atomic", "lds_read", "lds_write", "lds_atomic")
 )
 _OF_AN_ACCESS: Final = 3
-"""Instructions on positions that an access needs: an address of 64 bits, or an offset and a mask."""
+"""Instructions on positions that an access needs: a 64-bit address, or an offset and a mask."""
 _SELECTIONS_OF_A_TEST: Final = 2
 
 
