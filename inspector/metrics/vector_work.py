@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
 from .expansions import region_work
+from .float8 import float8_conversions
+from .loop_shape import position_of
 from .mix import VALU_CLASSES
 from .operand_origins import OperandOrigins, operand_origins
-from .subject import Subject, own_instructions, source_line
+from .subject import Place, Subject, own_instructions, source_line
 
 _POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
 _SHARED: Final = (
@@ -45,7 +47,8 @@ SPECS: Final = (
         "mapping",
         "derived",
         "kernel",
-        "Comparisons of loaded values with constants (`tests`; those for NaN are not counted) and "
+        "Comparisons of loaded values with constants (`tests`; those for NaN and those of conversions of "
+        "8-bit floats in Triton are not counted) and "
         "selections by loaded values, at most two for each of them (`selections`): "
         f"`instructions` together {_SHARED}; `at` the line that has most of them",
     ),
@@ -83,9 +86,15 @@ def kernel_metrics(
         yield from _unknown("other units take as long as the vector unit, or how long is unknown")
         return
     origins = operand_origins(subject.function, live)
+    conversions = float8_conversions(subject.ttgir) if subject.ttgir is not None else {}
     for name, count in ((_POSITIONS, _on_positions), (_TESTS, _tests)):
         values = [
-            {**count(code, origins), **region_work(subject, code), "loop": loop, **bounds}
+            {
+                **count(code, origins, conversions.keys()),
+                **region_work(subject, code),
+                "loop": loop,
+                **bounds,
+            }
             for loop, code, bounds in regions
         ]
         value = max(values, key=lambda item: int(item["instructions"] or 0))
@@ -125,7 +134,9 @@ def _bound_by_vectors(
     return regions
 
 
-def _on_positions(code: Sequence[Instruction], origins: OperandOrigins) -> dict[str, Scalar]:
+def _on_positions(
+    code: Sequence[Instruction], origins: OperandOrigins, _: Set[Place]
+) -> dict[str, Scalar]:
     """The part of `vector_work.positions` that one region's instructions give."""
     steps = [
         inst
@@ -147,9 +158,23 @@ def _on_positions(code: Sequence[Instruction], origins: OperandOrigins) -> dict[
     }
 
 
-def _tests(code: Sequence[Instruction], origins: OperandOrigins) -> dict[str, Scalar]:
-    """The part of `vector_work.tests` that one region's instructions give."""
-    steps = [inst for inst in code if inst.cls in VALU_CLASSES and origins.data[inst.index]]
+def _tests(
+    code: Sequence[Instruction], origins: OperandOrigins, conversions: Set[Place]
+) -> dict[str, Scalar]:
+    """The part of `vector_work.tests` that one region's instructions give.
+
+    Args:
+        code: the region's.
+        origins: what its operands hold.
+        conversions: positions of conversions of 8-bit floats, which compare and select as well.
+    """
+    steps = [
+        inst
+        for inst in code
+        if inst.cls in VALU_CLASSES
+        and origins.data[inst.index]
+        and not (conversions and inst.loc is not None and position_of(inst.loc) in conversions)
+    ]
     tests = [inst for inst in steps if _compares(inst) and _with_constant(inst, origins)]
     selecting = [inst for inst in steps if _selects(inst)]
     selections = min(len(selecting), _SELECTIONS_OF_A_TEST * len(tests))
