@@ -47,8 +47,8 @@ SPECS: Final = (
         "mapping",
         "derived",
         "kernel",
-        "Comparisons of loaded values with constants (`tests`; those for NaN and those of conversions of "
-        "8-bit floats in Triton are not counted) and "
+        "Comparisons of loaded values with constants (`tests`; those for NaN and those of "
+        "conversions of 8-bit floats in Triton are not counted) and "
         "selections by loaded values, at most two for each of them (`selections`): "
         f"`instructions` together {_SHARED}; `at` the line that has most of them",
     ),
