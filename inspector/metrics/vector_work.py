@@ -19,9 +19,11 @@ from .float8 import float8_conversions
 from .loop_shape import position_of
 from .mix import VALU_CLASSES
 from .operand_origins import OperandOrigins, operand_origins
+from .random_words import random_call, random_calls
 from .subject import Place, Subject, own_instructions, source_line
 
 _POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
+_RANDOM: Final = "vector_work.random"
 _SHARED: Final = (
     "of the `valu` of the hot loop that has most of them (in kernels without hot loops: of all), "
     "their `cycles` for one wave at least, `bytes` per lane that global accesses move there, "
@@ -37,9 +39,10 @@ SPECS: Final = (
         "derived",
         "kernel",
         "Vector instructions whose operands hold nothing that was loaded, but positions or "
-        f"arguments: `instructions` {_SHARED}; `beyond` three for each of its accesses of global "
-        "memory and LDS; `products` of integers, high halves and wide ones, and `selections`, "
-        "comparisons included, among them; `at` the line that has most of them, which "
+        f"arguments, Triton's random numbers left out: `instructions` {_SHARED}; `beyond` three "
+        "for each of its accesses of global memory and LDS, of which `loads`; `products` of "
+        "integers, high halves and wide ones, and `selections`, comparisons included, among them; "
+        "`at` the line that has most of them, which "
         "are `at_instructions`",
     ),
     MetricSpec(
@@ -47,10 +50,19 @@ SPECS: Final = (
         "mapping",
         "derived",
         "kernel",
-        "Comparisons of loaded values with constants (`tests`; those for NaN and those of "
-        "conversions of 8-bit floats in Triton are not counted) and "
-        "selections by loaded values, at most two for each of them (`selections`): "
+        "Comparisons of loaded values with constants (`tests`; those for NaN are not counted, nor "
+        "those of conversions of 8-bit floats in Triton and of operations with a transcendental "
+        "one, such as exp) and selections by loaded values, at most two for each of them "
+        "(`selections`): "
         f"`instructions` together {_SHARED}; `at` the line that has most of them",
+    ),
+    MetricSpec(
+        _RANDOM,
+        "mapping",
+        "derived",
+        "kernel",
+        "Calls of Triton's random numbers that use one of the four words which Philox makes "
+        f"(tl.rand, tl.randint): `calls`, vector `instructions` {_SHARED}; `at` which line",
     ),
 )
 
@@ -59,6 +71,7 @@ _PRODUCT: Final = re.compile(r"v_(?:mul_hi|mul_lo|mad_co|mad)_[ui](?:32|64)")
 _LONGEST: Final = "bound.longest"
 _UNITS: Final = frozenset(("vector", "scalar", "issue"))
 """Units that fewer vector instructions and their comparisons make faster."""
+_LOADS: Final = frozenset(("global_load", "lds_direct", "lds_read"))
 _ACCESSES: Final = frozenset(
     ("global_load", "global_store", "atomic", "lds_read", "lds_write", "lds_atomic")
 )
@@ -86,15 +99,18 @@ def kernel_metrics(
         yield from _unknown("other units take as long as the vector unit, or how long is unknown")
         return
     origins = operand_origins(subject.function, live)
+    calls = random_calls(subject.ttgir) if subject.ttgir is not None else {}
     conversions = float8_conversions(subject.ttgir) if subject.ttgir is not None else {}
-    for name, count in ((_POSITIONS, _on_positions), (_TESTS, _tests)):
+    for name, count in (
+        (_POSITIONS, lambda code: _on_positions(code, origins, calls.keys())),
+        (_TESTS, lambda code: _tests(code, origins, conversions.keys())),
+        (_RANDOM, lambda code: _random(code, calls)),
+    ):
+        if name == _RANDOM and subject.ttgir is None:
+            yield Metric(name, None, "mapping", "derived", "needs the kernel's TTGIR")
+            continue
         values = [
-            {
-                **count(code, origins, conversions.keys()),
-                **region_work(subject, code),
-                "loop": loop,
-                **bounds,
-            }
+            {**count(code), **region_work(subject, code), "loop": loop, **bounds}
             for loop, code, bounds in regions
         ]
         value = max(values, key=lambda item: int(item["instructions"] or 0))
@@ -135,26 +151,52 @@ def _bound_by_vectors(
 
 
 def _on_positions(
-    code: Sequence[Instruction], origins: OperandOrigins, _: Set[Place]
+    code: Sequence[Instruction], origins: OperandOrigins, calls: Set[Place]
 ) -> dict[str, Scalar]:
-    """The part of `vector_work.positions` that one region's instructions give."""
+    """The part of `vector_work.positions` that one region's instructions give.
+
+    Args:
+        code: the region's.
+        origins: what its operands hold.
+        calls: positions that call Triton's random numbers.
+    """
     steps = [
         inst
         for inst in code
         if inst.cls in VALU_CLASSES
         and origins.positions[inst.index]
         and not origins.data[inst.index]
+        and not (calls and random_call(inst.loc) in calls)
     ]
     accesses = sum(inst.cls in _ACCESSES for inst in code)
+    loads = sum(inst.cls in _LOADS for inst in code)
     lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
     (line, count), *_ = lines.most_common(1) or [(None, 0)]
     return {
         "instructions": len(steps),
         "beyond": max(0, len(steps) - _OF_AN_ACCESS * accesses),
+        "loads": loads,
         "products": sum(_PRODUCT.match(inst.op.name) is not None for inst in steps),
         "selections": sum(_selects(inst) or _compares(inst) for inst in steps),
         "at": line,
         "at_instructions": count,
+    }
+
+
+def _random(code: Sequence[Instruction], calls: Mapping[Place, bool]) -> dict[str, Scalar]:
+    """The part of `vector_work.random` that one region's instructions give."""
+    dropping = {call for call, drops in calls.items() if drops}
+    steps = [
+        inst
+        for inst in (code if dropping else ())
+        if inst.cls in VALU_CLASSES and random_call(inst.loc) in dropping
+    ]
+    lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
+    (line, _), *_ = lines.most_common(1) or [(None, 0)]
+    return {
+        "instructions": len(steps),
+        "calls": len({random_call(inst.loc) for inst in steps}),
+        "at": line,
     }
 
 
@@ -168,12 +210,17 @@ def _tests(
         origins: what its operands hold.
         conversions: positions of conversions of 8-bit floats, which compare and select as well.
     """
+    expanded = conversions | {
+        position_of(inst.loc)
+        for inst in code
+        if "transcendental" in inst.op.traits and inst.loc is not None
+    }
     steps = [
         inst
         for inst in code
         if inst.cls in VALU_CLASSES
         and origins.data[inst.index]
-        and not (conversions and inst.loc is not None and position_of(inst.loc) in conversions)
+        and not (inst.loc is not None and position_of(inst.loc) in expanded)
     ]
     tests = [inst for inst in steps if _compares(inst) and _with_constant(inst, origins)]
     selecting = [inst for inst in steps if _selects(inst)]
