@@ -40,8 +40,9 @@ SPECS: Final = (
         "kernel",
         "Vector instructions whose operands hold nothing that was loaded, but positions or "
         f"arguments, Triton's random numbers left out: `instructions` {_SHARED}; `beyond` three "
-        "for each of its accesses of global memory and LDS, of which `loads`; `products` of "
-        "integers, high halves and wide ones, and `selections`, comparisons included, among them; "
+        "for each of its accesses of global memory and LDS; `loads` of global memory; `products` "
+        "of integers, high halves and wide ones, and `selections`, comparisons included, among "
+        "them; "
         "`at` the line that has most of them, which "
         "are `at_instructions`",
     ),
@@ -62,7 +63,8 @@ SPECS: Final = (
         "derived",
         "kernel",
         "Calls of Triton's random numbers that use one of the four words which Philox makes "
-        f"(tl.rand, tl.randint): `calls`, vector `instructions` {_SHARED}; `at` which line",
+        f"(tl.rand, tl.randint): `calls`, vector `instructions` {_SHARED}; `loads` of global "
+        "memory there, `at` which line",
     ),
 )
 
@@ -71,7 +73,7 @@ _PRODUCT: Final = re.compile(r"v_(?:mul_hi|mul_lo|mad_co|mad)_[ui](?:32|64)")
 _LONGEST: Final = "bound.longest"
 _UNITS: Final = frozenset(("vector", "scalar", "issue"))
 """Units that fewer vector instructions and their comparisons make faster."""
-_LOADS: Final = frozenset(("global_load", "lds_direct", "lds_read"))
+_LOADS: Final = frozenset(("global_load", "lds_direct"))
 _ACCESSES: Final = frozenset(
     ("global_load", "global_store", "atomic", "lds_read", "lds_write", "lds_atomic")
 )
@@ -169,13 +171,12 @@ def _on_positions(
         and not (calls and random_call(inst.loc) in calls)
     ]
     accesses = sum(inst.cls in _ACCESSES for inst in code)
-    loads = sum(inst.cls in _LOADS for inst in code)
     lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
     (line, count), *_ = lines.most_common(1) or [(None, 0)]
     return {
         "instructions": len(steps),
         "beyond": max(0, len(steps) - _OF_AN_ACCESS * accesses),
-        "loads": loads,
+        "loads": _loads(code),
         "products": sum(_PRODUCT.match(inst.op.name) is not None for inst in steps),
         "selections": sum(_selects(inst) or _compares(inst) for inst in steps),
         "at": line,
@@ -196,6 +197,7 @@ def _random(code: Sequence[Instruction], calls: Mapping[Place, bool]) -> dict[st
     return {
         "instructions": len(steps),
         "calls": len({random_call(inst.loc) for inst in steps}),
+        "loads": _loads(code),
         "at": line,
     }
 
@@ -233,6 +235,10 @@ def _tests(
         "selections": selections,
         "at": line,
     }
+
+
+def _loads(code: Sequence[Instruction]) -> int:
+    return sum(inst.cls in _LOADS for inst in code)
 
 
 def _compares(inst: Instruction) -> bool:
