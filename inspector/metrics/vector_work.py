@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
+from ..isa.mnemonics import access_bits
 from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
 from .expansions import region_work
 from .float8 import float8_conversions
@@ -55,7 +56,8 @@ SPECS: Final = (
         "those of conversions of 8-bit floats in Triton and of operations with a transcendental "
         "one, such as exp) and selections by loaded values, at most two for each of them "
         "(`selections`): "
-        f"`instructions` together {_SHARED}; `at` the line that has most of them",
+        f"`instructions` together {_SHARED}; `loaded` of these bytes, `at` the line that has most "
+        "of them",
     ),
     MetricSpec(
         _RANDOM,
@@ -233,6 +235,7 @@ def _tests(
         "instructions": len(tests) + selections,
         "tests": len(tests),
         "selections": selections,
+        "loaded": sum(access_bits(i.op, i.operands) or 0 for i in code if i.cls in _LOADS) // 8,
         "at": line,
     }
 
