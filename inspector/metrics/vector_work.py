@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from ..isa.mnemonics import access_bits
@@ -105,11 +105,12 @@ def kernel_metrics(
     origins = operand_origins(subject.function, live)
     calls = random_calls(subject.ttgir) if subject.ttgir is not None else {}
     conversions = float8_conversions(subject.ttgir) if subject.ttgir is not None else {}
-    for name, count in (
-        (_POSITIONS, lambda code: _on_positions(code, origins, calls.keys())),
-        (_TESTS, lambda code: _tests(code, origins, conversions.keys())),
-        (_RANDOM, lambda code: _random(code, calls)),
-    ):
+    counts: dict[str, Callable[[Sequence[Instruction]], dict[str, Scalar]]] = {
+        _POSITIONS: lambda code: _on_positions(code, origins, calls.keys()),
+        _TESTS: lambda code: _tests(code, origins, conversions.keys()),
+        _RANDOM: lambda code: _random(code, calls),
+    }
+    for name, count in counts.items():
         if name == _RANDOM and subject.ttgir is None:
             yield Metric(name, None, "mapping", "derived", "needs the kernel's TTGIR")
             continue
@@ -132,12 +133,13 @@ def _bound_by_vectors(
     """Loop (None: the kernel), code and bounds of the regions that the vector unit bounds."""
     function = subject.function
     hot = [loop for loop in loops if loop.hot]
+    candidates: list[tuple[str | None, Sequence[Instruction], Metric | None]] = []
     if hot:
         code_of = own_instructions(function)
-        candidates = [(loop.id, code_of[loop.id], loop.metrics.get(_LONGEST)) for loop in hot]
+        candidates += [(loop.id, code_of[loop.id], loop.metrics.get(_LONGEST)) for loop in hot]
     else:
-        candidates = [(None, function.instructions, metrics.get(_LONGEST))]
-    regions = []
+        candidates.append((None, function.instructions, metrics.get(_LONGEST)))
+    regions: list[tuple[str | None, Sequence[Instruction], dict[str, Scalar]]] = []
     for loop, code, metric in candidates:
         longest = metric.value if metric is not None else None
         if not isinstance(longest, Mapping):
@@ -149,7 +151,11 @@ def _bound_by_vectors(
             and longest["unit"] in _UNITS
             and 2 * beside <= slowest
         ):
-            bounds = {"vector": longest["vector"], "slowest": slowest, "beside": beside}
+            bounds: dict[str, Scalar] = {
+                "vector": longest["vector"],
+                "slowest": slowest,
+                "beside": beside,
+            }
             regions.append((loop, code, bounds))
     return regions
 
@@ -173,8 +179,7 @@ def _on_positions(
         and not (calls and random_call(inst.loc) in calls)
     ]
     accesses = sum(inst.cls in _ACCESSES for inst in code)
-    lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
-    (line, count), *_ = lines.most_common(1) or [(None, 0)]
+    line, count = _line_of_most(steps)
     return {
         "instructions": len(steps),
         "beyond": max(0, len(steps) - _OF_AN_ACCESS * accesses),
@@ -194,8 +199,7 @@ def _random(code: Sequence[Instruction], calls: Mapping[Place, bool]) -> dict[st
         for inst in (code if dropping else ())
         if inst.cls in VALU_CLASSES and random_call(inst.loc) in dropping
     ]
-    lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
-    (line, _), *_ = lines.most_common(1) or [(None, 0)]
+    line, _ = _line_of_most(steps)
     return {
         "instructions": len(steps),
         "calls": len({random_call(inst.loc) for inst in steps}),
@@ -229,8 +233,7 @@ def _tests(
     tests = [inst for inst in steps if _compares(inst) and _with_constant(inst, origins)]
     selecting = [inst for inst in steps if _selects(inst)]
     selections = min(len(selecting), _SELECTIONS_OF_A_TEST * len(tests))
-    lines = Counter(line for inst in tests if (line := source_line(inst.loc)) is not None)
-    (line, _), *_ = lines.most_common(1) or [(None, 0)]
+    line, _ = _line_of_most(tests)
     return {
         "instructions": len(tests) + selections,
         "tests": len(tests),
@@ -238,6 +241,12 @@ def _tests(
         "loaded": sum(access_bits(i.op, i.operands) or 0 for i in code if i.cls in _LOADS) // 8,
         "at": line,
     }
+
+
+def _line_of_most(steps: Sequence[Instruction]) -> tuple[str | None, int]:
+    """The source line that most of some instructions belong to, and how many do."""
+    lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
+    return lines.most_common(1)[0] if lines else (None, 0)
 
 
 def _loads(code: Sequence[Instruction]) -> int:
