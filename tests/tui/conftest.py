@@ -47,6 +47,7 @@ STABLE_SINCE = frozenset(
         "KI060",
         "KI061",
         "KI063",
+        "KI064",
         "KI065",
         "KI067",
         "KI068",
@@ -61,6 +62,7 @@ STABLE_SINCE = frozenset(
         "KI081",
         "KI082",
         "KI083",
+        "KI084",
         "KI085",
         "KI086",
         "KI088",
@@ -74,10 +76,10 @@ STABLE_SINCE = frozenset(
         "KI098",
         "KI099",
         "KI100",
+        "KI103",
         "KI104",
         "KI105",
         "KI106",
-        "KI103",
         "KI107",
         "KI108",
         "KI109",
@@ -87,6 +89,7 @@ STABLE_SINCE = frozenset(
         "KI116",
         "KI117",
         "KI118",
+        "KI120",
     }
 )
 """Rules that came out of preview after the screens were written: what they find is left out, so
