@@ -261,8 +261,8 @@ def _fix(
         )
     if buffer.kind == "pipelined" and buffer.in_loop is False and (stages or 0) > 1:
         return (
-            f"Make {buffer.name} smaller (now {_shape(buffer)} {buffer.dtype}), or set num_stages to 1:"
-            " tiles that are not loaded ahead may share LDS."
+            f"Make {buffer.name} smaller (now {_shape(buffer)} {buffer.dtype}), or set num_stages"
+            " to 1: tiles that are not loaded ahead may share LDS."
         )
     if buffer.kind == "exchange":
         return (
