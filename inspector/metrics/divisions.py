@@ -45,6 +45,7 @@ _INSTRUCTIONS, _SAVED, _AT = (
     "division.at",
 )
 _CYCLES, _SAVED_CYCLES = "division.cycles", "division.by_invariant.cycles"
+_ESTIMATES = "division.estimates"
 _DOUBLE = "division.double.instructions"
 _OUTSIDE = "division.outside"
 
@@ -91,6 +92,14 @@ SPECS = (
         "derived",
         "loop",
         "Of these, what the divisions by an unchanged divisor take beyond one multiplication each",
+    ),
+    MetricSpec(
+        _ESTIMATES,
+        "mapping",
+        "derived",
+        "loop",
+        "The estimates by v_rcp that shorter forms of those divisions need as well, one for each "
+        "different divisor: how many (`divisors`), and the `cycles` that they take, one wave",
     ),
     MetricSpec(
         _DOUBLE,
@@ -158,6 +167,7 @@ def _of_loop(subject: Subject, loop: Loop, instructions: Sequence[Instruction]) 
     invariant: list[Instruction] = []
     invariant_steps: set[int] = set()
     double_steps: set[int] = set()
+    divisors = 0
     if divisions:
         changed = {
             register
@@ -178,6 +188,12 @@ def _of_loop(subject: Subject, loop: Loop, instructions: Sequence[Instruction]) 
             if changed.isdisjoint(named(divisor)):
                 invariant.append(division)
                 invariant_steps |= steps
+        own = {inst.index for inst in divisions}
+        divisors = sum(
+            not own.isdisjoint(inst.index for inst in group)
+            for block in blocks
+            for group in _by_divisor(function.instructions[block.start : block.stop])
+        )
     yield Metric(_EXACT, len(divisions), "instructions", "derived")
     yield Metric(_INSTRUCTIONS, len(all_steps), "instructions", "derived")
     yield Metric(_INVARIANT, len(invariant), "instructions", "derived")
@@ -191,6 +207,9 @@ def _of_loop(subject: Subject, loop: Loop, instructions: Sequence[Instruction]) 
     note = "" if all_cycles is not None else "the target's rates are unknown"
     yield Metric(_CYCLES, all_cycles, "cycles", "derived", note)
     yield Metric(_SAVED_CYCLES, saved_cycles, "cycles", "derived", note)
+    estimates = None if slower is None else divisors * slower
+    value: dict[str, Scalar] = {"divisors": divisors, "cycles": estimates}
+    yield Metric(_ESTIMATES, value, "mapping", "derived", note)
     if divisions:
         yield Metric(_AT, source_line((invariant or divisions)[0].loc), "", "derived")
 
