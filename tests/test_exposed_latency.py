@@ -115,3 +115,30 @@ def test_what_is_skipped_without_active_lanes_counts() -> None:
         + ".LBB0_2:\n\ts_or_b64 exec, exec, s[6:7]\n"
     )  # fmt: skip
     assert exposed(loop)["cycles"] == LATENCY - ISSUE
+
+
+MODULE = """
+module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 64 : i32} {
+  tt.func public @k() { tt.return }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loads", "stages", "narrow"),
+    # The first load is waited for, and the second one comes meanwhile.
+    [(("ushort",), None, 16), (("dword", "ushort"), 3, None), (("ubyte", "dword"), None, 8)],
+)
+def test_triton_leaves_narrow_loads_where_they_are(
+    loads: tuple[str, ...], stages: int | None, narrow: int | None
+) -> None:
+    load = "".join(f"\tglobal_load_{name} v{2 + n}, v4, s[0:1]\n" for n, name in enumerate(loads))
+    waited = load + "".join(
+        f"\ts_waitcnt vmcnt({len(loads) - 1 - n})\n" + ADD.format(2 + n) for n in range(len(loads))
+    )
+    assert (exposed(waited)["stages"], exposed(waited)["narrow"]) == (None, None)
+    context = Context("k.s", ttgir=MODULE, overrides=Overrides(waves_per_workgroup=4))
+    (kernel,) = analyze_text(LOOP.format(before="", loop=waited), context)
+    value = kernel.loops[0].metrics["latency.exposed"].value
+    assert isinstance(value, Mapping)
+    assert (value["stages"], value["narrow"]) == (stages, narrow)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -286,3 +287,54 @@ def test_loads_of_one_address_for_any_size(tmp_path: Path) -> None:
         "scaled": (1, 1), "scaled_restrict": (0, 0), "in_place": (1, 0), "by_column": (0, 0),
         "of_either": (1, 0),
     }  # fmt: skip
+
+
+STRIDES = """
+#define ID (__builtin_amdgcn_workgroup_id_x() * SIZE + X)
+#define HIDDEN ((const unsigned *)__builtin_amdgcn_implicitarg_ptr())
+#define SIZE (((const unsigned short *)HIDDEN)[6])
+#define GRID GRID_SIZE
+kernel(256) void scaled(float *out, const float *in, unsigned n, unsigned step) {
+    for (unsigned i = ID; i < n; i += GRID) out[i] = in[i] * 2;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "is_by_grid"),
+    [
+        ("(HIDDEN[0] * SIZE)", True),
+        ("(__builtin_amdgcn_grid_size_x())", True),
+        ("(HIDDEN[1] * step)", True),
+        ("step", False),
+        ("SIZE", False),
+        ("(step * n)", False),
+    ],
+)
+def test_loops_that_go_on_by_the_grid(tmp_path: Path, grid: str, *, is_by_grid: bool) -> None:
+    source = STRIDES.replace("GRID_SIZE", grid)
+    kernel = report(compiled(tmp_path, source, "-mcode-object-version=5"))
+    values = [loop.metrics["loop.grid_stride"].value for loop in kernel.loops]
+    # MI300X has 304 CUs.
+    expected = {"by_grid": is_by_grid, "cus": 304 if is_by_grid else None}
+    assert values == [expected] * len(kernel.loops)
+    assert kernel.loops
+
+
+@pytest.mark.parametrize(("condition", "conditional"), [("if (i % 8 == 3)", 1), ("", None)])
+def test_loads_that_an_iteration_may_leave_out(
+    tmp_path: Path, condition: str, conditional: int | None
+) -> None:
+    source = """
+kernel(64) void sums(float *out, const float *in, int n, int from) {
+    float sum = 0;
+    #pragma clang loop unroll(disable)
+    for (int i = from; i < n; ++i) { CONDITION sum += in[i * 64 + X] * sum; }
+    out[X] = sum;
+}
+""".replace("CONDITION", condition)
+    (loop,) = report(compiled(tmp_path, source)).loops
+    value = loop.metrics["memory_trips"].value
+    assert isinstance(value, Mapping)
+    assert (value["conditional"], value["loads"]) == (conditional, 1)
+    assert (value["whole_path"] is None) == (conditional is not None)

@@ -634,6 +634,42 @@ def test_a_loop_rule_about_one_class_leaves_the_others_to_be_told() -> None:
     assert "T2" in told
 
 
+def isa_lines(finding: Finding) -> list[int | None]:
+    return [at.line for at in finding.locations if at.kind == "amdgcn"]
+
+
+def test_accesses_that_one_change_widens_are_one_finding() -> None:
+    thin = named(
+        "T1",
+        scope="instruction",
+        require="op.bits >= 128",
+        message='"{matches} of {op.bits}[[, {wider} of more]]"',
+    )
+    ops = [
+        MemoryOp(50, "global_load_b64", "global_load", 64, None, 0, None),
+        MemoryOp(101, "global_load_b64", "global_load", 64, "L0", 1, None),
+        MemoryOp(102, "global_store_b32", "global_store", 32, "L0", 1, None),
+        MemoryOp(201, "global_load_b64", "global_load", 64, "L1", 1, None),
+        MemoryOp(202, "global_load_b64", "global_load", 64, "L1", 1, None),
+    ]
+    loops = [loop("L0", count__mfma=40), loop("L1", line=200, count__mfma=40)]
+    report = kernel(loops=loops, memory_ops=ops)
+    apart = evaluate(parse_pack(thin, "t.yaml", WAITS), report)
+    assert sorted(f.message for f in apart) == ["1 of 32", "1 of 64", "2 of 64"]
+    together = thin.replace("  fix:", "  cured_together: true\n  fix:")
+    (found,) = evaluate(parse_pack(together, "t.yaml", WAITS), report)
+    assert (found.message, found.evidence["matches"]) == ("4 of 32, 3 of more", 4)
+    assert isa_lines(found) == [102, 101, 201, 202]
+    # The saving is that of the accesses of one loop, the one that gains most.
+    saving = together.replace("  fix:", "  saves: 100 * matches / count.mfma\n  fix:")
+    (found,) = evaluate(parse_pack(saving, "t.yaml", WAITS), report)
+    assert found.saves_percent == 5
+    # Those in a remainder are left out.
+    rest = kernel(loops=[loops[0], loop("L1", line=200, loop__remainder=True)], memory_ops=ops)
+    (found,) = evaluate(parse_pack(together, "t.yaml", WAITS), rest)
+    assert isa_lines(found) == [102, 101]
+
+
 def test_the_last_of_a_chain_passes_on_the_gravest_severity() -> None:
     rules = (
         named("T1", severity="error", superseded_by="[T2]")

@@ -72,6 +72,11 @@ def test_two_loops_over_a_row(kernels: dict[str, KernelReport]) -> None:
     assert value_of(kernels["softmax_of_any_rows"], "loads.passes")["row_bytes"] is None
 
 
+def test_lanes_that_take_no_part_load_nothing(kernels: dict[str, KernelReport]) -> None:
+    value = value_of(kernels["wide_tiles"], "loads.passes")
+    assert value["row_bytes"] == 32768 * 4
+
+
 def test_rows_that_are_loaded_back(kernels: dict[str, KernelReport]) -> None:
     value = value_of(kernels["sums_back"], "loads.passes")
     assert (value["loads"], value["stored"], value["stored_of"]) == (0, 1, 1)

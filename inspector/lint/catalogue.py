@@ -17,8 +17,9 @@ from ..model import MetricSpec, Origin
 
 # --------------------------------------------------------------------------- what the engine knows
 
-MATCHES = "matches"
-"""How many instructions or waits of one loop a rule matched; only for its message and fix."""
+MATCHES, WIDER = "matches", "wider"
+"""How many instructions or waits a rule matched, and how many of them move more bits than the
+narrowest; only for its message, fix and savings."""
 
 _Row = tuple[str, str, Origin, str]
 """Name, unit, origin and description of a value."""
@@ -103,15 +104,25 @@ _WAIT = _specs(
     ("wait.hot", "bool", "derived", "Whether it stands in a hot loop"),
     ("wait.depth", "levels", "derived", "How many loops it stands in"),
 )
-_MATCHES = MetricSpec(
-    MATCHES,
-    "matches",
-    "derived",
-    "instruction",
-    "How many match in the loop; in texts and `saves` alone",
+_MATCHES = (
+    MetricSpec(
+        MATCHES,
+        "matches",
+        "derived",
+        "instruction",
+        "How many match in the loop; in texts and `saves` alone",
+    ),
+    MetricSpec(
+        WIDER,
+        "matches",
+        "derived",
+        "instruction",
+        "How many of them move more bits than the narrowest, unknown where none does; in texts and "
+        "`saves` alone",
+    ),
 )
 
-ENGINE_VALUES: tuple[MetricSpec, ...] = (*_LOOP, *_OP, *_ACCESS, *_WAIT, _MATCHES)
+ENGINE_VALUES: tuple[MetricSpec, ...] = (*_LOOP, *_OP, *_ACCESS, *_WAIT, *_MATCHES)
 """Everything above, for the catalogue."""
 
 CHOICES: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -292,7 +303,7 @@ class Catalogue(Struct, frozen=True):
 
 
 def _readable_in(spec: MetricSpec) -> Known:
-    return "matches" if spec.name == MATCHES else spec.scope
+    return "matches" if spec.name in (MATCHES, WIDER) else spec.scope
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from ..model import (
     Finding,
     KernelReport,
@@ -17,7 +19,7 @@ from ..model import (
     MetricValue,
     SourceLoc,
 )
-from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP
+from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
 from .nodes import ANYTHING, Interval, Values, at_least
 from .ranking import SEVERITY_RANK, Severity, in_order
 from .rule import Pack, Rule, show
@@ -61,9 +63,9 @@ def evaluate(
     A rule whose conditions cannot be decided, because a metric is unknown, has no finding. Where
     part of the code was not read, a rule has one only if it would have it whatever that part holds.
     The matches of an instruction or wait rule in one loop for one cause are one finding: its
-    message is about the worst, its locations list all; so are the matches of a loop rule that one
-    change cures together, those in remainders of a loop left out. A kernel without loops counts as
-    one loop.
+    message is about the worst, its locations list all; so are the matches of a loop or instruction
+    rule that one change cures together, those in remainders of a loop left out. A kernel without
+    loops counts as one loop.
 
     One fact is one finding: a rule has none where a rule that supersedes it has one. For a kernel
     that cannot be launched, only findings on that and on wrong results are returned.
@@ -104,13 +106,57 @@ def _cured_together(
         remedy = rule.fix.render(match.readings[0].values) if rule.text.cured_together else number
         groups.setdefault((rule.text.id, remedy), []).append((match, severity))
     for group in groups.values():
-        ranked = sorted(group, key=lambda item: -(_saving_of(item[0]) or 0.0))
+        ranked = sorted(
+            _of_one_loop([match for match, _ in group]),
+            key=lambda match: (
+                -(_saving(match.rule, _counted(match)) or 0.0),
+                _width(match.readings[0]),
+            ),
+        )
         graver = min((severity for _, severity in group), key=SEVERITY_RANK.__getitem__)
-        yield tuple(match for match, _ in ranked), graver
+        yield tuple(ranked), graver
 
 
-def _saving_of(match: Match) -> float | None:
-    return _saving(match.rule, match.readings[0].values)
+def _of_one_loop(matches: Sequence[Match]) -> list[Match]:
+    """The matches of one rule and remedy, those of accesses in one loop joined, narrowest first.
+
+    A change that widens loads and stores alike is one change.
+    """
+    by_loop: dict[int, list[Match]] = {}
+    for match in matches:
+        by_loop.setdefault(match.ordinal, []).append(match)
+    joined = []
+    for own in by_loop.values():
+        if len(own) == 1 or not own[0].readings[0].places:
+            joined += own
+        else:
+            readings = [reading for match in own for reading in match.readings]
+            joined.append(replace(own[0], readings=tuple(sorted(readings, key=_width))))
+    return joined
+
+
+def _width(reading: Reading) -> float:
+    bits = reading.values.subject.get("op.bits")
+    return float(bits) if isinstance(bits, int | float) else float("inf")
+
+
+def _counted(match: Match, readings: Sequence[Reading] | None = None) -> Values:
+    """What a match's worst access or wait reads, with the number of places of its readings.
+
+    Args:
+        match: the match.
+        readings: whose places are counted; None for the match's own.
+    """
+    values = match.readings[0].values
+    if not match.readings[0].places:
+        return values
+    readings = match.readings if readings is None else readings
+    narrowest = min(map(_width, readings))
+    counts: dict[str, MetricValue] = {
+        MATCHES: sum(len(reading.places) for reading in readings),
+        WIDER: sum(len(r.places) for r in readings if _width(r) > narrowest) or None,
+    }
+    return Values(values.kernel, values.loop, {**values.subject, **counts})
 
 
 def _matters_without_launch(rule: Rule) -> bool:
@@ -213,7 +259,8 @@ class _Judge:
     def finding(self, matches: Sequence[Match], severity: Severity) -> Finding:
         """Makes a finding of matches of a rule in several loops, or of one.
 
-        Its figures are those of the first match, and there of the worst access or wait.
+        Its figures are those of the first match, and there of the worst access or wait; accesses
+        and waits are counted in all of them.
         """
         match = matches[0]
         rule, values = match.rule, match.readings[0].values
@@ -229,9 +276,10 @@ class _Judge:
             locations = tuple(dict.fromkeys(places))
             lines = _further_lines(accesses)
         else:
-            matched = [place for reading in match.readings for place in reading.places]
+            readings = [reading for alike in matches for reading in alike.readings]
+            matched = [place for reading in readings for place in reading.places]
             count = {MATCHES: len(matched)}
-            values = Values(values.kernel, values.loop, {**values.subject, **count})
+            values = _counted(match, readings)
             locations = tuple(_places(matched[:MAX_MATCHES], self._source_text))
             lines = _all_of([place.line for place in matched], MAX_MATCHES)
         text = next(
@@ -242,8 +290,10 @@ class _Judge:
             ),
             "",
         )
-        saving = _saving(rule, values)
-        ending = _others_words(len(matches) - 1) + self._saving_words(match, saving)
+        saving = _saving(rule, _counted(match))
+        # The number of accesses is that of all loops.
+        others = 0 if count else len(matches) - 1
+        ending = _others_words(others) + self._saving_words(match, saving)
         message = rule.message.render(values)
         plural = rule.message.render(values, plural=True) if rule.message.has_wordings else message
         return Finding(

@@ -41,7 +41,9 @@ def pack_schema() -> dict[str, Any]:
     rule = _object(RuleText)
     rule["if"] = {"properties": {"scope": {"const": "kernel"}}, "required": ["scope"]}
     rule["then"] = {"properties": {"hot_only": False}}
-    rule["dependencies"] = {"cured_together": {"properties": {"scope": {"const": "loop"}}}}
+    rule["dependencies"] = {
+        "cured_together": {"properties": {"scope": {"enum": ["loop", "instruction"]}}}
+    }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "A rule pack of kinspect",

@@ -184,8 +184,10 @@ class Reader:
             self._fault(
                 nodes["hot_only"], "hot_only is for rules of scope loop, instruction or wait"
             )
-        if scope != "loop" and "cured_together" in nodes:
-            self._fault(nodes["cured_together"], "cured_together is for rules of scope loop")
+        if scope not in ("loop", "instruction") and "cured_together" in nodes:
+            self._fault(
+                nodes["cured_together"], "cured_together is for rules of scope loop or instruction"
+            )
         compiled = self._compiled(nodes, values, scope)
         for superior in values.get("superseded_by", ()):
             if superior == values.get("id") or not _ID.fullmatch(superior):

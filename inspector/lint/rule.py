@@ -244,9 +244,9 @@ class RuleText(Struct, frozen=True, kw_only=True):
         references: documents that the rule rests on.
         status: `preview` rules are not yet proved on real kernels.
         hot_only: only in the loops that do the kernel's work; not for scope kernel.
-        cured_together: one change of the kernel cures it in all loops for which `fix` reads the
-            same: these are one finding, whose figures are those of the loop that gains most; only
-            for scope loop.
+        cured_together: one change of the kernel cures it in all loops, and for scope instruction
+            loads and stores alike, for which `fix` reads the same: these are one finding, whose
+            figures are those of the loop that gains most; only for scope loop or instruction.
         tags: subjects, such as memory, registers, waits, matrix, launch, correctness.
         tried: what came of the fix on real kernels; all 0 where nobody tried it, left out where
             the author does not say.

@@ -120,11 +120,12 @@ SPECS = (
         "mapping",
         "derived",
         "kernel",
-        "Such divisions outside of hot loops: how many (`exact`), vector `instructions` that they "
-        "take of the `valu` there (`double`: those in float64), `at` the line of the first; "
-        "`shared`: of these, the ones whose divisor other elements of the lane are divided by as "
-        "well (`divisors` of them), the vector instructions that one reciprocal for each divisor "
-        "would save (`saved`), and `shared_at` which line",
+        "Such divisions outside of hot loops, without those of source lines that divide in a hot "
+        "loop, too (`copies`): how many (`exact`), vector `instructions` that they take of the "
+        "`valu` there (`double`: those in float64), `at` the line of the first; `shared`: of "
+        "these, the ones whose divisor other elements of the lane are divided by as well "
+        "(`divisors` of them), the vector instructions that one reciprocal for each divisor would "
+        "save (`saved`), and `shared_at` which line",
     ),
 )
 
@@ -238,11 +239,12 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
         yield Metric(_OUTSIDE, None, "mapping", "derived", "no code was read")
         return
     owner = innermost_loops(function)
+    told = _lines_in(subject.function, owner, hot)
     divisions: list[Instruction] = []
     steps: set[int] = set()
     double: set[int] = set()
     shared: list[Instruction] = []
-    divisors = saved = valu = 0
+    divisors = saved = valu = copies = 0
     for block in function.blocks:
         loop = owner.get(block.index)
         if loop is not None and loop.id in hot:
@@ -250,6 +252,9 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
         code = function.instructions[block.start : block.stop]
         valu += sum(inst.cls in VALU_CLASSES for inst in code)
         for group in _by_divisor(code):
+            if {source_line(inst.loc) for inst in group} <= told:
+                copies += len(group)
+                continue
             steps_of = [expansion(code[: inst.index - block.start + 1]) for inst in group]
             divisions += group
             of_group = set().union(*steps_of)
@@ -264,6 +269,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     first_shared = min(shared, key=lambda inst: inst.index, default=None)
     value: dict[str, Scalar] = {
         "exact": len(divisions),
+        "copies": copies,
         "instructions": len(steps),
         "double": len(double),
         "valu": valu,
@@ -274,6 +280,21 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
         "shared_at": source_line(first_shared.loc) if first_shared is not None else None,
     }
     yield Metric(_OUTSIDE, value, "mapping", "derived")
+
+
+def _lines_in(function: Function, owner: Mapping[int, Loop], hot: Set[str]) -> set[str | None]:
+    """The source lines of divisions in hot loops, whose copies outside have the same cure.
+
+    Such copies are iterations that the compiler has peeled off, or left over.
+    """
+    lines = {
+        source_line(inst.loc)
+        for block in function.blocks
+        if (loop := owner.get(block.index)) is not None and loop.id in hot
+        for inst in function.instructions[block.start : block.stop]
+        if inst.op.name.startswith(_LAST_STEP)
+    }
+    return lines - {None}
 
 
 def _by_divisor(code: Sequence[Instruction]) -> list[list[Instruction]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from ..isa.mnemonics import access_bits
 from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, Scalar, SourceLoc
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .loop_shape import position_of
@@ -57,7 +58,8 @@ SPECS = (
         "The access of LDS with most cycles of conflicts: its `cycles`, `ideal` without, `ways` "
         "(the one over the other), `instruction`, `at` which line (`isa`: of the assembly), "
         "`layout` of its tile, `writes`; `accesses` with conflicts, of `of`, of which `unknown`; "
-        "`known` cycles of conflicts of the others, of the `known_cycles` that they take; "
+        "`known` cycles of conflicts of the others, of the `known_cycles` that they take, those of "
+        "reads that are narrower than a bank `narrow`; "
         "`origin` of the phases; what is `assumed` of the lanes. What was tried on all accesses of "
         "the same bytes, which take "
         "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
@@ -123,7 +125,8 @@ SPECS = (
         "do: `loads` of `of`, of which `unknown`; `unwritten` of tensors that the kernel does not "
         "write; the first's `instruction` and `at` which line, of these where there is one; "
         "`scalars` of the unwritten that are scalars in the TTGIR too, of 32 bits or more, through "
-        "the arguments `pointers`",
+        "the arguments `pointers`; `curable`: those of them that become scalar loads, in Triton's "
+        "code the scalars, in other code the unwritten",
     ),
 )
 
@@ -234,6 +237,9 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
         "unknown": len(loads) - len(known_uses),
         "unwritten": None if unwritten is None else len(unwritten),
         "scalars": None if unwritten is None or subject.ttgir is None else len(scalars),
+        "curable": None
+        if unwritten is None
+        else len(unwritten if subject.ttgir is None else scalars),
         "pointers": " and ".join(pointers) or None,
         "instruction": first.mnemonic if first is not None else None,
         "at": source_line(first.loc) if first is not None else None,
@@ -338,6 +344,9 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
         "unknown": len(accesses) - len(known_uses),
         "known": _rounded(sum_of(use.conflicts for _, use in known_uses)),
         "known_cycles": _rounded(sum_of(use.cycles for _, use in known_uses)),
+        "narrow": _rounded(
+            sum_of([0.0, *(u.conflicts for inst, u in known_uses if _is_narrow_read(inst))])
+        ),
         "cycles": _rounded(worst.cycles) if conflicting else None,
         "ideal": _rounded(worst.cycles_ideal) if conflicting else None,
         "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
@@ -360,6 +369,15 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
         "origin": worst.origin,
     }
     yield Metric("lds.conflicts", value, "mapping", origin)
+
+
+def _is_narrow_read(inst: Instruction) -> bool:
+    bits = access_bits(inst.op, inst.operands)
+    return inst.cls == "lds_read" and bits is not None and bits < _BANK_BITS
+
+
+_BANK_BITS: Final = 32
+"""Bits that a bank of LDS delivers a cycle."""
 
 
 def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
-from .access_spans import Access, accesses_of, unknown_reason
+from .access_spans import Access, GlobalAccesses, unknown_reason
 from .load_paths import LOADS, load_paths
 from .longest_way import acyclic
 from .loop_shape import position_of
@@ -39,7 +39,8 @@ SPECS: Final = (
         "many in all (`loop_bytes`), the first `at` which line, `first_at` which line it was "
         "loaded before, `loops` that load the same, `row_bytes` that a workgroup loads of it in"
         " all of the loop's iterations, by TTGIR and the launch, whether it `fits` a "
-        "workgroup's registers (at most 128 KiB; in other code, whether lanes share a row). Of "
+        "workgroup's registers (at most 128 KiB; in other code, whether lanes share a row), "
+        "`uniform` other loads of the loop that bring one address to all lanes. Of "
         "the one that loads most bytes that a loop has stored: how many are `stored`, of the "
         "`stored_of` in `back_loop`, their `stored_bytes`, the first `back_at` which line, "
         "`stored_at` which line it was stored. None where instructions have no source positions",
@@ -47,10 +48,15 @@ SPECS: Final = (
 )
 
 
-def kernel_metrics(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def kernel_metrics(subject: Subject, accesses: GlobalAccesses) -> Iterator[Metric]:
+    """The metric of `SPECS`.
+
+    Args:
+        subject: the kernel.
+        accesses: those that it makes of global memory.
+    """
     note = unknown_reason(subject)
-    yield Metric(PASSES, None, "mapping", "derived", note) if note else _passes(subject)
+    yield Metric(PASSES, None, "mapping", "derived", note) if note else _passes(subject, accesses)
 
 
 class _Group(Struct):
@@ -72,12 +78,12 @@ class _Group(Struct):
     pattern: bytes
 
 
-def _passes(subject: Subject) -> Metric:
+def _passes(subject: Subject, every_access: GlobalAccesses) -> Metric:
     """The metric of the loop that loads most bytes again."""
     function = subject.function
     if len(function.loops) < 2:
         return Metric(PASSES, None, "mapping", "derived", "it has no two loops")
-    accesses = accesses_of(subject, None, None)
+    accesses = every_access.of(None, None)
     if not accesses:
         note = "the addresses of its lanes are not known"
         return Metric(PASSES, None, "mapping", "derived", note)
@@ -118,6 +124,7 @@ def _passes(subject: Subject) -> Metric:
         if size > int(loaded.get("bytes") or 0):
             group, earlier = again[0]
             row_bytes = _row_bytes(subject, [group for group, _ in again])
+            others = [group for group in loads if all(group is not known for known, _ in again)]
             loaded = {
                 "loads": sum(len(group.accesses) for group, _ in again),
                 "of": sum(len(group.accesses) for group in loads) + len(unknown),
@@ -129,6 +136,7 @@ def _passes(subject: Subject) -> Metric:
                 "loop": loop.id,
                 "row_bytes": row_bytes,
                 "fits": _fits(subject, row_bytes),
+                "uniform": sum(len(group.accesses) for group in others if _is_uniform(group)),
             }
         size = sum(_bytes_in(group) for group, _ in back)
         if size > int(stored.get("stored_bytes") or 0):
@@ -189,6 +197,11 @@ def _bytes_in(group: _Group) -> int:
     from ..emulator.footprint import size_of
 
     return size_of(group.spans[0])
+
+
+def _is_uniform(group: _Group) -> bool:
+    """Whether each access of a group brings one address to the whole workgroup."""
+    return all(access.sizes[0] <= access.places[0].size for access in group.accesses)
 
 
 class _Comparison:
@@ -279,21 +292,32 @@ def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> int | None:
     from ..ttgir.conversions import tile_bytes
 
     runs = most_iterations(subject)
-    positions = {
-        position_of(access.inst.loc)
+    known = {
+        position_of(access.inst.loc): group
         for group in groups
         for access in group.accesses
         if access.inst.loc is not None
     }
-    total = 0
+    total = 0.0
     for op in queries.loads(module):
-        if op.loc is None or position_of(op.loc) not in positions or not op.result_types:
+        position = position_of(op.loc) if op.loc is not None else None
+        group = known.get(position) if position is not None else None
+        if group is None or not op.result_types:
             continue
-        loop = queries.loop_above(op, module)
-        if loop is None:
-            continue  # what pipelining loads ahead
-        size = tile_bytes(op.result_types[0])
-        if loop not in runs or size is None:
+        loop, size = queries.loop_above(op, module), tile_bytes(op.result_types[0])
+        if size is None or (loop is not None and loop not in runs):
             return None
-        total += runs[loop] * size
-    return total or None
+        # Outside of loops stands what pipelining loads ahead: the first iterations' tiles.
+        loaded = min(size * _active_share(group), _bytes_in(group))
+        total += (runs[loop] if loop is not None else 1) * loaded
+    return round(total) or None
+
+
+def _active_share(group: _Group) -> float:
+    """The part of a workgroup's lanes that take part in accesses: masks leave some out."""
+    lanes = active = 0
+    for access in group.accesses:
+        for place in access.places:
+            lanes += place.where[0].size
+            active += place.where[0].size if place.active is None else int(place.active[0].sum())
+    return active / lanes if lanes else 1.0

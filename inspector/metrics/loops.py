@@ -18,7 +18,16 @@ from collections.abc import Mapping, Sequence, Set
 from msgspec.structs import replace
 
 from ..model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc, int_of
-from . import divisions, position_masks, redundancy, scratch_use, unchanged_loads, work
+from . import (
+    divisions,
+    grid_strides,
+    position_masks,
+    redundancy,
+    scratch_use,
+    unaligned_loops,
+    unchanged_loads,
+    work,
+)
 from .catalogue import region_metrics
 from .loop_shape import MAIN, loop_metrics, unroll_factor
 from .subject import Subject, own_instructions
@@ -43,6 +52,8 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
     repeated = redundancy.loop_metrics(subject, own_code)
     divided = divisions.loop_metrics(subject, own_code)
     unchanged = unchanged_loads.loop_metrics(subject, own_code)
+    strides = grid_strides.loop_metrics(subject)
+    unaligned = unaligned_loops.loop_metrics(subject, own_code)
     masks = position_masks.loop_metrics(subject, own_code)
     scratch = scratch_use.loop_metrics(subject.function, own_code)
     metrics = {
@@ -54,6 +65,8 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
         | divided[loop.id]
         | unchanged[loop.id]
         | masks[loop.id]
+        | strides[loop.id]
+        | unaligned[loop.id]
         for loop in function.loops
     }
     waterfalls = {loop.id for loop in function.loops if _is_waterfall(own_code[loop.id])}

@@ -19,10 +19,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, LoopReport, Machine, Metric, MetricSpec, Scalar
+from ..model import Function, Instruction, LoopReport, Machine, Metric, MetricSpec, Scalar
 from .exposed_latency import LATENCY
 from .load_paths import LOADS, code_of, load_paths, turns_to_others
-from .subject import Subject, source_line, wait_counts
+from .subject import Subject, always_executed, source_line, wait_counts
 from .written_tensors import WRITES, unwritten
 
 if TYPE_CHECKING:
@@ -41,10 +41,15 @@ SPECS = (
         "loads whose address or condition comes from another load, those `avoidable` besides: for "
         "loads behind a store or under another condition than those before; `loads` and the "
         "`bytes` that they deliver to a lane, `stores` that stand between them, whether an "
-        "iteration's loads need those of the one before (`is_carried`), the load `at` which line "
+        "iteration's loads need those of the one before (`is_carried`) and by what (`carried_by`: "
+        "`address`, or `condition` where loaded values decide which lanes go on, or `memory` where "
+        "a store or an atomic stands between them), the load `at` which line "
         "is the first that is issued after a wait that it does not need, instructions of the "
-        "`path`, the `latency` assumed for a trip; None for Triton's code, and where functions are "
-        "called or code was not read",
+        "`path`, the `latency` assumed for a trip; `lasting`: trips that stay however many "
+        "iterations are made at a time, the needed ones where they are carried; `conditional`: "
+        "loads that not every iteration makes, None without one; `whole_path`: the `path` where "
+        "there is none; None for Triton's code, and where functions are called or code was not "
+        "read",
     ),
 )
 
@@ -57,6 +62,8 @@ _VOLATILE: Final = re.compile(r"\b(?:glc|sc1|scope:SCOPE_(?:DEV|SYS))\b")
 """Cache modifiers of volatile and atomic loads."""
 _OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]{1,8}|\d{1,9})\s*$")
 """The constant offset of a scalar load."""
+_PAIR: Final = " :: "
+"""Between two operations that issue at once (v_dual_...)."""
 _MOST_INSTRUCTIONS: Final = 5_000
 
 
@@ -104,10 +111,27 @@ class _Waits:
 class _Dependencies:
     """The loads, one behind the other, that registers' values come from."""
 
-    def __init__(self, code: Code, registers: Callable[[int], tuple[_Operands, _Operands]]) -> None:
+    def __init__(
+        self,
+        code: Code,
+        registers: Callable[[int], tuple[_Operands, _Operands]],
+        *,
+        by_lanes: bool = True,
+        by_memory: bool = True,
+    ) -> None:
+        """Prepares for code of which nothing was executed.
+
+        Args:
+            code: the function.
+            registers: the rows that the instruction of an index reads and writes.
+            by_lanes: whether loads need those that decide which lanes are active.
+            by_memory: whether loads need those before a store or an atomic, as far as those may be
+                of the same place.
+        """
         from .chains import SCALARS  # as late as what imports NumPy
 
         self._code = code
+        self._by_lanes, self._by_memory = by_lanes, by_memory
         self._first_scalar = SCALARS
         self._registers = registers
         self._rows: dict[int, int] = {}
@@ -148,11 +172,14 @@ class _Dependencies:
         pointers = self._pointers_in(reads)
         issued = 0
         if inst.cls in LOADS:
-            if _VOLATILE.search(inst.operands):
+            if not self._by_memory:
+                pass
+            elif _VOLATILE.search(inst.operands):
                 self._least = self.most
             elif not self._is_of_others(subject, inst, pointers):
                 self._least = max(self._least, self._stored_at)
-            issued = max(depth, self._lanes, self._condition, self._least)
+            lanes = self._lanes if self._by_lanes else 0
+            issued = max(depth, lanes, self._condition, self._least)
             depth, pointers = issued + 1, frozenset()
             self.most = max(self.most, depth)
         elif inst.cls in WRITES:
@@ -162,19 +189,22 @@ class _Dependencies:
             self._lds = max(self._lds, depth)
         elif inst.cls == "lds_read":
             depth = max(depth, self._lds)
-        if inst.cls in _ORDERED:
+        if inst.cls in _ORDERED and self._by_memory:
             self._least = self.most
             depth = max(depth, self._least)
         name = inst.op.name
-        if "and_saveexec" in name:
+        if "and_saveexec" in name or name.startswith("v_cmpx"):  # LLVM has saved EXEC before that
             self._outside.append(self._lanes)
             self._lanes = max(self._lanes, depth)
         elif turns_to_others(inst):
             self._lanes = max(self._outside[-1] if self._outside else 0, depth)
         elif name.startswith("s_or_b") and inst.operands.startswith("exec") and self._outside:
             self._lanes = self._outside.pop()
-        elif inst.operands.startswith("exec") or name.startswith("v_cmpx"):
+        elif inst.operands.startswith("exec"):
             self._lanes = max(self._lanes, depth)
+        if _PAIR in inst.operands:
+            self._write_pair(inst)
+            return issued
         for first, stop in writes:
             for row in range(first, stop):
                 self._rows[row] = depth
@@ -182,6 +212,16 @@ class _Dependencies:
         if inst.cls == "smem_load":
             self._read_arguments(inst, reads, writes)
         return issued
+
+    def _write_pair(self, inst: Instruction) -> None:
+        """Notes the results of two operations that issue at once, of each those of its operands."""
+        halves = self._code.pair(inst.index)
+        results = [(self._deepest(reads), self._pointers_in(reads)) for reads, _ in halves]
+        for (depth, pointers), (_, writes) in zip(results, halves, strict=True):
+            for first, stop in writes:
+                for row in range(first, stop):
+                    self._rows[row] = depth
+                    self._pointers[row] = pointers
 
     def _pointers_in(self, rows: Sequence[tuple[int, int]]) -> frozenset[int]:
         pointers: frozenset[int] = frozenset()
@@ -264,11 +304,18 @@ def _metric(subject: Subject, start: int, within: Set[int] | None) -> Metric:
         note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
         return Metric(TRIPS, None, "mapping", "derived", note)
     paths = load_paths(function, start, within)
-    followed = [_followed(subject, path, twice=within is not None) for path in paths]
+    always = _always(function, start, within)
+    followed = [_followed(subject, path, always, twice=within is not None) for path in paths]
     # Of the two arms of a condition the better one counts, unless it does little.
     most = max(figures.loads for figures in followed)
     best = min((f for f in followed if 2 * f.loads >= most), key=lambda f: f.avoidable)
-    value: dict[str, Scalar] = {**asdict(best), "latency": LATENCY}
+    value: dict[str, Scalar] = {
+        **asdict(best),
+        "latency": LATENCY,
+        "lasting": best.needed if best.is_carried else 0,
+        "conditional": best.conditional or None,
+        "whole_path": None if best.conditional else best.path,
+    }
     return Metric(TRIPS, value, "mapping", "derived")
 
 
@@ -282,12 +329,29 @@ class _Figures(Struct, frozen=True):
     bytes: int
     stores: int
     is_carried: bool
+    carried_by: str | None
     at: str | None
     path: int
+    conditional: int
 
 
-def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures:
-    """The figures of a path; of an iteration that follows another one, if it runs `twice`."""
+def _always(function: Function, start: int, within: Set[int] | None) -> Set[int]:
+    """The blocks that every iteration of a loop executes; without a loop all, which is not told."""
+    if within is None:
+        return frozenset(range(len(function.blocks)))
+    (loop,) = (loop for loop in function.loops if loop.header == start)
+    return frozenset(always_executed(function, {loop.id})[loop.id])
+
+
+def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice: bool) -> _Figures:
+    """The figures of a path; of an iteration that follows another one, if it runs `twice`.
+
+    Args:
+        subject: the kernel.
+        path: its blocks, in order.
+        always: the blocks that are executed on every path.
+        twice: whether another iteration comes before.
+    """
     function, machine = subject.function, subject.machine
     assert machine is not None
     from .chains import Code
@@ -338,6 +402,7 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
             if other and depth:
                 joins.append((other[0], depth))
     trips = waits.trips - begun
+    is_carried = chain is not None and chain.most > dependencies.most
     return _Figures(
         trips=trips,
         needed=dependencies.most,
@@ -345,10 +410,37 @@ def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures
         loads=loads,
         bytes=size,
         stores=stores,
-        is_carried=chain is not None and chain.most > dependencies.most,
+        is_carried=is_carried,
+        carried_by=_carried_by(subject, path, code, registers) if is_carried else None,
         at=source_line(at.loc) if at is not None else None,
         path=sum(len(code_of(function, number)) for number in path),
+        conditional=sum(
+            inst.cls in LOADS
+            for number in path
+            if number not in always
+            for inst in code_of(function, number)
+        ),
     )
+
+
+def _carried_by(
+    subject: Subject,
+    path: Sequence[int],
+    code: Code,
+    registers: Callable[[int], tuple[_Operands, _Operands]],
+) -> str:
+    """What an iteration's loads have of those of the one before, which they are known to need."""
+    for kind, by_lanes in (("address", False), ("condition", True)):
+        chain = _Dependencies(code, registers, by_lanes=by_lanes, by_memory=False)
+        longest: list[int] = []
+        for _ in range(2):
+            for number in path:
+                for inst in code_of(subject.function, number):
+                    chain.execute(inst, subject)
+            longest.append(chain.most)
+        if longest[1] > longest[0]:
+            return kind
+    return "memory"
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
