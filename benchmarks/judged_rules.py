@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from kinspect.inspector.documents import yaml_loader
 from kinspect.inspector.lint.rule import Rule
 from kinspect.inspector.lint.schema import load_packs
 from kinspect.inspector.model import Trials
@@ -117,7 +118,7 @@ def judged(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Rule's id -> its judged findings."""
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.glob("*.yaml")):
-        for entry in yaml.safe_load(path.read_text(encoding="utf-8")) or ():
+        for entry in yaml.load(path.read_text(encoding="utf-8"), Loader=yaml_loader()) or ():
             found.setdefault(entry["rule"], []).append(entry)
     return found
 

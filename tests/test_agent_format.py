@@ -335,3 +335,45 @@ def test_a_clean_kernel_in_lint(tmp_path: Path) -> None:
     )
     text = linted(tmp_path / "empty.s", "--select", "KI044")
     assert text == "summary no findings in 1 kernel\n"
+
+
+def test_commands_find_the_same_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_guests: None
+) -> None:
+    (tmp_path / "sums.py").write_text(
+        "import triton, triton.language as tl\n"
+        "@triton.jit\n"
+        "def sums(x, y, n, B: tl.constexpr):\n"
+        "    rows, total = tl.arange(0, B), tl.zeros((B,), tl.float32)\n"
+        "    for i in range(0, 64):\n"
+        "        total += tl.load(x + rows * 64 + i)\n"
+        "    tl.store(y + rows, total)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def agent_output(words: list[str]) -> str:
+        done = CliRunner().invoke(cli, words)
+        assert done.exit_code in (0, 1), done.output
+        return done.output
+
+    typed = ["--signature", "*fp32:16, *fp32:16, i32", "-D", "B=256", "--set", "num_warps=16"]
+    first = agent_output(["analyze", "sums.py", *typed, "--format", "agent", "--", "a b"])
+    (code,) = re.findall(r"^code (.*)$", first, re.M)
+    named = shlex.split(code)
+    assert named[:7] == ["kinspect", "show", "sums.py", "--kernel", "sums", "--arch", "gfx942"]
+    assert named[7:] == [
+        *("--signature", "*fp32:16, *fp32:16, i32", "--define", "B=256"),
+        *("--set", "num_warps=16", "--isa", "--", "a b"),
+    ]
+    assert ".amdhsa_kernel sums" in agent_output([*named[1:-2], "--plain", *named[-2:]])
+    kernel = first.split()[1]
+    assert agent_output(["show", kernel, "--format", "agent"]) == first, "with the same commands"
+    judged = agent_output(["lint", "sums.py", *typed, "--format", "agent"])
+    (report,) = re.findall(r"^more kinspect (analyze .* --format agent)$", judged, re.M)
+    assert f"kernel {kernel} sums[stated] gfx942" in agent_output(shlex.split(report))
+    tried = re.findall(r"^  try kinspect (try .*)$", judged, re.M)
+    assert tried
+    outcome = agent_output([*shlex.split(tried[0]), "--format", "agent"])
+    assert outcome.startswith(f"kernel {kernel} ")
+    assert re.search(r"num_warps=(8|4)\b.*(gone|helped)", outcome), outcome

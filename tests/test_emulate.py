@@ -174,16 +174,6 @@ def test_what_must_not_happen_is_told(tool: Tool, tmp_path: Path) -> None:
     assert "0 bytes past the end of out_ptr" in done.stdout
 
 
-def test_a_copy_of_a_script_is_told_by_its_own_name(tool: Tool, tmp_path: Path) -> None:
-    # Triton's cache knows a kernel by its text: what was compiled for the first file is there.
-    for name in ("first.py", "second.py"):
-        (tmp_path / name).write_text(SCRIPT)
-        cache = {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
-        done = tool("emulate", name, "--", "past the end", env=cache)
-        line = next(line for line in done.stdout.splitlines() if "outside: writes" in line)
-        assert Path(line.split(":")[0].strip()).name == name
-
-
 def test_tests_run_in_pytest(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "test_negate.py").write_text(TESTS)
     done = tool("emulate", "test_negate.py", "--", "-q")
@@ -316,6 +306,16 @@ elif how == "outside":
     negate[(1,)](x, 128, BLOCK=128)
 """
 )
+
+
+def test_a_copy_of_a_script_is_told_by_its_own_name(tool: Tool, tmp_path: Path) -> None:
+    # Triton's cache knows a kernel by its text: what was compiled for the first file is there.
+    for name in ("first.py", "second.py"):
+        (tmp_path / name).write_text(NEGATED)
+        cache = {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
+        done = tool("emulate", name, "--", "outside", env=cache)
+        line = next(line for line in done.stdout.splitlines() if "outside: " in line)
+        assert Path(line.split(":")[0].strip()).name == name
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,12 @@ def kernels() -> dict[str, object]:
 
 
 def _value(
-    loops: int, operation: str | None = None, instruction: str | None = None, *, cache: int = 0
+    loops: int,
+    operation: str | None = None,
+    instruction: str | None = None,
+    *,
+    cache: int = 0,
+    emulated: int = 0,
 ) -> object:
     native = 0 if instruction is None else loops
     return {
@@ -38,6 +43,9 @@ def _value(
         "operation": operation,
         "instruction": instruction,
         "at": None,
+        "emulated": emulated,
+        "emulated_sums": 0,
+        "emulated_at": None,
         "ordered": int(cache > 0),
         "ordered_at": None,
         "cache": cache,
@@ -56,9 +64,14 @@ def test_native(kernels: dict[str, object], name: str, operation: str, instructi
     assert kernels[name] == _value(1, operation, instruction)
 
 
-@pytest.mark.parametrize("name", ["multiplies_in_loop", "subtracted_from", "maximum"])
+@pytest.mark.parametrize("name", ["multiplies_in_loop", "subtracted_from"])
 def test_without_an_instruction(kernels: dict[str, object], name: str) -> None:
     assert kernels[name] == _value(1)
+
+
+def test_with_an_instruction_elsewhere(kernels: dict[str, object]) -> None:
+    """Radeon has an atomic maximum of float32, CDNA 3 has none."""
+    assert kernels["maximum"] == _value(1, emulated=1)
 
 
 def test_atomic_instruction_itself(kernels: dict[str, object]) -> None:

@@ -93,9 +93,9 @@ def test_kernels_with_loops_have_the_metric_in_their_loops(
 LOAD = "global_load_dword v4, v2, s[0:1]\ns_waitcnt vmcnt(0)\n"
 
 
-def _subject(code: str) -> Subject:
-    function = parse_text(KERNEL.format(arch="gfx942", code=code), "k.s").kernels[0]
-    return Subject(function, load("gfx942"), Facts(lds_bytes=0, workgroup_size=64))
+def _subject(code: str, arch: str = "gfx942") -> Subject:
+    function = parse_text(KERNEL.format(arch=arch, code=code), "k.s").kernels[0]
+    return Subject(function, load(arch), Facts(lds_bytes=0, workgroup_size=64))
 
 
 def test_of_two_ways_that_exclude_each_other_the_one_with_more_loads_counts() -> None:
@@ -162,3 +162,40 @@ def test_arms_joined_by_a_flag_exclude_each_other(flag: str, loads: int) -> None
     text = KERNEL.format(arch="gfx942", code=FLAGGED.format(flag=flag))
     (kernel,) = analyze_text(text, Context("k.s"))
     assert _trips(kernel.metrics)["loads"] == loads
+
+
+_LOOP = """
+  v_lshlrev_b32_e32 v1, 2, v0
+.Lloop:
+{code}
+  s_add_i32 s2, s2, -1
+  s_cmp_eq_u32 s2, 0
+  s_cbranch_scc0 .Lloop
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "carried_by"),
+    [
+        # The sum takes what was loaded, the address beside it does not.
+        ("global_load_b32 v2, v1, s[4:5]\n s_waitcnt vmcnt(0)\n"
+         "v_dual_add_f32 v3, v2, v3 :: v_dual_add_nc_u32 v1, s3, v1\n", None),
+        ("global_load_b32 v2, v1, s[4:5]\n s_waitcnt vmcnt(0)\n"
+         "v_dual_mov_b32 v3, 0 :: v_dual_add_nc_u32 v1, v2, v1\n", "address"),
+        # Lanes are left out for a part of the iteration only.
+        ("global_load_b32 v2, v1, s[4:5]\n s_waitcnt vmcnt(0)\n s_mov_b32 s8, exec_lo\n"
+         "v_cmpx_lt_f32_e32 0, v2\n v_add_f32_e32 v3, v2, v3\n s_or_b32 exec_lo, exec_lo, s8\n"
+         "v_add_nc_u32_e32 v1, s3, v1\n", None),
+        # Lanes whose value is found go on no more.
+        ("global_load_b32 v2, v1, s[4:5]\n s_waitcnt vmcnt(0)\n v_cmp_lt_f32_e32 vcc_lo, 0, v2\n"
+         "s_and_not1_b32 exec_lo, exec_lo, vcc_lo\n v_add_nc_u32_e32 v1, s3, v1\n", "condition"),
+        ("global_load_b32 v2, v1, s[4:5]\n s_waitcnt vmcnt(0)\n v_add_f32_e32 v2, 1.0, v2\n"
+         "global_store_b32 v1, v2, s[4:5]\n v_add_nc_u32_e32 v1, s3, v1\n", "memory"),
+    ],
+)  # fmt: skip
+def test_what_carries_a_loop(code: str, carried_by: str | None) -> None:
+    subject = _subject(_LOOP.format(code=code), "gfx1100")
+    (loop,) = subject.function.loops
+    value = loop_metric(subject, loop.id).value
+    assert isinstance(value, Mapping)
+    assert (value["is_carried"], value["carried_by"]) == (carried_by is not None, carried_by)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from kept_compiles import collect_kept
+from kinspect.inspector.documents import yaml_loader
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.expr import compile_condition
 from kinspect.inspector.lint.schema import Pack, Rule, load_named
@@ -57,7 +58,7 @@ class Listed:
 
 
 def _listed() -> dict[str, Listed]:
-    document = yaml.safe_load((FOLDER / "fixtures.yaml").read_text("utf-8"))
+    document = yaml.load((FOLDER / "fixtures.yaml").read_text("utf-8"), Loader=yaml_loader())
     return {
         rule: Listed(tuple(entry["fail"]), tuple(entry["pass"])) for rule, entry in document.items()
     }

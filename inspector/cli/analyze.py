@@ -27,6 +27,7 @@ from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import (
     ScriptCommand,
     TargetOptions,
+    next_steps,
     point_option,
     printed_words,
     target_options,
@@ -199,7 +200,7 @@ def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool
     elif form == "agent":
         from ..formats import agent
 
-        agent.write(report, stream)
+        agent.write(report, stream, next_steps())
     else:
         from ..formats import text
 

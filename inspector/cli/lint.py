@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TextIO, get_args
+from typing import TYPE_CHECKING, Any, TextIO, get_args
 
 import click
 
@@ -33,6 +33,7 @@ from .signals import end_as_interrupted
 from .target_options import (
     ScriptCommand,
     TargetOptions,
+    next_steps,
     point_option,
     printed_words,
     target_options,
@@ -208,5 +209,9 @@ def _write(
     report: LintReport, form: str, stream: TextIO, details: bool, color: bool | None
 ) -> None:
     renderer = import_module(f"kinspect.inspector.formats.{RENDERERS[form]}")
-    options = {"details": details, "color": color} if form == "text" else {}
+    options: dict[str, Any] = {}
+    if form == "text":
+        options = {"details": details, "color": color}
+    elif form == "agent":
+        options = {"calls": next_steps()}
     renderer.write(report, stream, **options)

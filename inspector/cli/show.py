@@ -210,7 +210,7 @@ def _write_item(
     if form == "agent" and part.metrics:
         from ..formats import item_agent
 
-        item_agent.write(named, shown.rule, stream, details=part.code)
+        item_agent.write(named, shown.rule, stream, details=part.code, calls=shown.calls)
         return ()
     if named.is_kernel:
         if form == "json":

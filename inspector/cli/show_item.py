@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..explain import ids
 from ..explain.items import NamedItem, item_of, located
+from ..formats.agent_calls import AgentCalls
 from ..lint.rule import RuleText
 from ..model import KernelReport
 from ..pipeline.analysis import recommended_pack
@@ -22,7 +23,7 @@ from ..pipeline.jobs import Request
 from ..pipeline.printed_ids import PrintedKernel, PrintedRun, runs
 from .options import split_list
 from .progress import CompileProgress
-from .target_options import TargetOptions, target_of
+from .target_options import TargetOptions, next_steps, target_of
 
 _PRINT_THEM = "`kinspect analyze TARGET --format agent` prints those of a target"
 
@@ -33,10 +34,12 @@ class ShownItem(Struct, frozen=True):
     Args:
         named: the kernel or its part.
         rule: of the findings; None where no pack at hand has it, or something else is named.
+        calls: names commands that find the kernel as the run did that printed the id.
     """
 
     named: NamedItem
     rule: RuleText | None
+    calls: AgentCalls
 
 
 @contextmanager
@@ -52,14 +55,16 @@ def opened(text: str, item: ids.ItemId) -> Iterator[ShownItem]:
     """
     run, printed, fingerprint = _located(text, item)
     with _in_folder(run.folder, text):
-        kernel, rules = _analyzed(run, _context(run), printed)
+        context = _context(run)
+        kernel, rules = _analyzed(run, context, printed)
         if kernel is None:
             raise KinspectError(
                 f"{text}: {printed.label} of {printed.path} is no longer there, or not as it was",
                 "analyse it again with --format agent for its present ids",
             )
         named = item_of(text, item, fingerprint, kernel)
-        yield ShownItem(named, rules.get(named.findings[0].rule) if named.findings else None)
+        rule = rules.get(named.findings[0].rule) if named.findings else None
+        yield ShownItem(named, rule, next_steps(context))
 
 
 def _located(text: str, item: ids.ItemId) -> tuple[PrintedRun, PrintedKernel, str | None]:

@@ -24,6 +24,7 @@ from ..errors import KinspectError
 from .options import compile_options, launch_options, split_list
 
 if TYPE_CHECKING:
+    from ..formats.agent_calls import AgentCalls
     from ..pipeline.analysis_options import AnalysisOptions
     from ..pipeline.jobs import Request
 
@@ -43,6 +44,11 @@ _TARGET_FIELDS = (
     *("targets", "kernel", "python", "jobs", "time_limit", "lds", "waves", "workgroup", "cu_mode"),
 )
 """The fields of `TargetOptions` that are options as they are."""
+_DECIDING = (
+    *("calls", "first", "max_configs", "most_sets", "cwd", "stubs", "signature", "defines"),
+    *("trust_trace", "python", "lds", "waves", "workgroup", "cu_mode", _POINT),
+)
+"""The options by which kernels are found and compiled; the others bound how long that may take."""
 
 
 class ScriptCommand(click.Command):
@@ -131,6 +137,47 @@ def printed_words() -> tuple[str, ...]:
     """The words of the command line that runs now, after the command, as ids are recorded with."""
     words: tuple[str, ...] = click.get_current_context().meta.get(_WORDS, ())
     return words
+
+
+def next_steps(context: click.Context | None = None) -> AgentCalls:
+    """What names commands that find the same kernels as a command line does.
+
+    Args:
+        context: of the command line; None for the one that runs now.
+    """
+    from ..formats.agent_calls import ShellCalls, ShellLaunch
+
+    context = context or click.get_current_context()
+    typed = _typed(context)
+    return ShellCalls(
+        ShellLaunch(
+            options=tuple(word for name in _DECIDING for word in typed.get(name, ())),
+            argv=context.meta.get(ARGV, ()),
+            has_signature="signature" in typed,
+        )
+    )
+
+
+def _typed(context: click.Context) -> dict[str, list[str]]:
+    """Name of an option -> its words on the command line, each with its longest spelling."""
+    words = [*context.meta.get(_WORDS, ())]
+    if "--" in words:
+        del words[words.index("--") :]
+    typed: dict[str, list[str]] = {}
+    with context:
+        values = context.command.make_parser(context).parse_args(words)[0]
+    for option in context.command.params:
+        if not isinstance(option, click.Option) or option.name not in values:
+            continue
+        value = values[option.name]
+        spelling = max(option.opts, key=len)
+        if option.is_flag:
+            off = option.secondary_opts and not value
+            typed[option.name] = [max(option.secondary_opts, key=len) if off else spelling]
+        else:
+            every = value if option.multiple else [value]
+            typed[option.name] = [word for text in every for word in (spelling, str(text))]
+    return typed
 
 
 def point_option(function: F) -> F:

@@ -25,7 +25,14 @@ from .progress import (
     print_problems,
 )
 from .signals import INTERRUPTED, end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, printed_words, target_options
+from .target_options import (
+    ScriptCommand,
+    TargetOptions,
+    next_steps,
+    point_option,
+    printed_words,
+    target_options,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -58,6 +65,7 @@ if TYPE_CHECKING:
     help="Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).",
 )
 @target_options
+@point_option
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def command(
     target: TargetOptions,
@@ -103,7 +111,7 @@ def command(
         elif form == "agent":
             from ..formats import try_agent
 
-            try_agent.write(result, stream)
+            try_agent.write(result, stream, next_steps())
         else:
             from ..formats import try_json
 

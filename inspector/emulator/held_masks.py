@@ -69,6 +69,10 @@ class HeldMasks:
         waves.exec_changed()
         return True
 
+    def are_touched(self, effect: RegisterEffect) -> bool:
+        """Whether an instruction reads or writes one of the masks."""
+        return bool((effect.reads | effect.writes) & self.held)
+
     def has_unknown_bound(self, site: int) -> bool:
         """Whether a comparison is with a scalar that is not the same in all draws.
 

@@ -56,8 +56,9 @@ class DrawnMemory(GlobalMemory):
             words = _drawn_arguments(random, arguments)
             known = _LATEST["drawn"] = _Drawn(arguments, words, random.bit_generator.state)
         self._words = known.words
-        self._random = np.random.Generator(np.random.PCG64(0))
-        self._random.bit_generator.state = known.state
+        random = np.random.Generator(np.random.PCG64(0))
+        random.bit_generator.state = known.state
+        self._draws = _Draws(random)
         self.is_read = True
 
     def argument(self, offset: int, size: int) -> Array:
@@ -75,7 +76,7 @@ class DrawnMemory(GlobalMemory):
             self.pass_over(addresses.size * max(1, size // 4))
             return _zeros(addresses, size)
         if addresses.ndim > 1 or size < 4:
-            return _drawn(self._random, addresses, size)
+            return self._draws.drawn(addresses, size)
         inside = addresses - KERNARG_ADDRESS
         draw = np.clip(inside // ARGUMENTS_APART, 0, DRAWS - 1)
         known = (inside >= 0) & (inside < DRAWS * ARGUMENTS_APART)
@@ -88,8 +89,8 @@ class DrawnMemory(GlobalMemory):
         return rows
 
     def pass_over(self, count: int) -> None:
-        """Goes on as if as many words had been drawn; see `_pass_over`."""
-        _pass_over(self._random, count)
+        """Goes on as if as many words had been drawn; see `_Draws`."""
+        self._draws.pass_over(count)
 
     def write(self, addresses: Array, values: Array, size: int, outside: Outside) -> None:
         """Nothing is kept."""
@@ -132,14 +133,14 @@ class DrawnWords(MemoryWords):
 
     def __init__(self, random: np.random.Generator) -> None:
         super().__init__(np.zeros(64, np.uint8), 64)
-        self._random = random
+        self._draws = _Draws(random)
 
     def gather(self, offsets: Array, size: int) -> Array:
-        return _drawn(self._random, offsets, size)
+        return self._draws.drawn(offsets, size)
 
     def pass_over(self, count: int) -> None:
-        """Goes on as if as many words had been drawn; see `_pass_over`."""
-        _pass_over(self._random, count)
+        """Goes on as if as many words had been drawn; see `_Draws`."""
+        self._draws.pass_over(count)
 
     def scatter(self, offsets: Array, values: Array, size: int) -> None:
         """Nothing is kept."""
@@ -151,21 +152,31 @@ def _zeros(places: Array, size: int) -> Array:
     return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, U32))
 
 
-def _pass_over(random: np.random.Generator, count: int) -> None:
-    """Leaves out an even number of what `_drawn` draws, 32 bits each of which none is rejected.
+class _Draws:
+    """Small numbers, each lane's own; those that nobody looks at are passed over.
 
     What is drawn next does not depend on which loads somebody looks at.
     """
-    bits = random.bit_generator
-    assert isinstance(bits, np.random.PCG64)
-    bits.advance(count // 2)
 
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
+        self._passed = 0
+        """64-bit numbers of the generator that are still to be left out."""
 
-def _drawn(random: np.random.Generator, places: Array, size: int) -> Array:
-    """Draws small numbers, each lane's own, in the shape that `MemoryWords.gather` has."""
-    shape = places.shape if size < 4 else (size // 4, *places.shape)
-    kind = {1: np.uint8, 2: np.uint16}.get(size, U32)
-    return random.integers(0, 64, shape).astype(kind) * kind(16 if size >= 4 else 1)
+    def drawn(self, places: Array, size: int) -> Array:
+        """Draws numbers in the shape that `MemoryWords.gather` has."""
+        if self._passed:
+            bits = self._random.bit_generator
+            assert isinstance(bits, np.random.PCG64)
+            bits.advance(self._passed)
+            self._passed = 0
+        shape = places.shape if size < 4 else (size // 4, *places.shape)
+        kind = {1: np.uint8, 2: np.uint16}.get(size, U32)
+        return self._random.integers(0, 64, shape).astype(kind) * kind(16 if size >= 4 else 1)
+
+    def pass_over(self, count: int) -> None:
+        """Leaves out an even number of draws, of 32 bits each, of which none is rejected."""
+        self._passed += count // 2
 
 
 class Probe(MachineState):

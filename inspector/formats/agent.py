@@ -7,7 +7,6 @@ with its id (`explain/ids.py`) and the commands that say more. What does not fit
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
@@ -101,13 +100,6 @@ class AgentSubject(Struct, frozen=True):
         """The line that names it."""
         place = f" {self.place}" if self.place else ""
         return f"kernel {self.id} {self.label} {self.arch or 'unknown target'}{place}"
-
-    def command(self, name: str) -> str:
-        """A command line about this kernel alone."""
-        words = ["kinspect", name, self.path, "--kernel", self.label]
-        if self.arch is not None and self.is_compiled:
-            words += ["--arch", self.arch]
-        return shlex.join(words)
 
 
 class Budget:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from .agent import AgentSubject
 
@@ -46,12 +48,39 @@ class AgentCalls(Protocol):
     def try_cures(self, subject: AgentSubject, rule: str | None = None) -> str:
         """Compiles the cures of a rule's findings, or of all."""
 
-    def in_full(self, command: str) -> str | None:
-        """Prints everything of a result that was cut; the command alone where it is empty."""
+    def trials_in_full(self, subject: AgentSubject) -> str | None:
+        """Prints everything that was tried on a kernel."""
+
+    def comparison_in_full(self) -> str | None:
+        """What prints all of a comparison, added to the command that made it."""
+
+
+class ShellLaunch(Struct, frozen=True):
+    """The words of a command line by which a target's kernels are found and compiled.
+
+    Args:
+        options: --signature and -D, --call, --workgroup, --set, with their values.
+        argv: arguments of the script.
+        has_signature: whether a signature names the kernel, which has no case then.
+    """
+
+    options: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    has_signature: bool = False
+
+
+_PLAIN = ShellLaunch()
 
 
 class ShellCalls:
-    """Commands of `kinspect`."""
+    """Commands of `kinspect`.
+
+    Args:
+        launch: what a command needs beside the target to find the same kernels.
+    """
+
+    def __init__(self, launch: ShellLaunch = _PLAIN) -> None:
+        self._launch = launch
 
     def show(self, identity: str) -> str:
         return f"kinspect show {identity}"
@@ -60,26 +89,40 @@ class ShellCalls:
         return f"kinspect show {identity} --details"
 
     def analyze(self, subject: AgentSubject) -> str:
-        return subject.command("analyze")
+        return self._command("analyze", subject)
 
     def report(self, subject: AgentSubject) -> str:
-        return f"{subject.command('analyze')} --format agent"
+        return self._command("analyze", subject, "--format", "agent")
 
     def code(self, subject: AgentSubject) -> str:
-        return f"{subject.command('show')} --isa"
+        return self._command("show", subject, "--isa")
 
     def code_of_part(self, identity: str, kernel_id: str, first: int, last: int) -> str:
         return f"kinspect show {identity} --isa"
 
     def registers(self, subject: AgentSubject) -> str:
-        return subject.command("registers")
+        return self._command("registers", subject)
 
     def try_cures(self, subject: AgentSubject, rule: str | None = None) -> str:
-        chosen = f" --for {shlex.quote(rule)}" if rule is not None else ""
-        return f"{subject.command('try')}{chosen}"
+        return self._command("try", subject, *(("--for", rule) if rule is not None else ()))
 
-    def in_full(self, command: str) -> str:
-        return f"{command} --format json".strip()
+    def trials_in_full(self, subject: AgentSubject) -> str:
+        return self._command("try", subject, "--format", "json")
+
+    def comparison_in_full(self) -> str:
+        return "--format json"
+
+    def _command(self, name: str, subject: AgentSubject, *more: str) -> str:
+        """A command line about one kernel alone."""
+        launch = self._launch
+        label = subject.label.partition("[")[0] if launch.has_signature else subject.label
+        words = ["kinspect", name, subject.path, "--kernel", label]
+        if subject.arch is not None and subject.is_compiled:
+            words += ["--arch", subject.arch]
+        words += (*launch.options, *more)
+        if launch.argv:
+            words += ["--", *launch.argv]
+        return shlex.join(words)
 
 
 class ToolCalls:
@@ -117,7 +160,10 @@ class ToolCalls:
         rules: dict[str, Argument] = {} if rule is None else {"rules": (rule,)}
         return _call("try_cures", {**self._selection(subject), **rules})
 
-    def in_full(self, command: str) -> None:
+    def trials_in_full(self, subject: AgentSubject) -> None:
+        return None
+
+    def comparison_in_full(self) -> None:
         return None
 
     def _selection(self, subject: AgentSubject) -> dict[str, Argument]:

@@ -49,7 +49,7 @@ def _pair(pair: KernelDiff, calls: AgentCalls) -> Iterator[str]:
     ]
     for number, line in enumerate(lines):
         if not budget.takes([line]):
-            more = calls.in_full("")
+            more = calls.comparison_in_full()
             yield f"  {view.plural(len(lines) - number, 'more line')}{f': {more}' if more else ''}"
             return
         yield line

@@ -99,7 +99,7 @@ def _front(
         if row.change:
             lines.append(f"  apply {applied(row.change, subject)}")
         if not budget.takes(lines):
-            more = calls.in_full(subject.command("try"))
+            more = calls.trials_in_full(subject)
             left = len(trials.front) - number
             yield f"{left} more on the front{f': {more}' if more else ''}"
             return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -63,27 +63,43 @@ def unknown_reason(subject: Subject) -> str:
     return ""
 
 
-def accesses_of(subject: Subject, waves: int | None, lanes: int | None) -> dict[int, Access]:
-    """The accesses of global memory whose lanes' addresses are known, by index.
+class GlobalAccesses:
+    """The accesses of global memory of a kernel, each worked out once for all that compare them."""
 
-    Args:
-        subject: the kernel.
-        waves: how many of a workgroup's first waves; None for all.
-        lanes: how many of each wave's first lanes; None for all.
-    """
-    accesses = {}
-    for index, places in subject.likely_places.items():
-        inst = subject.function.instructions[index]
-        if inst.cls not in LOADS and inst.cls not in WRITES:
-            continue
-        if any(part.space != "global" or part.scattered for part in places):
-            continue
-        if inst.cls in LOADS and _COHERENT.search(inst.operands):
-            continue
-        access = _access(inst, [_in_part(part, waves, lanes) for part in places])
-        if access is not None:
-            accesses[index] = access
-    return accesses
+    def __init__(self, subject: Subject) -> None:
+        """The accesses whose lanes' addresses the subject has."""
+        self._subject = subject
+        self._known: dict[tuple[int | None, int | None], dict[int, Access]] = {}
+        self._patterns: _Patterns = {}
+
+    def of(self, waves: int | None, lanes: int | None) -> Mapping[int, Access]:
+        """The accesses whose lanes' addresses are known, by index.
+
+        Args:
+            waves: how many of a workgroup's first waves; None for all.
+            lanes: how many of each wave's first lanes; None for all.
+        """
+        part = waves, lanes
+        if part not in self._known:
+            self._known[part] = self._accesses(waves, lanes)
+        return self._known[part]
+
+    def _accesses(self, waves: int | None, lanes: int | None) -> dict[int, Access]:
+        subject = self._subject
+        accesses = {}
+        for index, places in subject.likely_places.items():
+            inst = subject.function.instructions[index]
+            if inst.cls not in LOADS and inst.cls not in WRITES:
+                continue
+            if any(part.space != "global" or part.scattered for part in places):
+                continue
+            if inst.cls in LOADS and _COHERENT.search(inst.operands):
+                continue
+            parts = [_in_part(part, waves, lanes) for part in places]
+            access = _access(inst, parts, self._patterns)
+            if access is not None:
+                accesses[index] = access
+        return accesses
 
 
 def known_part(subject: Subject) -> tuple[int | None, int | None]:
@@ -117,23 +133,20 @@ _ASSUMED_LANES: Final = 32
 _ASSUMED_COLUMNS: Final = 8
 
 
-def _access(inst: Instruction, places: Sequence[Places]) -> Access | None:
-    import numpy as np
+_Patterns = dict[tuple[int, bytes, bytes], tuple["Spans", int]]
+"""(bytes of each lane, addresses from the first lane's, active lanes) -> the spans from there, and
+the bytes that the lanes ask for: most accesses of a kernel, and most draws, have the same few."""
 
-    from ..emulator.footprint import spans_of, united
 
+def _access(inst: Instruction, places: Sequence[Places], patterns: _Patterns) -> Access | None:
+    from ..emulator.footprint import united
+
+    touched = [_touched(part, patterns) for part in places]
     spans: list[Spans] = []
     sizes: list[int] = []
-    for draw in range(len(places[0].where)):
-        where = [
-            np.unique(
-                part.where[draw] if part.active is None else part.where[draw][part.active[draw]]
-            )
-            for part in places
-        ]
-        touched = united(spans_of(at, part.size) for at, part in zip(where, places, strict=True))
-        spans.append(touched)
-        sizes.append(sum(len(at) * part.size for at, part in zip(where, places, strict=True)))
+    for of_draw in zip(*touched, strict=True):
+        spans.append(of_draw[0][0] if len(of_draw) == 1 else united(part for part, _ in of_draw))
+        sizes.append(sum(size for _, size in of_draw))
     # No lane takes part behind the last iteration of a loop, in the draw that is one further on.
     if not all(len(starts) for starts, _ in spans[:-1]):
         return None
@@ -141,6 +154,24 @@ def _access(inst: Instruction, places: Sequence[Places]) -> Access | None:
         (int(starts[0]) + (1 << _TENSOR_BITS - 1)) >> _TENSOR_BITS for starts, _ in spans[:-1]
     )
     return Access(inst, places, spans, sizes, tensor)
+
+
+def _touched(places: Places, patterns: _Patterns) -> list[tuple[Spans, int]]:
+    """The bytes that lanes touch, and how many they ask for, by draw."""
+    from ..emulator.footprint import distinct_of, spans_at
+
+    size, touched = places.size, []
+    for draw, where in enumerate(places.where):
+        first = where[0, 0]
+        relative = where - first
+        active = None if places.active is None else places.active[draw]
+        key = size, relative.tobytes(), b"" if active is None else active.tobytes()
+        if key not in patterns:
+            distinct = distinct_of(relative if active is None else relative[active])
+            patterns[key] = spans_at(distinct, size), len(distinct) * size
+        (starts, ends), asked = patterns[key]
+        touched.append(((starts + first, ends + first), asked))
+    return touched
 
 
 def size_in(access: Access, draw: int) -> int:

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from ..isa.vector_halves import TWO_RESULTS, WITHOUT_RESULT, halves
 from ..isa.waitflow.registers import named, split_destination, unnamed_of
 from ..model import Function, Instruction
+from ..recent_results import kept_for_recent
 from .mix import VALU_CLASSES
 
 _ADDS_TO_RESULT: Final = re.compile(r"v_(?:pk_)?(?:fmac|mac|dot\d?c)")
@@ -83,6 +84,20 @@ def block_ranges(function: Function, indices: Sequence[int]) -> Iterator[Sequenc
             at += 1
         if at < len(indices) and indices[at] < block.stop:
             yield function.instructions[block.start : block.stop]
+
+
+def block_operations(function: Function, code: Sequence[Instruction]) -> Sequence[Operation]:
+    """The vector operations of a block of a function, by its code; the same ones each time."""
+    start, known = code[0].index, _known_blocks(function)
+    if start not in known:
+        known[start] = operations(code)
+    return known[start]
+
+
+@kept_for_recent
+def _known_blocks(_: Function) -> dict[int, Sequence[Operation]]:
+    """First instruction of a block -> its operations, as far as they were asked for."""
+    return {}
 
 
 def operations(code: Sequence[Instruction]) -> list[Operation]:

@@ -66,6 +66,13 @@ class Code(Struct, frozen=True):
             known = _KNOWN[key] = _registers_of(instruction, offset)
         return known
 
+    def pair(self, index: int) -> tuple[_Registers, ...]:
+        """The same for each of two operations that issue at once; both read before one writes."""
+        instruction = self.function.instructions[index]
+        offset = self.target.accum_offset
+        parts = decode(instruction.mnemonic, instruction.operands, SUFFIXES, offset)
+        return tuple(_registers_in(instruction, (half,)) for half in halves_of(parts, offset))
+
 
 _Registers = tuple[tuple[_Rows, ...], tuple[_Rows, ...]]
 _KNOWN: Final[dict[tuple[str, str, str, int], _Registers]] = {}
@@ -78,6 +85,10 @@ def _registers_of(instruction: Instruction, accum_offset: int) -> _Registers:
     halves: tuple[Decoded, ...] = (parts,)
     if " :: " in parts.text:  # both operations issue at once
         halves = halves_of(parts, accum_offset)
+    return _registers_in(instruction, halves)
+
+
+def _registers_in(instruction: Instruction, halves: Sequence[Decoded]) -> _Registers:
     reads: list[_Rows] = []
     writes: list[_Rows] = []
     for half in halves:

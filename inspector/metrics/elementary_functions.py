@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from ..model import Function, Instruction
-from .block_values import Expansions, Operation, block_ranges, operations
+from .block_values import Expansions, Operation, block_operations, block_ranges
 
 _EXP: Final = re.compile(r"v_exp_f32$")
 _LOG: Final = re.compile(r"v_log_f32$")
@@ -118,7 +118,7 @@ def _operations(
     """The operations of blocks that have an instruction of such a name."""
     for code in block_ranges(function, indices):
         if any(inst.op.name.startswith(names) for inst in code):
-            for operation in operations(code):
+            for operation in block_operations(function, code):
                 yield code[0].index, code, operation
 
 

@@ -31,7 +31,10 @@ SPECS = (
         "Loops of a compare-and-swap whose new value is one operation of the old value and of one "
         "that the loop does not change: how many (`loops`), those for whose operation the target "
         "has an atomic instruction (`native`); of the first of these the `operation` in the loop "
-        "(v_add_f32), the atomic `instruction` and `at` which line; loops of any computation of "
+        "(v_add_f32), the atomic `instruction` and `at` which line; those on global memory whose "
+        "operation is a sum, maximum or minimum of floats that the target has no instruction for "
+        "(`emulated`; without those that one lane of a wave does), how many of these are sums "
+        "(`emulated_sums`), and `emulated_at` which line the first is; loops of any computation of "
         "the new value that write back or invalidate caches in each turn (`ordered`), the first "
         "`ordered_at` which line, and how many such `cache` instructions all of them have",
     ),
@@ -78,6 +81,9 @@ IN_LDS: Final[Mapping[str, tuple[tuple[frozenset[str], str], ...]]] = {
     "min_f64": ((_CDNA2 | _CDNA3 | _RDNA2 | _RDNA3, "ds_min_f64"),),
 }
 """The same for LDS, DSInstructions.td."""
+
+_WITHOUT_RESULTS: Final = ("gfx908",)
+"""Targets whose float atomics return nothing: for some loops they would do, for others not."""
 
 _DIFFERENCES: Final = {"sub_f32": ("add_f32", 0), "subrev_f32": ("add_f32", 1)}
 """Differences -> the sum that does the same, and which operand is not the subtrahend."""
@@ -147,6 +153,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     arch = subject.machine.arch if subject.machine is not None else None
     loops = 0
     native: list[tuple[Instruction, str, str]] = []
+    emulated: list[tuple[Instruction, str]] = []
     ordered: list[tuple[Instruction, int]] = []
     if any(_SWAP.match(inst.op.name) for inst in subject.function.instructions):
         for code in own_instructions(subject.function).values():
@@ -165,7 +172,10 @@ def compute(subject: Subject) -> Iterator[Metric]:
             instruction = _instruction(name, arch, IN_LDS if in_lds else NATIVE)
             if instruction is not None:
                 native.append((swap, name, instruction))
+            elif not in_lds and _needs_loop(name, arch) and not _is_of_one_lane(subject, swap):
+                emulated.append((swap, name))
     first = min(native, key=lambda item: item[0].index, default=None)
+    first_emulated = min((swap for swap, _ in emulated), key=lambda swap: swap.index, default=None)
     first_ordered = min((swap for swap, _ in ordered), key=lambda swap: swap.index, default=None)
     value: dict[str, Scalar] = {
         "loops": loops,
@@ -173,11 +183,25 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "operation": f"v_{first[1]}" if first is not None else None,
         "instruction": first[2] if first is not None else None,
         "at": source_line(first[0].loc) if first is not None else None,
+        "emulated": len(emulated),
+        "emulated_sums": sum("add" in name for _, name in emulated),
+        "emulated_at": source_line(first_emulated.loc) if first_emulated is not None else None,
         "ordered": len(ordered),
         "ordered_at": source_line(first_ordered.loc) if first_ordered is not None else None,
         "cache": sum(caches for _, caches in ordered),
     }
     yield Metric(_LOOPS, value, "mapping", "derived")
+
+
+def _needs_loop(name: str, arch: str | None) -> bool:
+    """Whether an operation on floats has an atomic instruction on other targets only."""
+    return name in NATIVE and arch is not None and arch not in _WITHOUT_RESULTS
+
+
+def _is_of_one_lane(subject: Subject, swap: Instruction) -> bool:
+    """Whether one lane of a wave is known to take part, as behind a reduction."""
+    use = subject.uses.get(swap.index)
+    return use is not None and use.lanes == 1
 
 
 def _only_swap(code: Sequence[Instruction]) -> int | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ..model import Function, Metric, MetricSpec, Scalar, TtgirOp
-from .block_values import Operation, block_ranges, operations
+from .block_values import Operation, block_operations, block_ranges
 from .elementary_functions import exponentials_and_logarithms
 from .loop_shape import position_of
 from .mix import VALU_CLASSES, rates
@@ -93,7 +93,9 @@ def _around_exponentials(
     around: set[int] = set()
     for code in block_ranges(function, indices):
         seen: set[int] = set()
-        for operation in operations(code) if any(inst.index in there for inst in code) else ():
+        for operation in (
+            block_operations(function, code) if any(inst.index in there for inst in code) else ()
+        ):
             place = there.get(operation.index)
             if place is None or not operation.name.startswith(_INSTRUCTIONS):
                 continue

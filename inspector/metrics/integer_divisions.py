@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..model import Function, Instruction
-from .block_values import Expansions, Operation, block_ranges, operations
+from .block_values import Expansions, Operation, block_operations, block_ranges
 from .mix import VALU_CLASSES
 
 _AT_LEAST: Final = re.compile(r"v_cmpx?_(le|ge)_u32$")
@@ -46,7 +46,7 @@ def integer_divisions(function: Function, indices: Sequence[int]) -> Expansions:
         if not any(inst.op.name.startswith(_WIDE_PRODUCTS) for inst in code):
             continue
         start = code[0].index
-        for operation in operations(code):
+        for operation in block_operations(function, code):
             of_division = _division(operation)
             if of_division:
                 steps |= of_division

@@ -41,6 +41,7 @@ from . import (
     spills,
     tile_sharing,
 )
+from .access_spans import GlobalAccesses
 from .catalogue import kernel_metrics
 from .demand import demand
 from .joint_accesses import joint_accesses
@@ -92,6 +93,7 @@ def kernel_report(
     buffers = lds_buffers.lds_buffers(subject)
     metrics = kernel_metrics(subject)
     stages = option(subject, "num_stages")
+    in_global = GlobalAccesses(subject)
     for family in (
         lds_buffers.kernel_metrics(subject, buffers, stages),
         transposed_copies(subject, buffers, metrics, stages),
@@ -101,8 +103,8 @@ def kernel_report(
         divisions.kernel_metrics(subject, hot),
         expansions.kernel_metrics(subject, hot),
         bfloat_rounding.kernel_metrics(subject, hot),
-        overlapping_loads.kernel_metrics(subject, hot),
-        loads_in_passes.kernel_metrics(subject),
+        overlapping_loads.kernel_metrics(subject, in_global, hot),
+        loads_in_passes.kernel_metrics(subject, in_global),
     ):
         metrics.update((metric.name, metric) for metric in family)
     accesses = _accesses(subject, memory)

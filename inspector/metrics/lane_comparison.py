@@ -124,10 +124,13 @@ def _starts(where: Array, active: Array | None, offsets: Array) -> set[tuple[int
         offsets: of the elements, int64 [draw, register, wave, lane]; one draw where all agree.
 
     Returns:
-        For each such register the distances in all draws in which any lane takes part, in bytes.
+        For each such register the distances in all draws in which any lane takes part, in bytes;
+        of draws that are alike, once.
     """
-    registers = list(range(offsets.shape[1]))
-    columns = []
+    import numpy as np
+
+    registers = np.arange(offsets.shape[1])
+    columns: list[tuple[Array, Array]] = []
     for draw, lanes in enumerate(where):
         own = offsets[draw if len(offsets) > 1 else 0]
         if active is not None:
@@ -137,19 +140,22 @@ def _starts(where: Array, active: Array | None, offsets: Array) -> set[tuple[int
             own, lanes = own[:, inside], lanes[inside]
         else:
             own, lanes = own.reshape(len(own), -1), lanes.reshape(-1)
+            if columns and len(offsets) == 1 and (lanes == columns[-1][1]).all():
+                continue  # as in LDS: nothing else to be told by this draw
         columns.append((own, lanes))
-    for width in (_FEW_LANES, None):  # a few lanes rule most registers out
+    for few in (True, False):  # a few lanes rule most registers out
         for own, lanes in columns:
-            some = own[registers, :width] - lanes[:width]
-            registers = [
-                number
-                for number, same in zip(
-                    registers, (some == some[:, :1]).all(1).tolist(), strict=True
-                )
-                if same
-            ]
+            if few:
+                chosen = [lane for lane in _FEW_LANES if lane < len(lanes)]
+                some = own[np.ix_(registers, chosen)] - lanes[chosen]
+            else:
+                some = own[registers] - lanes
+            registers = registers[(some == some[:, :1]).all(1)]
+            if not len(registers):
+                return set()
     distances = [(own[registers, 0] - lanes[0]).tolist() for own, lanes in columns]
     return set(zip(*distances, strict=True))
 
 
-_FEW_LANES: Final = 24
+_FEW_LANES: Final = (0, 1, 2, 4, 8, 16, 32)
+"""Layouts are linear: these and the waves' first ones tell where all others lie."""

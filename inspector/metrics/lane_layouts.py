@@ -191,20 +191,25 @@ class _Comparison:
         index = _indices(linear)
         shape = tile.tensor_type.shape
         bytes_each = size if tile.offsets is not None else 1
-        count = 2 * DRAWS
+        count = len(addresses)
         # Addresses that differ between equal arguments depend on unknown values.
-        settled = len(addresses) == count and bool((addresses[:DRAWS] == addresses[DRAWS:]).all())
-        if settled:
-            count, addresses = DRAWS, addresses[:DRAWS]
+        settled = count == 1 or bool((addresses[:DRAWS] == addresses[DRAWS:]).all())
+        first = addresses.reshape(count, -1)[:, 0]  # every layout has the first element
+        if settled or (first[:DRAWS] != first[DRAWS:]).any():
+            addresses = addresses[:DRAWS]
+            count = len(addresses)
         offsets = np.broadcast_to(addresses, (count, *shape)).reshape(count, -1)
-        offsets = offsets[:, index] * bytes_each
+        offsets = offsets[:, index]
+        if bytes_each > 1:
+            offsets *= bytes_each
         if tile.cls == "lds_direct":
             order = _order_in_buffer(graph, tile, linear)
             if order is None:
                 return None
             offsets = np.take_along_axis(offsets, order[None], 3)
         # Not every layout has all elements.
-        settled = settled or bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
+        if count > DRAWS:
+            settled = bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
         return Elements(offsets[:DRAWS], settled, size, "global")
 
     def _values(self, graph: ValueGraph) -> Evaluation:
@@ -235,7 +240,7 @@ class _Comparison:
             argument_type = self._subject.facts.signature[argument]
             size = size_of(argument_type)
             if argument_type.startswith("*"):
-                arguments[name] = np.zeros(2 * len(drawn.argument(0, 4)), np.int64)
+                arguments[name] = np.zeros(1, np.int64)
             elif offset is not None and size in (4, 8) and argument_type[0] in "iu":
                 arguments[name] = np.tile(drawn.argument(offset, size), 2)
         return arguments

@@ -150,11 +150,20 @@ def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> Lds
     paddings: list[tuple[float, bool, int, int]] = []
     swizzles: list[tuple[float, int]] = []
     for pitch in _pitches(accesses):
+        # Longer rows count only where they take fewer cycles than shorter ones.
         pads = range(widest, MOST_PADDING + 1, widest)
+        if any(cycles <= ideal and not is_large for cycles, is_large, _, _ in paddings):
+            pads = range(0)
         layouts = [_with_padding(base, pitch, pad) for pad in pads]
-        can_swizzle = pitch & (pitch - 1) == 0 and pitch > widest
+        can_swizzle = (
+            pitch & (pitch - 1) == 0
+            and pitch > widest
+            and not any(cycles <= ideal for cycles, _ in swizzles)
+        )
         if can_swizzle:
             layouts.append(_with_swizzle(base, pitch, widest))
+        if not layouts:
+            continue
         # Waves that lie this far apart are laid out alike: swizzles repeat after some rows.
         period = pitch * (pitch // widest) if can_swizzle else pitch
         figures = _cycles(accesses, arch, layouts, period)
@@ -218,23 +227,59 @@ def _cycles(
         layouts: what moves its bytes.
         period: bytes; lanes that lie a multiple of it further on are moved by the same step more.
     """
-    cycles, ideal = np.zeros(len(layouts)), np.zeros(len(layouts))
-    for access in accesses:
-        lanes = access.where.shape[1]
-        distinct, numbers = _alike(access, period)
-        where = access.where[distinct]
-        active = None if access.active is None else access.active[distinct]
-        phases = phases_of(arch, access.places.size, lanes, writes=access.places.writes)
-        cycles_of_waves, ideal_of_waves = data_cycles(
-            phases,
-            np.concatenate([layout(where) for layout in layouts]),
-            access.places.size,
-            None if active is None else np.tile(active, (len(layouts), 1)),
+    # Accesses that are served alike are served together: the arrays are small.
+    served: dict[tuple[int, bool, int], list[int]] = {}
+    for number, access in enumerate(accesses):
+        key = access.places.size, access.places.writes, access.where.shape[1]
+        served.setdefault(key, []).append(number)
+    of_access: dict[int, tuple[Array, Array]] = {}
+    for (size, writes, lanes), group in served.items():
+        alike = [_alike(accesses[number], period) for number in group]
+        where = [
+            accesses[number].where[rows] for number, (rows, _) in zip(group, alike, strict=True)
+        ]
+        figures = data_cycles(
+            phases_of(arch, size, lanes, writes=writes),
+            np.concatenate([layout(part) for part in where for layout in layouts]),
+            size,
+            _active_rows([accesses[number] for number in group], alike, len(layouts)),
         )
-        each = len(distinct)
-        cycles += cycles_of_waves.reshape(-1, each)[:, numbers].mean(1) * access.times
-        ideal += ideal_of_waves.reshape(-1, each)[:, numbers].mean(1) * access.times
+        start = 0
+        for number, (rows, numbers) in zip(group, alike, strict=True):
+            stop = start + len(rows) * len(layouts)
+            each, least = (
+                figure[start:stop].reshape(-1, len(rows))[:, numbers].mean(1)
+                * accesses[number].times
+                for figure in figures
+            )
+            of_access[number] = each, least
+            start = stop
+    cycles, ideal = np.zeros(len(layouts)), np.zeros(len(layouts))
+    for number in range(len(accesses)):
+        cycles += of_access[number][0]
+        ideal += of_access[number][1]
     return list(zip(cycles.tolist(), ideal.tolist(), strict=True))
+
+
+def _active_rows(
+    accesses: Sequence[_Access], alike: Sequence[tuple[list[int], list[int]]], times: int
+) -> Array | None:
+    """Which lanes take part in the rows of some accesses, those of each several times; None: all.
+
+    Args:
+        accesses: with as many lanes.
+        alike: the rows of each, by `_alike`.
+        times: how often each access's rows follow one another.
+    """
+    if all(access.active is None for access in accesses):
+        return None
+    parts = [
+        np.ones((len(rows), access.where.shape[1]), bool)
+        if access.active is None
+        else access.active[rows]
+        for access, (rows, _) in zip(accesses, alike, strict=True)
+    ]
+    return np.concatenate([np.tile(part, (times, 1)) for part in parts])
 
 
 def _alike(access: _Access, period: int) -> tuple[list[int], list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import VCC, named, split_destination
@@ -64,43 +64,110 @@ def turns_to_others(inst: Instruction) -> bool:
     return inst.op.name.startswith(("s_andn2_saveexec", "s_and_not1_saveexec", "s_or_saveexec"))
 
 
+class _FlagCode:
+    """What blocks do to the scalar registers that may hold all ones or zero, worked out once."""
+
+    def __init__(self, function: Function, numbers: Sequence[int]) -> None:
+        """Looks for the registers that such values are written to.
+
+        Args:
+            function: the kernel.
+            numbers: its blocks that paths may lead through.
+        """
+        self._function = function
+        self._steps: dict[int, Sequence[_FlagStep]] = {}
+        self._registers = {
+            register
+            for number in numbers
+            for inst in code_of(function, number)
+            if _flag_of(inst) is not None
+            for register in named(split_destination(inst.operands)[0])
+        }
+
+    def steps(self, number: int) -> Sequence[_FlagStep]:
+        """The instructions of a block that write such registers, in order."""
+        if number not in self._steps:
+            steps = []
+            for inst in code_of(self._function, number):
+                written = written_registers(inst) & self._registers
+                if written or _flag_of(inst) is not None:
+                    to, _ = split_destination(inst.operands)
+                    steps.append(_FlagStep(_flag_of(inst), tuple(written), named(to)))
+            self._steps[number] = steps
+        return self._steps[number]
+
+    def last(self, number: int) -> str:
+        """The mnemonic that a block ends with."""
+        code = code_of(self._function, number)
+        return code[-1].op.name if code else ""
+
+
+class _Flag(NamedTuple):
+    """All lanes' bits, or none: a constant, or the value of another register, inverted or not."""
+
+    register: int | None
+    is_set: bool
+
+
+class _FlagStep(NamedTuple):
+    """An instruction that writes a register that may hold such a value.
+
+    Args:
+        flag: the value; None of what is neither.
+        written: the registers that it writes.
+        results: those that hold the value then.
+    """
+
+    flag: _Flag | None
+    written: Sequence[int]
+    results: Sequence[int]
+
+
+def _flag_of(inst: Instruction) -> _Flag | None:
+    """The value that an instruction writes, where it may be all lanes' bits, or none."""
+    name = inst.op.name
+    if not name.startswith(("s_mov_b", "s_and_b", "s_andn2_b", "s_and_not1_b")):
+        return None
+    operands = [text.strip() for text in inst.operands.split(",")]
+    if name.startswith("s_mov_b"):
+        return _Flag(None, operands[-1] == "-1") if operands[-1] in ("0", "-1") else None
+    if len(operands) != 3 or not operands[1].startswith("exec"):
+        return None
+    return _Flag(next(iter(named(operands[2])), -1), name.startswith("s_and_b"))
+
+
 class _Flags:
     """The scalar registers that hold all ones or zero on a path, as far as it has come."""
 
-    def __init__(self, values: Mapping[int, bool] | None = None) -> None:
+    def __init__(self, code: _FlagCode, values: Mapping[int, bool] | None = None) -> None:
+        self._code = code
         self._values = dict(values or {})
 
     def copy(self) -> _Flags:
         """The same registers, for a way of its own."""
-        return _Flags(self._values)
+        return _Flags(self._code, self._values)
 
-    def jumps(self, block: Sequence[Instruction]) -> bool | None:
+    def jumps(self, number: int) -> bool | None:
         """Whether the branch at a block's end jumps; None where that is not known.
 
         Blocks are passed in the order of their execution.
         """
-        for inst in block:
-            value = self._value(inst)
-            for register in written_registers(inst):
-                self._values.pop(register, None)
+        values = self._values
+        for flag, written, results in self._code.steps(number):
+            value = None if flag is None else self._value(flag)
+            for register in written:
+                values.pop(register, None)
             if value is not None:
-                to, _ = split_destination(inst.operands)
-                self._values.update(dict.fromkeys(named(to), value))
-        last = block[-1].op.name if block else ""
-        is_set = self._values.get(VCC[0]) if last in _FLAGGED else None
+                values.update(dict.fromkeys(results, value))
+        last = self._code.last(number)
+        is_set = values.get(VCC[0]) if last in _FLAGGED else None
         return None if is_set is None else is_set == (last == "s_cbranch_vccnz")
 
-    def _value(self, inst: Instruction) -> bool | None:
-        """Whether an instruction writes all lanes' bits, or none; None of what is neither."""
-        name, operands = inst.op.name, [text.strip() for text in inst.operands.split(",")]
-        if name.startswith("s_mov_b") and operands[-1] in ("0", "-1"):
-            return operands[-1] == "-1"
-        if not name.startswith(("s_and_b", "s_andn2_b", "s_and_not1_b")):
-            return None
-        if len(operands) != 3 or not operands[1].startswith("exec"):
-            return None
-        value = self._values.get(next(iter(named(operands[2])), -1))
-        return None if value is None else value == name.startswith("s_and_b")
+    def _value(self, flag: _Flag) -> bool | None:
+        if flag.register is None:
+            return flag.is_set
+        value = self._values.get(flag.register)
+        return None if value is None else value == flag.is_set
 
 
 class _Paths:
@@ -121,7 +188,8 @@ class _Paths:
         self._ahead: dict[int, int] = {}
         """Block -> the blocks that may follow it, as bits."""
         self._loads: dict[int, int] = {}
-        self._has_flags = any(_tests_flag(code_of(function, number)) for number in order)
+        has_flags = any(_tests_flag(code_of(function, number)) for number in order)
+        self._flags = _FlagCode(function, order) if has_flags else None
         self._most_loads: dict[int, int] = {}
         """Block -> loads from its beginning on, on the path with most of them."""
         for number in reversed(order):
@@ -135,7 +203,7 @@ class _Paths:
 
     def blocks(self, arm: Arm) -> Sequence[int]:
         """The blocks of a path in the order of their execution."""
-        flags = _Flags() if self._has_flags else None
+        flags = _Flags(self._flags) if self._flags is not None else None
         return self._followed(self._start, arm, flags, most_tried=_MOST_TRIED)
 
     def _followed(
@@ -152,7 +220,7 @@ class _Paths:
         path = [start]
         while ways := self._successors[path[-1]]:
             following = path[-1] + 1
-            jumps = flags.jumps(code_of(self._function, path[-1])) if flags is not None else None
+            jumps = flags.jumps(path[-1]) if flags is not None else None
             if len(ways) > 1 and jumps is not None and following in ways:
                 ways = [number for number in ways if (number != following) == jumps]
             number = ways[0] if len(ways) == 1 else self._next(path[-1], arm)

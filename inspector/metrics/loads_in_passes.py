@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
-from .access_spans import Access, accesses_of, unknown_reason
+from .access_spans import Access, GlobalAccesses, unknown_reason
 from .load_paths import LOADS, load_paths
 from .longest_way import acyclic
 from .loop_shape import position_of
@@ -48,10 +48,15 @@ SPECS: Final = (
 )
 
 
-def kernel_metrics(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def kernel_metrics(subject: Subject, accesses: GlobalAccesses) -> Iterator[Metric]:
+    """The metric of `SPECS`.
+
+    Args:
+        subject: the kernel.
+        accesses: those that it makes of global memory.
+    """
     note = unknown_reason(subject)
-    yield Metric(PASSES, None, "mapping", "derived", note) if note else _passes(subject)
+    yield Metric(PASSES, None, "mapping", "derived", note) if note else _passes(subject, accesses)
 
 
 class _Group(Struct):
@@ -73,12 +78,12 @@ class _Group(Struct):
     pattern: bytes
 
 
-def _passes(subject: Subject) -> Metric:
+def _passes(subject: Subject, every_access: GlobalAccesses) -> Metric:
     """The metric of the loop that loads most bytes again."""
     function = subject.function
     if len(function.loops) < 2:
         return Metric(PASSES, None, "mapping", "derived", "it has no two loops")
-    accesses = accesses_of(subject, None, None)
+    accesses = every_access.of(None, None)
     if not accesses:
         note = "the addresses of its lanes are not known"
         return Metric(PASSES, None, "mapping", "derived", note)

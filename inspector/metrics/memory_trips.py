@@ -41,7 +41,9 @@ SPECS = (
         "loads whose address or condition comes from another load, those `avoidable` besides: for "
         "loads behind a store or under another condition than those before; `loads` and the "
         "`bytes` that they deliver to a lane, `stores` that stand between them, whether an "
-        "iteration's loads need those of the one before (`is_carried`), the load `at` which line "
+        "iteration's loads need those of the one before (`is_carried`) and by what (`carried_by`: "
+        "`address`, or `condition` where loaded values decide which lanes go on, or `memory` where "
+        "a store or an atomic stands between them), the load `at` which line "
         "is the first that is issued after a wait that it does not need, instructions of the "
         "`path`, the `latency` assumed for a trip; `lasting`: trips that stay however many "
         "iterations are made at a time, the needed ones where they are carried; `conditional`: "
@@ -60,6 +62,8 @@ _VOLATILE: Final = re.compile(r"\b(?:glc|sc1|scope:SCOPE_(?:DEV|SYS))\b")
 """Cache modifiers of volatile and atomic loads."""
 _OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]{1,8}|\d{1,9})\s*$")
 """The constant offset of a scalar load."""
+_PAIR: Final = " :: "
+"""Between two operations that issue at once (v_dual_...)."""
 _MOST_INSTRUCTIONS: Final = 5_000
 
 
@@ -107,10 +111,27 @@ class _Waits:
 class _Dependencies:
     """The loads, one behind the other, that registers' values come from."""
 
-    def __init__(self, code: Code, registers: Callable[[int], tuple[_Operands, _Operands]]) -> None:
+    def __init__(
+        self,
+        code: Code,
+        registers: Callable[[int], tuple[_Operands, _Operands]],
+        *,
+        by_lanes: bool = True,
+        by_memory: bool = True,
+    ) -> None:
+        """Prepares for code of which nothing was executed.
+
+        Args:
+            code: the function.
+            registers: the rows that the instruction of an index reads and writes.
+            by_lanes: whether loads need those that decide which lanes are active.
+            by_memory: whether loads need those before a store or an atomic, as far as those may be
+                of the same place.
+        """
         from .chains import SCALARS  # as late as what imports NumPy
 
         self._code = code
+        self._by_lanes, self._by_memory = by_lanes, by_memory
         self._first_scalar = SCALARS
         self._registers = registers
         self._rows: dict[int, int] = {}
@@ -151,11 +172,14 @@ class _Dependencies:
         pointers = self._pointers_in(reads)
         issued = 0
         if inst.cls in LOADS:
-            if _VOLATILE.search(inst.operands):
+            if not self._by_memory:
+                pass
+            elif _VOLATILE.search(inst.operands):
                 self._least = self.most
             elif not self._is_of_others(subject, inst, pointers):
                 self._least = max(self._least, self._stored_at)
-            issued = max(depth, self._lanes, self._condition, self._least)
+            lanes = self._lanes if self._by_lanes else 0
+            issued = max(depth, lanes, self._condition, self._least)
             depth, pointers = issued + 1, frozenset()
             self.most = max(self.most, depth)
         elif inst.cls in WRITES:
@@ -165,19 +189,22 @@ class _Dependencies:
             self._lds = max(self._lds, depth)
         elif inst.cls == "lds_read":
             depth = max(depth, self._lds)
-        if inst.cls in _ORDERED:
+        if inst.cls in _ORDERED and self._by_memory:
             self._least = self.most
             depth = max(depth, self._least)
         name = inst.op.name
-        if "and_saveexec" in name:
+        if "and_saveexec" in name or name.startswith("v_cmpx"):  # LLVM has saved EXEC before that
             self._outside.append(self._lanes)
             self._lanes = max(self._lanes, depth)
         elif turns_to_others(inst):
             self._lanes = max(self._outside[-1] if self._outside else 0, depth)
         elif name.startswith("s_or_b") and inst.operands.startswith("exec") and self._outside:
             self._lanes = self._outside.pop()
-        elif inst.operands.startswith("exec") or name.startswith("v_cmpx"):
+        elif inst.operands.startswith("exec"):
             self._lanes = max(self._lanes, depth)
+        if _PAIR in inst.operands:
+            self._write_pair(inst)
+            return issued
         for first, stop in writes:
             for row in range(first, stop):
                 self._rows[row] = depth
@@ -185,6 +212,16 @@ class _Dependencies:
         if inst.cls == "smem_load":
             self._read_arguments(inst, reads, writes)
         return issued
+
+    def _write_pair(self, inst: Instruction) -> None:
+        """Notes the results of two operations that issue at once, of each those of its operands."""
+        halves = self._code.pair(inst.index)
+        results = [(self._deepest(reads), self._pointers_in(reads)) for reads, _ in halves]
+        for (depth, pointers), (_, writes) in zip(results, halves, strict=True):
+            for first, stop in writes:
+                for row in range(first, stop):
+                    self._rows[row] = depth
+                    self._pointers[row] = pointers
 
     def _pointers_in(self, rows: Sequence[tuple[int, int]]) -> frozenset[int]:
         pointers: frozenset[int] = frozenset()
@@ -292,6 +329,7 @@ class _Figures(Struct, frozen=True):
     bytes: int
     stores: int
     is_carried: bool
+    carried_by: str | None
     at: str | None
     path: int
     conditional: int
@@ -364,6 +402,7 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
             if other and depth:
                 joins.append((other[0], depth))
     trips = waits.trips - begun
+    is_carried = chain is not None and chain.most > dependencies.most
     return _Figures(
         trips=trips,
         needed=dependencies.most,
@@ -371,7 +410,8 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
         loads=loads,
         bytes=size,
         stores=stores,
-        is_carried=chain is not None and chain.most > dependencies.most,
+        is_carried=is_carried,
+        carried_by=_carried_by(subject, path, code, registers) if is_carried else None,
         at=source_line(at.loc) if at is not None else None,
         path=sum(len(code_of(function, number)) for number in path),
         conditional=sum(
@@ -381,6 +421,26 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
             for inst in code_of(function, number)
         ),
     )
+
+
+def _carried_by(
+    subject: Subject,
+    path: Sequence[int],
+    code: Code,
+    registers: Callable[[int], tuple[_Operands, _Operands]],
+) -> str:
+    """What an iteration's loads have of those of the one before, which they are known to need."""
+    for kind, by_lanes in (("address", False), ("condition", True)):
+        chain = _Dependencies(code, registers, by_lanes=by_lanes, by_memory=False)
+        longest: list[int] = []
+        for _ in range(2):
+            for number in path:
+                for inst in code_of(subject.function, number):
+                    chain.execute(inst, subject)
+            longest.append(chain.most)
+        if longest[1] > longest[0]:
+            return kind
+    return "memory"
 
 
 def compute(subject: Subject) -> Iterator[Metric]:

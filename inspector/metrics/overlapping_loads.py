@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
-from .access_spans import Access, Tensor, accesses_of, known_part, size_in, unknown_reason
+from .access_spans import Access, GlobalAccesses, Tensor, known_part, size_in, unknown_reason
 from .load_paths import LOADS, code_of, load_paths
 from .loop_shape import position_of
 from .subject import Place, Subject, innermost_loops, source_line
@@ -47,26 +47,28 @@ _MOST_ACCESSES: Final = 512
 _FEW_ROWS: Final = "4 rows of 8 work-items: the workgroup's shape is not known"
 
 
-def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
+def kernel_metrics(subject: Subject, accesses: GlobalAccesses, hot: Set[str]) -> Iterator[Metric]:
     """The metric of `SPECS`.
 
     Args:
         subject: the kernel.
+        accesses: those that it makes of global memory.
         hot: ids of its hot loops.
     """
     note = unknown_reason(subject)
     if note:
         yield Metric(OVERLAP, None, "mapping", "derived", note)
         return
-    yield _overlap(subject, accesses_of(subject, *known_part(subject)), hot)
+    yield _overlap(subject, accesses, hot)
 
 
-def _overlap(subject: Subject, accesses: Mapping[int, Access], hot: Set[str]) -> Metric:
+def _overlap(subject: Subject, every_access: GlobalAccesses, hot: Set[str]) -> Metric:
     """The metric of a kernel without loops, or of its worst hot loop."""
     function = subject.function
     regions: list[Loop | None] = [loop for loop in function.loops if loop.id in hot]
     if not function.loops:
         regions = [None]
+    accesses = every_access.of(*known_part(subject)) if regions else {}
     # Of the copies of a loop, as of one for a stride of 1, that one counts which repeats least.
     copies: dict[frozenset[Place], dict[str, Scalar]] = {}
     for loop in regions:
@@ -346,7 +348,7 @@ def _of_waves(group: Sequence[Access]) -> tuple[int, int]:
     """Bytes that loads ask for and the distinct ones, of each wave by itself, summed over waves."""
     import numpy as np
 
-    from ..emulator.footprint import size_of, spans_of, united
+    from ..emulator.footprint import distinct_of, size_of, spans_at, united
 
     spans, asked = [], 0
     for access in group:
@@ -354,9 +356,9 @@ def _of_waves(group: Sequence[Access]) -> tuple[int, int]:
         for part in access.places:
             where = part.where[0]
             apart = where + (np.arange(len(where)) << _WAVES_APART_BITS)[:, None]
-            at = np.unique(apart if part.active is None else apart[part.active[0]])
+            at = distinct_of(apart if part.active is None else apart[part.active[0]])
             asked += len(at) * part.size
-            parts.append(spans_of(at, part.size))
+            parts.append(spans_at(at, part.size))
         spans.append(united(parts))
     return asked, size_of(united(spans))
 

@@ -12,7 +12,7 @@ from ..model import Instruction
 from .subject import Subject
 
 if TYPE_CHECKING:
-    from ..emulator.waves import Array
+    from ..emulator.address_sweep import Places
 
 WRITES: Final = frozenset(("global_store", "atomic", "lds_direct_store", "image", "smem_store"))
 _TENSOR_BYTES: Final = 1 << 36
@@ -29,19 +29,23 @@ def unwritten(
         return None
     if any(inst.index not in subject.places for inst in writes):
         return None
-    written = [place.where for inst in writes for place in subject.places[inst.index]]
+    written = {_first(place) for inst in writes for place in subject.places[inst.index]}
+    if not written:
+        return list(loads)
+    # Only kernels whose lanes were followed have places, and these need NumPy.
+    import numpy as np
+
+    firsts = np.array(sorted(written))
     return [
         load
         for load in loads
         if not any(
-            _near(place.where, where)
+            (abs(firsts - _first(place)) < _TENSOR_BYTES).all(1).any()
             for place in subject.places.get(load.index, ())
-            for where in written
         )
     ]
 
 
-def _near(loaded: Array, written: Array) -> bool:
-    """Whether two accesses, [draw, wave, lane], lie near each other in every draw."""
-    distances = abs(loaded[:, 0, 0] - written[:, 0, 0])
-    return bool((distances < _TENSOR_BYTES).all())
+def _first(places: Places) -> tuple[int, ...]:
+    """The address of the first lane, by draw: accesses near each other in all are of one tensor."""
+    return tuple(places.where[:, 0, 0].tolist())

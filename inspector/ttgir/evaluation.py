@@ -58,7 +58,7 @@ class Evaluation:
         self._pending: set[str] = set()
 
     def value(self, name: str) -> Array | None:
-        """A value, int64 [draw, *shape]; None where it is unknown."""
+        """A value, int64 [draw, *shape], one draw where it rests on none; None where unknown."""
         if name not in self._values:
             if name in self._pending:
                 return None
@@ -135,18 +135,17 @@ class Evaluation:
         if size > _MOST_ELEMENTS:
             return None
         short = op.name.rpartition(".")[2]
-        count = len(self._program)
         if op.name == "arith.constant":
             number = op.attributes.get("value")
             if not isinstance(number, int):  # booleans are integers, too
                 return None
-            return np.full((count, *shape), int(number), np.int64)
+            return np.full((1, *shape), int(number), np.int64)
         if op.name == "tt.make_range":
             numbers = np.arange(op.attributes["start"], op.attributes["end"])
-            return np.broadcast_to(numbers, (count, *shape))
+            return np.broadcast_to(numbers, (1, *shape))
         if op.name == "tt.get_program_id":
             is_x = op.attributes.get("axis") in ("x", 0)
-            return self._program if is_x else np.zeros(count, np.int64)
+            return self._program if is_x else np.zeros(1, np.int64)
         values = [self.value(name) for name in op.operands]
         if any(value is None for value in values) or not values:
             # A scalar is the same in all lanes, wherever it comes from.
@@ -190,11 +189,19 @@ def _is_uniform(value: Array) -> bool:
 
 def _wrapped(value: Array, result_type: TtgirType) -> Array:
     """Numbers as signed integers of their type's width."""
+    import numpy as np
+
     bits = element_bits(result_type.element)
     if bits is None or bits >= 64 or bits == 1:
         return value
+    if bits in _MACHINE_WIDTHS:
+        wrapped: Array = value.astype(f"i{bits // 8}").astype(np.int64)
+        return wrapped
     half = 1 << (bits - 1)
     return (value + half & 2 * half - 1) - half
+
+
+_MACHINE_WIDTHS: Final = frozenset((8, 16, 32))
 
 
 def _compare_or_select(op: TtgirOp, short: str, values: Sequence[Array]) -> Array | None:

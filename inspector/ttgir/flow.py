@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ..model import SourceLoc, TtgirModule, TtgirOp
+from ..recent_results import kept_for_recent
 from .opforms import FUNCTIONS
 from .queries import DOTS, LOADS, LOOPS
 
@@ -153,6 +154,7 @@ def _program_axis(op: TtgirOp) -> str | None:
     return str(op.attributes.get("axis")) if op.name == "tt.get_program_id" else None
 
 
+@kept_for_recent
 def flow_of(module: TtgirModule) -> DataFlow:
     """Numbers the values of a module in one pass over its operations."""
     builder = _Builder(module)

@@ -7,6 +7,7 @@ of random cases. A form that could not be compared gives None.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from ..model import Layout, TtgirType
 from .linear import IN_DIMS, Basis, LayoutBuilder, LinearLayout, is_power_of_two
@@ -36,7 +37,27 @@ def to_linear(layout: Layout | None, shape: Sequence[int]) -> LinearLayout | Non
         None for shared, unknown and unsupported layouts (NVIDIA's mma, clusters as Triton before
         3.6 spells them) and for shapes that are not powers of two.
     """
-    if layout is None or not shape or not all(is_power_of_two(size) for size in shape):
+    if layout is None:
+        return None
+    key = id(layout), tuple(shape)
+    known = _RECENT.get(key)
+    if known is not None:
+        return known[1]
+    linear = _to_linear(layout, shape)
+    if len(_RECENT) >= _MOST_RECENT:
+        _RECENT.clear()
+    _RECENT[key] = layout, linear
+    return linear
+
+
+_RECENT: Final[dict[tuple[int, tuple[int, ...]], tuple[Layout, LinearLayout | None]]] = {}
+"""By identity, which holds as long as the layout is kept: tensors of a module share theirs."""
+_MOST_RECENT: Final = 256
+
+
+def _to_linear(layout: Layout, shape: Sequence[int]) -> LinearLayout | None:
+    """What `to_linear` returns, not cached."""
+    if not shape or not all(is_power_of_two(size) for size in shape):
         return None
     convert = _CONVERTERS.get(layout.kind)
     if convert is None:

@@ -33,13 +33,16 @@ if TYPE_CHECKING:
 MIN_SECONDS = 1.0
 
 
-def point_of(kernel: KernelReport, changes: Sequence[Change]) -> dict[str, Any]:
-    """The constexprs of a launch with changes: those of its autotuner's configuration as well."""
+def point_of(kernel: KernelReport, changes: Sequence[Change], request: Request) -> dict[str, Any]:
+    """The constexprs of a launch with changes; {} where they change none.
+
+    Those of its autotuner's configuration and of the request's point are among them.
+    """
     variant = kernel.variant
     assert variant is not None
     own = {
         name: variant.constexprs[name]
-        for name in variant.tuning or {}
+        for name in (*(variant.tuning or {}), *(axis.name for axis in request.point))
         if name in variant.constexprs
     }
     changed = {change.name: change.value for change in changes if change.kind == "constexpr"}
@@ -119,7 +122,7 @@ def capture_points(
         explore=0,
         time_limit=max(MIN_SECONDS, min(seconds, request.capture.time_limit)),
     )
-    narrowed = replace(request, kernel=pattern, archs=(arch,), capture=capture)
+    narrowed = replace(request, kernel=pattern, archs=(arch,), capture=capture, point=())
     variants: list[Variant] = []
     errors: tuple[ErrorRecord, ...] = ()
     for item in captured(replace(target, kernel=None, archs=()), narrowed, compiler):

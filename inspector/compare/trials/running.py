@@ -299,7 +299,7 @@ class Trials:
         """Submits a change that the captured TTIR serves; does nothing for others."""
         base = kernel.kernel.variant
         changes = kernel.changes[number]
-        if base is not None and not point_of(kernel.kernel, changes):
+        if base is not None and not point_of(kernel.kernel, changes, self._run):
             submit(kernel, number, changed_variant(base, changes, base))
 
     def _capture(
@@ -310,7 +310,7 @@ class Trials:
             (kernel, number, point)
             for kernel in group
             for number in sorted(kernel.waiting)
-            if (point := point_of(kernel.kernel, kernel.changes[number]))
+            if (point := point_of(kernel.kernel, kernel.changes[number], self._run))
         ]
         if not wanted or self._seconds_left <= 0:
             return

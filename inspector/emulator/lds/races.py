@@ -160,6 +160,8 @@ class _Comparison:
             of_part = self._of_parts.get(id(part))
             if of_part is None:
                 of_part = self._of_parts[id(part)] = self._of_part(part)
+            if len(access.parts) == 1:
+                return dict(zip(access.waves, of_part, strict=True))
             for wave, mask in zip(access.waves, of_part, strict=True):
                 masks[wave] |= mask
         return masks

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
+from ...documents import yaml_loader
 from ...errors import KinspectError
 from .facts import MachineFact, Verdict
 
@@ -71,7 +72,7 @@ def is_on(value: str | None) -> bool:
 
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    document: dict[str, Any] = yaml.load(_FILE.read_text(encoding="utf-8"), Loader=yaml_loader())
     return document
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -22,7 +22,9 @@ from .steps import CounterStep, CounterSteps, members
 Verdict = Literal["needed", "over-strict", "ordering", "idle"]
 
 Debts = dict[int, dict[int, int]]
-"""Event id -> index of the wait that completed it -> the age that it would have by now."""
+"""Event id -> index of the wait that completed it -> when the event was raised, by its channel's
+clock: 0 is the beginning of the block. The inner tables are shared from block to block and copied
+before they are changed: most debts pass through most blocks as they are."""
 
 
 class JudgedWait(Struct, frozen=True):
@@ -162,9 +164,7 @@ class _Needs:
             for successor in blocks[index].successors:
                 previous = entry_debts.get(successor)
                 if previous is None:
-                    entry_debts[successor] = {
-                        number: dict(ages) for number, ages in exit_debts.items()
-                    }
+                    entry_debts[successor] = dict(exit_debts)
                 elif not _merge(previous, exit_debts):
                     continue
                 if successor not in work:
@@ -197,10 +197,9 @@ class _Needs:
         """Runs one block and returns the debts at its end."""
         channels, events = self._steps.channels, self._steps.events
         clocks = [0] * (max(channels, default=-1) + 1)
-        debts: Debts = {}
+        debts = dict(entry)
         owed = 0  # the set of the ids in `debts`
-        for number, ages in entry.items():
-            debts[number] = {wait: -age for wait, age in ages.items()}
+        for number in debts:
             owed |= 1 << number
         for step in block:
             if step.waits is not None:
@@ -228,8 +227,8 @@ class _Needs:
                     del debts[number]  # overwritten before any use
                     owed ^= 1 << number
         return {
-            number: {wait: self._age(number, since, clocks) for wait, since in ages.items()}
-            for number, ages in debts.items()
+            number: _moved(raised, clocks[channel] if (channel := channels[number]) >= 0 else None)
+            for number, raised in debts.items()
         }
 
     def _wait(
@@ -242,41 +241,72 @@ class _Needs:
     ) -> int:
         """Runs one wait and returns the set of the events owed after it."""
         events, channels, wait_index = self._steps.events, self._steps.channels, step.index
-        for number, ages in list(debts.items()):
+        for number, raised in list(debts.items()):
             n = waits.get(events[number].counter)
             if n is None:
                 continue
             channel = channels[number]
-            for other_wait, since in list(ages.items()):
-                completes = n == 0 if channel < 0 else clocks[channel] - since >= n
-                if completes and other_wait != wait_index:
-                    del ages[other_wait]
-            if not ages:
+            latest = (CAP if n == 0 else -CAP - 1) if channel < 0 else clocks[channel] - n
+            remaining = {
+                wait: since
+                for wait, since in raised.items()
+                if since > latest or wait == wait_index
+            }
+            if not remaining:
                 del debts[number]
                 owed ^= 1 << number
+            elif len(remaining) < len(raised):
+                debts[number] = remaining
         for completed in self._completed.get(wait_index, {}).values():
             for number, age in completed.items():
                 owed |= 1 << number
                 channel = channels[number]
                 clock = clocks[channel] if channel >= 0 else 0
-                ages = debts.setdefault(number, {})
-                ages[wait_index] = max(ages.get(wait_index, -CAP), clock - age)
+                raised = debts.get(number, _NONE)
+                since = max(raised.get(wait_index, -CAP), clock - age)
+                debts[number] = {**raised, wait_index: since}
             if step.fence and completed:
                 self._ordered.setdefault(wait_index, set()).update(completed)
         return owed
 
-    def _age(self, number: int, since: int, clocks: Sequence[int]) -> int:
-        channel = self._steps.channels[number]
-        return min(clocks[channel] - since, CAP) if channel >= 0 else 0
+
+_NONE: Final[dict[int, int]] = {}
+
+
+def _moved(raised: dict[int, int], clock: int | None) -> dict[int, int]:
+    """Times before the end of a block, by the clock of the next one.
+
+    Args:
+        raised: times by the block's clock.
+        clock: at its end; None where the events have no order, and no age.
+    """
+    if clock == 0:
+        return raised
+    if clock is None:
+        return dict.fromkeys(raised, 0) if any(raised.values()) else raised
+    oldest = clock - CAP
+    if max(raised.values()) == -CAP:
+        return raised
+    return {wait: since - clock if since > oldest else -CAP for wait, since in raised.items()}
 
 
 def _merge(debts: Debts, new: Debts) -> bool:
     """Adds new debts; returns whether any was new or younger."""
     changed = False
-    for number, ages in new.items():
-        known_ages = debts.setdefault(number, {})
-        for wait, age in ages.items():
-            if wait not in known_ages or age < known_ages[wait]:
-                known_ages[wait] = age
-                changed = True
+    for number, raised in new.items():
+        known = debts.get(number)
+        if known is raised:
+            continue
+        if known is None:
+            debts[number] = raised
+            changed = changed or bool(raised)
+            continue
+        younger = {
+            wait: since
+            for wait, since in raised.items()
+            if wait not in known or since > known[wait]
+        }
+        if younger:
+            debts[number] = {**known, **younger}
+            changed = True
     return changed

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...model import TtgirModule, TtgirOp
+from ...recent_results import kept_for_recent
 from ..opforms import FUNCTIONS
 from .transfer import RULES
 
@@ -77,7 +78,15 @@ class ValueGraph(Struct):
 
 
 def functions(module: TtgirModule) -> list[ValueGraph]:
-    """The functions of a module, in file order, with names that are unique in each."""
+    """The functions of a module, in file order, with names that are unique in each.
+
+    Callers may add facts to what they get: the tables alone are shared.
+    """
+    return [replace(graph) for graph in _functions(module)]
+
+
+@kept_for_recent
+def _functions(module: TtgirModule) -> list[ValueGraph]:
     graphs: list[ValueGraph] = []
     for op in module.ops:
         if op.name in FUNCTIONS and op.parent is None:
