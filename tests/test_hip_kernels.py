@@ -319,6 +319,10 @@ def test_loops_that_go_on_by_the_grid(tmp_path: Path, grid: str, *, is_by_grid: 
     expected = {"by_grid": is_by_grid, "cus": 304 if is_by_grid else None}
     assert values == [expected] * len(kernel.loops)
     assert kernel.loops
+    for loop in kernel.loops:
+        trips = loop.metrics["memory_trips"].value
+        assert isinstance(trips, Mapping)
+        assert (trips["whole_path"] is None) == is_by_grid
 
 
 @pytest.mark.parametrize(("condition", "conditional"), [("if (i % 8 == 3)", 1), ("", None)])

@@ -15,7 +15,7 @@ from ..ttgir.axes.spelling import spelled
 from ..ttgir.axes.starts import unaligned_start
 from ..ttgir.axes.tiles import Tile
 from ..ttgir.axes.widths import WidthLimits
-from .reasons import ALIGNED, Noted, Reason, count, is_store, line_of, name_of, noted
+from .reasons import ALIGNED, Noted, Reason, count, line_of, name_of, noted
 
 FEW = ALIGNED // 2
 _REMAINDERS = frozenset(("arith.remsi", "arith.remui"))
@@ -299,10 +299,10 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
 def _bound_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, str]:
     """Text and fix for a bound of the mask, or a compared value, that is not divisible."""
     name = name_of(axes, blame, tile.op.loc)
+    # The same for loads and stores of a tile: it is one change of the source.
     unmasked = (
-        f"or {'store' if is_store(tile) else 'load'} without a mask where none is needed (a"
-        " tl.constexpr that says the size is even, the last iteration apart"
-        f"{'' if is_store(tile) else '; what is read beyond the size must then do no harm'})."
+        "or access it without a mask where none is needed (a tl.constexpr that says the size is"
+        " even, the last iteration apart; what is read beyond the size must then do no harm)."
     )
     argument = noted(axes, blame.value) if blame.kind == "argument" else None
     if argument is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,7 @@ from msgspec.structs import asdict, replace
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, LoopReport, Machine, Metric, MetricSpec, Scalar
 from .exposed_latency import LATENCY
+from .grid_strides import GRID_STRIDE
 from .load_paths import LOADS, code_of, load_paths, turns_to_others
 from .subject import Subject, always_executed, source_line, wait_counts
 from .written_tensors import WRITES, unwritten
@@ -48,8 +49,8 @@ SPECS = (
         "`path`, the `latency` assumed for a trip; `lasting`: trips that stay however many "
         "iterations are made at a time, the needed ones where they are carried; `conditional`: "
         "loads that not every iteration makes, None without one; `whole_path`: the `path` where "
-        "there is none; None for Triton's code, and where functions are called or code was not "
-        "read",
+        "there is none, and the loop does not go on by the size of the grid, as it then may go "
+        "round once; None for Triton's code, and where functions are called or code was not read",
     ),
 )
 
@@ -451,8 +452,20 @@ def compute(subject: Subject) -> Iterator[Metric]:
 def with_trips(subject: Subject, loops: Sequence[LoopReport]) -> tuple[LoopReport, ...]:
     """The loops, the hot ones with the metric."""
     return tuple(
-        replace(loop, metrics={**loop.metrics, TRIPS: loop_metric(subject, loop.id)})
+        replace(
+            loop, metrics={**loop.metrics, TRIPS: _shared_out(loop, loop_metric(subject, loop.id))}
+        )
         if loop.hot
         else loop
         for loop in loops
     )
+
+
+def _shared_out(loop: LoopReport, metric: Metric) -> Metric:
+    """The metric of a loop, without the path of one whose iterations the grid shares out."""
+    stride = loop.metrics[GRID_STRIDE].value
+    if not isinstance(metric.value, Mapping) or not isinstance(stride, Mapping):
+        return metric
+    if not stride["by_grid"]:
+        return metric
+    return replace(metric, value={**metric.value, "whole_path": None})
