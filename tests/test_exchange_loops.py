@@ -43,6 +43,8 @@ def _value(
         "operation": operation,
         "instruction": instruction,
         "at": None,
+        "flag": None,
+        "unflagged": "gfx942" if (instruction or "").startswith("global_atomic_add") else None,
         "emulated": emulated,
         "emulated_sums": 0,
         "emulated_at": None,

@@ -21,7 +21,10 @@ FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 
 @pytest.fixture(scope="module")
 def kernels() -> Mapping[str, KernelReport]:
-    names = ("hip_trees_gfx942", "hip_elements_gfx942", "hip_addresses_gfx90a", "hip_limits_gfx942")
+    names = (
+        *("hip_trees_gfx942", "hip_tree_behind_loop_gfx942", "hip_elements_gfx942"),
+        *("hip_addresses_gfx90a", "hip_limits_gfx942"),
+    )
     paths = tuple(str(FIXTURES / f"{name}.s") for name in names)
     return {kernel.name: kernel for kernel in collect(Request(paths, passes=False)).kernels}
 
@@ -50,6 +53,17 @@ def test_trees(
 ) -> None:
     value = _value(kernels[name].metrics, "lds_trees")
     assert (value["trees"], value["loops"], value["barriers"]) == (trees, loops, barriers)
+
+
+@pytest.mark.parametrize(
+    ("name", "beside", "alone"),
+    [("sums_behind_a_loop", 52, False), ("sums_of_one_workgroup", 9, True)],
+)
+def test_trees_of_one_workgroup(
+    kernels: Mapping[str, KernelReport], name: str, beside: int, alone: bool
+) -> None:
+    value = _value(kernels[name].metrics, "lds_trees")
+    assert (value["trees"], value["beside"], value["alone"]) == (1, beside, alone)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +96,37 @@ def test_wide_addresses(kernels: Mapping[str, KernelReport]) -> None:
     (loop,) = kernels["adds_planes"].loops
     value = _value(loop.metrics, "wide_addresses")
     assert (value["accesses"], value["of"]) == (6, 8)
-    assert (value["instructions"], value["saved"]) == (24, 18)
+    assert (value["instructions"], value["saved"], value["least"]) == (24, 18, 18)
+
+
+_LOOP = """\
+\t.amdgcn_target "amdgcn-amd-amdhsa--gfx90a"
+\t.text
+k:
+.LBB0_1:
+\tv_lshlrev_b64 v[4:5], 2, v[2:3]
+\tv_mov_b32_e32 v6, s3
+\tv_add_co_u32_e32 v8, vcc, s2, v4
+\tv_addc_co_u32_e32 v9, vcc, v6, v5, vcc
+\tglobal_load_dword v10, v[8:9], off
+\ts_cbranch_scc0 .LBB0_3
+\tv_add_co_u32_e32 v8, vcc, s4, v4
+\tv_addc_co_u32_e32 v9, vcc, v6, v5, vcc
+\tglobal_load_dword v11, v[8:9], off
+.LBB0_3:
+\tv_add_u32_e32 v2, 64, v2
+\ts_cbranch_scc1 .LBB0_1
+\ts_endpgm
+"""
+
+
+def test_offsets_of_other_blocks_keep_their_addition() -> None:
+    """The shift's result crosses a branch: two instructions stay there, one in its own block."""
+    (kernel,) = analyze_text(_LOOP, Context("k.s"))
+    (loop,) = kernel.loops
+    value = _value(loop.metrics, "wide_addresses")
+    assert (value["accesses"], value["instructions"]) == (2, 5)
+    assert (value["saved"], value["least"]) == (3, 2)
 
 
 def test_narrow_addresses(kernels: Mapping[str, KernelReport]) -> None:

@@ -1,54 +1,112 @@
-"""Vector instructions by what they do: by hand, against the ISA documents' descriptions."""
+"""What operands hold, followed from loads and from positions; words of random numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
+from kinspect.inspector.emulator.liveness import liveness
 from kinspect.inspector.isa.assembly import parse_text
-from kinspect.inspector.metrics.mix import kind_of
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.machines.loader import load as load_machine
+from kinspect.inspector.metrics.operand_origins import operand_origins
+from kinspect.inspector.model import KernelReport, Scalar
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
-HEAD = '.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n.text\n.globl k\n.type k,@function\nk:\n'
-TAIL = "s_endpgm\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 32\n.amdhsa_next_free_sgpr 16\n"
-TAIL += ".amdhsa_accum_offset 32\n.end_amdhsa_kernel\n"
+FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "vector_work.py"
+TEXT = """
+.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+.text
+.globl k
+.type k,@function
+k:
+    s_load_dwordx2 s[4:5], s[0:1], 0x0
+    s_load_dword s6, s[0:1], 0x8
+    v_mov_b32_e32 v4, 7
+    v_add_u32_e32 v1, s6, v0
+    s_load_dword s7, s[4:5], 0x0
+    v_add_u32_e32 v2, s7, v0
+    global_load_dword v3, v1, s[4:5]
+    v_cmp_gt_u32_e32 vcc, 3, v0
+    s_and_saveexec_b64 s[8:9], vcc
+    s_cbranch_execz .Lover
+    v_mov_b32_e32 v3, v1
+.Lover:
+    s_or_b64 exec, exec, s[8:9]
+    v_add_u32_e32 v5, v3, v4
+    v_mov_b32_e32 v3, 5
+    v_add_u32_e32 v6, v3, v4
+    s_endpgm
+.Lend:
+.size k, .Lend-k
+.rodata
+.amdhsa_kernel k
+  .amdhsa_next_free_vgpr 64
+  .amdhsa_next_free_sgpr 64
+  .amdhsa_accum_offset 32
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+.end_amdhsa_kernel
+"""
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        ("v_fma_f32 v0, v1, v2, v3", None),
-        ("v_pk_mul_f32 v[0:1], v[2:3], v[4:5]", None),
-        ("v_max3_f32 v0, v1, v2, v3", None),
-        ("v_exp_f32_e32 v0, v1", None),
-        ("v_dot2_f32_f16 v0, v1, v2, v3", None),
-        ("v_add_f64 v[0:1], v[2:3], v[4:5]", None),
-        ("v_add3_u32 v0, v1, v2, v3", "integer"),
-        ("v_mad_u64_u32 v[0:1], s[0:1], v2, v3, v[4:5]", "integer"),
-        ("v_lshlrev_b32_e32 v0, 2, v1", "integer"),
-        ("v_pk_add_u16 v0, v1, v2", "integer"),
-        ("v_cmp_gt_f32_e32 vcc, v0, v1", "select"),
-        ("v_cndmask_b32_e32 v0, v1, v2, vcc", "select"),
-        ("v_cvt_f16_f32_e32 v0, v1", "convert"),
-        ("v_mov_b32_dpp v0, v1 row_shr:1", "move"),
-        ("v_accvgpr_read_b32 v0, a0", "move"),
-        ("v_perm_b32 v0, v1, v2, v3", "move"),
-        ("v_readfirstlane_b32 s0, v0", "move"),
-    ],
-)
-def test_kinds(code: str, kind: str | None) -> None:
-    function = parse_text(f"{HEAD}{code}\n{TAIL}", "k.s").functions[0]
-    assert kind_of(function.instructions[0]) == kind
-
-
-def test_cycles_are_four_for_each_that_is_no_floating_point_arithmetic() -> None:
-    body = "v_fma_f32 v0, v1, v2, v3\nv_exp_f32_e32 v0, v1\nv_add_u32_e32 v0, v1, v2\n"
-    body += "v_mov_b32_e32 v0, v1\nv_mov_b32_e32 v2, v3\nglobal_store_dword v0, v1, s[0:1]\n"
-    (kernel,) = analyze_text(HEAD + body + TAIL, Context("k.s"))
-    assert kernel.metrics["vector_overhead"].value == {
-        "cycles": 12,
-        "integer": 4,
-        "select": 0,
-        "convert": 0,
-        "move": 8,
-        "at": None,
-        "at_cycles": None,
+def test_loads_positions_and_constants_are_told_apart() -> None:
+    (function,) = parse_text(TEXT, "k.s").kernels
+    origins = operand_origins(function, liveness(function, load_machine("gfx942")))
+    kinds = {}
+    for inst in function.instructions:
+        if inst.mnemonic.startswith("v_add"):
+            data, positions = origins.data[inst.index], origins.positions[inst.index]
+            kinds[inst.operands.partition(",")[0]] = (data != 0, positions != 0)
+    # v3 is loaded on one path and copied from a position on the other one, then overwritten.
+    assert kinds == {
+        "v1": (False, True),
+        "v2": (True, True),
+        "v5": (True, True),
+        "v6": (False, False),
     }
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Mapping[tuple[str, str], KernelReport]:
+    pytest.importorskip("triton")
+    report = collect(Request((str(FIXTURE),), archs=("gfx942",), passes=False))
+    return {(kernel.name, _type_of_x(kernel)): kernel for kernel in report.kernels}
+
+
+def _type_of_x(kernel: KernelReport) -> str:
+    assert kernel.variant is not None
+    return kernel.variant.signature["x"]
+
+
+def _value(kernel: KernelReport, name: str) -> Mapping[str, Scalar]:
+    value = kernel.metrics[name].value
+    assert isinstance(value, Mapping)
+    return value
+
+
+def test_the_words_that_a_call_uses(
+    kernels: Mapping[tuple[str, str], KernelReport],
+) -> None:
+    one = _value(kernels["dropped_out", "*fp16"], "vector_work.random")
+    four = _value(kernels["dropped_out_by_four", "*fp16"], "vector_work.random")
+    assert (one["calls"], four["calls"]) == (1, 0)
+    # Ten rounds for each of a lane's four elements; the products alone are 18 for each.
+    assert int(str(one["instructions"])) > 4 * 18
+
+
+def test_random_numbers_are_no_other_work_on_positions(
+    kernels: Mapping[tuple[str, str], KernelReport],
+) -> None:
+    positions = _value(kernels["dropped_out", "*fp16"], "vector_work.positions")
+    random = _value(kernels["dropped_out", "*fp16"], "vector_work.random")
+    assert int(str(positions["instructions"])) + int(str(random["instructions"])) <= int(
+        str(positions["valu"])
+    )
+
+
+def test_comparisons_with_constants_are_counted(
+    kernels: Mapping[tuple[str, str], KernelReport],
+) -> None:
+    tests = _value(kernels["halves_by_two_part_index", "*u8"], "vector_work.tests")
+    assert tests["tests"] == 0

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from ..documents import own_yaml
+from ..model import Machine
 from .loader import base_arch
 
 _FILE = Path(__file__).with_name("products.yaml")
@@ -90,3 +91,13 @@ def _products() -> tuple[tuple[re.Pattern[str], Product], ...]:
         )
         for entry in entries
     )
+
+
+def memory_bytes_per_clk(machine: Machine) -> float | None:
+    """Bytes per clock that the device's memory delivers, of the fastest of several products."""
+    rates_of_products = [
+        product.memory_bytes_per_s / (product.clock_mhz * 1e6)
+        for product in all_products()
+        if product.arch == machine.arch and product.cus == machine.cus
+    ]
+    return max(rates_of_products, default=None)

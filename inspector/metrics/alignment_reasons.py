@@ -18,6 +18,7 @@ from ..ttgir.axes.widths import WidthLimits
 from .reasons import ALIGNED, Noted, Reason, count, line_of, name_of, noted
 
 FEW = ALIGNED // 2
+_REMAINDERS = frozenset(("arith.remsi", "arith.remui"))
 
 
 def not_aligned(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -> Reason:
@@ -182,7 +183,13 @@ def _indivisible(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
 
 
 def _differs(axes: Axes, blame: Blame) -> bool:
-    """Whether a value is a tensor of different elements: rounding makes other addresses of it."""
+    """Whether rounding makes another position of a value.
+
+    So it is of a tensor of different elements, and of a remainder, which takes every value below
+    its divisor.
+    """
+    if blame.op is not None and blame.op.name in _REMAINDERS:
+        return True
     types = blame.op.result_types if blame.op is not None else ()
     if not types or not types[0].shape:
         return False

@@ -30,7 +30,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..machines.products import all_products
+from ..isa.mnemonics import access_bits
+from ..machines.products import memory_bytes_per_clk
 from ..model import (
     Function,
     Instruction,
@@ -152,6 +153,8 @@ SPECS = (
     ),
 )
 
+_MOVE_BYTES: Final = frozenset(("global_load", "global_store", "lds_direct"))
+
 OF_LANES: Final = frozenset(
     (
         UNIT,
@@ -244,7 +247,8 @@ def _hot_loops(
                 **wave_bounds(subject, machine, on_way),
                 "latency": bounds["latency"],
             }
-        longest = _longest(machine, way, loop_instructions, of_longest, resident)
+        moved = _memory_cycles(subject, machine, on_way, resident)
+        longest = _longest(machine, way, loop_instructions, of_longest, resident, moved)
         operands: Iterable[Metric] = ()
         if resident is not None:
             operands = lds_operands.compute(subject, machine, on_way, resident.on_cu)
@@ -267,10 +271,12 @@ def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[
         for name in (LONGEST, LONGEST_WAVE):
             yield Metric(name, None, "mapping", "estimated", note)
         return
-    bounds = wave_bounds(subject, machine, _instructions(function, way.blocks))
+    on_way = _instructions(function, way.blocks)
+    bounds = wave_bounds(subject, machine, on_way)
     bounds["latency"] = Bound(None)
     resident = None if demand is None else residency(machine, demand, metrics)
-    yield from _longest(machine, way, len(function.instructions), bounds, resident)
+    moved = _memory_cycles(subject, machine, on_way, resident)
+    yield from _longest(machine, way, len(function.instructions), bounds, resident, moved)
 
 
 def _instructions(function: Function, blocks: Sequence[int]) -> list[Instruction]:
@@ -346,6 +352,7 @@ def _longest(
     instructions: int,
     bounds: Mapping[str, Bound],
     resident: Residency | None,
+    memory: float | None,
 ) -> Iterator[Metric]:
     """The figures of the longest way.
 
@@ -355,6 +362,7 @@ def _longest(
         instructions: those of the loop or kernel, on the way or not.
         bounds: of one wave on it.
         resident: the waves that share the units.
+        memory: clocks that the device's memory takes for all of them.
     """
     notes = [bound.note for bound in bounds.values() if bound.note]
     note = notes[0] if notes else ""
@@ -380,8 +388,36 @@ def _longest(
             name: rounded(max((known[unit] for unit in units & known.keys()), default=None))
             for name, units in BESIDE.items()
         },
+        "memory": rounded(memory),
+        "from_memory": None if memory is None or memory <= known[slowest] else round(memory),
     }
     yield Metric(LONGEST, value, "mapping", "estimated", note)
+
+
+def _memory_cycles(
+    subject: Subject,
+    machine: Machine,
+    executed: Sequence[Instruction],
+    resident: Residency | None,
+) -> float | None:
+    """Clocks in which the device's memory moves the bytes of all resident waves; None: unknown.
+
+    An access whose addresses are unknown moves a value of its width for each lane.
+    """
+    rate = memory_bytes_per_clk(machine)
+    if resident is None or rate is None or machine.cus is None:
+        return None
+    lanes = subject.function.resources.wave_size or machine.wave_sizes[0]
+    moved = 0.0
+    for inst in executed:
+        if inst.cls not in _MOVE_BYTES:
+            continue
+        use = subject.uses.get(inst.index)
+        if use is not None and use.bytes is not None:
+            moved += use.bytes
+        else:
+            moved += lanes * (access_bits(inst.op, inst.operands) or 0) / 8
+    return moved * resident.waves * machine.cus / resident.cus / rate
 
 
 def _uncached(
@@ -400,13 +436,3 @@ def _uncached(
         elif touched is not None:
             note = f"the rate of {machine.arch} is not known"
         yield Metric(name, rounded(cycles), "cycles", "estimated", note)
-
-
-def memory_bytes_per_clk(machine: Machine) -> float | None:
-    """Bytes per clock that the device's memory delivers, of the fastest of several products."""
-    rates_of_products = [
-        product.memory_bytes_per_s / (product.clock_mhz * 1e6)
-        for product in all_products()
-        if product.arch == machine.arch and product.cus == machine.cus
-    ]
-    return max(rates_of_products, default=None)

@@ -125,6 +125,8 @@ def _write(
         new = [inst.index] * len(results)
     elif _MOVES.match(inst.op.name) and len(sources) == len(results):
         new = [writers.get(register) for register in sources]
+    elif inst.op.name.startswith("v_cndmask"):
+        new = [next((writers[r] for r in sources if r in writers), None)] * len(results)
     else:
         new = [None] * len(results)
     for register, writer in zip(results, new, strict=True):

@@ -31,7 +31,9 @@ SPECS = (
         "Loops of a compare-and-swap whose new value is one operation of the old value and of one "
         "that the loop does not change: how many (`loops`), those for whose operation the target "
         "has an atomic instruction (`native`); of the first of these the `operation` in the loop "
-        "(v_add_f32), the atomic `instruction` and `at` which line; those on global memory whose "
+        "(v_add_f32), the atomic `instruction`, `at` which line, and the `flag` without which "
+        "clang writes such a loop for an atomicAdd on global memory, or the target (`unflagged`) "
+        "for which it writes the instruction in any case; those on global memory whose "
         "operation is a sum, maximum or minimum of floats that the target has no instruction for "
         "(`emulated`; without those that one lane of a wave does), how many of these are sums "
         "(`emulated_sums`), and `emulated_at` which line the first is; loops of any computation of "
@@ -81,6 +83,14 @@ IN_LDS: Final[Mapping[str, tuple[tuple[frozenset[str], str], ...]]] = {
     "min_f64": ((_CDNA2 | _CDNA3 | _RDNA2 | _RDNA3, "ds_min_f64"),),
 }
 """The same for LDS, DSInstructions.td."""
+
+_FLAG: Final = "-munsafe-fp-atomics"
+_SUMS: Final[Mapping[str, frozenset[str]]] = {
+    "add_f32": _CDNA3 | _RDNA3 | _RDNA4,
+    "add_f64": _CDNA2 | _CDNA3,
+}
+"""Sums -> targets for which clang 22 writes the instruction without a flag (compiled: gfx90a,
+gfx942, gfx950, gfx1100, gfx1201)."""
 
 _WITHOUT_RESULTS: Final = ("gfx908",)
 """Targets whose float atomics return nothing: for some loops they would do, for others not."""
@@ -177,12 +187,15 @@ def compute(subject: Subject) -> Iterator[Metric]:
     first = min(native, key=lambda item: item[0].index, default=None)
     first_emulated = min((swap for swap, _ in emulated), key=lambda swap: swap.index, default=None)
     first_ordered = min((swap for swap, _ in ordered), key=lambda swap: swap.index, default=None)
+    flag, unflagged = _by_flag(first, arch)
     value: dict[str, Scalar] = {
         "loops": loops,
         "native": len(native),
         "operation": f"v_{first[1]}" if first is not None else None,
         "instruction": first[2] if first is not None else None,
         "at": source_line(first[0].loc) if first is not None else None,
+        "flag": flag,
+        "unflagged": unflagged,
         "emulated": len(emulated),
         "emulated_sums": sum("add" in name for _, name in emulated),
         "emulated_at": source_line(first_emulated.loc) if first_emulated is not None else None,
@@ -191,6 +204,18 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "cache": sum(caches for _, caches in ordered),
     }
     yield Metric(_LOOPS, value, "mapping", "derived")
+
+
+def _by_flag(
+    first: tuple[Instruction, str, str] | None, arch: str | None
+) -> tuple[str | None, str | None]:
+    """The flag that a sum on global memory needs, or the target that it needs none for."""
+    if first is None or first[0].op.name.startswith("ds_"):
+        return None, None
+    name = _DIFFERENCES.get(first[1], (first[1],))[0]
+    if name not in _SUMS:
+        return None, None
+    return (None, arch) if arch in _SUMS[name] else (_FLAG, None)
 
 
 def _needs_loop(name: str, arch: str | None) -> bool:

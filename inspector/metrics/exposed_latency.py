@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
 from ..machines import matrix_cycles
+from ..machines.products import memory_bytes_per_clk
 from ..model import (
     Instruction,
     LoopReport,
@@ -29,7 +30,7 @@ from ..model import (
     Scalar,
     value_of,
 )
-from .bounds import LONGEST, MEMORY, memory_bytes_per_clk
+from .bounds import LONGEST, MEMORY
 from .demand import wave_size
 from .longest_way import Way
 from .residency import residency

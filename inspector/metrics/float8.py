@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
 from .loop_shape import position_of
 from .mix import VALU_CLASSES
 from .subject import Place, Subject, op_line
@@ -62,10 +62,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     if subject.ttgir is None:
         yield Metric(_WRITTEN_OUT, None, "mapping", "derived", "needs the kernel's TTGIR")
         return
-    conversions: dict[Place, TtgirOp] = {}
-    for op in subject.ttgir.ops:
-        if op.name == "tt.fp_to_fp" and op.loc is not None and _is_of_float8(op):
-            conversions.setdefault(position_of(op.loc), op)
+    conversions = float8_conversions(subject.ttgir)
     instructions: Counter[Place] = Counter()
     converted: set[Place] = set()
     for inst in subject.function.instructions if conversions else ():
@@ -96,6 +93,15 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "by_bfloat16": by_bfloat16 or None,
     }
     yield Metric(_WRITTEN_OUT, value, "mapping", "derived")
+
+
+def float8_conversions(ttgir: TtgirModule) -> dict[Place, TtgirOp]:
+    """The conversions from or to 8-bit floats by position, the first at each."""
+    conversions: dict[Place, TtgirOp] = {}
+    for op in ttgir.ops:
+        if op.name == "tt.fp_to_fp" and op.loc is not None and _is_of_float8(op):
+            conversions.setdefault(position_of(op.loc), op)
+    return conversions
 
 
 def _is_of_float8(op: TtgirOp) -> bool:

@@ -40,6 +40,7 @@ from . import (
     scratch_use,
     spills,
     tile_sharing,
+    vector_work,
 )
 from .access_spans import GlobalAccesses
 from .catalogue import kernel_metrics
@@ -118,6 +119,8 @@ def kernel_report(
     executed = always_executed(subject.function, hot)
     ways = longest_ways(subject.function, hot)
     loops = bounds.with_bounds(subject, loops, metrics, executed, ways)
+    of_vectors = vector_work.kernel_metrics(subject, loops, metrics)
+    metrics.update((metric.name, metric) for metric in of_vectors)
     sharing = tile_sharing.compute(subject, metrics, main_loop(loops))
     metrics.update((metric.name, metric) for metric in sharing)
     loops = _with_layouts(subject, loops, accesses, memory, tiles)

@@ -146,8 +146,8 @@ def _starts(where: Array, active: Array | None, offsets: Array) -> set[tuple[int
     for few in (True, False):  # a few lanes rule most registers out
         for own, lanes in columns:
             if few:
-                chosen = [lane for lane in _FEW_LANES if lane < len(lanes)]
-                some = own[np.ix_(registers, chosen)] - lanes[chosen]
+                chosen = np.array([lane for lane in _FEW_LANES if lane < len(lanes)])
+                some = own[registers[:, None], chosen] - lanes[chosen]
             else:
                 some = own[registers] - lanes
             registers = registers[(some == some[:, :1]).all(1)]

@@ -17,13 +17,14 @@ from typing import Final
 from msgspec import Struct
 
 from ..machines import matrix_cycles
-from ..model import Machine, Metric, MetricSpec, Origin, TtgirModule, int_of
+from ..model import Machine, Metric, MetricSpec, Origin, TtgirModule, TtgirOp, int_of
 from .loop_shape import position_of
 from .residency import Residency, residency
 from .subject import MATRIX_CLASSES, Place, Subject
 
 ROUNDS, EFFICIENCY = "tail.rounds", "tail.efficiency"
 ITERATIONS, LOOP_BYTES, BY_PROGRAM = "launch.iterations", "launch.loop_bytes", "launch.by_program"
+EXCHANGED = "launch.exchanged"
 LEAST, STATED = "launch.matrix_us", "time.us"
 SHARE, IMPOSSIBLE = "time.bound_share", "time.impossible"
 
@@ -66,6 +67,14 @@ SPECS = (
         "number of workgroups, so that more of them share the iterations out",
     ),
     MetricSpec(
+        EXCHANGED,
+        "bool",
+        "derived",
+        "kernel",
+        "Whether the longest loop loads from a tensor that it stores to, with a barrier between, "
+        "as lanes do that need each other's results of the iteration before",
+    ),
+    MetricSpec(
         LEAST,
         "us",
         "derived",
@@ -89,6 +98,9 @@ SPECS = (
     ),
 )
 
+_BARRIERS: Final = frozenset(("ttg.barrier", "gpu.barrier"))
+"""Of the source alone: those for LDS come in later."""
+_OF_POINTERS: Final = frozenset(("tt.addptr", "tt.splat", "tt.broadcast", "tt.bitcast"))
 MOST_WORKGROUPS: Final = 1 << 16
 NO_GRID: Final = "no launch was captured or stated"
 
@@ -192,7 +204,7 @@ def _loops(subject: Subject) -> Iterator[Metric]:
         note = f"not looked for in launches of more than {MOST_WORKGROUPS:,} workgroups"
     elif importlib.util.find_spec("numpy") is None:
         note = "needs numpy"
-    most = loaded = by_program = None
+    most = loaded = by_program = exchanged = None
     if not note and grid and subject.ttgir is not None:
         from ..ttgir.executions import loop_runs
 
@@ -203,6 +215,7 @@ def _loops(subject: Subject) -> Iterator[Metric]:
             note = "no loop has bounds that are known"
         else:
             most, by_program = int(longest.iterations.max()), longest.by_program
+            exchanged = _exchanges(subject.ttgir, longest.op)
             bytes_of = _loaded_bytes(subject.ttgir)
             total = longest.iterations * 0
             for run in runs:
@@ -216,6 +229,37 @@ def _loops(subject: Subject) -> Iterator[Metric]:
     )
     yield Metric(LOOP_BYTES, loaded, "bytes", "derived", unread)
     yield Metric(BY_PROGRAM, by_program, "bool", "derived", note)
+    yield Metric(EXCHANGED, exchanged, "bool", "derived", note)
+
+
+def _exchanges(module: TtgirModule, loop: TtgirOp) -> bool:
+    """Whether lanes pass each other results through memory from one iteration to the next."""
+    from ..ttgir import queries
+
+    inside = [op for op in module.ops if _is_within(module, op, loop.index)]
+    if not any(op.name in _BARRIERS for op in inside):
+        return False
+    producers = {name: op for op in module.ops for name in op.results}
+
+    def base(pointer: str) -> str:
+        while (op := producers.get(pointer)) is not None and op.name in _OF_POINTERS:
+            pointer = op.operands[0]
+        return pointer
+
+    loaded = {base(op.operands[0]) for op in inside if op.name in queries.POINTER_LOADS}
+    stored = {
+        base(op.operands[0 if op.name == "tt.store" else 1])
+        for op in inside
+        if op.name in queries.POINTER_STORES
+    }
+    return not loaded.isdisjoint(stored)
+
+
+def _is_within(module: TtgirModule, op: TtgirOp, loop: int) -> bool:
+    parent = op.parent
+    while parent is not None and parent != loop:
+        parent = module.ops[parent].parent
+    return parent is not None
 
 
 def _loaded_bytes(module: TtgirModule) -> Counter[int]:

@@ -256,20 +256,20 @@ def _fix(
         freed = sum((holder.size or 0) // holder.copies for holder in turning)
         return (
             f"Lower num_stages{current}: each stage less frees {freed} bytes"
-            f"{_stages_note(stages, freed, excess)}, or make {buffer.name}, {_shape(buffer)},"
-            " smaller."
+            f"{_stages_note(stages, freed, excess)}, or make {buffer.name} smaller"
+            f" (now {_shape(buffer)})."
         )
     if buffer.kind == "pipelined" and buffer.in_loop is False and (stages or 0) > 1:
         return (
-            f"Make {buffer.name} smaller, {_shape(buffer)} {buffer.dtype}, or set num_stages to 1:"
-            " tiles that are not loaded ahead may share LDS."
+            f"Make {buffer.name} smaller (now {_shape(buffer)} {buffer.dtype}), or set num_stages"
+            " to 1: tiles that are not loaded ahead may share LDS."
         )
     if buffer.kind == "exchange":
         return (
             f"Exchange less at a time: the tile of {_shape(buffer)} {buffer.dtype} goes through LDS"
             " to change its layout; narrow its type before, or make the tile smaller."
         )
-    smaller = f"Make {buffer.name} smaller, {_shape(buffer)} {buffer.dtype}"
+    smaller = f"Make {buffer.name} smaller (now {_shape(buffer)} {buffer.dtype})"
     if buffer.in_loop or buffer.kind == "pipelined":
         return f"{smaller}: it is made in the loop, and num_stages does not change it."
     if buffer.line < last_loop:

@@ -13,6 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..isa.vector_halves import WITHOUT_RESULT
+from ..isa.waitflow.registers import named, split_destination
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .subject import Subject, own_instructions, source_line
 
@@ -28,7 +30,8 @@ SPECS = (
         "twice) the distance of the step before, with a barrier between them: how many `trees`, of "
         "which `loops` have a number of steps that is not known here; `barriers` in the code of "
         "all of them, the first `at` which line; `beside`: instructions of the longest loop that "
-        "is no such tree and loads from memory, in an iteration (0 where there is none); None for "
+        "is no such tree and loads from memory, in an iteration (0 where there is none); `alone`: "
+        "whether no workgroup's number is read: one workgroup does all of it; None for "
         "Triton's code, where the compiler chooses",
     ),
 )
@@ -44,6 +47,11 @@ _OFFSET: Final = re.compile(r"\boffset([01]?):(\d{1,9})(?!\d)")
 _MOST_IN_STEP: Final = 60
 """Instructions between two barriers; those that LLVM writes have 10 to 30."""
 _FEWEST_STEPS: Final = 3
+_SGPR: Final = 8192
+_TTMP: Final = 12288
+"""Numbers of the first registers of their kinds (`waitflow.registers`)."""
+_READS_ALL: Final = re.compile(r"s_(?:cmp|bitcmp|addk|mulk|setreg)")
+"""Scalar instructions that read their first operand."""
 _STRIDE: Final = 64
 """Elements that an offset of the `st64` forms counts."""
 
@@ -122,8 +130,32 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "barriers": barriers,
         "at": source_line(first.loc) if first is not None else None,
         "beside": beside,
+        "alone": bool(firsts) and not _reads_its_number(subject),
     }
     yield Metric(_TREES, value, "mapping", "derived")
+
+
+def _reads_its_number(subject: Subject) -> bool:
+    """Whether the code reads a number of its workgroup before something else overwrites it.
+
+    Instructions are taken in the order of the code. True where the registers are not known.
+    """
+    start = subject.function.resources.wave_start
+    machine = subject.machine
+    if start is None or machine is None:
+        return True
+    numbers = {_TTMP + 7, _TTMP + 9}
+    if not machine.arch.startswith("gfx12"):
+        first = _SGPR + start.user_sgprs
+        numbers = set(range(first, first + sum(start.workgroup_ids)))
+    for inst in subject.function.instructions:
+        destination, sources = split_destination(inst.operands)
+        if _READS_ALL.match(inst.op.name) is not None or inst.cls in WITHOUT_RESULT:
+            sources = inst.operands
+        if not numbers.isdisjoint(named(sources)):
+            return True
+        numbers -= set(named(destination))
+    return False
 
 
 def _step(code: Sequence[Instruction]) -> _Step | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from ..machines.products import memory_bytes_per_clk
 from ..model import Metric, MetricSpec, Scalar
 from .subject import Subject
 
@@ -25,6 +26,28 @@ MOST_KNOBS = 8
 SPECS = (
     MetricSpec("grid.workgroups", "workgroups", "compiler", "kernel", "Workgroups of the launch"),
     MetricSpec("gpu.cus", "CUs", "derived", "kernel", "Compute units of the GPU"),
+    MetricSpec(
+        "gpu.units",
+        "units",
+        "derived",
+        "kernel",
+        "Units of the GPU that take a workgroup each: CUs, or pairs of them (WGPs) where the code "
+        "lets a workgroup's waves be on both",
+    ),
+    MetricSpec(
+        "gpu.memory_rate",
+        "bytes/cycle",
+        "derived",
+        "kernel",
+        "Bytes that the device's memory delivers in a clock for each SIMD, where all ask for them",
+    ),
+    MetricSpec(
+        "gpu.cache_bytes",
+        "bytes",
+        "derived",
+        "kernel",
+        "The device's largest cache: the L2 of all XCDs together, or the one behind it",
+    ),
     MetricSpec(
         "grid.per_cu", "workgroups/CU", "derived", "kernel", "Workgroups of the launch for each CU"
     ),
@@ -68,6 +91,20 @@ def compute(subject: Subject) -> Iterator[Metric]:
     cus = machine.cus if machine is not None else None
     note = "" if cus is not None else _no_figure(subject)
     yield Metric("gpu.cus", cus, "CUs", "derived", note)
+    demand = subject.demand
+    units = None if cus is None or demand is None else cus if demand.cu_mode else cus // 2
+    yield Metric("gpu.units", units, "units", "derived", note)
+    rate = memory_bytes_per_clk(machine) if machine is not None else None
+    per_simd = None
+    if machine is not None and cus and rate is not None:
+        per_simd = round(rate / (cus * (machine.eus_cu_mode or machine.eus)), 3)
+    note = "" if per_simd is not None else _no_figure(subject)
+    yield Metric("gpu.memory_rate", per_simd, "bytes/cycle", "derived", note)
+    largest = None
+    if machine is not None and machine.l2_bytes and machine.l3_bytes is not None:
+        largest = max(machine.l3_bytes, machine.l2_bytes * (machine.xcds or 1))
+    note = "" if largest is not None else _no_figure(subject)
+    yield Metric("gpu.cache_bytes", largest, "bytes", "derived", note)
     per_cu = round(count / cus, 3) if count is not None and cus else None
     yield Metric("grid.per_cu", per_cu, "workgroups/CU", "derived")
     waves = option(subject, "num_warps")

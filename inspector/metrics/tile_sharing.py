@@ -13,8 +13,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..machines.products import memory_bytes_per_clk
 from ..model import LoopReport, Metric, MetricSpec, Scalar, int_of, value_of
-from .bounds import LONGEST, memory_bytes_per_clk
+from .bounds import LONGEST
 from .launch import NO_GRID, gpu_of
 from .residency import residency
 from .subject import Subject, source_line

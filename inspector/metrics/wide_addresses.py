@@ -26,8 +26,10 @@ SPECS = (
         "both",
         "Accesses of global memory whose address is a pair of VGPRs that 64-bit arithmetic of the "
         "same loop makes of a base in SGPRs: how many `accesses` of the `of`, vector "
-        "`instructions` of that arithmetic, those beyond one for each access (`saved`), `at` the "
-        "line of the first; None for Triton's code, whose buffer operations `buffer.plain` counts",
+        "`instructions` of that arithmetic, those beyond one for each access (`saved`), those "
+        "beyond two where the offset comes from another block (`least`: there LLVM adds the base "
+        "beside the access whatever the offset's width), `at` the line of the first; None for "
+        "Triton's code, whose buffer operations `buffer.plain` counts",
     ),
 )
 
@@ -56,19 +58,27 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     accesses = [(at, inst) for at, inst in enumerate(code) if inst.cls in _ACCESSES]
     with_base: list[Instruction] = []
     arithmetic: set[int] = set()
+    far = 0
     pairs = [(at, inst, pair) for at, inst in accesses if (pair := _address(inst))]
     if pairs and any(_WIDE.match(inst.op.name) for inst in code):
         writers = _Writers(code)
+        block_of = {
+            index: block.index
+            for block in subject.function.blocks
+            for index in range(block.start, block.stop)
+        }
         for at, inst, pair in pairs:
             chain = writers.wide_chain(at, pair)
             if chain:
                 with_base.append(inst)
                 arithmetic |= chain
+                far += {block_of.get(index) for index in chain} != {block_of.get(inst.index)}
     value: dict[str, Scalar] = {
         "accesses": len(with_base),
         "of": len(accesses),
         "instructions": len(arithmetic),
         "saved": max(0, len(arithmetic) - len(with_base)),
+        "least": max(0, len(arithmetic) - len(with_base) - far),
         "at": source_line(with_base[0].loc) if with_base else None,
     }
     yield Metric(_ADDRESSES, value, "mapping", "derived")

@@ -60,6 +60,7 @@ class Machine(Struct, frozen=True):
     cus: int | None
     xcds: int | None  # dies with an L2 each, to which workgroups are dealt round robin; 1: one L2
     l2_bytes: int | None  # of one XCD
+    l3_bytes: int | None  # behind the L2 of all XCDs (Infinity Cache); 0: there is none
     clock_mhz: int | None
     # mnemonic -> clocks of the SIMD's matrix unit; `NAME:narrow`: both operands are 4 or 6 bits
     mfma_cycles: Mapping[str, int]

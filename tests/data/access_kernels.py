@@ -85,6 +85,24 @@ def windows(x, y, width, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def place_in_page(x, y, page, BLOCK: tl.constexpr):
+    """A remainder takes every value below its divisor."""
+    first = tl.program_id(0) % page
+    tl.store(y + tl.arange(0, BLOCK), tl.load(x + first + tl.arange(0, BLOCK)))
+
+
+@triton.jit
+def counted_parts(x, y, size, parts, BLOCK: tl.constexpr):
+    """Of the number of a part and its size only the size can be a multiple."""
+    size_of_part = size // parts
+    group = tl.program_id(0) * parts
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for part in range(group, group + parts):
+        acc += tl.load(x + (part - group) * size_of_part + tl.arange(0, BLOCK))
+    tl.store(y + tl.arange(0, BLOCK), acc.to(tl.float16))
+
+
+@triton.jit
 def one_column(x, y, pitch, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """A pitch that is a multiple of 16 is not 1."""
     rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
@@ -210,6 +228,8 @@ KINSPECT_CASES = [
     _tile("counted_down", {"pitch": "i32", "n": "i32"}, BLOCK=2048),
     _tile("compared", {"n": "i32:16", "distance": "i32"}, BLOCK=2048),
     _tile("windows", {"width": "i32"}, BLOCK=2048),
+    _tile("place_in_page", {"page": "i32"}, BLOCK=2048),
+    _tile("counted_parts", {"size": "i32:16", "parts": "i32"}, BLOCK=2048),
     _tile("one_column", {"pitch": "i32:16"}, warps=1, ROWS=512, COLUMNS=1),
     {
         **_tile("one_column", {"pitch": "i32:16"}, warps=1, ROWS=512, COLUMNS=8),

@@ -86,6 +86,9 @@ STABLE_SINCE = frozenset(
         "KI110",
         "KI113",
         "KI114",
+        "KI116",
+        "KI117",
+        "KI118",
         "KI120",
     }
 )

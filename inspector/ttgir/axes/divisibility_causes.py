@@ -11,6 +11,9 @@ from .blame_walk import BlameWalk, Rule
 from .cause import Blame
 from .pointwise_rules import element_divisor
 
+_SUMS = frozenset(("arith.addi", "arith.subi", "arith.extsi", "arith.extui", "arith.trunci"))
+_MOST_SUMMANDS = 20
+
 
 def _of_sum(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
     """In a sum: a constant that is no multiple, else the least divisible operand."""
@@ -39,7 +42,8 @@ def _of_sum(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
 def _of_product(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
     """In a product: the less divisible factor, less what the other contributes.
 
-    Arguments are preferred, then constants: they are easier to change than computed factors.
+    Arguments are preferred, then constants: they are easier to change than computed factors. Where
+    both are computed, one that counts iterations takes every number: the other is at fault.
     """
     a, b = op.operands[:2]
     divisors = {name: element_divisor(walk.facts(name, dim), dim) for name in (a, b)}
@@ -47,9 +51,32 @@ def _of_product(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
     unknown = [name for name in (a, b) if constants[name] is None]
     arguments = [name for name in unknown if is_argument(walk.axes, walk.scalar(name))]
     numbers = [name for name in (a, b) if constants[name] not in (None, 1)]
+    if not arguments and not numbers and len(unknown) > 1:
+        unknown = [name for name in unknown if not _counts(walk, name, need)] or unknown
     worst = min(arguments or numbers or unknown or [a], key=lambda name: divisors[name])
     other_divisor = min(divisors[b if worst == a else a], need)
     return walk.divisibility(worst, dim, max(1, need // max(1, other_divisor)))
+
+
+def _counts(walk: BlameWalk, name: str, need: int) -> bool:
+    """Whether a value is a loop's counter, or a sum with one, by no multiples of `need`."""
+    graph = walk.axes.graph
+    pending, visited = [name], set[str]()
+    while pending and len(visited) < _MOST_SUMMANDS:
+        value = walk.scalar(pending.pop())
+        if value in visited:
+            continue
+        visited.add(value)
+        argument = graph.carried.get(value)
+        if argument is not None:
+            loop = argument.owner
+            if loop.name == "scf.for" and argument.index == 0:
+                return walk.axes.of(loop.operands[2]).divisibility[0] < need
+            continue
+        op = graph.producers.get(value)
+        if op is not None and op.name in _SUMS:
+            pending.extend(op.operands)
+    return False
 
 
 RULES: Mapping[str, Rule] = {

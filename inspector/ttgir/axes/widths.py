@@ -120,14 +120,23 @@ def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> W
     rank = len(tile.tensor_type.shape)
     across = _first_step(linear.lane)
     dim = fastest(linear)
-    if own_run(linear, dim) == 1 and across is not None:
-        dim = across  # no neighbours in a lane: those in the next lane matter
     facts = axes.of(tile.addresses or "", rank)
     size = bits // 8
-    divisibility = facts.divisibility[dim]
-    if tile.offsets is not None:  # offsets count elements
+
+    def bytes_along(dim: int) -> int:
+        """Bytes that divide the first address of a run along a dimension."""
+        if tile.offsets is None:
+            return facts.divisibility[dim]
         base = axes.of(tile.pointer or "").divisibility[0]
-        divisibility = min(divisibility * size, base)
+        return min(facts.divisibility[dim] * size, base)  # offsets count elements
+
+    if across is not None and (
+        own_run(linear, dim) == 1  # no neighbours in a lane: those in the next lane matter
+        # Lanes along memory, where wide accesses are not allowed: Triton had no reason to turn it.
+        or (facts.contiguity[dim] == 1 < facts.contiguity[across] and bytes_along(across) <= size)
+    ):
+        dim = across
+    divisibility = bytes_along(dim)
     mask = None if tile.mask is None else axes.of(tile.mask, rank).constancy[dim]
     run = own_run(linear, dim)
     contiguity = facts.contiguity[dim]

@@ -1,0 +1,270 @@
+"""What the vector unit computes where it takes longer than everything else.
+
+Two kinds of work can often be left out or done once in place of each time: work on positions and
+arguments alone, such as indices that are taken apart by divisions, masks, counts and random
+numbers; and comparisons of loaded values with one constant after the other, which are a search.
+Both are looked for where neither memory nor LDS nor the matrix unit takes nearly as long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Final
+
+from ..isa.mnemonics import access_bits
+from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
+from .expansions import region_work
+from .float8 import float8_conversions
+from .loop_shape import position_of
+from .mix import VALU_CLASSES
+from .operand_origins import OperandOrigins, operand_origins
+from .random_words import random_call, random_calls
+from .subject import Place, Subject, own_instructions, source_line
+
+_POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
+_RANDOM: Final = "vector_work.random"
+_SHARED: Final = (
+    "of the `valu` of the hot loop that has most of them (in kernels without hot loops: of all), "
+    "their `cycles` for one wave at least, `bytes` per lane that global accesses move there, "
+    "`loop` which one it is; by bound.longest `vector` cycles of all waves there, `slowest` of the "
+    "slowest unit, `beside` of the slowest that vector instructions do not use. None where "
+    "`beside` is more than half of `slowest`"
+)
+
+SPECS: Final = (
+    MetricSpec(
+        _POSITIONS,
+        "mapping",
+        "derived",
+        "kernel",
+        "Vector instructions whose operands hold nothing that was loaded, but positions or "
+        f"arguments, Triton's random numbers left out: `instructions` {_SHARED}; `beyond` three "
+        "for each of its accesses of global memory and LDS; `loads` of global memory; `products` "
+        "of integers, high halves and wide ones, and `selections`, comparisons included, among "
+        "them; "
+        "`at` the line that has most of them, which "
+        "are `at_instructions`",
+    ),
+    MetricSpec(
+        _TESTS,
+        "mapping",
+        "derived",
+        "kernel",
+        "Comparisons of loaded values with constants (`tests`; those for NaN are not counted, nor "
+        "those of conversions of 8-bit floats in Triton and of operations with a transcendental "
+        "one, such as exp) and selections by loaded values, at most two for each of them "
+        "(`selections`): "
+        f"`instructions` together {_SHARED}; `loaded` of these bytes, `at` the line that has most "
+        "of them",
+    ),
+    MetricSpec(
+        _RANDOM,
+        "mapping",
+        "derived",
+        "kernel",
+        "Calls of Triton's random numbers that use one of the four words which Philox makes "
+        f"(tl.rand, tl.randint): `calls`, vector `instructions` {_SHARED}; `loads` of global "
+        "memory there, `at` which line",
+    ),
+)
+
+_NAN: Final = re.compile(r"v_cmpx?_(?:o|u|class)_")
+_PRODUCT: Final = re.compile(r"v_(?:mul_hi|mul_lo|mad_co|mad)_[ui](?:32|64)")
+_LONGEST: Final = "bound.longest"
+_UNITS: Final = frozenset(("vector", "scalar", "issue"))
+"""Units that fewer vector instructions and their comparisons make faster."""
+_LOADS: Final = frozenset(("global_load", "lds_direct"))
+_ACCESSES: Final = frozenset(
+    ("global_load", "global_store", "atomic", "lds_read", "lds_write", "lds_atomic")
+)
+_OF_AN_ACCESS: Final = 3
+"""Instructions on positions that an access needs: a 64-bit address, or an offset and a mask."""
+_SELECTIONS_OF_A_TEST: Final = 2
+
+
+def kernel_metrics(
+    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+) -> Iterator[Metric]:
+    """The metrics of `SPECS`.
+
+    Args:
+        subject: the kernel.
+        loops: its loops with their bounds.
+        metrics: its metrics with its bounds.
+    """
+    live, note = subject.live
+    if live is None:
+        yield from _unknown(note)
+        return
+    regions = _bound_by_vectors(subject, loops, metrics)
+    if not regions:
+        yield from _unknown("other units take as long as the vector unit, or how long is unknown")
+        return
+    origins = operand_origins(subject.function, live)
+    calls = random_calls(subject.ttgir) if subject.ttgir is not None else {}
+    conversions = float8_conversions(subject.ttgir) if subject.ttgir is not None else {}
+    counts: dict[str, Callable[[Sequence[Instruction]], dict[str, Scalar]]] = {
+        _POSITIONS: lambda code: _on_positions(code, origins, calls.keys()),
+        _TESTS: lambda code: _tests(code, origins, conversions.keys()),
+        _RANDOM: lambda code: _random(code, calls),
+    }
+    for name, count in counts.items():
+        if name == _RANDOM and subject.ttgir is None:
+            yield Metric(name, None, "mapping", "derived", "needs the kernel's TTGIR")
+            continue
+        values = [
+            {**count(code), **region_work(subject, code), "loop": loop, **bounds}
+            for loop, code, bounds in regions
+        ]
+        value = max(values, key=lambda item: int(item["instructions"] or 0))
+        yield Metric(name, value, "mapping", "derived")
+
+
+def _unknown(note: str) -> Iterator[Metric]:
+    for spec in SPECS:
+        yield Metric(spec.name, None, spec.unit, spec.origin, note)
+
+
+def _bound_by_vectors(
+    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+) -> list[tuple[str | None, Sequence[Instruction], dict[str, Scalar]]]:
+    """Loop (None: the kernel), code and bounds of the regions that the vector unit bounds."""
+    function = subject.function
+    hot = [loop for loop in loops if loop.hot]
+    candidates: list[tuple[str | None, Sequence[Instruction], Metric | None]] = []
+    if hot:
+        code_of = own_instructions(function)
+        candidates += [(loop.id, code_of[loop.id], loop.metrics.get(_LONGEST)) for loop in hot]
+    else:
+        candidates.append((None, function.instructions, metrics.get(_LONGEST)))
+    regions: list[tuple[str | None, Sequence[Instruction], dict[str, Scalar]]] = []
+    for loop, code, metric in candidates:
+        longest = metric.value if metric is not None else None
+        if not isinstance(longest, Mapping):
+            continue
+        slowest, beside = longest["cycles"], longest["beside_vector"]
+        if (
+            isinstance(slowest, (int, float))
+            and isinstance(beside, (int, float))
+            and longest["unit"] in _UNITS
+            and 2 * beside <= slowest
+        ):
+            bounds: dict[str, Scalar] = {
+                "vector": longest["vector"],
+                "slowest": slowest,
+                "beside": beside,
+            }
+            regions.append((loop, code, bounds))
+    return regions
+
+
+def _on_positions(
+    code: Sequence[Instruction], origins: OperandOrigins, calls: Set[Place]
+) -> dict[str, Scalar]:
+    """The part of `vector_work.positions` that one region's instructions give.
+
+    Args:
+        code: the region's.
+        origins: what its operands hold.
+        calls: positions that call Triton's random numbers.
+    """
+    steps = [
+        inst
+        for inst in code
+        if inst.cls in VALU_CLASSES
+        and origins.positions[inst.index]
+        and not origins.data[inst.index]
+        and not (calls and random_call(inst.loc) in calls)
+    ]
+    accesses = sum(inst.cls in _ACCESSES for inst in code)
+    line, count = _line_of_most(steps)
+    return {
+        "instructions": len(steps),
+        "beyond": max(0, len(steps) - _OF_AN_ACCESS * accesses),
+        "loads": _loads(code),
+        "products": sum(_PRODUCT.match(inst.op.name) is not None for inst in steps),
+        "selections": sum(_selects(inst) or _compares(inst) for inst in steps),
+        "at": line,
+        "at_instructions": count,
+    }
+
+
+def _random(code: Sequence[Instruction], calls: Mapping[Place, bool]) -> dict[str, Scalar]:
+    """The part of `vector_work.random` that one region's instructions give."""
+    dropping = {call for call, drops in calls.items() if drops}
+    steps = [
+        inst
+        for inst in (code if dropping else ())
+        if inst.cls in VALU_CLASSES and random_call(inst.loc) in dropping
+    ]
+    line, _ = _line_of_most(steps)
+    return {
+        "instructions": len(steps),
+        "calls": len({random_call(inst.loc) for inst in steps}),
+        "loads": _loads(code),
+        "at": line,
+    }
+
+
+def _tests(
+    code: Sequence[Instruction], origins: OperandOrigins, conversions: Set[Place]
+) -> dict[str, Scalar]:
+    """The part of `vector_work.tests` that one region's instructions give.
+
+    Args:
+        code: the region's.
+        origins: what its operands hold.
+        conversions: positions of conversions of 8-bit floats, which compare and select as well.
+    """
+    expanded = conversions | {
+        position_of(inst.loc)
+        for inst in code
+        if "transcendental" in inst.op.traits and inst.loc is not None
+    }
+    steps = [
+        inst
+        for inst in code
+        if inst.cls in VALU_CLASSES
+        and origins.data[inst.index]
+        and not (inst.loc is not None and position_of(inst.loc) in expanded)
+    ]
+    tests = [inst for inst in steps if _compares(inst) and _with_constant(inst, origins)]
+    selecting = [inst for inst in steps if _selects(inst)]
+    selections = min(len(selecting), _SELECTIONS_OF_A_TEST * len(tests))
+    line, _ = _line_of_most(tests)
+    return {
+        "instructions": len(tests) + selections,
+        "tests": len(tests),
+        "selections": selections,
+        "loaded": sum(access_bits(i.op, i.operands) or 0 for i in code if i.cls in _LOADS) // 8,
+        "at": line,
+    }
+
+
+def _line_of_most(steps: Sequence[Instruction]) -> tuple[str | None, int]:
+    """The source line that most of some instructions belong to, and how many do."""
+    lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
+    return lines.most_common(1)[0] if lines else (None, 0)
+
+
+def _loads(code: Sequence[Instruction]) -> int:
+    return sum(inst.cls in _LOADS for inst in code)
+
+
+def _compares(inst: Instruction) -> bool:
+    return "compare" in inst.op.traits
+
+
+def _selects(inst: Instruction) -> bool:
+    """Whether an instruction selects, as a half of a VOPD instruction, too."""
+    return "cndmask" in inst.mnemonic
+
+
+def _with_constant(inst: Instruction, origins: OperandOrigins) -> bool:
+    """Whether a comparison is of one loaded value, with a constant, and not with itself for NaN."""
+    if _NAN.match(inst.op.name) or origins.positions[inst.index]:
+        return False
+    registers = 2 if inst.op.name.endswith("64") else 1
+    return origins.data[inst.index].bit_count() == registers
