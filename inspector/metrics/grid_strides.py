@@ -8,12 +8,12 @@ loop saves from one iteration to the next it saves only where fewer workgroups a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Final
 
 from ..isa.vector_halves import written_registers
-from ..isa.waitflow.registers import named, split_destination
-from ..model import Function, Loop, Metric, MetricSpec, Scalar
+from ..isa.waitflow.registers import VCC, named, split_destination
+from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
 from .argument_words import DISPATCH, KERNARG, LoadedWords
 from .subject import Subject
 
@@ -34,6 +34,9 @@ SPECS: Final = (
 _PASSED_ON: Final = re.compile(
     r"[sv]_(?:mov|mul|lshl|lshr|ashr|add|sub|and_b32|mad|bfe|readfirstlane|cvt)"
 )
+_SUM: Final = re.compile(r"[sv]_(?:add|sub)")
+_FUSED: Final = re.compile(r"[sv]_(?:mad|lshl_(?:add|or))")
+"""What adds its last operand to a product or to a shifted value."""
 _ADDS: Final = re.compile(
     r"[sv]_(?:add_(?:co_|nc_)?(?:ci_)?[ui](?:32|64)|add_co_ci|addc|lshl_add_u|add3|add_lshl)"
 )
@@ -84,11 +87,24 @@ def _by_grid(function: Function) -> set[str]:
             steps[inst.index] = own
         if loaded:
             sizes = sizes - written | loaded
-        elif own and _PASSED_ON.match(inst.op.name):
+        elif own and _PASSED_ON.match(inst.op.name) and _is_multiple(inst, sizes):
             sizes |= written
         else:
             sizes -= written
     return {loop.id for loop in function.loops if steps and _steps_so(function, loop, steps)}
+
+
+def _is_multiple(inst: Instruction, sizes: Set[int]) -> bool:
+    """Whether all that an instruction adds to a multiple of a size is one itself.
+
+    A position, such as what a loop carries, is none.
+    """
+    operands = split_destination(inst.operands)[1]
+    if _FUSED.match(inst.op.name):
+        operands = operands.rpartition(",")[2]
+    elif not _SUM.match(inst.op.name):
+        return True
+    return sizes.issuperset(set(named(operands)).difference(VCC))
 
 
 def _steps_so(function: Function, loop: Loop, steps: Mapping[int, set[int]]) -> bool:

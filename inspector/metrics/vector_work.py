@@ -27,7 +27,7 @@ _POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
 _RANDOM: Final = "vector_work.random"
 _SHARED: Final = (
     "of the `valu` of the hot loop that has most of them (in kernels without hot loops: of all), "
-    "their `cycles` for one wave at least, `bytes` per lane that global accesses move there, "
+    "their `valu_cycles` for one wave at least, `bytes` per lane that global accesses move there, "
     "`loop` which one it is; by bound.longest `vector` cycles of all waves there, `slowest` of the "
     "slowest unit, `beside` of the slowest that vector instructions do not use. None where "
     "`beside` is more than half of `slowest`"
