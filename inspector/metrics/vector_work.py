@@ -243,10 +243,10 @@ def _tests(
     }
 
 
-def _line_of_most(steps: Sequence[Instruction]) -> tuple[str | None, int]:
-    """The source line that most of some instructions belong to, and how many do."""
+def _line_of_most(steps: Sequence[Instruction]) -> tuple[str | None, int | None]:
+    """The source line that most of some instructions belong to, and how many do; None: unknown."""
     lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
-    return lines.most_common(1)[0] if lines else (None, 0)
+    return lines.most_common(1)[0] if lines else (None, None)
 
 
 def _loads(code: Sequence[Instruction]) -> int:
