@@ -90,3 +90,19 @@ def test_a_loop_that_adds_up_a_position_goes_on_by_no_grid(step: str, *, is_by_g
         assert isinstance(value, dict)
         by_grid[loop.id] = value["by_grid"]
     assert list(by_grid.values()) == [is_by_grid, False]
+
+
+def test_a_step_that_issues_with_another_operation() -> None:
+    code = """
+    s_load_b32 s6, s[0:1], 0xc
+    s_load_b32 s7, s[2:3], 0x0
+.Lloop:
+    v_dual_mul_f32 v1, 0x40400000, v1 :: v_dual_add_nc_u32 v0, s6, v0
+    v_cmp_gt_u32_e32 vcc_lo, s7, v0
+    s_cbranch_vccnz .Lloop
+"""
+    (kernel,) = analyze_text(TEXT.format(arch="gfx1100", code=code), Context("k.s"))
+    (loop,) = kernel.loops
+    value = loop.metrics["loop.grid_stride"].value
+    assert isinstance(value, dict)
+    assert value["by_grid"] is True
