@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import click
 import kinspect
 import pytest
 from click.testing import CliRunner
+from kinspect.inspector.cli.analyze import analyze
 from kinspect.inspector.cli.group import cli
+from kinspect.inspector.cli.target_options import next_steps
 from kinspect.inspector.explain import ids
 from kinspect.inspector.formats import agent
 from kinspect.inspector.model import (
@@ -51,7 +54,7 @@ def test_a_finding_with_its_figures_place_and_commands(report: Report) -> None:
     assert first == f"kernel {kernel} column_sums gfx942 column_sums.py:7"
     assert re.search(r"^figures vgprs=\d+ sgprs=\d+ waves_per_eu=8 limited_by=waves$", text, re.M)
     assert re.search(rf"^loop {kernel}\.L0 main column_sums.py:11–12: .*bound_by=l1$", text, re.M)
-    finding = report.kernels[0].findings[0]
+    finding = next(f for f in report.kernels[0].findings if f.rule == "KI044")
     opening = f"finding {finding.fingerprint[:6]} KI044 warning column_sums.py:12 saves<=98.4%: "
     assert opening in text
     assert "  cure Let neighbouring lanes read neighbouring addresses" in text
@@ -167,7 +170,7 @@ def test_several_kernels_begin_with_a_summary(report: Report) -> None:
         for n in range(25)
     )
     lines = written(replace(report, kernels=kernels)).splitlines()
-    assert lines[0] == "summary 25 kernels: 24 warnings, 12 notes"
+    assert lines[0] == "summary 25 kernels: 18 warnings, 18 notes"
     worst = ids.kernel_key(f"{kernel.id}3")[:6]
     assert lines[1] == f"  {worst} k3 gfx942: 2 warnings, 1 note"
     assert lines[21:23] == ["  and 5 more", ""]
@@ -296,7 +299,7 @@ def test_lint_says_the_same_with_the_same_ids(report: Report) -> None:
         known_part = line.partition(" (and 1 more loop")[0]
         assert any(other.startswith(known_part) for other in analyzed)
     assert len(findings) == 2  # what is found in both loops is told once
-    assert [line.split()[3] for line in findings] == ["warning", "info"]
+    assert [line.split()[3] for line in findings] == ["info", "warning"]  # by what they save
     cure = next(line for line in analyzed if line.startswith("  cure "))
     assert cure in text
 
@@ -377,3 +380,13 @@ def test_commands_find_the_same_kernels(
     outcome = agent_output([*shlex.split(tried[0]), "--format", "agent"])
     assert outcome.startswith(f"kernel {kernel} ")
     assert re.search(r"num_warps=(8|4)\b.*(gone|helped)", outcome), outcome
+
+
+def test_commands_repeat_what_decides_which_kernels_are_found() -> None:
+    words = ["a.py", "--waves=4", "-DB=2", "--waves", "8", "--explore", "2", "--triton"]
+    context = analyze.make_context("analyze", [*words, sys.executable, "--", "-D", "C=1"])
+    code = next_steps(context).code(agent.AgentSubject("k", "k[0]", "gfx942", "a.py", ""))
+    assert shlex.split(code)[5:] == [
+        *("--arch", "gfx942", "--define", "B=2", "--explore", "2", "--python", sys.executable),
+        *("--waves", "8", "--isa", "--", "-D", "C=1"),
+    ]

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from emulated import KERNEL
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -194,3 +196,26 @@ def test_a_group_without_a_command_shows_its_help(tool: Tool, group: str) -> Non
     assert done.stderr.startswith(f"Usage: kinspect {group}")
     assert len(done.stderr.splitlines()) > 5
     assert "error" not in done.stderr
+
+
+def test_instructions_with_too_few_operands() -> None:
+    code = """
+    global_load_dword v1
+    scratch_store_dword
+    v_div_fixup_f32 v1, v2, v3
+    v_div_fixup_f32
+    v_cvt_f64_f32_e32
+    v_exp_f32
+    v_sqrt_f32
+    v_mul_f64 v[4:5]
+.Lloop:
+    ds_read_b32 v1
+    ds_write_b32
+    s_load_dword s2
+    global_atomic_cmpswap v1
+    v_cndmask_b32_e32
+    s_cbranch_scc1 .Lloop
+    """
+    for arch in ("gfx942", "gfx1100"):
+        (kernel,) = analyze_text(KERNEL.format(arch=arch, code=code), Context("k.s"))
+        assert kernel.metrics["division.outside"].value is not None

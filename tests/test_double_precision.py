@@ -40,3 +40,28 @@ def test_memory(code: str, instructions: int, of_memory: int) -> None:
     value = kernel.metrics["float64"].value
     assert isinstance(value, Mapping)
     assert (value["instructions"], value["of_memory"]) == (instructions, of_memory)
+
+
+@pytest.mark.parametrize(
+    ("arch", "copies"),
+    [
+        ("gfx1100", "v_dual_mov_b32 v6, v4 :: v_dual_mov_b32 v7, v5\n"),
+        ("gfx1100", "v_dual_cndmask_b32 v6, 0, v4 :: v_dual_cndmask_b32 v7, 0, v5\n"),
+        ("gfx942", "v_pk_mov_b32 v[6:7], v[4:5], v[4:5] op_sel:[0,1]\n"),
+        ("gfx942", "v_accvgpr_write_b32 a0, v4\n v_accvgpr_write_b32 a1, v5\n"
+         "v_accvgpr_read_b32 v6, a0\n v_accvgpr_read_b32 v7, a1\n"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_loaded", [True, False])
+def test_doubles_are_followed_through_copies(arch: str, copies: str, *, is_loaded: bool) -> None:
+    load = "global_load_b64" if arch == "gfx1100" else "global_load_dwordx2"
+    store = "global_store_b64" if arch == "gfx1100" else "global_store_dwordx2"
+    if is_loaded:
+        code = f"{load} v[4:5], v0, s[4:5]\n s_waitcnt vmcnt(0)\n{copies}"
+        code += "v_cvt_f32_f64_e32 v8, v[6:7]\n"
+    else:
+        code = f"v_cvt_f64_f32_e32 v[4:5], v0\n{copies}{store} v0, v[6:7], s[4:5]\n"
+    (kernel,) = analyze_text(KERNEL.format(arch=arch, code=code), Context("k.s"))
+    figures = kernel.metrics["float64"].value
+    assert isinstance(figures, Mapping)
+    assert (figures["instructions"], figures["of_memory"]) == (1, 1)

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.metrics.exchange_loops import IN_LDS, NATIVE
+from kinspect.inspector.machines.loader import names
+from kinspect.inspector.metrics.exchange_loops import IN_LDS, NATIVE, _needs_loop
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
@@ -112,6 +113,20 @@ def test_targets_have_the_instructions() -> None:
                         missing.append(text)
         assert _refused(there, arch) == [], arch
         assert _refused(missing, arch) == missing, arch
+
+
+@pytest.mark.skipif(MC is None, reason="llvm-mc-22 is not installed")
+def test_targets_that_need_a_loop_have_no_instruction() -> None:
+    """gfx12's operations are max_num_f32 and min_num_f32, whatever older names it takes."""
+    for arch in set(names()) - _UNKNOWN_TO_LLVM_22:
+        lines = [
+            f"{instruction} v[0:1], {'v[2:3]' if name.endswith('f64') else 'v2'}, off"
+            for name, rows in NATIVE.items()
+            if _needs_loop(name, arch) and not any(arch in archs for archs, _ in rows)
+            if not (arch.startswith("gfx12") and name in ("max_f32", "min_f32"))
+            for _, instruction in rows
+        ]
+        assert _refused(lines, arch) == lines, arch
 
 
 def _refused(lines: list[str], arch: str) -> list[str]:

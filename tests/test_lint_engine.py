@@ -664,6 +664,14 @@ def test_accesses_that_one_change_widens_are_one_finding() -> None:
     saving = together.replace("  fix:", "  saves: 100 * matches / count.mfma\n  fix:")
     (found,) = evaluate(parse_pack(saving, "t.yaml", WAITS), report)
     assert found.saves_percent == 5
+    # The message is about the narrowest, wherever it stands; the saving stays that of L0.
+    more = [*ops, MemoryOp(203, "global_store_b16", "global_store", 16, "L1", 1, None)]
+    unequal = [loops[0], loop("L1", line=200, count__mfma=80)]
+    (found,) = evaluate(parse_pack(saving, "t.yaml", WAITS), kernel(loops=unequal, memory_ops=more))
+    assert (found.message, found.saves_percent) == (
+        "5 of 16, 4 of more; its cure saves at most 5 % of the loop's time",
+        5,
+    )
     # Those in a remainder are left out.
     rest = kernel(loops=[loops[0], loop("L1", line=200, loop__remainder=True)], memory_ops=ops)
     (found,) = evaluate(parse_pack(together, "t.yaml", WAITS), rest)

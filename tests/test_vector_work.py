@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from emulated import KERNEL
 from kinspect.inspector.emulator.liveness import liveness
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.metrics.operand_origins import operand_origins
 from kinspect.inspector.model import KernelReport, Scalar
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.launch_facts import Overrides
 
 FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "vector_work.py"
 TEXT = """
@@ -65,6 +68,38 @@ def test_loads_positions_and_constants_are_told_apart() -> None:
         "v5": (True, True),
         "v6": (False, False),
     }
+
+
+COUNTED = """
+  global_load_dwordx2 v[4:5], v0, s[4:5]
+  s_waitcnt vmcnt(0)
+  v_cmp_gt_f64_e32 vcc, v[4:5], v[6:7]
+  v_cmp_gt_f64_e64 s[8:9], v[4:5], 1.0
+  v_cmp_gt_f32_e64 s[8:9], v4, v0
+  v_cmp_u_f32_e64 s[8:9], v4, v4
+  v_cndmask_b32_e32 v10, 0, v11, vcc
+  v_mul_lo_u32 v1, v0, 3
+  v_mul_hi_u32 v1, v0, v1
+  v_cmp_gt_u32_e32 vcc, 3, v0
+  v_cndmask_b32_e32 v5, 0, v1, vcc
+  {more}
+"""
+
+
+def test_what_a_kernel_without_loops_computes() -> None:
+    more = "v_add_u32_e32 v2, v2, v0\n" * 400
+    (kernel,) = analyze_text(
+        KERNEL.format(arch="gfx942", code=COUNTED.format(more=more)),
+        Context("k.s", overrides=Overrides(waves_per_workgroup=4)),
+    )
+    positions = _value(kernel, "vector_work.positions")
+    assert (positions["instructions"], positions["beyond"]) == (404, 401)
+    assert (positions["products"], positions["selections"], positions["loads"]) == (2, 2, 1)
+    # Without line numbers no line has most of them.
+    assert (positions["at"], positions["at_instructions"]) == (None, None)
+    tests = _value(kernel, "vector_work.tests")
+    assert (tests["tests"], tests["selections"], tests["loaded"]) == (2, 1, 8)
+    assert kernel.metrics["vector_work.random"].value is None
 
 
 @pytest.fixture(scope="module")

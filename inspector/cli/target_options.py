@@ -46,9 +46,12 @@ _TARGET_FIELDS = (
 """The fields of `TargetOptions` that are options as they are."""
 _DECIDING = (
     *("calls", "first", "max_configs", "most_sets", "cwd", "stubs", "signature", "defines"),
+    *("explore", "emulate_budget", "capture_limit", "memory_limit", "time_limit"),
     *("trust_trace", "python", "lds", "waves", "workgroup", "cu_mode", _POINT),
 )
-"""The options by which kernels are found and compiled; the others bound how long that may take."""
+"""The options by which kernels are found and compiled, and by how much time and memory."""
+_TRITONS = "tritons"
+"""The option of `analyze` that other commands know as --python alone."""
 
 
 class ScriptCommand(click.Command):
@@ -149,6 +152,10 @@ def next_steps(context: click.Context | None = None) -> AgentCalls:
 
     context = context or click.get_current_context()
     typed = _typed(context)
+    if len(tritons := typed.get(_TRITONS, ())[1::2]) == 1:
+        from ..compile.tritons import resolve
+
+        typed["python"] = ["--python", resolve(tritons[0]).python]
     return ShellCalls(
         ShellLaunch(
             options=tuple(word for name in _DECIDING for word in typed.get(name, ())),

@@ -260,7 +260,7 @@ class _Judge:
         """Makes a finding of matches of a rule in several loops, or of one.
 
         Its figures are those of the first match, and there of the worst access or wait; accesses
-        and waits are counted in all of them.
+        and waits are counted in all of them, and described by the match with the narrowest.
         """
         match = matches[0]
         rule, values = match.rule, match.readings[0].values
@@ -279,7 +279,8 @@ class _Judge:
             readings = [reading for alike in matches for reading in alike.readings]
             matched = [place for reading in readings for place in reading.places]
             count = {MATCHES: len(matched)}
-            values = _counted(match, readings)
+            narrowest = min(matches, key=lambda alike: _width(alike.readings[0]))
+            values = _counted(narrowest, readings)
             locations = tuple(_places(matched[:MAX_MATCHES], self._source_text))
             lines = _all_of([place.line for place in matched], MAX_MATCHES)
         text = next(

@@ -18,10 +18,12 @@ KERNARG, DISPATCH = "kernarg", "dispatch"
 Word = tuple[str, int]
 """Where a word lies: `KERNARG` or `DISPATCH`, and bytes from there."""
 
-_OFFSET: Final = re.compile(r",\s*(-?0x[0-9a-f]{1,8}|-?\d{1,9})\s*$")
+_OFFSET: Final = re.compile(r",\s*(-?0x[0-9a-f]{1,8}|-?\d{1,9})(?:\s+[a-z].*)?\s*$")
+"""The constant offset of a load, before its cache modifiers, or the last operand of a sum."""
 _FIRST_SCALAR: Final = 8192
 """The number of s0, by `waitflow.registers`."""
 _WORD_BYTES: Final = 4
+_POINTER_REGISTERS: Final = 2
 
 
 class LoadedWords:
@@ -60,7 +62,9 @@ class LoadedWords:
             offset = _OFFSET.search(inst.operands)
             begin += int(offset[1], 0) if offset else 0
             made = named(destination)
-            if inst.cls == "smem_load":
+            if inst.cls == "smem_load" and len(named(source)) > _POINTER_REGISTERS:
+                pass  # an offset in a register: whatever lies there
+            elif inst.cls == "smem_load":
                 loaded = {
                     register
                     for number, register in enumerate(made)

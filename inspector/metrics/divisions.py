@@ -314,9 +314,8 @@ def _by_divisor(code: Sequence[Instruction]) -> list[list[Instruction]]:
 
 def _sources(division: Instruction) -> tuple[str, str, str]:
     """Quotient, divisor and dividend of a `v_div_fixup`."""
-    _, quotient, divisor, dividend = (
-        operand.strip() for operand in division.operands.split(",")[:4]
-    )
+    operands = [operand.strip() for operand in division.operands.split(",")]
+    _, quotient, divisor, dividend = [*operands, "", "", ""][:4]  # damaged text may have fewer
     return quotient, divisor, dividend
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from typing import Final
 
 from ..isa.mnemonics import access_bits
+from ..isa.vector_halves import halves
 from ..model import Function, Instruction, Metric, MetricSpec, Scalar
 from .mix import VALU_CLASSES
 from .subject import Subject, Tally, source_line
@@ -37,7 +38,11 @@ _WIDENS: Final = re.compile(r"v_cvt_f64_f32")
 _NARROWS: Final = re.compile(r"v_cvt_f32_f64")
 _ARITHMETIC: Final = re.compile(r"v_(?!cvt_)\w*_f64(?:_|$)")
 _REGISTERS: Final = re.compile(r"\b([vas])(?:\[(\d+):(\d+)\]|(\d+)\b)")
-_MOVES: Final = re.compile(r"[vs]_mov_b(?:32|64)(?:_|$)")
+_MOVES: Final = re.compile(
+    r"(?:[vs]|v_dual)_mov_b(?:32|64)(?:_|$)|v_accvgpr_|v_read(?:first)?lane_"
+)
+_SELECTS: Final = re.compile(r"v_(?:dual_)?cndmask|s_cselect|v_pk_mov")
+"""A result's register is that of one of the operands' registers."""
 _LOADS: Final = frozenset(("global_load", "lds_read", "smem_load"))
 _STORES: Final = frozenset(("global_store", "lds_write", "atomic"))
 _LOADED: Final = -1
@@ -104,32 +109,31 @@ def _of_memory(function: Function) -> Set[int]:
             sources = first + rest if "fmac" in inst.op.name else rest
             if any(writers.get(register) == _LOADED for register in sources):
                 places.add(inst.index)
-        _write(writers, inst, kind, first, rest, is_argument=rest[:1] == [arguments])
+        _write(writers, inst, kind, is_argument=rest[:1] == [arguments])
     return places
 
 
 def _write(
-    writers: dict[_Register, int],
-    inst: Instruction,
-    kind: str | None,
-    results: Sequence[_Register],
-    sources: Sequence[_Register],
-    *,
-    is_argument: bool,
+    writers: dict[_Register, int], inst: Instruction, kind: str | None, *, is_argument: bool
 ) -> None:
-    """Notes what has written an instruction's first operand, as far as float64 is concerned."""
-    if inst.cls in _LOADS and not is_argument:
-        is_wide = (access_bits(inst.op, inst.operands) or 0) >= 64
-        new = [_LOADED if is_wide else None] * len(results)
-    elif kind in ("arithmetic", "widened"):
-        new = [inst.index] * len(results)
-    elif _MOVES.match(inst.op.name) and len(sources) == len(results):
-        new = [writers.get(register) for register in sources]
-    elif inst.op.name.startswith("v_cndmask"):
-        new = [next((writers[r] for r in sources if r in writers), None)] * len(results)
-    else:
-        new = [None] * len(results)
-    for register, writer in zip(results, new, strict=True):
+    """Notes what has written an instruction's results, as far as float64 is concerned."""
+    new: dict[_Register, int | None] = {}
+    for name, operands in halves(inst):
+        first, _, others = operands.partition(",")
+        results, sources = _registers(first), _registers(others)
+        if inst.cls in _LOADS and not is_argument:
+            is_wide = (access_bits(inst.op, inst.operands) or 0) >= 64
+            new |= dict.fromkeys(results, _LOADED if is_wide else None)
+        elif kind in ("arithmetic", "widened"):
+            new |= dict.fromkeys(results, inst.index)
+        elif _MOVES.match(name) and len(results) == len(sources):
+            new |= {to: writers.get(of) for to, of in zip(results, sources, strict=True)}
+        elif _SELECTS.match(name):
+            writer = next((writers[register] for register in sources if register in writers), None)
+            new |= dict.fromkeys(results, writer)
+        else:
+            new |= dict.fromkeys(results)
+    for register, writer in new.items():
         if writer is None:
             writers.pop(register, None)
         else:

@@ -345,9 +345,9 @@ def _around_square_root(root: Operation) -> set[int]:
             for last in product.users_named(_SELECT):
                 parts += (product, last)
                 scaled_root = last
-    argument = root.makers[0]
+    argument = next(iter(root.makers), None)
     if argument is not None and _SELECT.match(argument.name) and scaled_root is not root:
-        parts += (argument, argument.maker(_SCALE), argument.makers[-1])
+        parts += (argument, argument.maker(_SCALE), *argument.makers[-1:])
     for last in scaled_root.users_named(_SELECT):
         special = last.makers[-1]
         if special is not None and _CLASS.match(special.name):

@@ -8,11 +8,11 @@ loop saves from one iteration to the next it saves only where fewer workgroups a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence, Set
+from typing import Final, NamedTuple
 
-from ..isa.vector_halves import written_registers
-from ..isa.waitflow.registers import named, split_destination
+from ..isa.vector_halves import halves, results, written_registers
+from ..isa.waitflow.registers import VCC, named, split_destination
 from ..model import Function, Loop, Metric, MetricSpec, Scalar
 from .argument_words import DISPATCH, KERNARG, LoadedWords
 from .subject import Subject
@@ -32,17 +32,36 @@ SPECS: Final = (
 )
 
 _PASSED_ON: Final = re.compile(
-    r"[sv]_(?:mov|mul|lshl|lshr|ashr|add|sub|and_b32|mad|bfe|readfirstlane|cvt)"
+    r"[sv]_(?:dual_)?(?:mov|mul|lshl|lshr|ashr|add|sub|and_b32|mad|bfe|readfirstlane|cvt)"
 )
+_SUM: Final = re.compile(r"[sv]_(?:dual_)?(?:add|sub)")
+_FUSED: Final = re.compile(r"[sv]_(?:mad|lshl[1-4]?_(?:add|or))")
+"""What adds its last operand to a product or to a shifted value."""
 _ADDS: Final = re.compile(
-    r"[sv]_(?:add_(?:co_|nc_)?(?:ci_)?[ui](?:32|64)|add_co_ci|addc|lshl_add_u|add3|add_lshl)"
+    r"[sv]_(?:dual_)?(?:add_(?:co_|nc_)?(?:ci_)?[ui](?:32|64)|add_co_ci|addc|lshl_add_u|add3|add_lshl)"
 )
-_MOVES: Final = re.compile(r"[sv]_mov_b(?:32|64)")
+_MOVES: Final = re.compile(r"[sv]_(?:dual_)?mov_b(?:32|64)")
 _COUNTS_BEFORE_SIZES: Final = (-12, -8, -4)
 """Where the numbers of workgroups in x, y and z stand, from the workgroup's size on: LLVM's
 AMDGPUUsage, "Code Object V5 Kernel Argument Metadata"."""
 _GRID_SIZES: Final = (12, 16, 20)
 """Where the grid's size stands in the dispatch packet: HSA Platform System Architecture, 2.9.6."""
+
+
+class _Step(NamedTuple):
+    """An addition of the grid's size.
+
+    Args:
+        index: the instruction.
+        sizes: registers that it reads with the size or a multiple of it.
+        others: those that it reads besides.
+        results: those that it writes.
+    """
+
+    index: int
+    sizes: Set[int]
+    others: Set[int]
+    results: Set[int]
 
 
 def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
@@ -73,50 +92,60 @@ def _by_grid(function: Function) -> set[str]:
     words = LoadedWords(function, wanted)
     sizes: set[int] = set()
     """Registers that hold the grid's size or a multiple of it."""
-    steps: dict[int, set[int]] = {}
-    """Index of an addition -> its operands that do."""
+    steps: list[_Step] = []
     for inst in function.instructions:
         written = written_registers(inst)
-        reads = named(split_destination(inst.operands)[1])
-        own = sizes.intersection(reads)
-        loaded = words.after(inst, written)
-        if own and _ADDS.match(inst.op.name):
-            steps[inst.index] = own
-        if loaded:
-            sizes = sizes - written | loaded
-        elif own and _PASSED_ON.match(inst.op.name):
-            sizes |= written
-        else:
-            sizes -= written
+        passed_on = words.after(inst, written)
+        for name, operands in halves(inst):
+            reads = set(named(split_destination(operands)[1]))
+            own = sizes & reads
+            if own and _ADDS.match(name):
+                steps.append(_Step(inst.index, own, reads - own, results(name, operands)))
+            if own and _PASSED_ON.match(name) and _is_multiple(name, operands, sizes):
+                passed_on |= results(name, operands)
+        sizes = sizes - written | passed_on
     return {loop.id for loop in function.loops if steps and _steps_so(function, loop, steps)}
 
 
-def _steps_so(function: Function, loop: Loop, steps: Mapping[int, set[int]]) -> bool:
+def _is_multiple(name: str, operands: str, sizes: Set[int]) -> bool:
+    """Whether all that an operation adds to a multiple of a size is one itself.
+
+    A position, such as what a loop carries, is none.
+    """
+    sources = split_destination(operands)[1]
+    if _FUSED.match(name):
+        sources = sources.rpartition(",")[2]
+    elif not _SUM.match(name):
+        return True
+    return sizes.issuperset(set(named(sources)).difference(VCC))
+
+
+def _steps_so(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
     """Whether an addition of a loop's code adds a size to what the loop carries."""
-    code = [
-        inst
+    code = {
+        inst.index: inst
         for number in loop.blocks
         for inst in function.instructions[
             function.blocks[number].start : function.blocks[number].stop
         ]
-    ]
-    written = {register for inst in code for register in written_registers(inst)}
+    }
+    written = {register for inst in code.values() for register in written_registers(inst)}
     copied = {
         (source, result)
-        for inst in code
-        if _MOVES.match(inst.op.name)
+        for inst in code.values()
+        for name, operands in halves(inst)
+        if _MOVES.match(name)
         for result, source in zip(
-            named(split_destination(inst.operands)[0]),
-            named(split_destination(inst.operands)[1]),
+            named(split_destination(operands)[0]),
+            named(split_destination(operands)[1]),
             strict=False,
         )
     }
-    for inst in code:
-        sizes = steps.get(inst.index, set()) - written
-        if not sizes:
+    for step in steps:
+        if step.index not in code or step.sizes <= written:
             continue
-        carried = set(named(split_destination(inst.operands)[1])) - sizes
-        for result in written_registers(inst):
+        carried = step.others | (step.sizes & written)
+        for result in step.results:
             if result in carried or any((result, other) in copied for other in carried):
                 return True
     return False

@@ -128,6 +128,10 @@ def _widths(function: Function, owner: Mapping[int, Loop]) -> _Widths:
     return wide
 
 
+_LEAST_OPERANDS: Final = 2
+"""Data and an address."""
+
+
 def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
     """The registers of a narrow access's address, its bits per lane and its offset in bytes."""
     if inst.cls not in _ACCESSES or _COHERENT.search(inst.operands):
@@ -136,6 +140,8 @@ def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
     if bits is None or bits > _NARROW:
         return None
     operands = inst.operands.split(",")
+    if len(operands) < _LEAST_OPERANDS:
+        return None  # damaged text
     del operands[0 if inst.cls == "global_load" else 1]  # the data
     offset = BYTE_OFFSET.search(inst.operands)
     address = " ".join(BYTE_OFFSET.sub("", ",".join(operands)).split())

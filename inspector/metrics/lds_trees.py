@@ -173,7 +173,7 @@ def _step(code: Sequence[Instruction]) -> _Step | None:
 def _places(inst: Instruction, position: int) -> Iterator[_Place]:
     """The addresses of an access, whose register is the operand at a position."""
     operands = inst.operands.split(",")
-    if len(operands) <= position:
+    if len(operands) <= position or not operands[position].strip():
         return
     register = operands[position].split()[0]
     offsets = {name: int(number) for name, number in _OFFSET.findall(inst.operands)}

@@ -184,7 +184,9 @@ def address_registers(inst: Instruction) -> list[str]:
     ]  # no modifiers
     # scratch_load DATA, VADDR, SADDR; scratch_store VADDR, DATA, SADDR
     address = (
-        operands_only[1:] if inst.cls == "scratch_load" else [operands_only[0], *operands_only[2:]]
+        operands_only[1:]
+        if inst.cls == "scratch_load"
+        else [*operands_only[:1], *operands_only[2:]]
     )
     return [operand for operand in address if operand != "off"]
 

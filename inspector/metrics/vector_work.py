@@ -27,7 +27,7 @@ _POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
 _RANDOM: Final = "vector_work.random"
 _SHARED: Final = (
     "of the `valu` of the hot loop that has most of them (in kernels without hot loops: of all), "
-    "their `cycles` for one wave at least, `bytes` per lane that global accesses move there, "
+    "their `valu_cycles` for one wave at least, `bytes` per lane that global accesses move there, "
     "`loop` which one it is; by bound.longest `vector` cycles of all waves there, `slowest` of the "
     "slowest unit, `beside` of the slowest that vector instructions do not use. None where "
     "`beside` is more than half of `slowest`"
@@ -243,10 +243,10 @@ def _tests(
     }
 
 
-def _line_of_most(steps: Sequence[Instruction]) -> tuple[str | None, int]:
-    """The source line that most of some instructions belong to, and how many do."""
+def _line_of_most(steps: Sequence[Instruction]) -> tuple[str | None, int | None]:
+    """The source line that most of some instructions belong to, and how many do; None: unknown."""
     lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
-    return lines.most_common(1)[0] if lines else (None, 0)
+    return lines.most_common(1)[0] if lines else (None, None)
 
 
 def _loads(code: Sequence[Instruction]) -> int:
