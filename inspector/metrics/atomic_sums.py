@@ -22,11 +22,11 @@ from .subject import Subject, op_line, own_instructions, source_line
 if TYPE_CHECKING:
     from ..ttgir.flow import DataFlow
 
-_SUMS: Final = "atomics.sums"
+SUMS: Final = "atomics.sums"
 
 SPECS = (
     MetricSpec(
-        _SUMS,
+        SUMS,
         "mapping",
         "derived",
         "kernel",
@@ -54,12 +54,12 @@ _LANES, _WAVES = "threads-per-warp", "num-warps"
 def compute(subject: Subject) -> Iterator[Metric]:
     """The metric of `SPECS`."""
     if subject.ttgir is not None:
-        yield Metric(_SUMS, _by_source(subject, subject.ttgir), "mapping", "derived")
+        yield Metric(SUMS, _by_source(subject, subject.ttgir), "mapping", "derived")
         return
     sums = [inst for inst in subject.function.instructions if _is_sum(inst)]
     value = _by_code(subject, sums)
     note = "" if value is not None else "the addresses were not followed"
-    yield Metric(_SUMS, value, "mapping", "derived", note)
+    yield Metric(SUMS, value, "mapping", "derived", note)
 
 
 def _is_sum(inst: Instruction) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
@@ -19,9 +19,11 @@ from .expansions import region_work
 from .float8 import float8_conversions
 from .loop_shape import position_of
 from .mix import VALU_CLASSES
-from .operand_origins import OperandOrigins, operand_origins
 from .random_words import random_call, random_calls
 from .subject import Place, Subject, own_instructions, source_line
+
+if TYPE_CHECKING:
+    from .operand_origins import OperandOrigins
 
 _POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
 _RANDOM: Final = "vector_work.random"
@@ -70,6 +72,8 @@ SPECS: Final = (
     ),
 )
 
+VECTOR_WORK: Final = frozenset(spec.name for spec in SPECS)
+"""Metrics that rest on bounds which need to know what lanes touch."""
 _NAN: Final = re.compile(r"v_cmpx?_(?:o|u|class)_")
 _PRODUCT: Final = re.compile(r"v_(?:mul_hi|mul_lo|mad_co|mad)_[ui](?:32|64)")
 _LONGEST: Final = "bound.longest"
@@ -102,6 +106,8 @@ def kernel_metrics(
     if not regions:
         yield from _unknown("other units take as long as the vector unit, or how long is unknown")
         return
+    from .operand_origins import operand_origins  # imports NumPy
+
     origins = operand_origins(subject.function, live)
     calls = random_calls(subject.ttgir) if subject.ttgir is not None else {}
     conversions = float8_conversions(subject.ttgir) if subject.ttgir is not None else {}

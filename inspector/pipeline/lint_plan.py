@@ -18,6 +18,7 @@ from ..lint.results import FailOn
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
+from ..metrics.atomic_sums import SUMS
 from ..metrics.atomics import SHARED
 from ..metrics.bounds import OF_LANES
 from ..metrics.exposed_latency import EXPOSED
@@ -30,7 +31,9 @@ from ..metrics.loads_in_passes import PASSES
 from ..metrics.memory_trips import TRIPS
 from ..metrics.overlapping_loads import OVERLAP
 from ..metrics.single_elements import ELEMENTS
+from ..metrics.tile_sharing import TILES
 from ..metrics.unchanged_loads import UNCHANGED
+from ..metrics.vector_work import VECTOR_WORK
 from ..metrics.waits import REDUNDANT_BARRIERS
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
@@ -45,7 +48,20 @@ RESTS_ON_LANES = (
     LANE_FIGURES
     | OF_LANES
     | LIVE_FIGURES
-    | {ELEMENTS, EXCHANGES, EXPOSED, OPERANDS, OVERLAP, PASSES, SHARED, TRIPS, UNCHANGED}
+    | VECTOR_WORK
+    | {
+        ELEMENTS,
+        EXCHANGES,
+        EXPOSED,
+        OPERANDS,
+        OVERLAP,
+        PASSES,
+        SHARED,
+        SUMS,
+        TILES,
+        TRIPS,
+        UNCHANGED,
+    }
 )
 """Metrics that are others, or unknown, where it is not worked out what lanes touch."""
 RESTS_ON_RACES = frozenset((RACES, REDUNDANT_BARRIERS))
