@@ -40,3 +40,13 @@ def test_lanes_lie_apart_by_a_size() -> None:
     assert by_size["transposes_pitch"] is False
     assert by_size["copies_positive"] is False
     assert _waste(STRIDES)["row_of_each"] is False
+
+
+def test_draws_that_a_mask_leaves_out_do_not_count(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    index = "\tv_lshl_or_b32 v0, s2, 8, v0\n"
+    text = SIZES.read_text("utf-8")
+    assert index in text
+    first_workgroup = "\tv_cmp_gt_u32_e32 vcc, 0x100, v0\n\ts_and_b64 exec, exec, vcc\n"
+    (tmp_path / "first.s").write_text(text.replace(index, index + first_workgroup))
+    assert _waste(tmp_path / "first.s")["sums_rows"] is True

@@ -40,8 +40,9 @@ SPECS: Final = (
         "kernel",
         "Vector divisions and remainders of integers by a divisor unknown to the compiler: how "
         f"many (`count`), {_SHARED}; `wide`: divisions of 64 bits, whose branch for operands of 32 "
-        "bits is in `count`; where hot loops have none: those outside of them, beside the "
-        "`loop_instructions` of an iteration of the longest (else 0)",
+        "bits is in `count`; `least` of `saved` where all operands fit 32 bits; where hot loops "
+        "have none: those outside of them, beside the `loop_instructions` of an iteration of the "
+        "longest and its `loop_loads` of global memory (else 0)",
     ),
     MetricSpec(
         _EXP_LOG,
@@ -121,20 +122,25 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     regions: list[Sequence[Instruction]]
     regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
     in_loop = bool(regions)
-    longest = max(map(len, regions), default=0)
+    longest = max(regions, key=len, default=())
     regions = regions or [function.instructions]
     for name, find in _FIND.items():
         candidates = [_region(subject, region, find) for region in regions]
         saved, _, value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))
         value |= {"in_loop": in_loop}
         if name == _DIVISION:
-            value["loop_instructions"] = 0
+            value |= {"loop_instructions": 0, "loop_loads": 0}
             if in_loop and not saved:
                 inside = {inst.index for region in regions for inst in region}
                 outside = [inst for inst in function.instructions if inst.index not in inside]
                 saved, _, before = _region(subject, outside, find)
                 if saved:
-                    value = {**before, "in_loop": False, "loop_instructions": longest}
+                    value = {
+                        **before,
+                        "in_loop": False,
+                        "loop_instructions": len(longest),
+                        "loop_loads": sum(inst.cls == "global_load" for inst in longest),
+                    }
         yield Metric(name, value, "mapping", "derived")
 
 

@@ -24,6 +24,7 @@ _AT_LEAST: Final = re.compile(r"v_cmpx?_(le|ge)_u32$")
 _SUBTRACT: Final = re.compile(r"v_sub(rev)?(_nc)?(_co)?_u32$")
 _LOW_PRODUCT: Final = re.compile(r"v_mul_lo_u32$")
 _HIGH_PRODUCT: Final = re.compile(r"v_mul_hi_u32$")
+_WHOLE_PRODUCT: Final = re.compile(r"v_mad(_co)?_u64_u32$")
 _ADD: Final = re.compile(r"v_add(_nc)?(_co)?_u32$")
 _SELECT: Final = re.compile(r"v_cndmask_b32$")
 _SIGN: Final = re.compile(r"v_xor_b32$")
@@ -40,6 +41,7 @@ _WIDE_PRODUCTS: Final = ("v_mul_hi_u32", "v_mad_u64_u32", "v_mad_co_u64_u32")
 def integer_divisions(function: Function, indices: Sequence[int]) -> Expansions:
     """The vector divisions and remainders of a region."""
     steps: set[int] = set()
+    long_steps: set[int] = set()
     results: list[Instruction] = []
     wide = 0
     for code in block_ranges(function, indices):
@@ -54,9 +56,13 @@ def integer_divisions(function: Function, indices: Sequence[int]) -> Expansions:
         for inst in code:
             if _OF_64_BITS in inst.operands and inst.cls in VALU_CLASSES:
                 wide += 1
-                steps |= _wide_division(inst, code)
-    saved = max(len(steps) - _BY_PRODUCT * len(results), 0)
-    return Expansions(results, steps, saved, {"count": len(results), "wide": wide})
+                long_steps |= _wide_division(inst, code)
+    products = _BY_PRODUCT * len(results)
+    saved = max(len(steps | long_steps) - products, 0)
+    # Operands that fit 32 bits take the short form, where each division has one.
+    least = max(len(steps) - products, 0) if len(results) >= wide else saved
+    counts = {"count": len(results), "wide": wide, "least": least}
+    return Expansions(results, steps | long_steps, saved, counts)
 
 
 def _wide_division(estimate: Instruction, code: Sequence[Instruction]) -> set[int]:
@@ -81,8 +87,10 @@ def _division(comparison: Operation) -> set[int]:
     if left is None or not _SUBTRACT.match(left.name):
         return set()
     product = left.maker(_LOW_PRODUCT)
-    quotient = product.maker(_HIGH_PRODUCT) if product is not None else None
-    if product is None or quotient is None:
+    if product is None:
+        return set()
+    quotient = next((maker for maker in product.makers if _is_high_product(maker)), None)
+    if quotient is None:
         return set()
     if all(
         not comparison.same_source(divisor_number, product, number)
@@ -96,6 +104,14 @@ def _division(comparison: Operation) -> set[int]:
     for estimate in quotient.makers:
         _add_estimate(found, estimate)
     return {operation.index for operation in found.values()}
+
+
+def _is_high_product(operation: Operation | None) -> bool:
+    """Whether it makes the high half of a product; a whole one to which nothing is added does."""
+    if operation is None:
+        return False
+    whole = _WHOLE_PRODUCT.match(operation.name) and operation.sources[-1] == "0"
+    return bool(whole or _HIGH_PRODUCT.match(operation.name))
 
 
 def _corrections(found: dict[int, Operation], divisor: str) -> None:

@@ -296,10 +296,12 @@ def _of_access(places: Places, machine: Machine) -> LaneUse:
     import numpy as np
 
     lanes = float(places.where.shape[2])
+    full_draws: Sequence[int] = range(len(places.where))
+    count = len(full_draws)
     if places.active is not None:
         # Tiles at the edge mask some lanes: only draws with most active lanes count.
         counts = places.active.sum((1, 2))
-        full_draws = np.flatnonzero(counts == counts.max())
+        full_draws = np.flatnonzero(counts == counts.max()).tolist()
         if not counts.max():
             return LaneUse(unknown=AT_EDGE)
         if len(full_draws) < 2:
@@ -308,7 +310,10 @@ def _of_access(places: Places, machine: Machine) -> LaneUse:
         lanes = float(counts.max()) / places.where.shape[1]
     if places.space == "lds":
         return _in_lds(places, machine, lanes)
-    return _in_lines(places, machine, lanes)
+    use = _in_lines(places, machine, lanes)
+    if use.origin == "derived" or use.unknown:
+        return use
+    return replace(use, steps=_steps(places, full_draws, count))
 
 
 def _in_lds(places: Places, machine: Machine, lanes: float) -> LaneUse:
@@ -385,18 +390,26 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
         addresses=_addresses(places),
         apart=_are_apart(places),
         origin="derived" if exact else "estimated",
-        steps=None if exact else _steps(places),
     )
 
 
-def _steps(places: Places) -> tuple[int, ...] | None:
-    """Bytes from each lane of the first wave to the next one in each draw, where all are equal."""
+def _steps(places: Places, draws: Sequence[int], count: int) -> tuple[int | None, ...] | None:
+    """Bytes from each lane of the first wave to the next one in each draw, where all are equal.
+
+    Args:
+        places: the access, in those draws that count.
+        draws: their numbers.
+        count: of all draws; None stands for the others.
+    """
     import numpy as np
 
     steps = np.diff(places.where[:, 0], axis=1)
     if places.active is not None and not places.active[:, 0].all():
         return None
-    return tuple(steps[:, 0].tolist()) if (steps == steps[:, :1]).all() else None
+    if not (steps == steps[:, :1]).all():
+        return None
+    known = dict(zip(draws, steps[:, 0].tolist(), strict=True))
+    return tuple(known.get(draw) for draw in range(count))
 
 
 def _are_apart(places: Places) -> bool:

@@ -39,11 +39,12 @@ class SizeArguments:
         self._factors: dict[int, list[Sequence[int]]] | None = None
         """Bits of a number -> sizes and products of two, each in all draws."""
 
-    def divide(self, steps: Sequence[int]) -> bool:
+    def divide(self, steps: Sequence[int | None]) -> bool:
         """Whether a distance of lanes is a small multiple of a size, or of a product of two.
 
         Args:
-            steps: bytes from one lane to the next in each draw of the arguments.
+            steps: bytes from one lane to the next in each draw of the arguments; None in draws
+                that do not count.
         """
         if self._factors is None:
             self._factors = self._drawn()
@@ -72,11 +73,11 @@ class SizeArguments:
         return factors
 
 
-def _is_multiple(steps: Sequence[int], factor: Sequence[int], bits: int) -> bool:
+def _is_multiple(steps: Sequence[int | None], factor: Sequence[int], bits: int) -> bool:
     """Whether steps are the same small multiple of numbers, as far as `bits` hold them."""
     return any(
         all(
-            (step - times * number) % (1 << bits) == 0
+            step is None or (step - times * number) % (1 << bits) == 0
             for step, number in zip(steps, factor, strict=True)
         )
         for times in range(1, _MOST_ELEMENT_BYTES + 1)

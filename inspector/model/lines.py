@@ -89,7 +89,7 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     at_edge: bool = False
     wide_rows: bool = False
     across: bool = False
-    steps: tuple[int, ...] | None = None
+    steps: tuple[int | None, ...] | None = None
     unknown: str = ""
 
     def lies_side_by_side(self, bits: int) -> bool | None:
