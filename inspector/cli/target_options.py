@@ -152,7 +152,7 @@ def next_steps(context: click.Context | None = None) -> AgentCalls:
 
     context = context or click.get_current_context()
     typed = _typed(context)
-    if len(tritons := typed.get(_TRITONS, ())[1::2]) == 1:
+    if len(tritons := typed.get(_TRITONS, [])[1::2]) == 1:
         from ..compile.tritons import resolve
 
         typed["python"] = ["--python", resolve(tritons[0]).python]

@@ -52,13 +52,13 @@ class _Step(NamedTuple):
     """An addition of the grid's size.
 
     Args:
-        index: the instruction.
+        instruction: its index.
         sizes: registers that it reads with the size or a multiple of it.
         others: those that it reads besides.
         results: those that it writes.
     """
 
-    index: int
+    instruction: int
     sizes: Set[int]
     others: Set[int]
     results: Set[int]
@@ -117,7 +117,7 @@ def _is_multiple(name: str, operands: str, sizes: Set[int]) -> bool:
         sources = sources.rpartition(",")[2]
     elif not _SUM.match(name):
         return True
-    return sizes.issuperset(set(named(sources)).difference(VCC))
+    return set(named(sources)).difference(VCC) <= sizes
 
 
 def _steps_so(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
@@ -142,7 +142,7 @@ def _steps_so(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
         )
     }
     for step in steps:
-        if step.index not in code or step.sizes <= written:
+        if step.instruction not in code or step.sizes <= written:
             continue
         carried = step.others | (step.sizes & written)
         for result in step.results:
