@@ -163,3 +163,22 @@ def test_a_carried_value_moves_as_a_whole_or_is_unknown() -> None:
         assert value is not None
         assert (np.diff(value[0]) == 1).all()
     assert scaled is None
+
+
+def test_long_chains_end_in_what_is_unknown() -> None:
+    steps = "\n".join(f"%s{n + 1} = arith.muli %s{n}, %n : i32" for n in range(2000))
+    tensors = "\n".join(f"%t{n + 1} = arith.xori %t{n}, %t0 : {TENSOR}" for n in range(2000))
+    body = (
+        f"%s0 = arith.addi %n, %n : i32\n{steps}\n"
+        f"%t0 = tt.make_range {{end = 4 : i32, start = 0 : i32}} : {TENSOR}\n{tensors}"
+    )
+    near, far, near_tensor, far_tensor = evaluated(body, ["%s5", "%s2000", "%t3", "%t2000"])
+    assert near is not None
+    assert near.tolist() == [14 * 7**5] * 2
+    assert far is not None, "a scalar is the same in all lanes, wherever it comes from"
+    assert near_tensor is not None
+    assert near_tensor.tolist() == [[0, 0, 0, 0]]
+    assert far_tensor is None
+
+
+TENSOR = f"tensor<4xi32, {LAYOUT}>"

@@ -27,6 +27,8 @@ _SAME: Final = frozenset(
     ("convert_layout", "extsi", "extui", "index_cast", "bitcast", "in_thread_transpose")
 )
 """Operations that do not change the elements."""
+_MOST_DEEP: Final = 120
+"""Operations behind one another: what stands further back is unknown, and a scalar of its own."""
 
 
 class Evaluation:
@@ -56,14 +58,17 @@ class Evaluation:
         self._values: dict[str, Array | None] = dict(arguments)
         # Values being evaluated: one that depends on itself is unknown.
         self._pending: set[str] = set()
+        self._depth = 0
 
     def value(self, name: str) -> Array | None:
         """A value, int64 [draw, *shape], one draw where it rests on none; None where unknown."""
         if name not in self._values:
-            if name in self._pending:
+            if name in self._pending or self._depth == _MOST_DEEP:
                 return None
             self._pending.add(name)
+            self._depth += 1
             value = self._evaluate(name)
+            self._depth -= 1
             self._pending.discard(name)
             self._values[name] = value
         return self._values[name]
