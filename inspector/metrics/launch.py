@@ -100,7 +100,6 @@ SPECS = (
 
 _BARRIERS: Final = frozenset(("ttg.barrier", "gpu.barrier"))
 """Of the source alone: those for LDS come in later."""
-_OF_POINTERS: Final = frozenset(("tt.addptr", "tt.splat", "tt.broadcast", "tt.bitcast"))
 MOST_WORKGROUPS: Final = 1 << 16
 NO_GRID: Final = "no launch was captured or stated"
 
@@ -234,32 +233,17 @@ def _loops(subject: Subject) -> Iterator[Metric]:
 
 def _exchanges(module: TtgirModule, loop: TtgirOp) -> bool:
     """Whether lanes pass each other results through memory from one iteration to the next."""
-    from ..ttgir import queries
+    from ..ttgir.access_tensors import ANY, loops_around, tensors_of
+    from ..ttgir.flow import flow_of
+    from ..ttgir.queries import LOADS, STORES
 
-    inside = [op for op in module.ops if _is_within(module, op, loop.index)]
+    flow = flow_of(module)
+    inside = [op for op in module.ops if loop.index in loops_around(flow, op)]
     if not any(op.name in _BARRIERS for op in inside):
         return False
-    producers = {name: op for op in module.ops for name in op.results}
-
-    def base(pointer: str) -> str:
-        while (op := producers.get(pointer)) is not None and op.name in _OF_POINTERS:
-            pointer = op.operands[0]
-        return pointer
-
-    loaded = {base(op.operands[0]) for op in inside if op.name in queries.POINTER_LOADS}
-    stored = {
-        base(op.operands[0 if op.name == "tt.store" else 1])
-        for op in inside
-        if op.name in queries.POINTER_STORES
-    }
-    return not loaded.isdisjoint(stored)
-
-
-def _is_within(module: TtgirModule, op: TtgirOp, loop: int) -> bool:
-    parent = op.parent
-    while parent is not None and parent != loop:
-        parent = module.ops[parent].parent
-    return parent is not None
+    loaded = {tensor for op in inside if op.name in LOADS for tensor in tensors_of(flow, op)}
+    stored = {tensor for op in inside if op.name in STORES for tensor in tensors_of(flow, op)}
+    return bool(loaded & stored - {ANY})
 
 
 def _loaded_bytes(module: TtgirModule) -> Counter[int]:

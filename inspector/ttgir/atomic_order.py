@@ -14,20 +14,12 @@ from typing import Final
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp
-from .flow import UNKNOWN, DataFlow, flow_of
-from .opforms import FUNCTIONS
+from .access_tensors import ANY, PASSES_ON, loops_around, maker_of, tensors_of
+from .flow import DataFlow, flow_of
 from .queries import ATOMIC_EXCHANGES, ATOMIC_RMW, LOADS, STORES, address_operands
 from .values import undense
 
 _EXTREMES: Final = frozenset(("max", "min", "umax", "umin", "fmax", "fmin"))
-_PASSES_ON: Final = frozenset(
-    ("amdg.extract_slice", "amdgpu.extract_slice", "tt.addptr", "tt.bitcast", "tt.broadcast",
-     "tt.expand_dims", "tt.make_tensor_descriptor", "tt.reshape", "tt.splat", "tt.trans",
-     "tt.unsplat", "ttg.convert_layout")
-)  # fmt: skip
-"""Operations whose result points into the tensor of their first operand."""
-_ANY: Final = -1
-"""Stands for a tensor that nobody knows: a pointer from memory, a called function's argument."""
 
 
 class _Access(Struct, frozen=True):
@@ -35,7 +27,7 @@ class _Access(Struct, frozen=True):
 
     Args:
         op: it.
-        tensors: the values of pointers that it may go through, `_ANY` among them.
+        tensors: the values of pointers that it may go through, `ANY` among them.
         reads: whether it brings a value that is used.
         writes: whether it changes memory.
         loops: the loops around it.
@@ -112,21 +104,16 @@ def _only_reads(flow: DataFlow, access: _Access) -> bool:
     atomic = access.op
     place = address_operands(atomic)
     for value in flow.operands[atomic.index][place : place + 1]:
-        maker = _maker(flow, value)
-        while maker is not None and maker.name in _PASSES_ON and flow.operands[maker.index]:
-            maker = _maker(flow, flow.operands[maker.index][0])
+        maker = maker_of(flow, value)
+        while maker is not None and maker.name in PASSES_ON and flow.operands[maker.index]:
+            maker = maker_of(flow, flow.operands[maker.index][0])
         if maker is not None and maker.name == "arith.constant":
             return undense(maker.attributes.get("value")) in (None, 0)
     return False
 
 
-def _maker(flow: DataFlow, value: int) -> TtgirOp | None:
-    """The operation that makes a value; None where there is none, or several."""
-    return flow.op(value) if value != UNKNOWN and value not in flow.carried else None
-
-
 def _meet(written: set[int], read: set[int]) -> bool:
-    if _ANY in written or _ANY in read:
+    if ANY in written or ANY in read:
         return bool(written) and bool(read)
     return not written.isdisjoint(read)
 
@@ -140,47 +127,8 @@ def _accesses(flow: DataFlow) -> Iterator[_Access]:
             continue
         yield _Access(
             op,
-            _tensors(flow, _pointer(flow, op)),
+            tensors_of(flow, op),
             not is_store and (not is_atomic or not used.isdisjoint(flow.results[op.index])),
             is_atomic or is_store,
-            frozenset(_loops(flow, op)),
+            loops_around(flow, op),
         )
-
-
-def _pointer(flow: DataFlow, op: TtgirOp) -> int:
-    """The pointer or descriptor of an access: the first operand that is one."""
-    for value, kind in zip(flow.operands[op.index], op.operand_types, strict=False):
-        if "ptr" in kind.text or "tensordesc" in kind.text:
-            return value
-    return UNKNOWN
-
-
-def _loops(flow: DataFlow, op: TtgirOp) -> Iterator[int]:
-    loop = flow.loop[op.index]
-    while loop is not None:
-        yield loop
-        loop = flow.loop[loop]
-
-
-def _tensors(flow: DataFlow, value: int) -> frozenset[int]:
-    """The kernel's arguments that a pointer may point into."""
-    tensors, ahead, visited = set[int](), [value], set[int]()
-    while ahead:
-        value = ahead.pop()
-        if value in visited:
-            continue
-        visited.add(value)
-        carried = flow.carried.get(value)
-        maker = _maker(flow, value)
-        if carried is not None:
-            ahead += carried
-        elif maker is None:
-            is_argument = value != UNKNOWN and flow.module.ops[flow.maker[value]].name in FUNCTIONS
-            tensors.add(value if is_argument else _ANY)
-        elif maker.name in _PASSES_ON:
-            ahead += flow.operands[maker.index][:1]
-        elif maker.name == "arith.select":
-            ahead += flow.operands[maker.index][1:]
-        else:
-            tensors.add(_ANY)
-    return frozenset(tensors)
