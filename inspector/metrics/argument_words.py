@@ -10,7 +10,7 @@ import re
 from collections.abc import Set
 from typing import Final
 
-from ..isa.waitflow.registers import named, split_destination
+from ..isa.waitflow.registers import FIRST_SGPR, named, split_destination
 from ..model import Function, Instruction
 
 KERNARG, DISPATCH = "kernarg", "dispatch"
@@ -20,8 +20,6 @@ Word = tuple[str, int]
 
 _OFFSET: Final = re.compile(r",\s*(-?0x[0-9a-f]{1,8}|-?\d{1,9})(?:\s+[a-z].*)?\s*$")
 """The constant offset of a load, before its cache modifiers, or the last operand of a sum."""
-_FIRST_SCALAR: Final = 8192
-"""The number of s0, by `waitflow.registers`."""
 _WORD_BYTES: Final = 4
 _POINTER_REGISTERS: Final = 2
 
@@ -44,7 +42,7 @@ class LoadedWords:
             (start.dispatch_ptr if start is not None else None, DISPATCH),
         ):
             if register is not None:
-                self._pointers[_FIRST_SCALAR + register] = place, 0
+                self._pointers[FIRST_SGPR + register] = place, 0
 
     def after(self, inst: Instruction, written: Set[int]) -> set[int]:
         """The registers that the next instruction fills with wanted words.

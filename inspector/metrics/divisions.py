@@ -27,6 +27,7 @@ from ..isa.vector_halves import (
     written_registers,
 )
 from ..isa.waitflow.registers import (
+    FIRST_AGPR,
     high_half,
     low_half,
     named,
@@ -145,8 +146,6 @@ _FROM_FLOAT16 = re.compile(r"v_(?:fma|mad)_mix_f32")
 _IS_FLOAT16 = re.compile(r"op_sel_hi:\[([01]),([01]),([01])\]")
 """Which sources of a mixed operation are float16; none where nothing is stated."""
 _TO_FLOAT32, _TO_FLOAT16 = "v_cvt_f32_f16", "v_cvt_f16_f32"
-_VGPRS = 4096
-"""Numbers below it are VGPRs (`waitflow.registers`)."""
 
 
 def loop_metrics(
@@ -406,7 +405,7 @@ def _halves_of(operands: str) -> set[int]:
     """The registers that operands name, VGPRs as their two halves."""
     halves_named: set[int] = set()
     for register in named_halves(operands):
-        if register < _VGPRS:
+        if register < FIRST_AGPR:  # a VGPR
             halves_named |= {low_half(register), high_half(register)}
         else:
             halves_named.add(register)

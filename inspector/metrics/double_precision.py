@@ -15,6 +15,7 @@ from typing import Final
 
 from ..isa.mnemonics import access_bits
 from ..isa.vector_halves import halves
+from ..isa.waitflow.registers import FIRST_SGPR, VCC, named
 from ..model import Function, Instruction, Metric, MetricSpec, Scalar
 from .mix import VALU_CLASSES
 from .subject import Subject, Tally, source_line
@@ -37,7 +38,6 @@ SPECS = (
 _WIDENS: Final = re.compile(r"v_cvt_f64_f32")
 _NARROWS: Final = re.compile(r"v_cvt_f32_f64")
 _ARITHMETIC: Final = re.compile(r"v_(?!cvt_)\w*_f64(?:_|$)")
-_REGISTERS: Final = re.compile(r"\b([vas])(?:\[(\d+):(\d+)\]|(\d+)\b)")
 _MOVES: Final = re.compile(
     r"(?:[vs]|v_dual)_mov_b(?:32|64)(?:_|$)|v_accvgpr_|v_read(?:first)?lane_"
 )
@@ -47,7 +47,6 @@ _LOADS: Final = frozenset(("global_load", "lds_read", "smem_load"))
 _STORES: Final = frozenset(("global_store", "lds_write", "atomic"))
 _LOADED: Final = -1
 """Stands for the instruction that has written a register, where that is a load of 64 bits."""
-_Register = tuple[str, int]
 
 
 def doubles(subject: Subject, region: Tally) -> Iterator[Metric]:
@@ -93,8 +92,10 @@ def _of_memory(function: Function) -> Set[int]:
     Registers are followed in the order of the code, whatever its branches.
     """
     start = function.resources.wave_start
-    arguments = ("s", start.kernarg_ptr) if start is not None else None
-    writers: dict[_Register, int] = {}
+    arguments = None
+    if start is not None and start.kernarg_ptr is not None:
+        arguments = FIRST_SGPR + start.kernarg_ptr
+    writers: dict[int, int] = {}
     places = set[int]()
     for inst in function.instructions:
         operands = [_registers(operand) for operand in inst.operands.split(",")]
@@ -114,10 +115,10 @@ def _of_memory(function: Function) -> Set[int]:
 
 
 def _write(
-    writers: dict[_Register, int], inst: Instruction, kind: str | None, *, is_argument: bool
+    writers: dict[int, int], inst: Instruction, kind: str | None, *, is_argument: bool
 ) -> None:
     """Notes what has written an instruction's results, as far as float64 is concerned."""
-    new: dict[_Register, int | None] = {}
+    new: dict[int, int | None] = {}
     for name, operands in halves(inst):
         first, _, others = operands.partition(",")
         results, sources = _registers(first), _registers(others)
@@ -140,10 +141,6 @@ def _write(
             writers[register] = writer
 
 
-def _registers(operand: str) -> list[_Register]:
-    """The registers that an operand names, lowest first."""
-    return [
-        (bank, number)
-        for bank, low, high, single in _REGISTERS.findall(operand)
-        for number in (range(int(low), int(high) + 1) if low else (int(single),))
-    ]
+def _registers(operand: str) -> list[int]:
+    """The registers that an operand names, but for VCC, which holds no number."""
+    return [register for register in named(operand) if register not in VCC]

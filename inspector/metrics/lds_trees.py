@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..isa.vector_halves import WITHOUT_RESULT
-from ..isa.waitflow.registers import named, split_destination
+from ..isa.waitflow.registers import FIRST_SGPR, FIRST_TTMP, named, split_destination
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .subject import Subject, own_instructions, source_line
 
@@ -47,9 +47,6 @@ _OFFSET: Final = re.compile(r"\boffset([01]?):(\d{1,9})(?!\d)")
 _MOST_IN_STEP: Final = 60
 """Instructions between two barriers; those that LLVM writes have 10 to 30."""
 _FEWEST_STEPS: Final = 3
-_SGPR: Final = 8192
-_TTMP: Final = 12288
-"""Numbers of the first registers of their kinds (`waitflow.registers`)."""
 _READS_ALL: Final = re.compile(r"s_(?:cmp|bitcmp|addk|mulk|setreg)")
 """Scalar instructions that read their first operand."""
 _STRIDE: Final = 64
@@ -144,9 +141,9 @@ def _reads_its_number(subject: Subject) -> bool:
     machine = subject.machine
     if start is None or machine is None:
         return True
-    numbers = {_TTMP + 7, _TTMP + 9}
+    numbers = {FIRST_TTMP + 7, FIRST_TTMP + 9}
     if not machine.arch.startswith("gfx12"):
-        first = _SGPR + start.user_sgprs
+        first = FIRST_SGPR + start.user_sgprs
         numbers = set(range(first, first + sum(start.workgroup_ids)))
     for inst in subject.function.instructions:
         destination, sources = split_destination(inst.operands)

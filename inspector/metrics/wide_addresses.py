@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..isa.waitflow.registers import named, split_destination
+from ..isa.waitflow.registers import FIRST_AGPR, FIRST_SGPR, FIRST_TTMP, named, split_destination
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .subject import Subject, Tally, source_line
 
@@ -43,8 +43,8 @@ _SIGN: Final = "v_ashrrev_i32"
 """An arithmetic shift by 31 makes the upper half of a number that is widened."""
 _ACCESSES: Final = frozenset(("global_load", "global_store"))
 _PAIR: Final = 2
-_VGPRS: Final = range(4096)
-_SGPRS: Final = range(8192, 12288)
+_VGPRS: Final = range(FIRST_AGPR)
+_SGPRS: Final = range(FIRST_SGPR, FIRST_TTMP)
 _MOST_STEPS: Final = 16
 """Instructions of one address that are followed."""
 

@@ -18,7 +18,14 @@ from __future__ import annotations
 import functools
 import re
 
-_FIRST_NUMBER = {"v": 0, "a": 4096, "acc": 4096, "s": 8192, "ttmp": 12288}
+FIRST_AGPR, FIRST_SGPR, FIRST_TTMP = 4096, 8192, 12288
+_FIRST_NUMBER = {
+    "v": 0,
+    "a": FIRST_AGPR,
+    "acc": FIRST_AGPR,
+    "s": FIRST_SGPR,
+    "ttmp": FIRST_TTMP,
+}
 VCC = (16384, 16385)
 _LOW_HALVES, _HIGH_HALVES = 32768, 65536
 _HALF = re.compile(r"(?<![\w.])v\d+\.([lh])\b")
