@@ -193,7 +193,8 @@ def test_interrupted_by_ctrl_c_it_shows_what_is_done_and_goes_on(
 ) -> None:
     place = Place(tmp_path)
     process = place.start()
-    while place.noted() < 2 and process.poll() is None:
+    # One more than there are workers: each may have noted a result that is not shown yet.
+    while place.noted() < 3 and process.poll() is None:
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
