@@ -328,7 +328,9 @@ def _findings(paper: Paper, kernel: KernelReport) -> None:
         print_wrapped(paper, _lead(lead), "              ")
         print_wrapped(paper, Line(f"            but {lead.doubt}"), "              ")
         if lead.advice:
-            print_wrapped(paper, Line(f"            → {lead.advice}", style="dim"), "              ")
+            print_wrapped(
+                paper, Line(f"            → {lead.advice}", style="dim"), "              "
+            )
     for note in kernel.notes:
         print_wrapped(paper, Line(f"  note: {note}", style="dim"), "    ")
 

@@ -285,10 +285,7 @@ class _Judge:
         """Tells whether a condition holds, whatever the unread part of the code holds."""
         if condition.evaluate(values) is not True:
             return False
-        return (
-            not self._kernel.unread
-            or condition.evaluate(self._whatever_unread(values)) is True
-        )
+        return not self._kernel.unread or condition.evaluate(self._whatever_unread(values)) is True
 
     def _whatever_unread(self, values: Values) -> Values:
         every_count = not self._kernel.all_read
