@@ -21,7 +21,7 @@ from ..model import (
 )
 from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
 from .nodes import ANYTHING, Interval, Values, at_least
-from .ranking import SEVERITY_RANK, Severity, in_order
+from .ranking import LEAST, SEVERITY_RANK, Severity, in_order, is_worth_telling
 from .rule import Pack, Rule, show
 from .subjects import LoopSubjects, Place, Subjects
 from .superseding import Match, Reading, without_superseded
@@ -56,7 +56,11 @@ _LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
 
 
 def evaluate(
-    pack: Pack, kernel: KernelReport, source_text: SourceText | None = None
+    pack: Pack,
+    kernel: KernelReport,
+    source_text: SourceText | None = None,
+    *,
+    least_percent: float = LEAST,
 ) -> tuple[Finding, ...]:
     """The findings of a pack for a kernel.
 
@@ -68,12 +72,16 @@ def evaluate(
     loops counts as one loop.
 
     One fact is one finding: a rule has none where a rule that supersedes it has one. For a kernel
-    that cannot be launched, only findings on that and on wrong results are returned.
+    that cannot be launched, only findings on that and on wrong results are returned. A warning or
+    note whose own bound says that its cure saves next to nothing is left out, and what it
+    supersedes with it: the fact is known to be worth nothing.
 
     Args:
         pack: the rules.
         kernel: the report to judge; its own findings are ignored.
         source_text: looks up source lines, for the locations and a steadier fingerprint.
+        least_percent: what the cure of a warning or note has to save at most to be told, where
+            that is known.
 
     Returns:
         Findings, errors first, warnings and notes by what their cure saves at most, then in the
@@ -91,7 +99,8 @@ def evaluate(
     placed: list[tuple[int, str, Finding]] = []
     for group, severity in _cured_together(without_superseded(matches)):
         finding = judge.finding(group, severity)
-        placed.append((group[0].ordinal, finding.rule, finding))
+        if is_worth_telling(severity, finding.saves_percent, least_percent):
+            placed.append((group[0].ordinal, finding.rule, finding))
     placed.sort(key=lambda item: item[:2])
     return tuple(in_order(finding for *_, finding in placed))
 
