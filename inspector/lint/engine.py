@@ -22,7 +22,7 @@ from ..model import (
 )
 from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
 from .nodes import ANYTHING, Expression, Interval, Values, at_least
-from .ranking import SEVERITY_RANK, Severity, in_order
+from .ranking import LEAST, SEVERITY_RANK, Severity, in_order, is_worth_telling
 from .rule import Pack, Rule, show
 from .subjects import LoopSubjects, Place, Subjects
 from .superseding import Match, Reading, without_superseded
@@ -70,7 +70,11 @@ class Judgement(Struct, frozen=True):
 
 
 def evaluate(
-    pack: Pack, kernel: KernelReport, source_text: SourceText | None = None
+    pack: Pack,
+    kernel: KernelReport,
+    source_text: SourceText | None = None,
+    *,
+    least_percent: float = LEAST,
 ) -> tuple[Finding, ...]:
     """The findings of a pack for a kernel.
 
@@ -82,12 +86,16 @@ def evaluate(
     loops counts as one loop.
 
     One fact is one finding: a rule has none where a rule that supersedes it has one. For a kernel
-    that cannot be launched, only findings on that and on wrong results are returned.
+    that cannot be launched, only findings on that and on wrong results are returned. A warning or
+    note whose own bound says that its cure saves next to nothing is left out, and what it
+    supersedes with it: the fact is known to be worth nothing.
 
     Args:
         pack: the rules.
         kernel: the report to judge; its own findings are ignored.
         source_text: looks up source lines, for the locations and a steadier fingerprint.
+        least_percent: what the cure of a warning or note has to save at most to be told, where
+            that is known.
 
     Returns:
         Findings, errors first, warnings and notes by what their cure saves at most, then in the
@@ -97,10 +105,16 @@ def evaluate(
     Raises:
         KinspectError: a condition compares a mapping's field with a value of another kind.
     """
-    return judge(pack, kernel, source_text).findings
+    return judge(pack, kernel, source_text, least_percent=least_percent).findings
 
 
-def judge(pack: Pack, kernel: KernelReport, source_text: SourceText | None = None) -> Judgement:
+def judge(
+    pack: Pack,
+    kernel: KernelReport,
+    source_text: SourceText | None = None,
+    *,
+    least_percent: float = LEAST,
+) -> Judgement:
     """The findings of a pack for a kernel, as `evaluate` has them, and the leads.
 
     A rule has no lead where it has a finding, nor where a rule that supersedes it has either. The
@@ -110,11 +124,12 @@ def judge(pack: Pack, kernel: KernelReport, source_text: SourceText | None = Non
         pack: the rules.
         kernel: the report to judge.
         source_text: looks up source lines.
+        least_percent: as for `evaluate`; of leads as well.
 
     Raises:
         KinspectError: as for `evaluate`.
     """
-    judge = _Judge(kernel, source_text)
+    judge = _Judge(kernel, source_text, least_percent)
     matches = [match for rule in pack.rules for match in judge.matches(rule)]
     if any(match.rule.text.prevents_launch for match in matches):
         matches = [match for match in matches if _matters_without_launch(match.rule)]
@@ -200,8 +215,11 @@ def _matters_without_launch(rule: Rule) -> bool:
 class _Judge:
     """Applies rules to one kernel; the values that they read are computed once, when needed."""
 
-    def __init__(self, kernel: KernelReport, source_text: SourceText | None) -> None:
+    def __init__(
+        self, kernel: KernelReport, source_text: SourceText | None, least_percent: float
+    ) -> None:
         self._kernel = kernel
+        self._least_percent = least_percent
         self._source_text = source_text
         self._of_kernel = _kernel_values(kernel)
         self._of_loops: dict[int, dict[str, MetricValue]] = {-1: {}}
@@ -247,7 +265,8 @@ class _Judge:
         placed: list[tuple[int, str, Finding]] = []
         for group, severity in _cured_together(matches):
             finding = self._finding(group, severity)
-            placed.append((group[0].ordinal, finding.rule, finding))
+            if is_worth_telling(severity, finding.saves_percent, self._least_percent):
+                placed.append((group[0].ordinal, finding.rule, finding))
         placed.sort(key=lambda item: item[:2])
         return in_order(finding for *_, finding in placed)
 
