@@ -241,7 +241,7 @@ class Reader:
                 self._fault(node, error.message if self._may_quote else "metric cannot be read")
 
     def _worth(self, worth: Worth, node: yaml.Node, scope: Scope) -> WorthTest | None:
-        """Compiles a condition of `worth`; returns None, and notes a fault, if it cannot be read."""
+        """Compiles a condition of `worth`; None, and a fault is noted, if it cannot be read."""
         try:
             return WorthTest(
                 compile_condition(worth.that, self._catalogue, scope),

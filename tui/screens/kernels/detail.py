@@ -122,10 +122,10 @@ class Detail(PartedWidget):
 
     def _finding(self, finding: Finding) -> Text:
         location = view.finding_place(finding)
-        style, label = finding.severity, _LABELS[finding.severity]
+        kind: tuple[str, str] = (finding.severity, _LABELS[finding.severity])
         if finding.doubt:
-            style, label = "dim", "lead"
-        line = self._text((style, label), ("dim", f" {finding.rule}  "))
+            kind = ("dim", "lead ")
+        line = self._text(kind, ("dim", f" {finding.rule}  "))
         room = self.content_size.width - line.cell_len - len(location) - 2
         message = Text(" ".join(finding.message.split()))
         message.truncate(max(10, room), overflow="ellipsis", pad=bool(location))
