@@ -7,12 +7,15 @@ that sizes of the launch decide are left open: there all lanes count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ..model import Metric, MetricSpec, Scalar
 from .lanes import LDS_ACCESSES
 from .subject import Subject, Tally, source_line
+
+if TYPE_CHECKING:
+    from ..emulator.address_sweep import Places
 
 IDLE: Final = "idle_lanes"
 
@@ -34,6 +37,7 @@ _STORES: Final = frozenset(("global_store", "atomic"))
 _ACCESSES: Final = frozenset(("global_load", *_STORES, *LDS_ACCESSES))
 _EXCHANGES: Final = ("ds_bpermute", "ds_permute", "ds_swizzle")
 """Exchanges of lanes within a wave, which touch no LDS."""
+_LEAST_DRAWS: Final = 2
 
 
 def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
@@ -47,24 +51,20 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         return
     code = [subject.function.instructions[index] for index in region.indices]
     accesses = [
-        inst
-        for inst in code
-        if inst.cls in _ACCESSES and not inst.op.name.startswith(_EXCHANGES)
+        inst for inst in code if inst.cls in _ACCESSES and not inst.op.name.startswith(_EXCHANGES)
     ]
     waves, width = next(iter(subject.places.values()))[0].where.shape[1:]
     lanes = subject.facts.workgroup_size or waves * width
     most, in_global, unknown, at, global_at = 0, 0, 0, None, None
     for inst in accesses:
-        places = subject.places.get(inst.index)
-        if places is None or any(part.scattered for part in places):
+        active = _taking_part(subject.places.get(inst.index), lanes)
+        if active is None:
             unknown += 1
             continue
-        part = places[0]
-        active = lanes if part.active is None else int(part.active.sum((1, 2)).max())
         if active > most:
-            most, at = min(active, lanes), source_line(inst.loc)
+            most, at = active, source_line(inst.loc)
         if active > in_global and inst.cls not in LDS_ACCESSES:
-            in_global, global_at = min(active, lanes), source_line(inst.loc)
+            in_global, global_at = active, source_line(inst.loc)
     value: dict[str, Scalar] = {
         "most": most or None,
         "of": lanes,
@@ -79,3 +79,22 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         "global_at": global_at,
     }
     yield Metric(IDLE, value, "mapping", "derived")
+
+
+def _taking_part(places: Sequence[Places] | None, lanes: int) -> int | None:
+    """Lanes of the workgroup that take part in an access; None where arguments decide that.
+
+    Args:
+        places: where its lanes lie.
+        lanes: of the workgroup.
+    """
+    if places is None or any(part.scattered for part in places):
+        return None
+    active = places[0].active
+    if active is None:
+        return lanes
+    # A draw in which no lane takes part is one of a workgroup behind the data's end.
+    counts = [count for count in active.sum((1, 2)).tolist() if count]
+    if len(counts) < _LEAST_DRAWS or len(set(counts)) > 1:
+        return None
+    return min(counts[0], lanes)
