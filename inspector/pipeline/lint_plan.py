@@ -26,6 +26,7 @@ from ..metrics.idle_lanes import IDLE
 from ..metrics.lane_exchanges import EXCHANGES
 from ..metrics.lane_metrics import LANE_FIGURES
 from ..metrics.lane_walks import WALKS
+from ..metrics.lds_accumulators import HELD
 from ..metrics.lds_operands import OPERANDS
 from ..metrics.lds_races import RACES
 from ..metrics.live_registers import LIVE_FIGURES
@@ -55,6 +56,7 @@ RESTS_ON_LANES = (
         ELEMENTS,
         EXCHANGES,
         EXPOSED,
+        HELD,
         IDLE,
         OPERANDS,
         OVERLAP,
