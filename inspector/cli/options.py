@@ -76,7 +76,7 @@ def compile_options(function: F) -> F:
 
 
 def launch_options(function: F) -> F:
-    """Adds `lds`, `waves`, `workgroup` and `grid`: facts on a launch that the file does not state."""
+    """Adds `lds`, `waves`, `workgroup`, `grid`: facts on a launch that the file does not state."""
     waves = click.option(
         "--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup."
     )

@@ -28,8 +28,9 @@ SPECS: Final = (
         "Lanes of a workgroup that take part in accesses of global memory and LDS, by the code's "
         "masks: the `most` in one of them, `of` how many, `at` which line that one is, of "
         "global memory alone `in_global` and `global_at`; how many are `loads` there, how many "
-        "`stores` or atomics, and how many have `unknown` masks or addresses; `conditions` on lanes within the loop or kernel; None for "
-        "Triton's code, and where the workgroup's size is not known",
+        "`stores` or atomics, and how many have `unknown` masks or addresses (the "
+        "others then say nothing); `conditions` on lanes within the loop or kernel; None for Triton's "
+        "code, and where the workgroup's size is not known",
     ),
 )
 
@@ -66,7 +67,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         if active > in_global and inst.cls not in LDS_ACCESSES:
             in_global, global_at = active, source_line(inst.loc)
     value: dict[str, Scalar] = {
-        "most": most or None,
+        "most": most or None if not unknown else None,
         "of": lanes,
         "loads": sum(inst.cls == "global_load" for inst in accesses),
         "stores": sum(inst.cls in _STORES for inst in accesses),
@@ -75,7 +76,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
             "saveexec" in inst.op.name or inst.op.name.startswith("v_cmpx") for inst in code
         ),
         "at": at,
-        "in_global": in_global or None,
+        "in_global": in_global or None if not unknown else None,
         "global_at": global_at,
     }
     yield Metric(IDLE, value, "mapping", "derived")

@@ -56,7 +56,7 @@ def with_walks(
         metrics: the kernel's metrics, with its occupancy.
     """
     hot = {loop.id for loop in loops if loop.hot}
-    found = {metric_of: metric for metric_of, metric in _metrics(subject, hot, metrics)}
+    found = dict(_metrics(subject, hot, metrics))
     return tuple(
         replace(loop, metrics={**loop.metrics, WALKS: found[loop.id]}) if loop.id in found else loop
         for loop in loops

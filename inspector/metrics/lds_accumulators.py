@@ -30,10 +30,9 @@ SPECS: Final = (
         "mapping",
         "derived",
         "loop",
-        "Values of 32 bits that each lane reads from LDS and writes back in the loop's own code, at "
-        "places that the loop does not change and that no other lane reads in it, none of its accesses "
-        "of LDS moving: how many "
-        "`dwords` of a lane, the `accesses` of the loop that read or write them, the first `at` "
+        "Values of 32 bits that each lane reads from LDS and writes back in the loop's own code, "
+        "at places that the loop does not change and that no other lane reads in it, none of its "
+        "accesses of LDS moving: how many `dwords` of a lane, the `accesses` of the loop that read or write them, the first `at` "
         "which line; None in Triton's code, and where the lanes' places are not known",
     ),
 )
@@ -124,7 +123,7 @@ def _of_loop(subject: Subject, own: Sequence[Instruction]) -> dict[str, Scalar] 
 
 
 def _first_read(reads: Sequence[_Access], writes: Sequence[_Access]) -> set[tuple[int, int]]:
-    """The words that a lane reads before it writes them: what it writes first it has just loaded."""
+    """The words that a lane reads before it writes them."""
     read_at: dict[tuple[int, int], int] = {}
     written_at: dict[tuple[int, int], int] = {}
     for at, accesses in ((read_at, reads), (written_at, writes)):
