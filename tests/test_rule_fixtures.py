@@ -17,8 +17,8 @@ import yaml
 from kept_compiles import collect_kept
 from kinspect.inspector.documents import yaml_loader
 from kinspect.inspector.lint.engine import judge
-from kinspect.inspector.lint.ranking import LEAST
 from kinspect.inspector.lint.expr import compile_condition
+from kinspect.inspector.lint.ranking import LEAST
 from kinspect.inspector.lint.schema import Pack, Rule, load_named
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import catalogue as rule_catalogue
