@@ -487,8 +487,8 @@ rules:
         "t.yaml:15:15: hot_only is for rules of scope loop, instruction or wait",
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
-        "when, explain, fix, saves, references, status, hot_only, cured_together, tags, tried, "
-        "superseded_by, prevents_launch, cures, cures_only, improves goes here",
+        "when, worth, explain, fix, saves, references, status, hot_only, cured_together, tags, "
+        "tried, superseded_by, prevents_launch, cures, cures_only, improves goes here",
     ]
 
 

@@ -84,11 +84,11 @@ _DOUBLING = """\
 def test_bytes_by_which_an_address_moves(sums: str, step: int | None) -> None:
     """Sums of sums take as long as their instructions are many."""
     pytest.importorskip("numpy")
-    from kinspect.inspector.metrics.loop_steps import load_steps
+    from kinspect.inspector.metrics.loop_steps import access_steps
 
     function = function_of(_DOUBLING.format(sums=sums))
     (loop,) = function.loops
-    steps = load_steps(function, load("gfx942"), loop.blocks, loop.blocks)
+    steps = access_steps(function, load("gfx942"), loop.blocks, loop.blocks)
     assert steps == ({} if step is None else {1: step})
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_WORK_ITEMS: Final = 1024
 """The largest workgroup on any target: HIP's `maxThreadsPerBlock`."""
+MOST_IN_GRID: Final = (1 << 31) - 1
+"""Workgroups along one dimension: HIP's `maxGridSize`."""
 
 
 def format_option(*formats: str) -> Callable[[F], F]:
@@ -74,7 +76,7 @@ def compile_options(function: F) -> F:
 
 
 def launch_options(function: F) -> F:
-    """Adds `lds`, `waves` and `workgroup`: facts on a launch that the file does not state."""
+    """Adds `lds`, `waves`, `workgroup`, `grid`: facts on a launch that the file does not state."""
     waves = click.option(
         "--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup."
     )
@@ -84,10 +86,16 @@ def launch_options(function: F) -> F:
         metavar="X[,Y[,Z]]",
         help="Work-items of a workgroup in x, y and z, as HIP's block has them.",
     )
+    grid = click.option(
+        "--grid",
+        callback=grid_shape,
+        metavar="X[,Y[,Z]]",
+        help="Workgroups of the launch in x, y and z, as HIP's grid has them.",
+    )
     lds = click.option(
         "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
     )
-    return lds(waves(workgroup(function)))
+    return lds(waves(workgroup(grid(function))))
 
 
 def workgroup_shape(
@@ -96,14 +104,29 @@ def workgroup_shape(
     """Parses `X[,Y[,Z]]`: `16,16` is (16, 16, 1)."""
     if value is None:
         return None
-    sizes = [int(part) if part.strip().isdecimal() else 0 for part in value.split(",")]
-    if len(sizes) > 3 or min(sizes) < 1:
-        raise click.BadParameter(f"{value!r} is not X, X,Y or X,Y,Z, each from 1 on")
+    sizes = _sizes(value)
     if math.prod(sizes) > MOST_WORK_ITEMS:
         raise click.BadParameter(
             f"{value!r} is {math.prod(sizes):,} work-items; a workgroup has {MOST_WORK_ITEMS:,}"
             " at most"
         )
+    return sizes
+
+
+def grid_shape(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[int, int, int] | None:
+    """Parses `X[,Y[,Z]]` workgroups: `304` is (304, 1, 1)."""
+    return None if value is None else _sizes(value)
+
+
+def _sizes(value: str) -> tuple[int, int, int]:
+    """Parses up to three sizes; those that are left out are 1."""
+    sizes = [int(part) if part.strip().isdecimal() else 0 for part in value.split(",")]
+    if len(sizes) > 3 or min(sizes) < 1:
+        raise click.BadParameter(f"{value!r} is not X, X,Y or X,Y,Z, each from 1 on")
+    if max(sizes) > MOST_IN_GRID:
+        raise click.BadParameter(f"{value!r}: a launch has {MOST_IN_GRID:,} along each at most")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 

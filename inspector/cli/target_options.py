@@ -41,13 +41,14 @@ _CAPTURE_FIELDS = (
 )
 """The fields of `CaptureOptions` that are options as they are."""
 _TARGET_FIELDS = (
-    *("targets", "kernel", "python", "jobs", "time_limit", "lds", "waves", "workgroup", "cu_mode"),
+    *("targets", "kernel", "python", "jobs", "time_limit", "lds", "waves", "workgroup", "grid"),
+    "cu_mode",
 )
 """The fields of `TargetOptions` that are options as they are."""
 _DECIDING = (
     *("calls", "first", "max_configs", "most_sets", "cwd", "stubs", "signature", "defines"),
     *("explore", "emulate_budget", "capture_limit", "memory_limit", "time_limit"),
-    *("trust_trace", "python", "lds", "waves", "workgroup", "cu_mode", _POINT),
+    *("trust_trace", "python", "lds", "waves", "workgroup", "grid", "cu_mode", _POINT),
 )
 """The options by which kernels are found and compiled, and by how much time and memory."""
 _TRITONS = "tritons"
@@ -79,6 +80,7 @@ class TargetOptions(Struct, frozen=True):
     lds: int | None
     waves: int | None
     workgroup: tuple[int, int, int] | None
+    grid: tuple[int, int, int] | None
     cu_mode: bool | None
     capture: CaptureOptions
     point: tuple[Axis, ...] = ()
@@ -128,7 +130,11 @@ class TargetOptions(Struct, frozen=True):
             passes=passes,
             time_limit=self.time_limit,
             overrides=Overrides(
-                self.lds, self.waves, workgroup=self.workgroup, cu_mode=self.cu_mode
+                self.lds,
+                self.waves,
+                workgroup=self.workgroup,
+                grid=self.grid,
+                cu_mode=self.cu_mode,
             ),
             capture=self.capture,
             analysis=executing(analysis) if emulate else analysis,

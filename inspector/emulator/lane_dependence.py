@@ -64,6 +64,31 @@ def memory_dependent(
     return frozenset(index for index, depends in dependent.items() if depends)
 
 
+def placed_by_lanes(
+    function: Function, machine: Machine, accesses: Collection[int], alike: Collection[int]
+) -> frozenset[int]:
+    """The accesses, by index, whose addresses rest on values that each lane loads for itself.
+
+    Args:
+        function: the kernel.
+        machine: the target.
+        accesses: indices of the accesses.
+        alike: indices of the loads that are known to bring one value to all lanes of a wave.
+    """
+    loads = {
+        inst.index
+        for inst in function.instructions
+        if inst.cls == "global_load" and inst.index not in alike
+    }
+    of_lanes = loads - lane_independent(function, machine, loads)
+    if not of_lanes:
+        return frozenset()
+    dependent = _resting_on(
+        0, function, machine, accesses, of_lanes=False, of_memory=True, bringing=of_lanes
+    )
+    return frozenset(index for index, depends in dependent.items() if depends)
+
+
 def _bits_above_lanes(
     function: Function, effects: Sequence[RegisterEffect], lanes: int
 ) -> frozenset[int]:
@@ -105,6 +130,7 @@ def _resting_on(
     *,
     of_lanes: bool,
     of_memory: bool = False,
+    bringing: Collection[int] | None = None,
 ) -> dict[int, bool]:
     """Index of an access that is reached -> whether its address rests on some numbers.
 
@@ -117,6 +143,7 @@ def _resting_on(
             others read for one lane.
         of_memory: whether they are what vector loads bring, and scalar ones through a pointer that
             is an argument itself.
+        bringing: indices of the loads that alone bring such values; None for all.
     """
     target = target_of(function, machine.arch)
     code = registers_of(function, target)
@@ -144,6 +171,8 @@ def _resting_on(
             if of_lanes:
                 varies = (varies or bool(_NUMBERS.match(name))) and not _OF_ONE_LANE.match(name)
                 varies = varies and index not in own_waves
+            elif bringing is not None:
+                varies = (varies and not _OF_ONE_LANE.match(name)) or index in bringing
             elif of_memory:
                 brings = inst.cls == "smem_load" and (
                     registers & _OVERWRITTEN or effect.reads & ~EXEC_BITS & ~arguments

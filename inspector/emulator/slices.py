@@ -43,12 +43,13 @@ _READS_SCC: Final = re.compile(r"s_(cselect|cmov|addc|subb|add_co_ci|sub_co_ci|c
 def address_bits(instruction: Instruction, parts: Decoded) -> int:
     """The registers that an access takes its addresses from, a bit each."""
     bits = 0
-    for operand in _address_operands(instruction, parts):
+    for operand in address_operands(instruction, parts):
         bits |= bits_of(operand)
     return bits
 
 
-def _address_operands(instruction: Instruction, parts: Decoded) -> Sequence[Operand]:
+def address_operands(instruction: Instruction, parts: Decoded) -> Sequence[Operand]:
+    """The operands that an access takes its addresses from."""
     if parts.name.startswith(("buffer_", "tbuffer_")):
         return parts.operands if "lds" in parts.modifiers else parts.operands[1:]
     sources = parts.operands[result_count(instruction, parts) :]

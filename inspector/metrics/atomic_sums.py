@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from ..isa.mnemonics import returns_value
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_RMW, LOADS, address_operands
+from .counted_bins import counting
 from .subject import Subject, op_line, own_instructions, source_line
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ SPECS = (
         "addresses of such a one leave out, so that all `workgroups` along them add to the same "
         "places (None where the grid is unknown), at `shared_at`; `loaded`: those whose addresses "
         "rest on values from memory, the first `loaded_at`; `repeated` of these in loops; "
-        "`constant` of them add a constant; `in_turn`: the most elements that one of these (where "
-        "there are none, of all) has for each lane in Triton's code; `instructions` that all are "
+        "`constant` of them add a constant; `binned` of them add a constant where a loaded value's "
+        "bits or magnitude say, as in a histogram, the first `binned_at` (None in Triton's code); "
+        "`in_turn`: the most elements that one of these (where there are none, of all) has for each lane in Triton's code; `instructions` that all are "
         "in the code; `beside`: instructions of the longest loop without an atomic, in an "
         "iteration (0 where there is none). Sums of whole numbers at one address of Triton's code, "
         "or at any of others', are not `placed`: they count something",
@@ -115,6 +117,8 @@ def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
         "repeated": in_loops,
         "constant": constant,
         "in_turn": _most(_in_turn(module, op) for op in loaded or sums),
+        "binned": None,
+        "binned_at": None,
         **_of_code(subject, None),
     }
 
@@ -216,6 +220,7 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
     ]
     scattered = [inst for inst in sums if inst.index in loaded]
     met = [inst for inst in placed if inst.index in shared]
+    binned = counting(subject.function, scattered)
     in_loops = {inst.index for own in own_instructions(subject.function).values() for inst in own}
     return {
         "count": len(sums),
@@ -229,6 +234,8 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
         "repeated": sum(inst.index in in_loops for inst in scattered),
         "constant": None,
         "in_turn": None,
+        "binned": len(binned),
+        "binned_at": _line(binned),
         **_of_code(subject, indices),
     }
 

@@ -32,6 +32,9 @@ _GREATER: Final = re.compile(r"v_max_i32$")
 _ESTIMATE: Final = re.compile(
     r"v_(add(_nc)?(_co)?_u32|mul_(hi|lo)_u32|cvt_u32_f32|mul_f32|rcp(_iflag)?_f32|cvt_f32_u32)$"
 )
+_BORROW: Final = re.compile(r"v_(subb|subbrev|sub_co_ci|subrev_co_ci)(_co)?_u32$")
+_BORROWS: Final = 2
+_COMPARISONS: Final = 4
 _OF_64_BITS: Final = "0x5f7ffffc"
 _BY_PRODUCT: Final = 4
 """Instructions of a remainder by a known reciprocal: two products, a shift and a subtraction."""
@@ -44,6 +47,7 @@ def integer_divisions(function: Function, indices: Sequence[int]) -> Expansions:
     long_steps: set[int] = set()
     results: list[Instruction] = []
     wide = 0
+    has_wide = any(_OF_64_BITS in inst.operands for inst in function.instructions)
     for code in block_ranges(function, indices):
         if not any(inst.op.name.startswith(_WIDE_PRODUCTS) for inst in code):
             continue
@@ -53,16 +57,38 @@ def integer_divisions(function: Function, indices: Sequence[int]) -> Expansions:
             if of_division:
                 steps |= of_division
                 results.append(code[operation.index - start])
+        known = wide
         for inst in code:
             if _OF_64_BITS in inst.operands and inst.cls in VALU_CLASSES:
                 wide += 1
                 long_steps |= _wide_division(inst, code)
+        if wide == known and has_wide:
+            by_shared = _by_shared_divisor(code)
+            wide += bool(by_shared)
+            long_steps |= by_shared
     products = _BY_PRODUCT * len(results)
     saved = max(len(steps | long_steps) - products, 0)
     # Operands that fit 32 bits take the short form, where each division has one.
     least = max(len(steps) - products, 0) if len(results) >= wide else saved
     counts = {"count": len(results), "wide": wide, "least": least}
     return Expansions(results, steps | long_steps, saved, counts)
+
+
+def _by_shared_divisor(code: Sequence[Instruction]) -> set[int]:
+    """The vector instructions of a division of 64 bits whose estimate was made in another block.
+
+    Where all lanes share the divisor LLVM makes 2**64 / divisor once, in front of the loop, by
+    scalar instructions. What is left takes the remainder of 64 bits by two subtractions with a
+    borrow and compares it with the divisor, half by half, two times over.
+    """
+    steps = [inst for inst in code if inst.cls in VALU_CLASSES]
+    borrows = [inst for inst in steps if _BORROW.match(inst.op.name)]
+    comparisons = sum(bool(_AT_LEAST.match(inst.op.name)) for inst in steps)
+    if len(borrows) < _BORROWS or comparisons < _COMPARISONS:
+        return set()
+    if not any(_HIGH_PRODUCT.match(inst.op.name) for inst in steps):
+        return set()
+    return {inst.index for inst in steps if inst.loc == borrows[0].loc}
 
 
 def _wide_division(estimate: Instruction, code: Sequence[Instruction]) -> set[int]:

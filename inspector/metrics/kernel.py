@@ -26,6 +26,7 @@ from . import (
     expansions,
     exposed_latency,
     lane_metrics,
+    lane_walks,
     lanes,
     launch,
     lds_buffers,
@@ -127,6 +128,7 @@ def kernel_report(
     played = exposed_latency.played_loops(subject, ways)
     loops = exposed_latency.with_latency(subject, loops, metrics, played)
     loops = memory_trips.with_trips(subject, loops)
+    loops = lane_walks.with_walks(subject, loops, metrics)
     loops = loop_structure.with_structure(subject, loops, played)
     return KernelReport(
         id=kernel_id,

@@ -1,4 +1,4 @@
-"""By how many bytes the addresses of a loop's loads move from one iteration to the next.
+"""By how many bytes the addresses of a loop's accesses move from one iteration to the next.
 
 The registers of an address are followed back through sums, shifts and products with constants to
 what the iteration before has left in a register; that must be the same register's own value and a
@@ -8,7 +8,7 @@ constant. Low words alone are followed: no step is as large as 2 GiB.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 from msgspec import Struct
@@ -16,10 +16,11 @@ from msgspec import Struct
 from ..emulator.code_registers import CodeRegisters, registers_of
 from ..emulator.operands import Operand
 from ..emulator.register_sets import SCALAR_BIT, rows_of
-from ..emulator.slices import address_bits
+from ..emulator.slices import address_operands
 from ..emulator.start import target_of
 from ..isa.twos_complement import signed
 from ..model import Function, Machine
+from .load_paths import LOADS
 
 _MOST_DEPTH: Final = 24
 _SUMS: Final = re.compile(r"(v_add|s_add)(_co)?_(u32|i32|nc_u32)")
@@ -52,16 +53,21 @@ class _Form(Struct, frozen=True):
         return _Form({row: own for row, own in factors.items() if own}, constant)
 
 
-def load_steps(
-    function: Function, machine: Machine, path: Sequence[int], own: Sequence[int]
+def access_steps(
+    function: Function,
+    machine: Machine,
+    path: Sequence[int],
+    own: Sequence[int],
+    classes: Set[str] = LOADS,
 ) -> dict[int, int]:
-    """Index of a load -> bytes that its address moves in an iteration, where that is a constant.
+    """Index of an access -> bytes that its address moves in an iteration, where that is a constant.
 
     Args:
         function: the kernel.
         machine: the target.
         path: blocks that an iteration executes, in order.
         own: all blocks of the loop.
+        classes: of the accesses that are asked about.
     """
     code = registers_of(function, target_of(function, machine.arch))
     steps = _Steps(function, code, path, own)
@@ -69,7 +75,7 @@ def load_steps(
     for number in path:
         block = function.blocks[number]
         for index in range(block.start, block.stop):
-            if function.instructions[index].cls in ("global_load", "lds_direct"):
+            if function.instructions[index].cls in classes:
                 step = steps.of(index)
                 if step is not None:
                     moved[index] = step
@@ -105,12 +111,11 @@ class _Steps:
         """Instruction and register -> what it writes there; sums of sums come back to the same."""
 
     def of(self, index: int) -> int | None:
-        """The bytes that a load's address moves."""
+        """The bytes that an access's address moves."""
         decoded, inst = self._code.decoded[index], self._instructions[index]
-        address = address_bits(inst, decoded)
         total = 0
-        for operand in decoded.operands[inst.cls == "global_load" :]:
-            if not operand.rows or not address >> _row(operand) & 1:
+        for operand in address_operands(inst, decoded):
+            if not operand.rows:
                 continue
             form = self._low(operand, index, 0)
             if form is None:

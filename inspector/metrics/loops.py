@@ -21,6 +21,7 @@ from ..model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc, 
 from . import (
     divisions,
     grid_strides,
+    lds_accumulators,
     position_masks,
     redundancy,
     scratch_use,
@@ -54,6 +55,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
     unchanged = unchanged_loads.loop_metrics(subject, own_code)
     strides = grid_strides.loop_metrics(subject)
     unaligned = unaligned_loops.loop_metrics(subject, own_code)
+    held = lds_accumulators.loop_metrics(subject, own_code)
     masks = position_masks.loop_metrics(subject, own_code)
     scratch = scratch_use.loop_metrics(subject.function, own_code)
     metrics = {
@@ -67,6 +69,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
         | masks[loop.id]
         | strides[loop.id]
         | unaligned[loop.id]
+        | held[loop.id]
         for loop in function.loops
     }
     waterfalls = {loop.id for loop in function.loops if _is_waterfall(own_code[loop.id])}

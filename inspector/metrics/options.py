@@ -107,7 +107,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     yield Metric("gpu.cache_bytes", largest, "bytes", "derived", note)
     per_cu = round(count / cus, 3) if count is not None and cus else None
     yield Metric("grid.per_cu", per_cu, "workgroups/CU", "derived")
-    waves = option(subject, "num_warps")
+    waves = option(subject, "num_warps") or _stated_waves(subject)
     per_eu = None
     if count is not None and cus and machine is not None and waves is not None:
         per_eu = round(count * waves / (cus * (machine.eus_cu_mode or machine.eus)), 3)
@@ -120,6 +120,14 @@ def compute(subject: Subject) -> Iterator[Metric]:
         note = "" if value is not None else "not stated"
         yield Metric(f"option.{name}", value, unit, "compiler", note)
     yield Metric("knobs", knobs(subject), "name", "derived")
+
+
+def _stated_waves(subject: Subject) -> int | None:
+    """Waves of a workgroup of other code than Triton's, where its size is that of the launch."""
+    demand = subject.demand
+    if demand is None or demand.waves_from == "largest":
+        return None
+    return demand.waves_per_workgroup
 
 
 def option(subject: Subject, name: str) -> int | None:

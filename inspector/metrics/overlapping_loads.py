@@ -149,9 +149,9 @@ def _region_overlap(
         return value
     steps: Mapping[int, int] = {}
     if loop is not None and subject.machine is not None:
-        from .loop_steps import load_steps  # as late as what imports NumPy
+        from .loop_steps import access_steps  # as late as what imports NumPy
 
-        steps = load_steps(function, subject.machine, path, loop.blocks)
+        steps = access_steps(function, subject.machine, path, loop.blocks)
     shared: list[Access] = []
     for group in _between_stores(code, accesses):
         if subject.ttgir is not None:

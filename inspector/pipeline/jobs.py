@@ -225,7 +225,7 @@ def _assumed(job: Job) -> tuple[str, ...]:
     if not job.variant.options:
         notes.append("no options stand beside the TTIR: compiled with Triton's defaults")
     typed = job.overrides
-    launch = (typed.lds_bytes, typed.waves_per_workgroup, typed.workgroup)
+    launch = (typed.lds_bytes, typed.waves_per_workgroup, typed.workgroup, typed.grid)
     if any(figure is not None for figure in launch):
         notes.append(_TYPED)
     return tuple(notes)

@@ -23,6 +23,7 @@ class Overrides(Struct, frozen=True):
     lds_bytes: int | None = None
     waves_per_workgroup: int | None = None
     workgroup: tuple[int, int, int] | None = None
+    grid: tuple[int, int, int] | None = None
     llvm: str | None = None
     cu_mode: bool | None = None
     time_us: float | None = None
@@ -46,7 +47,7 @@ def launch_facts(
         waves_from=waves_from,
         llvm=overrides.llvm or ("triton" if is_triton else "22"),
         cu_mode=overrides.cu_mode,
-        grid=variant.grid if variant is not None else None,
+        grid=overrides.grid or (variant.grid if variant is not None else None),
         options={**(variant.options if variant is not None else {}), **metadata},
         constexprs=variant.constexprs if variant is not None else {},
         unspecialised=variant.unspecialised if variant is not None else None,

@@ -22,8 +22,11 @@ from ..metrics.atomic_sums import SUMS
 from ..metrics.atomics import SHARED
 from ..metrics.bounds import OF_LANES
 from ..metrics.exposed_latency import EXPOSED
+from ..metrics.idle_lanes import IDLE
 from ..metrics.lane_exchanges import EXCHANGES
 from ..metrics.lane_metrics import LANE_FIGURES
+from ..metrics.lane_walks import WALKS
+from ..metrics.lds_accumulators import HELD
 from ..metrics.lds_operands import OPERANDS
 from ..metrics.lds_races import RACES
 from ..metrics.live_registers import LIVE_FIGURES
@@ -53,6 +56,8 @@ RESTS_ON_LANES = (
         ELEMENTS,
         EXCHANGES,
         EXPOSED,
+        HELD,
+        IDLE,
         OPERANDS,
         OVERLAP,
         PASSES,
@@ -61,6 +66,7 @@ RESTS_ON_LANES = (
         TILES,
         TRIPS,
         UNCHANGED,
+        WALKS,
     }
 )
 """Metrics that are others, or unknown, where it is not worked out what lanes touch."""

@@ -1,0 +1,101 @@
+"""How many of a workgroup's lanes take part in its accesses of memory.
+
+A row that is shorter than the workgroup leaves the lanes behind its end idle, and a loop under
+`threadIdx.x == 0` all lanes but one: waves, registers and issue slots are taken all the same. Masks
+that sizes of the launch decide are left open: there all lanes count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ..model import Metric, MetricSpec, Scalar
+from .lanes import LDS_ACCESSES
+from .subject import Subject, Tally, source_line
+
+if TYPE_CHECKING:
+    from ..emulator.address_sweep import Places
+
+IDLE: Final = "idle_lanes"
+
+SPECS: Final = (
+    MetricSpec(
+        IDLE,
+        "mapping",
+        "derived",
+        "both",
+        "Lanes of a workgroup that take part in accesses of global memory and LDS, by the code's "
+        "masks: the `most` in one of them, `of` how many, `at` which line that one is, of "
+        "global memory alone `in_global` and `global_at`; how many are `loads` there, how many "
+        "`stores` or atomics, and how many have `unknown` masks or addresses (the "
+        "others then say nothing); `conditions` on lanes within the loop or kernel; None for Triton's "
+        "code, and where the workgroup's size is not known",
+    ),
+)
+
+_STORES: Final = frozenset(("global_store", "atomic"))
+_ACCESSES: Final = frozenset(("global_load", *_STORES, *LDS_ACCESSES))
+_EXCHANGES: Final = ("ds_bpermute", "ds_permute", "ds_swizzle")
+"""Exchanges of lanes within a wave, which touch no LDS."""
+_LEAST_DRAWS: Final = 2
+
+
+def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The metric of a region."""
+    demand = subject.demand
+    if subject.ttgir is not None:
+        yield Metric(IDLE, None, "mapping", "derived", "not looked for in Triton's code")
+        return
+    if demand is None or not subject.places or demand.waves_from == "largest":
+        yield Metric(IDLE, None, "mapping", "derived", "the workgroup's size is not known")
+        return
+    code = [subject.function.instructions[index] for index in region.indices]
+    accesses = [
+        inst for inst in code if inst.cls in _ACCESSES and not inst.op.name.startswith(_EXCHANGES)
+    ]
+    waves, width = next(iter(subject.places.values()))[0].where.shape[1:]
+    lanes = subject.facts.workgroup_size or waves * width
+    most, in_global, unknown, at, global_at = 0, 0, 0, None, None
+    for inst in accesses:
+        active = _taking_part(subject.places.get(inst.index), lanes)
+        if active is None:
+            unknown += 1
+            continue
+        if active > most:
+            most, at = active, source_line(inst.loc)
+        if active > in_global and inst.cls not in LDS_ACCESSES:
+            in_global, global_at = active, source_line(inst.loc)
+    value: dict[str, Scalar] = {
+        "most": most or None if not unknown else None,
+        "of": lanes,
+        "loads": sum(inst.cls == "global_load" for inst in accesses),
+        "stores": sum(inst.cls in _STORES for inst in accesses),
+        "unknown": unknown,
+        "conditions": sum(
+            "saveexec" in inst.op.name or inst.op.name.startswith("v_cmpx") for inst in code
+        ),
+        "at": at,
+        "in_global": in_global or None if not unknown else None,
+        "global_at": global_at,
+    }
+    yield Metric(IDLE, value, "mapping", "derived")
+
+
+def _taking_part(places: Sequence[Places] | None, lanes: int) -> int | None:
+    """Lanes of the workgroup that take part in an access; None where arguments decide that.
+
+    Args:
+        places: where its lanes lie.
+        lanes: of the workgroup.
+    """
+    if places is None or any(part.scattered for part in places):
+        return None
+    active = places[0].active
+    if active is None:
+        return lanes
+    # A draw in which no lane takes part is one of a workgroup behind the data's end.
+    counts = [count for count in active.sum((1, 2)).tolist() if count]
+    if len(counts) < _LEAST_DRAWS or len(set(counts)) > 1:
+        return None
+    return min(counts[0], lanes)

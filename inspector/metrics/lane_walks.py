@@ -1,0 +1,178 @@
+"""Loops in which each lane goes along a stretch of memory of its own, from where it was told to.
+
+A lane that takes a row of a sparse matrix, or the row of a table that an index names, begins where
+a value in memory says, and moves by an element in each iteration. Where two lanes begin is not
+known, but they lie no nearer than their stretches are long: an access touches a line for each lane,
+and the iterations after it touch the same lines again. (Of lanes whose places follow from their
+numbers `lane_metrics` counts the lines.)
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..isa.mnemonics import access_bits
+from ..model import Instruction, Loop, LoopReport, Machine, Metric, MetricSpec, Scalar
+from .load_paths import code_of, load_paths
+from .residency import residency, shared_cycles
+from .subject import Subject, innermost_loops, source_line
+
+WALKS: Final = "lane_walks"
+
+SPECS: Final = (
+    MetricSpec(
+        WALKS,
+        "mapping",
+        "estimated",
+        "loop",
+        "Accesses of global memory in a hot loop whose address rests on a value that each lane has "
+        "loaded for itself, and moves by at most half a cache line in an iteration: each lane goes "
+        "along a stretch of its own. How many `accesses` of the `of` on the path with most loads "
+        "(of which `unknown` others have addresses that are not known), the `atomics` among them, "
+        "the first `at` which line, its `bits`, the `step` in bytes; `lines` that one wave's touch "
+        "if no two lanes share one, `ideal` for as many bytes side by side; `cycles` that the "
+        "vector cache takes for these and for the accesses whose lines are known, of all resident "
+        "waves, `least` with the ideal ones in place of these",
+    ),
+)
+
+_CLASSES: Final = frozenset(("global_load", "global_store", "atomic"))
+
+
+def with_walks(
+    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+) -> tuple[LoopReport, ...]:
+    """The loops, the hot ones with the metric.
+
+    Args:
+        subject: the kernel.
+        loops: all of its loops.
+        metrics: the kernel's metrics, with its occupancy.
+    """
+    hot = {loop.id for loop in loops if loop.hot}
+    found = dict(_metrics(subject, hot, metrics))
+    return tuple(
+        replace(loop, metrics={**loop.metrics, WALKS: found[loop.id]}) if loop.id in found else loop
+        for loop in loops
+    )
+
+
+def _metrics(
+    subject: Subject, hot: set[str], metrics: Mapping[str, Metric]
+) -> Iterator[tuple[str, Metric]]:
+    """Id of a hot loop -> its metric."""
+    function, machine = subject.function, subject.machine
+    note = _unknown_reason(subject)
+    placed: frozenset[int] = frozenset()
+    if not note and hot and machine is not None:
+        from ..emulator.lane_dependence import placed_by_lanes  # as late as what imports NumPy
+
+        accesses = frozenset(i.index for i in function.instructions if i.cls in _CLASSES)
+        alike = {
+            index
+            for index, use in subject.uses.items()
+            if use.addresses is not None and use.lanes and 2 * use.addresses <= use.lanes
+        }
+        try:
+            placed = placed_by_lanes(function, machine, accesses, alike)
+        except Exception:  # a bug in the emulator must not cost the report
+            note = "what its addresses rest on was not worked out"
+    for loop in function.loops:
+        if loop.id not in hot:
+            continue
+        if note or machine is None:
+            yield loop.id, Metric(WALKS, None, "mapping", "estimated", note)
+        elif loop.irreducible:
+            yield loop.id, Metric(WALKS, None, "mapping", "estimated", "it has several entries")
+        else:
+            value = _of_loop(subject, machine, loop, placed, metrics)
+            yield loop.id, Metric(WALKS, value, "mapping", "estimated")
+
+
+def _unknown_reason(subject: Subject) -> str:
+    """Why no loop can be looked at; empty where some can."""
+    function, machine = subject.function, subject.machine
+    if subject.ttgir is not None:
+        return "not looked for in Triton's code"
+    if machine is None or machine.cache_line_bytes is None or machine.l1_bytes_per_clk is None:
+        return "the cache lines of the target, or their rate, are not known"
+    if function.calls or function.unread:
+        return "not all of the code is known"
+    if not subject.facts.analyse_lanes:
+        return "not looked for"
+    if importlib.util.find_spec("numpy") is None:
+        return "needs numpy"
+    return ""
+
+
+class _Walk(Struct, frozen=True):
+    """An access along which each lane goes: bytes of each lane, and of its step."""
+
+    inst: Instruction
+    size: int
+    step: int
+
+
+def _of_loop(
+    subject: Subject,
+    machine: Machine,
+    loop: Loop,
+    placed: frozenset[int],
+    metrics: Mapping[str, Metric],
+) -> dict[str, Scalar]:
+    """The metric's value for an iteration of a loop."""
+    from .loop_steps import access_steps  # as late as what imports NumPy
+
+    function = subject.function
+    owner = innermost_loops(function)
+    path = [
+        number
+        for number in load_paths(function, loop.header, frozenset(loop.blocks))[0]
+        if owner[number].id == loop.id
+    ]
+    code = [i for number in path for i in code_of(function, number) if i.cls in _CLASSES]
+    steps: Mapping[int, int] = {}
+    if any(inst.index in placed for inst in code):
+        steps = access_steps(function, machine, path, loop.blocks, _CLASSES)
+    line = machine.cache_line_bytes or 0
+    walks = []
+    for inst in code:
+        bits, step = access_bits(inst.op, inst.operands), abs(steps.get(inst.index, 0))
+        if inst.index in placed and bits is not None and 0 < step <= line // 2:
+            walks.append(_Walk(inst, bits // 8, step))
+    lanes = function.resources.wave_size or machine.wave_sizes[0]
+    ideal = sum(ceil(lanes * walk.size / line) for walk in walks)
+    others = [inst for inst in code if all(inst is not walk.inst for walk in walks)]
+    lines = [use.lines for i in others if (use := subject.uses.get(i.index)) and use.lines]
+    first = walks[0] if walks else None
+    value: dict[str, Scalar] = {
+        "accesses": len(walks),
+        "of": len(code),
+        "unknown": len(others) - len(lines),
+        "atomics": sum(walk.inst.cls == "atomic" for walk in walks),
+        "at": source_line(first.inst.loc) if first is not None else None,
+        "bits": 8 * first.size if first is not None else None,
+        "step": first.step if first is not None else None,
+        "lines": lanes * len(walks),
+        "ideal": ideal,
+        "cycles": _cycles(subject, machine, sum(lines) + lanes * len(walks), metrics),
+        "least": _cycles(subject, machine, sum(lines) + ideal, metrics),
+    }
+    return value
+
+
+def _cycles(
+    subject: Subject, machine: Machine, lines: float, metrics: Mapping[str, Metric]
+) -> float | None:
+    """Clocks that the vector cache takes for some lines of each resident wave; None: unknown."""
+    resident = residency(machine, subject.demand, metrics) if subject.demand else None
+    size, rate = machine.cache_line_bytes, machine.l1_bytes_per_clk
+    if resident is None or size is None or rate is None:
+        return None
+    return shared_cycles("l1", lines * size / rate, resident, machine)

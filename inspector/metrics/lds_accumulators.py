@@ -1,0 +1,151 @@
+"""Values that a loop keeps in LDS, though no other lane reads them there.
+
+A lane that adds to a place of its own in LDS in each iteration reads it, waits, adds and writes it
+back. The compiler keeps such a value in a register only where it can prove that no other access of
+LDS may be of the same place; here the addresses of the lanes tell that.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from ..isa.vector_halves import written_registers
+from ..isa.waitflow.registers import named, split_destination
+from ..model import Instruction, Metric, MetricSpec, Scalar
+from .subject import Subject, source_line
+
+if TYPE_CHECKING:
+    from ..emulator.address_sweep import Places
+
+HELD: Final = "lds_accumulators"
+
+SPECS: Final = (
+    MetricSpec(
+        HELD,
+        "mapping",
+        "derived",
+        "loop",
+        "Values of 32 bits that each lane reads from LDS and writes back in the loop's own code, "
+        "at places that the loop does not change and that no other lane reads in it, none of its "
+        "accesses of LDS moving: how many `dwords` of a lane, the `accesses` of the loop that read or write them, the first `at` "
+        "which line; None in Triton's code, and where the lanes' places are not known",
+    ),
+)
+
+_WORD: Final = 4
+_PLAIN: Final = re.compile(r"ds_(read|load|write|store)2?(st64)?_b\d+$")
+_EXCHANGES: Final = ("ds_bpermute", "ds_permute", "ds_swizzle")
+
+
+class _Access(Struct, frozen=True):
+    """An access of LDS with the words of each lane.
+
+    Args:
+        inst: the instruction.
+        words: the word of LDS and the lane, as one number each.
+        is_fixed: whether the loop leaves its address alone.
+    """
+
+    inst: Instruction
+    words: frozenset[tuple[int, int]]
+    is_fixed: bool
+
+
+def loop_metrics(
+    subject: Subject, own_code: Mapping[str, Sequence[Instruction]]
+) -> dict[str, dict[str, Metric]]:
+    """Loop id -> its metric by name.
+
+    Args:
+        subject: the kernel.
+        own_code: loop id -> its instructions, nested loops excluded.
+    """
+    known = bool(subject.places) and subject.ttgir is None
+    known = known and importlib.util.find_spec("numpy") is not None
+    return {
+        loop.id: {
+            HELD: Metric(HELD, _of_loop(subject, own_code[loop.id]), "mapping", "derived")
+            if known
+            else Metric(HELD, None, "mapping", "derived", "the places of its lanes are not known")
+        }
+        for loop in subject.function.loops
+    }
+
+
+def _of_loop(subject: Subject, own: Sequence[Instruction]) -> dict[str, Scalar] | None:
+    """The metric's value; None where a place is not known."""
+    inner = [
+        inst
+        for inst in own
+        if inst.cls in ("lds_read", "lds_write", "lds_atomic", "lds_direct")
+        and not inst.op.name.startswith(_EXCHANGES)
+    ]
+    none: dict[str, Scalar] = {"dwords": 0, "accesses": 0, "at": None}
+    classes = {inst.cls for inst in inner}
+    if not {"lds_read", "lds_write"} <= classes or len(classes) > 2:
+        return none
+    changed: set[int] = set()
+    for inst in own:
+        changed |= written_registers(inst)
+    reads, writes = [], []
+    for inst in inner:
+        words = _words(subject.places.get(inst.index))
+        if words is None:
+            return None
+        is_read = inst.cls == "lds_read"
+        text = inst.operands
+        address = named(split_destination(text)[1] if is_read else text.split(",")[0])
+        is_fixed = bool(_PLAIN.match(inst.op.name)) and changed.isdisjoint(address)
+        (reads if is_read else writes).append(_Access(inst, words, is_fixed))
+    if not all(access.is_fixed for access in (*reads, *writes)):
+        return none  # where it goes in later iterations is not known
+    held = _first_read(reads, writes)
+    owners: dict[int, set[int]] = {}
+    for access in (*reads, *writes):
+        for word, lane in access.words:
+            owners.setdefault(word, set()).add(lane)
+    held = {(word, lane) for word, lane in held if len(owners[word]) == 1}
+    lanes = {lane for _, lane in held}
+    if not lanes:
+        return none
+    accesses = [access for access in (*reads, *writes) if not held.isdisjoint(access.words)]
+    first = min(accesses, key=lambda access: access.inst.index)
+    return {
+        "dwords": round(len(held) / len(lanes)),
+        "accesses": len(accesses),
+        "at": source_line(first.inst.loc),
+    }
+
+
+def _first_read(reads: Sequence[_Access], writes: Sequence[_Access]) -> set[tuple[int, int]]:
+    """The words that a lane reads before it writes them."""
+    read_at: dict[tuple[int, int], int] = {}
+    written_at: dict[tuple[int, int], int] = {}
+    for at, accesses in ((read_at, reads), (written_at, writes)):
+        for access in reversed(accesses):
+            at.update(dict.fromkeys(access.words, access.inst.index))
+    return {pair for pair, index in read_at.items() if index < written_at.get(pair, -1)}
+
+
+def _words(places: Sequence[Places] | None) -> frozenset[tuple[int, int]] | None:
+    """The words of LDS that each lane of a workgroup touches; None where that is not known."""
+    import numpy as np
+
+    if not places or any(part.scattered or part.space != "lds" for part in places):
+        return None
+    pairs: set[tuple[int, int]] = set()
+    for part in places:
+        draws, waves, lanes = part.where.shape
+        numbers = np.tile(np.arange(waves * lanes), draws)
+        where = part.where.reshape(-1)
+        if part.active is not None:
+            active = part.active.reshape(-1)
+            where, numbers = where[active], numbers[active]
+        for word in range(max(1, part.size // _WORD)):
+            pairs.update(zip((where // _WORD + word).tolist(), numbers.tolist(), strict=True))
+    return frozenset(pairs)
