@@ -83,9 +83,9 @@ Issue and latency of one wave belong to all kinds, and so do scalar instructions
 WAVES_TO_OVERLAP = 4
 """Waves on a SIMD from which on one unit's work hides behind another's.
 
-A wave's own matrix and vector instructions depend on each other. With one wave they add up; AMD's
-lab notes on register pressure and the CDNA3 tuning guide (MI300X workload optimization, "occupancy")
-count on some waves a SIMD to hide them.
+A wave's own matrix and vector instructions depend on each other: with one wave on a SIMD their
+times add up, and each further one hides a part. The number
+is an assumption on the safe side: a bound that allows for it is larger, never smaller.
 """
 
 SPECS = (

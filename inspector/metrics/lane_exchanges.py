@@ -34,7 +34,8 @@ SPECS = (
         "xor 1, 2, 4 or 8, added to the lane's own or compared with it), those of them that are in "
         "a loop, or in a kernel without one (`repeated`), how many `distances` these have, `at` "
         "the line of the first, and the `share` that their cure spares of the vector instructions "
-        "that are executed, in percent, where a step takes 5 and a loop goes round 16 times; 0 steps for Triton's code, where the compiler chooses; `one_lane`: "
+        "that are executed, in percent, where a step takes 5 and a loop goes round 16 times; 0 "
+        "steps for Triton's code, where the compiler chooses; `one_lane`: "
         "those in which all lanes read the same lane, whose number rests on no lane's own, in a "
         "loop or in a kernel without one, the first `one_lane_at` which line (None for Triton's "
         "code), in the loop with most of them `one_lane_here` of how many `instructions`",

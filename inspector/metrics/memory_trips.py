@@ -48,10 +48,11 @@ SPECS = (
         "is the first that is issued after a wait that it does not need, instructions of the "
         "`path`, the `latency` assumed for a trip; `lasting`: trips that stay however many "
         "iterations are made at a time, the needed ones where they are carried; `conditional`: "
-        "loads that not every iteration makes, None without one; `narrow_chosen`: loads of less than "
-        "32 bits from global memory that loaded values choose, or the lanes that make them; `whole_path`: the `path` where "
-        "there is none, and the loop does not go on by the size of the grid or the workgroup, as "
-        "it then may go round once; None for Triton's code, and where functions are called or code was not read",
+        "loads that not every iteration makes, None without one; `narrow_chosen`: loads of less "
+        "than 32 bits from global memory that loaded values choose, or the lanes that make them; "
+        "`whole_path`: the `path` where there is none, and the loop does not go on by the size of "
+        "the grid or the workgroup, as it then may go round once; None for Triton's code, and "
+        "where functions are called or code was not read",
     ),
 )
 

@@ -24,7 +24,8 @@ SPECS = (
         "kernel",
         "What a Triton kernel stores behind loops with dots: `bytes` of the tiles of a workgroup, "
         "masked elements included, and the source's `iterations` of the loop with dots that the "
-        "workgroup with most of them makes, those that pipelining peels off included; None without such a loop or such stores, in nested "
+        "workgroup with most of them makes, those that pipelining peels off included; None "
+        "without such a loop or such stores, in nested "
         "loops, and where the launch does not tell how often they go round",
     ),
 )
