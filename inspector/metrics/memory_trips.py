@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .chains import Code
 
 TRIPS: Final = "memory_trips"
+TILES: Final = "tile_trips"
 
 SPECS = (
     MetricSpec(
@@ -55,6 +56,15 @@ SPECS = (
         "`whole_path`: the `path` where there is none, and the loop does not go on by the size of "
         "the grid or the workgroup, as it then may go round once; None for Triton's code, and "
         "where functions are called or code was not read",
+    ),
+    MetricSpec(
+        TILES,
+        "mapping",
+        "derived",
+        "kernel",
+        "The same of a Triton kernel without loops, where barriers, which Triton makes for LDS, keep "
+        "no load from being issued before: `trips`, `needed`, `avoidable`, `loads`, `bytes`, `at`, "
+        "`path` and `latency`",
     ),
 )
 
@@ -124,6 +134,7 @@ class _Dependencies:
         *,
         by_lanes: bool = True,
         by_memory: bool = True,
+        by_barriers: bool = True,
     ) -> None:
         """Prepares for code of which nothing was executed.
 
@@ -133,11 +144,13 @@ class _Dependencies:
             by_lanes: whether loads need those that decide which lanes are active.
             by_memory: whether loads need those before a store or an atomic, as far as those may be
                 of the same place.
+            by_barriers: whether they need those before a barrier.
         """
         from .chains import SCALARS  # as late as what imports NumPy
 
         self._code = code
         self._by_lanes, self._by_memory = by_lanes, by_memory
+        self._ordered = _ORDERED if by_barriers else _ORDERED - {"barrier"}
         self._first_scalar = SCALARS
         self._registers = registers
         self._rows: dict[int, int] = {}
@@ -200,7 +213,7 @@ class _Dependencies:
             self._lds = max(self._lds, depth)
         elif inst.cls == "lds_read":
             depth = max(depth, self._lds)
-        if inst.cls in _ORDERED and self._by_memory:
+        if inst.cls in self._ordered and self._by_memory:
             self._least = self.most
             depth = max(depth, self._least)
         name = inst.op.name
@@ -297,10 +310,15 @@ def loop_metric(subject: Subject, loop_id: str) -> Metric:
 
 def _metric(subject: Subject, start: int, within: Set[int] | None) -> Metric:
     """The metric of the code from a block on, to the kernel's or the loop's end."""
-    function = subject.function
     if subject.ttgir is not None:
         # Triton moves loads ahead itself, and its source orders tiles, not instructions.
         return Metric(TRIPS, None, "mapping", "derived", "not looked for in Triton's code")
+    return _trips(subject, start, within)
+
+
+def _trips(subject: Subject, start: int, within: Set[int] | None) -> Metric:
+    """The metric of any code."""
+    function = subject.function
     if subject.machine is None or function.calls or function.unread:
         return Metric(TRIPS, None, "mapping", "derived", "not all of the code is known")
     if not subject.facts.analyse_lanes:
@@ -379,7 +397,8 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
             for inst in code_of(function, number):
                 chain.execute(inst, subject)
                 waits.execute(inst)
-    dependencies = _Dependencies(code, registers)
+    is_triton = subject.ttgir is not None
+    dependencies = _Dependencies(code, registers, by_barriers=not is_triton)
     begun, loads, size, stores, at = waits.trips, 0, 0, 0, None
     rounds_begun = begun
     waiting_stores = apart = narrow_chosen = 0
@@ -413,6 +432,8 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
                     at = inst
             elif inst.cls in WRITES:
                 waiting_stores += bool(loads)
+                separated = True
+            elif inst.cls == "barrier" and is_triton:
                 separated = True
             waits.execute(inst)
         last = function.instructions[block.stop - 1] if block.stop > block.start else None
@@ -466,8 +487,23 @@ def _carried_by(
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of the kernel."""
+    """The metrics of the kernel."""
     yield kernel_metric(subject)
+    yield _tile_metric(subject)
+
+
+def _tile_metric(subject: Subject) -> Metric:
+    """The metric of a Triton kernel without loops."""
+    if subject.ttgir is None or subject.function.loops:
+        return Metric(TILES, None, "mapping", "derived", "Triton's code without loops is looked at")
+    metric = _trips(subject, 0, None)
+    if not isinstance(metric.value, Mapping):
+        return replace(metric, name=TILES)
+    value = {key: metric.value[key] for key in _OF_TILES}
+    return Metric(TILES, value, metric.unit, metric.origin, metric.note)
+
+
+_OF_TILES: Final = ("trips", "needed", "avoidable", "loads", "bytes", "at", "path", "latency")
 
 
 def with_trips(subject: Subject, loops: Sequence[LoopReport]) -> tuple[LoopReport, ...]:

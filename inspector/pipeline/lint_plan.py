@@ -31,6 +31,7 @@ from ..metrics.lds_operands import OPERANDS
 from ..metrics.lds_races import RACES
 from ..metrics.live_registers import LIVE_FIGURES
 from ..metrics.loads_in_passes import PASSES
+from ..metrics.memory_trips import TILES as TILE_TRIPS
 from ..metrics.memory_trips import TRIPS
 from ..metrics.overlapping_loads import OVERLAP
 from ..metrics.single_elements import ELEMENTS
@@ -64,6 +65,7 @@ RESTS_ON_LANES = (
         SHARED,
         SUMS,
         TILES,
+        TILE_TRIPS,
         TRIPS,
         UNCHANGED,
         WALKS,
