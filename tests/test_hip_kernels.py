@@ -301,28 +301,36 @@ kernel(256) void scaled(float *out, const float *in, unsigned n, unsigned step) 
 
 
 @pytest.mark.parametrize(
-    ("grid", "is_by_grid"),
+    ("grid", "by"),
     [
-        ("(HIDDEN[0] * SIZE)", True),
-        ("(__builtin_amdgcn_grid_size_x())", True),
-        ("(HIDDEN[1] * step)", True),
-        ("step", False),
-        ("SIZE", False),
-        ("(step * n)", False),
+        ("(HIDDEN[0] * SIZE)", "grid"),
+        ("(__builtin_amdgcn_grid_size_x())", "grid"),
+        ("(HIDDEN[1] * step)", "grid"),
+        ("step", None),
+        ("SIZE", "workgroup"),
+        ("(2 * SIZE)", "workgroup"),
+        ("(step * n)", None),
     ],
 )
-def test_loops_that_go_on_by_the_grid(tmp_path: Path, grid: str, *, is_by_grid: bool) -> None:
+def test_loops_that_go_on_by_the_grid_or_the_workgroup(
+    tmp_path: Path, grid: str, by: str | None
+) -> None:
     source = STRIDES.replace("GRID_SIZE", grid)
     kernel = report(compiled(tmp_path, source, "-mcode-object-version=5"))
     values = [loop.metrics["loop.grid_stride"].value for loop in kernel.loops]
     # MI300X has 304 CUs.
-    expected = {"by_grid": is_by_grid, "cus": 304 if is_by_grid else None}
+    is_by_grid = by == "grid"
+    expected = {
+        "by_grid": is_by_grid,
+        "cus": 304 if is_by_grid else None,
+        "group": by if by == "workgroup" else None,
+    }
     assert values == [expected] * len(kernel.loops)
     assert kernel.loops
     for loop in kernel.loops:
         trips = loop.metrics["memory_trips"].value
         assert isinstance(trips, Mapping)
-        assert (trips["whole_path"] is None) == is_by_grid
+        assert (trips["whole_path"] is None) == (by is not None)
 
 
 @pytest.mark.parametrize(("condition", "conditional"), [("if (i % 8 == 3)", 1), ("", None)])

@@ -279,6 +279,22 @@ def test_warnings_and_notes_are_one_order_of_savings() -> None:
     assert found == ["E1", "N1", "W1", "N3", "W2", "N2", "W3"]
 
 
+def test_what_saves_next_to_nothing_is_not_told() -> None:
+    """By its own figure; errors and what nothing bounds are told in any case."""
+    rules = pack(
+        named("W1", severity="warning", saves="count.scratch_load / 20"),
+        named("W2", severity="warning", saves="count.scratch_load / 10"),
+        named("E1", severity="error", saves="count.scratch_load / 20"),
+        named("N1", severity="info", saves="count.scratch_store"),
+        named("N2", severity="info", superseded_by="[W1]"),
+    )
+    report = kernel(loops=[loop(count__scratch_load=10)])
+    found = {finding.rule: finding.saves_percent for finding in evaluate(rules, report)}
+    assert found == {"W2": 1.0, "E1": 0.5, "N1": None}
+    every = {finding.rule for finding in evaluate(rules, report, least_percent=0.0)}
+    assert every == {"W1", "W2", "E1", "N1"}
+
+
 def test_what_repeats_a_remedy_comes_last() -> None:
     """One rule with one fix takes one of the first places, however many loops it is about."""
     rules = pack(named("R1", saves="count.scratch_load"), named("R2", saves="count.mfma"))
@@ -471,8 +487,8 @@ rules:
         "t.yaml:15:15: hot_only is for rules of scope loop, instruction or wait",
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
-        "when, explain, fix, saves, references, status, hot_only, cured_together, tags, tried, "
-        "superseded_by, prevents_launch, cures, cures_only, improves goes here",
+        "when, worth, explain, fix, saves, references, status, hot_only, cured_together, tags, "
+        "tried, superseded_by, prevents_launch, cures, cures_only, improves goes here",
     ]
 
 

@@ -137,6 +137,19 @@ def test_a_kernel_without_loops_has_bounds() -> None:
     assert with_loop.note
 
 
+@pytest.mark.parametrize(
+    ("lds_bytes", "waves", "overlap"),
+    [(65536, 1, 0.0), (32768, 2, 0.33), (16384, 4, 1.0), (8192, 8, 1.0)],
+)
+def test_units_work_side_by_side_where_waves_are_enough(
+    lds_bytes: int, waves: int, overlap: float
+) -> None:
+    facts = Facts(lds_bytes=lds_bytes, workgroup_size=256)
+    metrics = report_of(in_loop(LINES + ADD, ADDRESSES), facts).loops[0].metrics
+    assert metrics["bound.waves"].value == waves
+    assert figures(metrics["bound.longest"].value)["overlap"] == overlap
+
+
 def test_without_resident_waves_the_figures_of_one_are_known() -> None:
     metrics = report_of(in_loop(guarded(ADD * 20)), Facts()).loops[0].metrics
     assert metrics["bound.longest"].value is None

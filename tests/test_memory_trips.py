@@ -199,3 +199,11 @@ def test_what_carries_a_loop(code: str, carried_by: str | None) -> None:
     value = loop_metric(subject, loop.id).value
     assert isinstance(value, Mapping)
     assert (value["is_carried"], value["carried_by"]) == (carried_by is not None, carried_by)
+
+
+@pytest.mark.parametrize(("name", "narrow_chosen"), [("picked_halves", 4), ("sums_row", 0)])
+def test_narrow_loads_that_loaded_values_choose(name: str, narrow_chosen: int) -> None:
+    report = collect(Request((str(FIXTURE.parent / "hip_once_gfx942.s"),), passes=False))
+    (kernel,) = (kernel for kernel in report.kernels if kernel.name == name)
+    metrics = kernel.loops[0].metrics if kernel.loops else kernel.metrics
+    assert _trips(metrics)["narrow_chosen"] == narrow_chosen

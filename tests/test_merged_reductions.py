@@ -42,6 +42,8 @@ def test_only_what_nothing_else_reads_is_merged(
         "largest_in_turn": 1,
         "sums_at_once": 0,
         "sums_of_wide_tiles": 1,
+        "columns_in_turn": 1,
+        "columns_of_many_rows": 1,
         "running_mean": 0,
         "products_in_turn": 1,
         "sums_of_one_row": 1,

@@ -13,7 +13,7 @@ from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.position_masks import masked_tiles
 
 FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "masks.py"
-LANES, SCORES = 256, 64 * 32
+LANES, SCORES = 256, 128 * 128
 
 MODULE = """
 module {{
@@ -79,7 +79,7 @@ def _masks(kernel: KernelReport) -> list[Mapping[str, object]]:
 
 def test_each_score_is_compared_and_selected(kernels: Mapping[str, KernelReport]) -> None:
     (masks,) = _masks(kernels["masked"])
-    assert masks["instructions"] == 2 * SCORES // LANES * 2  # two waves have each score
+    assert masks["instructions"] == 2 * SCORES // LANES
     assert masks["split"] is False
     assert masks["at"] == "masks.py:14"
 

@@ -206,13 +206,33 @@ def findings_summary(kernel: KernelReport) -> str:
         if spills:
             return NO_REMEDY.format(spills=spills)
         shown = unexplained(kernel)
-        return f"no finding, though {shown}" if shown else "nothing looks wrong"
+        if shown:
+            return f"no finding, though {shown}"
+        if kernel.leads:
+            return f"no finding, {plural(len(kernel.leads), 'lead')}"
+        return "nothing looks wrong"
     tally = []
     for severity in SEVERITIES:
         n = sum(f.severity == severity for f in findings)
         if n:
             tally.append(plural(n, "note" if severity == "info" else severity))
     return f"{plural(len(findings), 'finding')} ({', '.join(tally)})"
+
+
+MOST_TOLD = 3
+"""Leads fill a kernel's findings up to so many: who has three to follow needs no doubtful one."""
+
+
+def leads_told(kernel: KernelReport) -> tuple[Finding, ...]:
+    """The leads that stand below a kernel's findings; the report as JSON has all."""
+    return kernel.leads[: max(0, MOST_TOLD - len(kernel.findings))]
+
+
+def leads_heading(kernel: KernelReport) -> str:
+    """What stands above the leads that are told: their number, and what they are."""
+    told, every = len(leads_told(kernel)), len(kernel.leads)
+    number = plural(told, "lead") if told == every else f"{told} of {plural(every, 'lead')}"
+    return f"{number}: true, but something speaks against a change, or is not known"
 
 
 def finding_place(finding: Finding) -> str:

@@ -317,6 +317,22 @@ def _kernel(
     yield from commands
     findings = [(finding, finding.message) for finding in kernel.findings]
     yield from finding_blocks(findings, subject, short, budget, calls, to_try)
+    for lead in view.leads_told(kernel):
+        block = list(_lead(lead))
+        if not budget.takes(block):
+            return
+        yield from block
+
+
+def _lead(lead: Finding) -> Iterator[str]:
+    """A lead with what speaks against it, and its cure."""
+    saves = f" saves<={lead.saves_percent:g}%" if lead.saves_percent is not None else ""
+    where = view.finding_place(lead)
+    place = f" {where}" if where else ""
+    yield f"lead {lead.rule}{place}{saves}: {lead.message}"
+    yield f"  doubt: {lead.doubt}"
+    if lead.advice:
+        yield f"  cure: {lead.advice}"
 
 
 def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:

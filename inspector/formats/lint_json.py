@@ -66,6 +66,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "hot_only": text.hot_only,
         "cured_together": text.cured_together,
         "when": text.when,
+        "worth": plain(text.worth),
         "require": text.require,
         "message": text.message,
         "explain": text.explain,

@@ -98,6 +98,17 @@ def _kernel(kernel: KernelReport) -> list[str]:
         if finding.advice:
             lines.append(f"  {inline(finding.advice)}")
         lines += [f"  - {inline(text)}" for text in tried_lines(finding)]
+    leads = view.leads_told(kernel)
+    if leads:
+        lines += ["", f"{view.leads_heading(kernel)}.", ""]
+    for lead in leads:
+        where = view.finding_place(lead)
+        where = f" ({inline(where)})" if where else ""
+        lines += [
+            f"- **lead** {inline(lead.rule)}: {inline(lead.message)}{where}",
+            f"  but {inline(lead.doubt)}",
+            *([f"  {inline(lead.advice)}"] if lead.advice else []),
+        ]
     lines += [f"- note: {inline(note)}" for note in kernel.notes]
     return [*lines, ""]
 

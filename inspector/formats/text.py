@@ -321,12 +321,30 @@ def _findings(paper: Paper, kernel: KernelReport) -> None:
             print_wrapped(paper, advice, "              ")
         for text in tried_lines(finding):
             print_wrapped(paper, Line(f"            → {text}"), "              ")
+    leads = view.leads_told(kernel)
+    if leads:
+        paper.print(Line(f"  {view.leads_heading(kernel)}", style="bold"))
+    for lead in leads:
+        print_wrapped(paper, _lead(lead), "              ")
+        print_wrapped(paper, Line(f"            but {lead.doubt}"), "              ")
+        if lead.advice:
+            print_wrapped(
+                paper, Line(f"            → {lead.advice}", style="dim"), "              "
+            )
     for note in kernel.notes:
         print_wrapped(paper, Line(f"  note: {note}", style="dim"), "    ")
 
 
 def _finding(finding: Finding) -> Line:
     line = Line(f"    {finding.severity:<8}", _STYLES[finding.severity])
+    return _with_message(line, finding)
+
+
+def _lead(lead: Finding) -> Line:
+    return _with_message(Line(f"    {'lead':<8}", "dim"), lead)
+
+
+def _with_message(line: Line, finding: Finding) -> Line:
     where = view.finding_place(finding)
     line.append(f"{finding.rule}  {finding.message}" + (f"  ({where})" if where else ""))
     return line

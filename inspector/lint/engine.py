@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import (
@@ -20,8 +21,8 @@ from ..model import (
     SourceLoc,
 )
 from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
-from .nodes import ANYTHING, Interval, Values, at_least
-from .ranking import SEVERITY_RANK, Severity, in_order
+from .nodes import ANYTHING, Expression, Interval, Values, at_least
+from .ranking import LEAST, SEVERITY_RANK, Severity, in_order, is_worth_telling
 from .rule import Pack, Rule, show
 from .subjects import LoopSubjects, Place, Subjects
 from .superseding import Match, Reading, without_superseded
@@ -55,8 +56,25 @@ _CAUSES = ("access.reason", "op.kind", "wait.counter")
 _LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
 
 
+class Judgement(Struct, frozen=True):
+    """What the rules of a pack say of a kernel; `evaluate` tells how both are made.
+
+    Args:
+        findings: what is true and worth a change.
+        leads: what is true, while a condition that would make it worth a change does not hold or
+            is unknown: each with its doubt.
+    """
+
+    findings: tuple[Finding, ...]
+    leads: tuple[Finding, ...]
+
+
 def evaluate(
-    pack: Pack, kernel: KernelReport, source_text: SourceText | None = None
+    pack: Pack,
+    kernel: KernelReport,
+    source_text: SourceText | None = None,
+    *,
+    least_percent: float = LEAST,
 ) -> tuple[Finding, ...]:
     """The findings of a pack for a kernel.
 
@@ -68,12 +86,16 @@ def evaluate(
     loops counts as one loop.
 
     One fact is one finding: a rule has none where a rule that supersedes it has one. For a kernel
-    that cannot be launched, only findings on that and on wrong results are returned.
+    that cannot be launched, only findings on that and on wrong results are returned. A warning or
+    note whose own bound says that its cure saves next to nothing is left out, and what it
+    supersedes with it: the fact is known to be worth nothing.
 
     Args:
         pack: the rules.
         kernel: the report to judge; its own findings are ignored.
         source_text: looks up source lines, for the locations and a steadier fingerprint.
+        least_percent: what the cure of a warning or note has to save at most to be told, where
+            that is known.
 
     Returns:
         Findings, errors first, warnings and notes by what their cure saves at most, then in the
@@ -83,17 +105,44 @@ def evaluate(
     Raises:
         KinspectError: a condition compares a mapping's field with a value of another kind.
     """
-    judge = _Judge(kernel, source_text)
+    return judge(pack, kernel, source_text, least_percent=least_percent).findings
+
+
+def judge(
+    pack: Pack,
+    kernel: KernelReport,
+    source_text: SourceText | None = None,
+    *,
+    least_percent: float = LEAST,
+) -> Judgement:
+    """The findings of a pack for a kernel, as `evaluate` has them, and the leads.
+
+    A rule has no lead where it has a finding, nor where a rule that supersedes it has either. The
+    leads are in the order of findings.
+
+    Args:
+        pack: the rules.
+        kernel: the report to judge.
+        source_text: looks up source lines.
+        least_percent: as for `evaluate`; of leads as well.
+
+    Raises:
+        KinspectError: as for `evaluate`.
+    """
+    judge = _Judge(kernel, source_text, least_percent)
     matches = [match for rule in pack.rules for match in judge.matches(rule)]
     if any(match.rule.text.prevents_launch for match in matches):
         matches = [match for match in matches if _matters_without_launch(match.rule)]
-    matches = judge.without_remainders(matches)
-    placed: list[tuple[int, str, Finding]] = []
-    for group, severity in _cured_together(without_superseded(matches)):
-        finding = judge.finding(group, severity)
-        placed.append((group[0].ordinal, finding.rule, finding))
-    placed.sort(key=lambda item: item[:2])
-    return tuple(in_order(finding for *_, finding in placed))
+    worth = judge.without_remainders([match for match in matches if not match.doubt])
+    findings = judge.findings(without_superseded(worth))
+    told = {finding.rule for finding in findings}
+    rest = judge.without_remainders([m for m in matches if m.rule.text.id not in told])
+    leads = [
+        (match, match.rule.text.severity)
+        for match, _ in without_superseded([*worth, *(m for m in rest if m.doubt)])
+        if match.doubt
+    ]
+    return Judgement(tuple(findings), tuple(judge.findings(leads)))
 
 
 def _cured_together(
@@ -166,8 +215,11 @@ def _matters_without_launch(rule: Rule) -> bool:
 class _Judge:
     """Applies rules to one kernel; the values that they read are computed once, when needed."""
 
-    def __init__(self, kernel: KernelReport, source_text: SourceText | None) -> None:
+    def __init__(
+        self, kernel: KernelReport, source_text: SourceText | None, least_percent: float
+    ) -> None:
         self._kernel = kernel
+        self._least_percent = least_percent
         self._source_text = source_text
         self._of_kernel = _kernel_values(kernel)
         self._of_loops: dict[int, dict[str, MetricValue]] = {-1: {}}
@@ -176,28 +228,47 @@ class _Judge:
         self._identities: Counter[tuple[str, str, int, str]] = Counter()
 
     def matches(self, rule: Rule) -> Iterator[Match]:
-        """Yields where the rule is broken; each match is a finding, unless it is superseded."""
+        """Yields where the rule is broken; each match is a finding or a lead if not superseded."""
         scope, hot_only = rule.text.scope, rule.text.hot_only
         if scope == "kernel":
             values = Values(self._of_kernel, {})
             if self._breaks_whatever_unread(rule, values):
-                yield Match(rule, -1, (Reading(values, ()),))
+                yield Match(rule, -1, (Reading(values, ()),), self._doubt(rule, values))
         elif scope == "loop":
             for ordinal, loop in enumerate(self._kernel.loops):
                 if hot_only and not loop.hot:
                     continue
                 values = Values(self._of_kernel, self._loop(ordinal))
                 if self._breaks_whatever_unread(rule, values):
-                    yield Match(rule, ordinal, (Reading(values, ()),))
+                    doubt = self._doubt(rule, values)
+                    yield Match(rule, ordinal, (Reading(values, ()),), doubt)
         else:
             for group in self._subjects.groups(scope, hot_only):
-                broken = [
-                    reading
-                    for reading in self._readings(group)
-                    if self._breaks_whatever_unread(rule, reading.values)
-                ]
-                for readings in _by_cause(broken):
-                    yield Match(rule, group.ordinal, tuple(readings))
+                by_doubt: dict[str, list[Reading]] = {}
+                for reading in self._readings(group):
+                    if self._breaks_whatever_unread(rule, reading.values):
+                        doubt = self._doubt(rule, reading.values)
+                        by_doubt.setdefault(doubt, []).append(reading)
+                for doubt, broken in by_doubt.items():
+                    for readings in _by_cause(broken):
+                        yield Match(rule, group.ordinal, tuple(readings), doubt)
+
+    def _doubt(self, rule: Rule, values: Values) -> str:
+        """Why what a rule says may not be worth a change; empty where it is, whatever is unread."""
+        for test in rule.worth:
+            if not self._holds_whatever_unread(test.that, values):
+                return test.doubt.render(values)
+        return ""
+
+    def findings(self, matches: Iterable[tuple[Match, Severity]]) -> list[Finding]:
+        """The findings of matches with their severities, in order."""
+        placed: list[tuple[int, str, Finding]] = []
+        for group, severity in _cured_together(matches):
+            finding = self._finding(group, severity)
+            if is_worth_telling(severity, finding.saves_percent, self._least_percent):
+                placed.append((group[0].ordinal, finding.rule, finding))
+        placed.sort(key=lambda item: item[:2])
+        return in_order(finding for *_, finding in placed)
 
     def without_remainders(self, matches: Sequence[Match]) -> list[Match]:
         """The matches without those in loops that do what another one leaves over.
@@ -227,16 +298,20 @@ class _Judge:
         """Tells whether the rule is broken, whatever the unread part of the code holds."""
         if not _breaks(rule, values):
             return False
-        if not self._kernel.unread:
-            return True
+        return not self._kernel.unread or _breaks(rule, self._whatever_unread(values))
+
+    def _holds_whatever_unread(self, condition: Expression, values: Values) -> bool:
+        """Tells whether a condition holds, whatever the unread part of the code holds."""
+        if condition.evaluate(values) is not True:
+            return False
+        return not self._kernel.unread or condition.evaluate(self._whatever_unread(values)) is True
+
+    def _whatever_unread(self, values: Values) -> Values:
         every_count = not self._kernel.all_read
-        return _breaks(
-            rule,
-            Values(
-                _bounded(values.kernel, every_count),
-                _bounded(values.loop, every_count),
-                values.subject,
-            ),
+        return Values(
+            _bounded(values.kernel, every_count),
+            _bounded(values.loop, every_count),
+            values.subject,
         )
 
     def _readings(self, group: LoopSubjects) -> Sequence[Reading]:
@@ -256,7 +331,7 @@ class _Judge:
             self._of_loops[ordinal] = _loop_values(self._kernel.loops[ordinal])
         return self._of_loops[ordinal]
 
-    def finding(self, matches: Sequence[Match], severity: Severity) -> Finding:
+    def _finding(self, matches: Sequence[Match], severity: Severity) -> Finding:
         """Makes a finding of matches of a rule in several loops, or of one.
 
         Its figures are those of the first match, and there of the worst access or wait; accesses
@@ -310,6 +385,7 @@ class _Judge:
             saves_percent=saving,
             lines=lines,
             plural_message=plural + ending if plural != message else "",
+            doubt=match.doubt,
         )
 
     def _fingerprint(self, rule: Rule, ordinal: int, text: str) -> str:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ..model import Trials
 from .reader import ID, TAG
-from .rule import Cure, Override, PackText, Reference, RuleText
+from .rule import Cure, Override, PackText, Reference, RuleText, Worth
 
 _SHAPES: Mapping[type, str] = MappingProxyType(
     {
@@ -23,6 +23,7 @@ _SHAPES: Mapping[type, str] = MappingProxyType(
         Override: "override",
         Trials: "trials",
         Cure: "cure",
+        Worth: "worth",
     }
 )
 _PLAIN: Mapping[type, str] = MappingProxyType({str: "string", bool: "boolean"})
@@ -54,6 +55,7 @@ def pack_schema() -> dict[str, Any]:
             "override": _object(Override),
             "trials": _object(Trials),
             "cure": _object(Cure),
+            "worth": _object(Worth),
         },
     }
 

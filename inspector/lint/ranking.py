@@ -19,6 +19,9 @@ SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType(
 WORTHWHILE = 10.0
 """Percent: a cure that saves less at most comes after those whose saving nothing bounds."""
 
+LEAST = 1.0
+"""Percent: a warning or note whose cure saves less at most is not told."""
+
 Place = tuple[bool, int, float, int]
 """A place in the order of findings, the lowest first."""
 
@@ -35,6 +38,14 @@ def place_in_order(severity: Severity, saves_percent: float | None) -> Place:
     else:
         kind, saving = (0 if saves_percent >= WORTHWHILE else 2), -saves_percent
     return severity != "error", kind, saving, SEVERITY_RANK[severity]
+
+
+def is_worth_telling(severity: Severity, saves_percent: float | None, least: float) -> bool:
+    """Whether a finding is told, by what its cure saves at most (None: nothing bounds it).
+
+    What takes no time of the slowest unit is true and of no use. Errors are told in any case.
+    """
+    return severity == "error" or saves_percent is None or saves_percent >= least
 
 
 def rank(finding: Finding) -> Place:

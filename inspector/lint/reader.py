@@ -20,7 +20,18 @@ from .catalogue import Catalogue, Scope, nearest
 from .document import Fault
 from .expr import ExpressionError, compile_condition, compile_number
 from .nodes import Expression
-from .rule import Cure, Override, PackText, Reference, Rule, RuleText, Template, compile_template
+from .rule import (
+    Cure,
+    Override,
+    PackText,
+    Reference,
+    Rule,
+    RuleText,
+    Template,
+    Worth,
+    WorthTest,
+    compile_template,
+)
 
 ID = r"[A-Za-z][A-Za-z0-9._-]*"
 TAG = r"[a-z][a-z0-9-]*"
@@ -189,6 +200,7 @@ class Reader:
                 nodes["cured_together"], "cured_together is for rules of scope loop or instruction"
             )
         compiled = self._compiled(nodes, values, scope)
+        worth = [self._worth(test, nodes["worth"], scope) for test in values.get("worth", ())]
         for superior in values.get("superseded_by", ()):
             if superior == values.get("id") or not _ID.fullmatch(superior):
                 self._fault(nodes["superseded_by"], f"{superior!r} is no id of another rule")
@@ -202,6 +214,7 @@ class Reader:
         return Rule(
             text=RuleText(**values),
             when=compiled.get("when"),
+            worth=tuple(test for test in worth if test is not None),
             require=compiled["require"],
             message=compiled["message"],
             fix=compiled.get("fix") or Template(()),
@@ -226,6 +239,17 @@ class Reader:
                 compile_number(cure.metric, self._catalogue, scope)
             except ExpressionError as error:
                 self._fault(node, error.message if self._may_quote else "metric cannot be read")
+
+    def _worth(self, worth: Worth, node: yaml.Node, scope: Scope) -> WorthTest | None:
+        """Compiles a condition of `worth`; None, and a fault is noted, if it cannot be read."""
+        try:
+            return WorthTest(
+                compile_condition(worth.that, self._catalogue, scope),
+                compile_template(worth.doubt, self._catalogue, scope),
+            )
+        except ExpressionError as error:
+            self._fault(node, error.message if self._may_quote else "worth cannot be read")
+            return None
 
     def _compiled(
         self, nodes: Mapping[str, yaml.Node], values: Mapping[str, Any], scope: Scope

@@ -221,6 +221,19 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return sum(subjects) == sum(ways) == 1 and not (self.env and not self.values)
 
 
+class Worth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What must hold besides for a true claim to be a finding; where it does not, it is a lead.
+
+    Args:
+        that: the condition; what is unknown does not hold.
+        doubt: what speaks against the finding where it does not hold, or is unknown; may hold
+            figures in braces, as the message does.
+    """
+
+    that: str
+    doubt: str
+
+
 class RuleText(Struct, frozen=True, kw_only=True):
     """A rule as written: the keys of its YAML mapping, their types and defaults.
 
@@ -236,6 +249,9 @@ class RuleText(Struct, frozen=True, kw_only=True):
         message: what is wrong, with figures in braces.
         confidence: how surely the static figures show it.
         when: the condition under which the rule applies; always without one.
+        worth: conditions under which what the rule says is worth a change, where it is true. If one
+            does not hold, or is unknown, `analyze` tells it as a lead, below the findings, with the
+            doubt; `lint` does not.
         explain: why it matters, for a newcomer.
         fix: what to change; may hold figures in braces, as the message does.
         saves: percent of an iteration's time (for scope kernel: of the hot loops', without loops of
@@ -270,6 +286,7 @@ class RuleText(Struct, frozen=True, kw_only=True):
     message: str
     confidence: Literal["certain", "likely", "possible"] = "certain"
     when: str | None = None
+    worth: tuple[Worth, ...] = ()
     explain: str = ""
     fix: str = ""
     saves: str | None = None
@@ -319,12 +336,20 @@ class PackText(Struct, frozen=True, kw_only=True):
     rules: tuple[RuleText, ...] = ()
 
 
+class WorthTest(Struct, frozen=True):
+    """A condition of `Worth`, compiled, and the template of the doubt."""
+
+    that: Expression
+    doubt: Template
+
+
 class Rule(Struct, frozen=True):
     """A rule ready to be applied.
 
     Args:
         text: the rule as written, with the overrides of packs that extend its pack.
         when: the condition under which it applies.
+        worth: the conditions under which it is a finding and not a lead.
         require: the condition that must hold.
         message: what is wrong.
         fix: what to change.
@@ -336,6 +361,7 @@ class Rule(Struct, frozen=True):
 
     text: RuleText
     when: Expression | None
+    worth: tuple[WorthTest, ...]
     require: Expression
     message: Template
     fix: Template
@@ -348,7 +374,8 @@ class Rule(Struct, frozen=True):
     def names(self) -> tuple[MetricName, ...]:
         """The metrics in conditions and message, each once; those of `require` come first."""
         when = self.when.names if self.when else ()
-        return tuple(dict.fromkeys((*self.require.names, *when, *self.message.names)))
+        worth = [name for test in self.worth for name in (*test.that.names, *test.doubt.names)]
+        return tuple(dict.fromkeys((*self.require.names, *when, *worth, *self.message.names)))
 
 
 class Pack(Struct, frozen=True):

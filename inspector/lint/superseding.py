@@ -40,11 +40,13 @@ class Match(Struct, frozen=True):
             outside all loops.
         readings: what the rule read there, the worst first; a rule of scope kernel or loop has
             one, of no access.
+        doubt: why it may not be worth a change; empty where the rule calls it worth one.
     """
 
     rule: Rule
     ordinal: int
     readings: tuple[Reading, ...]
+    doubt: str = ""
 
 
 def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severity]]:

@@ -80,6 +80,14 @@ BESIDE: Mapping[str, frozenset[str]] = {
 Issue and latency of one wave belong to all kinds, and so do scalar instructions.
 """
 
+WAVES_TO_OVERLAP = 4
+"""Waves on a SIMD from which on one unit's work hides behind another's.
+
+A wave's own matrix and vector instructions depend on each other: with one wave on a SIMD their
+times add up, and each further one hides a part. The number
+is an assumption on the safe side: a bound that allows for it is larger, never smaller.
+"""
+
 SPECS = (
     MetricSpec(
         UNIT,
@@ -131,7 +139,8 @@ SPECS = (
         "of the way's that a scalar branch leaves out on others. `latency` is that of every "
         "iteration. `beside_memory`, `beside_vector`, `beside_lds`: the slowest unit that accesses "
         "of global memory, vector instructions, accesses of LDS do not use, below which no cure of "
-        "these comes",
+        "these comes where waves are enough for the units to work side by side; `overlap`: how far "
+        "they do, from 0 with one wave on a SIMD to 1 with 4 or more",
     ),
     MetricSpec(
         LONGEST_WAVE,
@@ -388,6 +397,7 @@ def _longest(
             name: rounded(max((known[unit] for unit in units & known.keys()), default=None))
             for name, units in BESIDE.items()
         },
+        "overlap": round(min(1.0, max(0.0, (resident.on_simd - 1) / (WAVES_TO_OVERLAP - 1))), 2),
         "memory": rounded(memory),
         "from_memory": None if memory is None or memory <= known[slowest] else round(memory),
     }

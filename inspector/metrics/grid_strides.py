@@ -1,8 +1,10 @@
-"""Loops that go on by the size of the grid.
+"""Loops that go on by the size of the grid or of the workgroup.
 
-Such a loop (`for (i = global id; i < n; i += gridDim.x * blockDim.x)`) is right for any number of
-workgroups, and usually launched with a thread for each element: then it goes round once. What a
-loop saves from one iteration to the next it saves only where fewer workgroups are launched.
+A loop by the grid (`for (i = global id; i < n; i += gridDim.x * blockDim.x)`) is right for any
+number of workgroups, and usually launched with a thread for each element: then it goes round once.
+What a loop saves from one iteration to the next it saves only where fewer workgroups are launched.
+So it is with a row that a workgroup takes (`for (i = threadIdx.x; i < n; i += blockDim.x)`): right
+for any row, and often launched with a work-item for each of its elements.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Final, NamedTuple
 from ..isa.vector_halves import halves, results, written_registers
 from ..isa.waitflow.registers import VCC, named, split_destination
 from ..model import Function, Loop, Metric, MetricSpec, Scalar
-from .argument_words import DISPATCH, KERNARG, LoadedWords
+from .argument_words import DISPATCH, KERNARG, LoadedWords, Word
 from .subject import Subject
 
 GRID_STRIDE: Final = "loop.grid_stride"
@@ -26,8 +28,9 @@ SPECS: Final = (
         "derived",
         "loop",
         "Whether it goes on by the size of the grid (`by_grid`), and of such a loop the `cus` of "
-        "the GPU: launched with a thread for each element it goes round once. None for Triton's "
-        "code",
+        "the GPU: launched with a thread for each element it goes round once; `group`: `workgroup` "
+        "where it goes on by the size of that: it goes round once where the workgroup has a "
+        "work-item for each element. None for Triton's code",
     ),
 )
 
@@ -46,10 +49,14 @@ _COUNTS_BEFORE_SIZES: Final = (-12, -8, -4)
 AMDGPUUsage, "Code Object V5 Kernel Argument Metadata"."""
 _GRID_SIZES: Final = (12, 16, 20)
 """Where the grid's size stands in the dispatch packet: HSA Platform System Architecture, 2.9.6."""
+_GROUP_SIZES: Final = (0, 4)
+"""The words with the workgroup's size in x and y, and in z, from where the former stands on."""
+_GROUP_SIZES_DISPATCHED: Final = (4, 8)
+"""The same in the dispatch packet."""
 
 
 class _Step(NamedTuple):
-    """An addition of the grid's size.
+    """An addition of a size.
 
     Args:
         instruction: its index.
@@ -72,26 +79,45 @@ def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
         unknown = Metric(GRID_STRIDE, None, "mapping", "derived", note)
         return {loop.id: {GRID_STRIDE: unknown} for loop in function.loops}
     by_grid = _by_grid(function)
+    by_group = _by_group(function) - by_grid
     cus = subject.machine.cus if subject.machine is not None else None
     metrics = {}
     for loop in function.loops:
         is_by_grid = loop.id in by_grid
-        value: Mapping[str, Scalar] = {"by_grid": is_by_grid, "cus": cus if is_by_grid else None}
+        value: Mapping[str, Scalar] = {
+            "by_grid": is_by_grid,
+            "cus": cus if is_by_grid else None,
+            "group": "workgroup" if loop.id in by_group else None,
+        }
         metrics[loop.id] = {GRID_STRIDE: Metric(GRID_STRIDE, value, "mapping", "derived")}
     return metrics
 
 
 def _by_grid(function: Function) -> set[str]:
     """Ids of the loops that add the grid's size, or a multiple of it, to what they carry."""
-    if not function.loops:
-        return set()
     wanted = {(DISPATCH, offset) for offset in _GRID_SIZES}
     size_offset = function.resources.group_size_offset
     if size_offset is not None:
         wanted |= {(KERNARG, size_offset + by) for by in _COUNTS_BEFORE_SIZES}
+    return _by_size(function, wanted)
+
+
+def _by_group(function: Function) -> set[str]:
+    """Ids of the loops that add the workgroup's size, or a multiple of it, to what they carry."""
+    wanted = {(DISPATCH, offset) for offset in _GROUP_SIZES_DISPATCHED}
+    size_offset = function.resources.group_size_offset
+    if size_offset is not None:
+        wanted |= {(KERNARG, size_offset + by) for by in _GROUP_SIZES}
+    return _by_size(function, wanted)
+
+
+def _by_size(function: Function, wanted: Set[Word]) -> set[str]:
+    """Ids of the loops that add one of some words, or a multiple of it, to what they carry."""
+    if not function.loops:
+        return set()
     words = LoadedWords(function, wanted)
     sizes: set[int] = set()
-    """Registers that hold the grid's size or a multiple of it."""
+    """Registers that hold the size or a multiple of it."""
     steps: list[_Step] = []
     for inst in function.instructions:
         written = written_registers(inst)

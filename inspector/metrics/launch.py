@@ -48,8 +48,8 @@ SPECS = (
         "iterations",
         "derived",
         "kernel",
-        "Iterations of the kernel's longest loop in the workgroup that makes most; those of a "
-        "nested loop are all of them",
+        "Iterations of the kernel's longest loop in the workgroup that makes most (of very many "
+        "workgroups, the first ones); those of a nested loop are all of them",
     ),
     MetricSpec(
         LOOP_BYTES,
@@ -222,13 +222,26 @@ def _loops(subject: Subject) -> Iterator[Metric]:
             # What loops of unknown bounds load is unknown.
             if {index for index, count in bytes_of.items() if count} <= {r.op.index for r in runs}:
                 loaded = int(total.max())
-    yield Metric(ITERATIONS, most, "iterations", "derived", note)
+    elif grid and subject.ttgir is not None and math.prod(grid) > MOST_WORKGROUPS:
+        most = _most_of_first(subject)
+    yield Metric(ITERATIONS, most, "iterations", "derived", "" if most is not None else note)
     unread = note or (
         "" if loaded is not None else "loops that load have bounds that are not known"
     )
     yield Metric(LOOP_BYTES, loaded, "bytes", "derived", unread)
     yield Metric(BY_PROGRAM, by_program, "bool", "derived", note)
     yield Metric(EXCHANGED, exchanged, "bool", "derived", note)
+
+
+def _most_of_first(subject: Subject) -> int | None:
+    """Iterations of the longest loop in the first workgroups of a launch with very many."""
+    from .source_trips import most_iterations  # which needs this module
+
+    assert subject.ttgir is not None
+    runs = most_iterations(subject).values()
+    loops = sum(op.name in ("scf.for", "scf.while") for op in subject.ttgir.ops)
+    most = max(runs, default=0)
+    return most if runs and (most >= 2 or len(runs) == loops) else None
 
 
 def _exchanges(module: TtgirModule, loop: TtgirOp) -> bool:

@@ -49,9 +49,11 @@ SPECS = (
         "is the first that is issued after a wait that it does not need, instructions of the "
         "`path`, the `latency` assumed for a trip; `lasting`: trips that stay however many "
         "iterations are made at a time, the needed ones where they are carried; `conditional`: "
-        "loads that not every iteration makes, None without one; `whole_path`: the `path` where "
-        "there is none, and the loop does not go on by the size of the grid, as it then may go "
-        "round once; None for Triton's code, and where functions are called or code was not read",
+        "loads that not every iteration makes, None without one; `narrow_chosen`: loads of less "
+        "than 32 bits from global memory that loaded values choose, or the lanes that make them; "
+        "`whole_path`: the `path` where there is none, and the loop does not go on by the size of "
+        "the grid or the workgroup, as it then may go round once; None for Triton's code, and "
+        "where functions are called or code was not read",
     ),
     MetricSpec(
         TILES,
@@ -174,6 +176,11 @@ class _Dependencies:
                 if depth > deepest:
                     deepest = depth
         return deepest
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether loaded values decide if, or by which lanes, what comes next is executed."""
+        return max(self._lanes, self._condition) > 0
 
     def conditioned(self, depth: int) -> None:
         """The condition of a branch under which what comes next is executed."""
@@ -352,6 +359,7 @@ class _Figures(Struct, frozen=True):
     at: str | None
     path: int
     conditional: int
+    narrow_chosen: int
 
 
 def _always(function: Function, start: int, within: Set[int] | None) -> Set[int]:
@@ -389,7 +397,7 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
     dependencies = _Dependencies(code, registers, by_barriers=not is_triton)
     begun, loads, size, stores, at = waits.trips, 0, 0, 0, None
     rounds_begun = begun
-    waiting_stores = apart = 0
+    waiting_stores = apart = narrow_chosen = 0
     separated = False
     joins: list[tuple[int, int]] = []
     for place, number in enumerate(path):
@@ -399,6 +407,8 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
         separated = True
         block = function.blocks[number]
         for inst in code_of(function, number):
+            if inst.cls == "global_load" and dependencies.is_chosen:
+                narrow_chosen += (access_bits(inst.op, inst.operands) or 32) < 32
             issued = dependencies.execute(inst, subject)
             if chain is not None:
                 chain.execute(inst, subject)
@@ -442,6 +452,7 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
             if number not in always
             for inst in code_of(function, number)
         ),
+        narrow_chosen=narrow_chosen,
     )
 
 
@@ -498,10 +509,10 @@ def with_trips(subject: Subject, loops: Sequence[LoopReport]) -> tuple[LoopRepor
 
 
 def _shared_out(loop: LoopReport, metric: Metric) -> Metric:
-    """The metric of a loop, without the path of one whose iterations the grid shares out."""
+    """The metric of a loop, without the path of one whose iterations work-items share out."""
     stride = loop.metrics[GRID_STRIDE].value
     if not isinstance(metric.value, Mapping) or not isinstance(stride, Mapping):
         return metric
-    if not stride["by_grid"]:
+    if not stride["by_grid"] and stride["group"] is None:
         return metric
     return replace(metric, value={**metric.value, "whole_path": None})

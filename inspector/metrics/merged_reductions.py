@@ -33,7 +33,8 @@ _REGISTER_BITS: Final = 32
 _MERGES: Final = frozenset(
     ("arith.addf", "arith.addi", "arith.maxnumf", "arith.maximumf", "arith.minnumf",
      "arith.minimumf", "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui", "arith.ori",
-     "arith.andi", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.reshape", "ttg.convert_layout")
+     "arith.andi", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans",
+     "ttg.convert_layout")
 )  # fmt: skip
 _BETWEEN_LANES: Final = frozenset(("cross_lane", "lds_read", "lds_write", "barrier"))
 

@@ -89,7 +89,8 @@ class Finding(Struct, frozen=True):
     kernel) that the cure saves at most; None where nothing bounds it. `lines` are all lines of the
     assembly that it is about, where they are more than those of its locations. `plural_message` is
     the message as it stands where no figure is 1, by which equal findings are known; empty where it
-    is the same. A saved report has neither of these two.
+    is the same. A saved report has neither of these two. `doubt` is why a lead may not be worth a
+    change, and empty for findings.
     """
 
     rule: str
@@ -106,6 +107,7 @@ class Finding(Struct, frozen=True):
     trials: tuple[Trial, ...] = field(name="tried", default=())
     fix_is_trials: bool = False
     plural_message: str = ""
+    doubt: str = ""
 
     def __str__(self) -> str:
         source = next((place for place in self.locations if place.kind == "source"), None)
@@ -229,6 +231,7 @@ class KernelReport(Struct, frozen=True):
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
     demand: Demand | None = None  # what its occupancy rests on; None in reports of before
     emulated: Emulated | None = None  # None where it was not executed
+    leads: tuple[Finding, ...] = ()  # true, but not shown to be worth a change: see their `doubt`
 
     @property
     def all_read(self) -> bool:

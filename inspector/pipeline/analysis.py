@@ -21,7 +21,7 @@ from ..isa.assembly import parse_text
 from ..isa.mnemonics import CLASSES
 from ..isa.waitflow.waits import COUNTERS
 from ..lint.catalogue import Catalogue
-from ..lint.engine import evaluate
+from ..lint.engine import judge
 from ..lint.schema import DEFAULT_PACK, Pack, load_named
 from ..metrics.catalogue import specs
 from ..metrics.kernel import kernel_report
@@ -42,7 +42,7 @@ from .analysis_options import AnalysisOptions
 from .launch_facts import Overrides, launch_facts
 from .naming import kernel_id, matches_all
 
-ANALYSIS_VERSION = 39
+ANALYSIS_VERSION = 41
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
@@ -168,7 +168,8 @@ def with_findings(
     """
     pack = default_pack() if options.rules is None else options.rules
     source_text = source_text or source_reader()
-    return [replace(report, findings=evaluate(pack, report, source_text)) for report in reports]
+    judged = ((report, judge(pack, report, source_text)) for report in reports)
+    return [replace(report, findings=said.findings, leads=said.leads) for report, said in judged]
 
 
 @functools.cache

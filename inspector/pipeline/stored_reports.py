@@ -42,11 +42,13 @@ class _Judged(Struct, frozen=True):
         rules: the state of the files of rules.
         sources: the files of which lines were quoted; None of one that was not there.
         findings: of each report.
+        leads: of each report.
     """
 
     rules: tuple[tuple[str, _FileState], ...]
     sources: dict[str, _FileState | None]
     findings: list[tuple[Finding, ...]]
+    leads: list[tuple[Finding, ...]]
 
     def is_current(self) -> bool:
         """Whether the rules and the quoted sources are as they were."""
@@ -87,8 +89,10 @@ class StoredReports:
             reports = analysis.with_findings(stored.reports, context.analysis)
         elif judged is not None and judged.is_current():
             return [
-                replace(report, findings=findings)
-                for report, findings in zip(stored.reports, judged.findings, strict=True)
+                replace(report, findings=findings, leads=leads)
+                for report, findings, leads in zip(
+                    stored.reports, judged.findings, judged.leads, strict=True
+                )
             ]
         else:
             reports, judged = _judge(stored.reports, context)
@@ -148,7 +152,12 @@ def _judge(reports: Sequence[KernelReport], context: Context) -> tuple[list[Kern
         return read(loc)
 
     judged = analysis.with_findings(reports, context.analysis, source_text)
-    return judged, _Judged(_rules_state(), sources, [report.findings for report in judged])
+    return judged, _Judged(
+        _rules_state(),
+        sources,
+        [report.findings for report in judged],
+        [report.leads for report in judged],
+    )
 
 
 def _state_of(file: str) -> _FileState | None:

@@ -21,6 +21,7 @@ _MOST_OF_NOTES = 1_500
 _MOST_OF_LOOPS = 4_000
 """Bytes of the list of loops, without their metrics."""
 _MOST_OF_FINDINGS = 7_000
+_MOST_OF_LEADS = 2_000
 _DETAILS_OF_VARIANT = ("attrs", "unspecialised", "values", "notes", "generator", "wave_size")
 _PLAIN_ORIGINS = ("compiler", "derived")
 _STRUCTURED = frozenset(("occupancy.next_step", "matrix.instructions"))
@@ -83,8 +84,12 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
     left -= _size(notes)
     findings = _fitting(map(_finding, kernel.findings), min(left, _MOST_OF_FINDINGS))
     left -= _size(findings)
+    leads = _fitting(map(_finding, kernel.leads), min(left, _MOST_OF_LEADS))
+    left -= _size(leads)
     with_metrics = _with_metrics(loops, ordered, left)
     fields |= {"loops": with_metrics, "findings": findings, "notes": notes}
+    if leads:
+        fields["leads"] = leads
     if not kernel.unread:
         del fields["unread"]
     left_out = {
@@ -92,6 +97,7 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
         "loops": len(kernel.loops) - len(loops),
         "metrics_of_loops": sum("metrics" not in loop for loop in with_metrics),
         "findings": len(kernel.findings) - len(findings),
+        "leads": len(kernel.leads) - len(leads),
         "notes": len(kernel.notes) - len(notes),
     }
     left_out = {name: value for name, value in left_out.items() if value}

@@ -241,6 +241,7 @@ def _read_kernel(kernel: dict[str, Any], artifacts: Mapping[str, Artifact]) -> K
         memory_ops=convert(kernel["memory_ops"], tuple[MemoryOp, ...]),
         waits=convert(kernel["waits"], tuple[WaitOp, ...]),
         findings=convert(kernel["findings"], tuple[Finding, ...]),
+        leads=convert(kernel.get("leads", ()), tuple[Finding, ...]),
         notes=tuple(kernel["notes"]),
         accesses=convert(kernel.get("accesses", ()), tuple[Access, ...]),
         live_peak=convert(kernel.get("live_peak"), LivePeak | None),

@@ -414,6 +414,7 @@ class JsonFinding(_JsonFinding, total=False):
     saves_percent: float | None
     tried: list[JsonTrial]
     fix_is_trials: bool
+    doubt: str
 
 
 class JsonDemand(TypedDict):
@@ -534,3 +535,4 @@ class JsonKernel(_JsonKernel, total=False):
     dead_writes: list[Line]
     measured_lines: list[JsonMeasuredLine]
     emulated: JsonEmulated
+    leads: list[JsonFinding]

@@ -135,6 +135,7 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
         # Only where a few of its workgroups were executed.
         **({"emulated": plain(kernel.emulated)} if kernel.emulated is not None else {}),
         "findings": [finding_fields(f) for f in kernel.findings],
+        **({"leads": [finding_fields(f) for f in kernel.leads]} if kernel.leads else {}),
         "notes": list(kernel.notes),
     }
 
@@ -167,6 +168,8 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
     ]
     fields: dict[str, Any] = plain(finding) | {"locations": locations}
     del fields["lines"], fields["plural_message"]
+    if not finding.doubt:  # only leads have one
+        del fields["doubt"]
     if not finding.trials:  # only `--try` has them
         del fields["tried"], fields["fix_is_trials"]
     return fields | {"fingerprint": fields.pop("fingerprint")}

@@ -114,16 +114,18 @@ class Detail(PartedWidget):
         return self._text(("name", "changed: "), ("", ", ".join(changes)))
 
     def _findings(self, report: KernelReport) -> list[Text]:
+        leads = [self._finding(lead) for lead in view.leads_told(report)]
         if not report.findings:
-            return [self._text(("dim", view.findings_summary(report)))]
+            return [self._text(("dim", view.findings_summary(report))), *leads]
         ranked = sorted(report.findings, key=lambda f: SEVERITIES.index(f.severity))
-        return [self._finding(finding) for finding in ranked[:_MAX_FINDINGS]]
+        return [*(self._finding(finding) for finding in ranked[:_MAX_FINDINGS]), *leads]
 
     def _finding(self, finding: Finding) -> Text:
         location = view.finding_place(finding)
-        line = self._text(
-            (finding.severity, _LABELS[finding.severity]), ("dim", f" {finding.rule}  ")
-        )
+        kind: tuple[str, str] = (finding.severity, _LABELS[finding.severity])
+        if finding.doubt:
+            kind = ("dim", "lead ")
+        line = self._text(kind, ("dim", f" {finding.rule}  "))
         room = self.content_size.width - line.cell_len - len(location) - 2
         message = Text(" ".join(finding.message.split()))
         message.truncate(max(10, room), overflow="ellipsis", pad=bool(location))

@@ -1,0 +1,61 @@
+"""What short products store beside the time of their dots, and loops that few workgroups tell of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+
+SCRIPT = """\
+import torch, triton, triton.language as tl
+
+@triton.jit
+def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr):
+    rows, cols = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, N)
+    acc = tl.zeros((M, N), tl.float32)
+    for k in range(0, K, BLOCK):
+        ks = k + tl.arange(0, BLOCK)
+        x = tl.load(a + rows[:, None] * K + ks[None, :])
+        acc += tl.dot(x, tl.load(b + ks[:, None] * N + cols[None, :]))
+    tl.store(c + rows[:, None] * N + cols[None, :], acc)
+
+x = torch.empty((1, 1), dtype=torch.float16)
+out = torch.empty((1, 1), dtype=torch.float32)
+for length, waves in ((32, 1), (256, 2)):
+    for stages in (1, 2):
+        product[(200_000,)](
+            x, x, out, length, M=16, N=32, BLOCK=32, num_stages=stages, num_warps=waves
+        )
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> list[KernelReport]:
+    pytest.importorskip("triton")
+    script = Path(tmp_path_factory.mktemp("stored")) / "stored.py"
+    script.write_text(SCRIPT)
+    report = collect(Request((str(script),), ("gfx942",), passes=False))
+    assert not report.errors
+    return list(report.kernels)
+
+
+def test_a_workgroup_stores_its_tile_behind_all_steps(kernels: list[KernelReport]) -> None:
+    """Steps that pipelining puts before or behind the loop count as well."""
+    found = []
+    for kernel in kernels:
+        value = kernel.metrics["stored.results"].value
+        assert isinstance(value, Mapping)
+        assert value["bytes"] == 16 * 32 * 4
+        found.append(value["iterations"])
+    assert sorted(found) == [1, 1, 8, 8]
+
+
+def test_very_many_workgroups_tell_how_often_their_loop_goes_round(
+    kernels: list[KernelReport],
+) -> None:
+    found = sorted(str(kernel.metrics["launch.iterations"].value) for kernel in kernels)
+    assert found == ["0", "1", "7", "8"]
