@@ -156,6 +156,11 @@ class AnalyzedKernel:
         return self.report.findings
 
     @property
+    def leads(self) -> tuple[Finding, ...]:
+        """What is true as well, while something speaks against a change: of each its `doubt`."""
+        return self.report.leads
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on what the figures rest on."""
         return self.report.notes

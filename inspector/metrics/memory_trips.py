@@ -50,7 +50,9 @@ SPECS = (
         "`path`, the `latency` assumed for a trip; `lasting`: trips that stay however many "
         "iterations are made at a time, the needed ones where they are carried; `conditional`: "
         "loads that not every iteration makes, None without one; `narrow_chosen`: loads of less "
-        "than 32 bits from global memory that loaded values choose, or the lanes that make them; "
+        "than 32 bits from global memory that loaded values choose, or the lanes that make them, "
+        "`wasted_chosen` the cache lines that such loads and stores of any width touch beyond what "
+        "their bytes need; "
         "`whole_path`: the `path` where there is none, and the loop does not go on by the size of "
         "the grid or the workgroup, as it then may go round once; None for Triton's code, and "
         "where functions are called or code was not read",
@@ -66,6 +68,7 @@ SPECS = (
     ),
 )
 
+_GLOBAL: Final = frozenset(("global_load", "global_store"))
 _STORES: Final = frozenset(("global_store", "scratch_store"))
 _COUNTED: Final = LOADS | {"scratch_load", "atomic"}
 _ORDERED: Final = frozenset(("barrier", "atomic"))
@@ -360,6 +363,7 @@ class _Figures(Struct, frozen=True):
     path: int
     conditional: int
     narrow_chosen: int
+    wasted_chosen: float
 
 
 def _always(function: Function, start: int, within: Set[int] | None) -> Set[int]:
@@ -398,6 +402,7 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
     begun, loads, size, stores, at = waits.trips, 0, 0, 0, None
     rounds_begun = begun
     waiting_stores = apart = narrow_chosen = 0
+    wasted_chosen = 0.0
     separated = False
     joins: list[tuple[int, int]] = []
     for place, number in enumerate(path):
@@ -407,8 +412,12 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
         separated = True
         block = function.blocks[number]
         for inst in code_of(function, number):
-            if inst.cls == "global_load" and dependencies.is_chosen:
-                narrow_chosen += (access_bits(inst.op, inst.operands) or 32) < 32
+            if inst.cls in _GLOBAL and dependencies.is_chosen:
+                is_narrow = (access_bits(inst.op, inst.operands) or 32) < 32
+                narrow_chosen += inst.cls == "global_load" and is_narrow
+                use = subject.uses.get(inst.index)
+                if use is not None and use.lines is not None and use.lines_ideal is not None:
+                    wasted_chosen += use.lines - use.lines_ideal
             issued = dependencies.execute(inst, subject)
             if chain is not None:
                 chain.execute(inst, subject)
@@ -453,6 +462,7 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
             for inst in code_of(function, number)
         ),
         narrow_chosen=narrow_chosen,
+        wasted_chosen=round(wasted_chosen, 2),
     )
 
 
