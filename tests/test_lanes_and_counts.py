@@ -1,0 +1,104 @@
+"""Lanes along rows of their own, few lanes, sums in LDS, bins, wide divisions, launches that the
+user states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from kinspect.inspector.cli.group import cli
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.launch_facts import Overrides
+
+FILE = Path(__file__).parent.parent / "rules" / "fixtures" / "hip_own_rows_gfx942.s"
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Mapping[str, KernelReport]:
+    context = Context(str(FILE), overrides=Overrides(grid=(38, 2, 1)))
+    return {kernel.name: kernel for kernel in analyze_text(FILE.read_text("utf-8"), context)}
+
+
+def _of_loop(kernel: KernelReport, name: str) -> Mapping[str, Any]:
+    """A metric of the first hot loop that has it."""
+    values = [loop.metrics[name].value for loop in kernel.loops if loop.hot]
+    return next(value for value in values if isinstance(value, Mapping))
+
+
+@pytest.mark.parametrize(
+    ("name", "accesses", "lines", "atomics"),
+    [
+        ("sums_rows_of_lanes", 2, 128, 0),
+        ("adds_rows_of_lanes", 2, 128, 1),
+        ("works_along_rows", 1, 64, 0),
+        ("sums_rows_of_groups", 0, 0, 0),
+        ("scales_in_all_lanes", 0, 0, 0),
+    ],
+)
+def test_lanes_that_go_along_rows(
+    kernels: Mapping[str, KernelReport], name: str, accesses: int, lines: int, atomics: int
+) -> None:
+    walks = _of_loop(kernels[name], "lane_walks")
+    assert (walks["accesses"], walks["lines"], walks["atomics"]) == (accesses, lines, atomics)
+    assert walks["step"] in (None, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "in_global"),
+    [
+        ("scans_by_one_lane", 1, 1),
+        ("sums_lds_by_one_lane", 256, 256),
+        ("scales_short_rows", 32, 32),
+        ("scales_halves_of_rows", 128, 128),
+        ("gathers_short_rows", None, None),
+    ],
+)
+def test_lanes_that_take_part(
+    kernels: Mapping[str, KernelReport], name: str, most: int | None, in_global: int | None
+) -> None:
+    idle = kernels[name].metrics["idle_lanes"].value
+    assert isinstance(idle, Mapping)
+    assert (idle["most"], idle["in_global"], idle["of"]) == (most, in_global, 256)
+
+
+def test_places_in_lds_that_are_a_lanes_own(kernels: Mapping[str, KernelReport]) -> None:
+    own = _of_loop(kernels["sums_in_lds"], "lds_accumulators")
+    assert (own["dwords"], own["accesses"]) == (1, 2)
+    assert _of_loop(kernels["passes_on_in_lds"], "lds_accumulators")["dwords"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "binned"),
+    [("counts_bytes", 1), ("counts_scaled", 1), ("counts_at_indices", 0), ("sums_in_bins", 0)],
+)
+def test_bins(kernels: Mapping[str, KernelReport], name: str, binned: int) -> None:
+    sums = kernels[name].metrics["atomics.sums"].value
+    assert isinstance(sums, Mapping)
+    assert (sums["loaded"], sums["binned"]) == (1, binned)
+
+
+def test_wide_divisions_by_a_divisor_that_lanes_share(
+    kernels: Mapping[str, KernelReport],
+) -> None:
+    divisions = kernels["splits_wide_places"].metrics["integer_division"].value
+    assert isinstance(divisions, Mapping)
+    assert (divisions["count"], divisions["wide"]) == (2, 2)
+    assert divisions["instructions"] > 100
+
+
+def test_a_launch_that_the_user_states(kernels: Mapping[str, KernelReport]) -> None:
+    metrics = kernels["sums_rows_of_lanes"].metrics
+    assert metrics["grid.workgroups"].value == 76
+    assert metrics["grid.per_cu"].value == 0.25
+    assert metrics["grid.waves_per_eu"].value == 0.25
+
+
+@pytest.mark.parametrize("grid", ["0", "1,2,3,4", "4294967296"])
+def test_launches_that_there_cannot_be(grid: str) -> None:
+    result = CliRunner().invoke(cli, ["analyze", str(FILE), "--grid", grid])
+    assert result.exit_code != 0
