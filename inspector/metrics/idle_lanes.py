@@ -29,7 +29,8 @@ SPECS: Final = (
         "masks: the `most` in one of them, `of` how many, `at` which line that one is, of "
         "global memory alone `in_global` and `global_at`; how many are `loads` there, how many "
         "`stores` or atomics, and how many have `unknown` masks or addresses (the others then say "
-        "nothing); `conditions` on lanes within the loop or kernel; None for Triton's code, and where "
+        "nothing); `conditions` on lanes within the loop or kernel; None for Triton's "
+        "code, and where "
         "the workgroup's size is not known",
     ),
 )
@@ -95,7 +96,7 @@ def _taking_part(places: Sequence[Places] | None, lanes: int) -> int | None:
     if active is None:
         return lanes
     # A draw in which no lane takes part is one of a workgroup behind the data's end.
-    counts = [count for count in active.sum((1, 2)).tolist() if count]
+    counts: list[int] = [count for count in active.sum((1, 2)).tolist() if count]
     if len(counts) < _LEAST_DRAWS or len(set(counts)) > 1:
         return None
     return min(int(counts[0]), lanes)
