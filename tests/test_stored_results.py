@@ -1,4 +1,4 @@
-"""What short products store beside the time of their dots, and loops that few workgroups tell of."""
+"""What short products store beside the time of their dots; loops that few workgroups tell of."""
 
 from __future__ import annotations
 

@@ -26,12 +26,11 @@ SPECS: Final = (
         "derived",
         "both",
         "Lanes of a workgroup that take part in accesses of global memory and LDS, by the code's "
-        "masks: the `most` in one of them, `of` how many, `at` which line that one is, of "
-        "global memory alone `in_global` and `global_at`; how many are `loads` there, how many "
-        "`stores` or atomics, and how many have `unknown` masks or addresses (the others then say "
-        "nothing); `conditions` on lanes within the loop or kernel; None for Triton's "
-        "code, and where "
-        "the workgroup's size is not known",
+        "masks: the `most` in one of them, `of` how many, `at` which line that one is, of global "
+        "memory alone `in_global` and `global_at`; how many are `loads` there, how many `stores` "
+        "or atomics, and how many have `unknown` masks or addresses (the others then say nothing); "
+        "`conditions` on lanes within the loop or kernel; None for Triton's code, and where the "
+        "workgroup's size is not known",
     ),
 )
 

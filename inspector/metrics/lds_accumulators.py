@@ -32,10 +32,9 @@ SPECS: Final = (
         "loop",
         "Values of 32 bits that each lane reads from LDS and writes back in the loop's own code, "
         "at places that the loop does not change and that no other lane reads in it, none of its "
-        "accesses of LDS moving: how many `dwords` of a lane, the `accesses` of the loop "
-        "that read or "
-        "write them, the first `at` "
-        "which line; None in Triton's code, and where the lanes' places are not known",
+        "accesses of LDS moving: how many `dwords` of a lane, the `accesses` of the loop that read "
+        "or write them, the first `at` which line; None in Triton's code, and where the lanes' "
+        "places are not known",
     ),
 )
 

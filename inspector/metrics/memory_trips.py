@@ -63,9 +63,8 @@ SPECS = (
         "derived",
         "kernel",
         "The same of a Triton kernel without loops, where barriers, which Triton makes for LDS, "
-        "keep no load from being issued before: `trips`, `needed`, `avoidable`, `loads`, "
-        "`bytes`, `at`, "
-        "`path` and `latency`",
+        "keep no load from being issued before: `trips`, `needed`, `avoidable`, `loads`, `bytes`, "
+        "`at`, `path` and `latency`",
     ),
 )
 
