@@ -219,3 +219,11 @@ def test_instructions_with_too_few_operands() -> None:
     for arch in ("gfx942", "gfx1100"):
         (kernel,) = analyze_text(KERNEL.format(arch=arch, code=code), Context("k.s"))
         assert kernel.metrics["division.outside"].value is not None
+
+
+@pytest.mark.parametrize("lanes", ["0", "16", "4294967296"])
+def test_a_wave_has_32_or_64_lanes(small_asm: Path, lanes: str) -> None:
+    """What else the metadata says is no size of a wave: the directives and the target tell."""
+    text = small_asm.read_text().replace(".wavefront_size: 64", f".wavefront_size: {lanes}")
+    (kernel,) = analyze_text(text, Context("k.s"))
+    assert kernel.metrics["wave_size"].value in (None, 64)
