@@ -38,13 +38,13 @@ SPECS = (
         "addresses of such a one leave out, so that all `workgroups` along them add to the same "
         "places (None where the grid is unknown), at `shared_at`; `loaded`: those whose addresses "
         "rest on values from memory, the first `loaded_at`; `repeated` of these in loops; "
-        "`constant` of them add a constant; `binned` of them add a constant where a loaded value's "
-        "bits or magnitude say, as in a histogram, the first `binned_at` (None in Triton's code); "
-        "`in_turn`: the most elements that one of these (where there are none, of all) has for each "
-        "lane in Triton's code; `instructions` that all are in the code; `beside`: instructions of "
-        "the longest loop without an atomic, in an "
-        "iteration (0 where there is none). Sums of whole numbers at one address of Triton's code, "
-        "or at any of others', are not `placed`: they count something",
+        "`constant` of them add a constant; `binned` of them do where a loaded value's bits or "
+        "magnitude say, as in a histogram, the first `binned_at` (None in Triton's code); "
+        "`in_turn`: the most elements that one of these (where there are none, of all) has for "
+        "each lane in Triton's code; `instructions` that all are in the code; `beside`: "
+        "instructions of the longest loop without an atomic, in an iteration (0 where there is "
+        "none). Sums of whole numbers at one address of Triton's code, or at any of others', are "
+        "not `placed`: they count something",
     ),
 )
 
