@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from emulated import KERNEL
+from kinspect.inspector.emulator.operands import parse_operand
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
@@ -227,3 +228,16 @@ def test_a_wave_has_32_or_64_lanes(small_asm: Path, lanes: str) -> None:
     text = small_asm.read_text().replace(".wavefront_size: 64", f".wavefront_size: {lanes}")
     (kernel,) = analyze_text(text, Context("k.s"))
     assert kernel.metrics["wave_size"].value in (None, 64)
+
+
+def test_registers_that_no_target_has() -> None:
+    """Sets of registers have a bit for each: such a number would take gigabytes."""
+    for text in ("v[0:2147483648]", "v4000000000", "s[8:5]", "a[0:999999]"):
+        assert parse_operand(text, 256).kind == "none"
+    assert parse_operand("a[0:31]", 256).rows == range(256, 288)
+    code = """
+    v_mov_b32_e32 v[0:2147483648], 0
+    global_load_dword v[5:3], v[0:2147483648], s[0:900000000]
+    global_atomic_add v[0:999999999], v1, s[2:3]
+    """
+    analyze_text(KERNEL.format(arch="gfx942", code=code), Context("k.s"))
