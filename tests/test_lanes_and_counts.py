@@ -4,16 +4,19 @@ user states.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import kinspect
 import pytest
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.report import json_read, json_write
 
 from .test_argument_words import TEXT
 
@@ -172,3 +175,13 @@ def test_a_launch_that_the_user_states(kernels: Mapping[str, KernelReport]) -> N
 def test_launches_that_there_cannot_be(grid: str) -> None:
     result = CliRunner().invoke(cli, ["analyze", str(FILE), "--grid", grid])
     assert result.exit_code != 0
+
+
+def test_a_saved_report_keeps_how_far_lanes_lie_apart() -> None:
+    report = kinspect.analyze(COUNTS).report
+    stream = io.StringIO()
+    json_write.write(report, stream)
+    again = json_read.read(stream.getvalue(), "counts.json")
+    uses = [[op.use for op in kernel.memory_ops] for kernel in report.kernels]
+    assert any(use is not None and use.steps for own in uses for use in own)
+    assert [[op.use for op in kernel.memory_ops] for kernel in again.kernels] == uses
