@@ -52,7 +52,7 @@ SPECS = (
         "loads that not every iteration makes, None without one; `narrow_chosen`: loads of less "
         "than 32 bits from global memory that loaded values choose, or the lanes that make them, "
         "`wasted_chosen` the cache lines that such loads and stores of any width touch beyond what "
-        "their bytes need; "
+        "their bytes need, as far as their lines are known; "
         "`whole_path`: the `path` where there is none, and the loop does not go on by the size of "
         "the grid or the workgroup, as it then may go round once; None for Triton's code, and "
         "where functions are called or code was not read",
