@@ -291,7 +291,7 @@ CASES = (
     ok("KI038", kernel={**SPILLS, **KEPT_OUT, "occupancy.waves_per_eu": None}, loop=SPILLS),
     fail(
         "KI039",
-        "12 loads and 4 stores of a private array in scratch memory per iteration of the hot loop,"
+        "12 loads and 4 stores of a private array in scratch memory per iteration of the loop,"
         " 9 of them at an index",
         kernel=ARRAY,
         loop=ARRAY,
