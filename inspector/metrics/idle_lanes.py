@@ -96,7 +96,7 @@ def _taking_part(places: Sequence[Places] | None, lanes: int) -> int | None:
     if active is None:
         return lanes
     # A draw in which no lane takes part is one of a workgroup behind the data's end.
-    counts = [count for count in active.sum((1, 2)).tolist() if count]
+    counts: list[int] = [count for count in active.sum((1, 2)).tolist() if count]
     if len(counts) < _LEAST_DRAWS or len(set(counts)) > 1:
         return None
     return min(counts[0], lanes)

@@ -106,7 +106,8 @@ def _of_loop(subject: Subject, own: Sequence[Instruction], loop: Loop) -> dict[s
     changed: set[int] = set()
     for inst in whole:
         changed |= written_registers(inst)
-    reads, writes = [], []
+    reads: list[_Access] = []
+    writes: list[_Access] = []
     for inst in inner:
         words = _words(subject.places.get(inst.index))
         if words is None:
