@@ -230,6 +230,19 @@ def test_a_wave_has_32_or_64_lanes(small_asm: Path, lanes: str) -> None:
     assert kernel.metrics["wave_size"].value in (None, 64)
 
 
+def test_numbers_with_zeros_in_front() -> None:
+    """LLVM reads them as octal, and no number that is none."""
+    assert parse_operand("042", 0).integer == 0o42
+    assert parse_operand("-0x10", 0).integer == -16
+    assert parse_operand("0", 0).integer == 0
+    assert parse_operand("08", 0).kind == "none"
+    code = """
+    v_mov_b32_e32 v1, 08
+    s_waitcnt vmcnt(08)
+    """
+    analyze_text(KERNEL.format(arch="gfx942", code=code), Context("k.s"))
+
+
 def test_registers_that_no_target_has() -> None:
     """Sets of registers have a bit for each: such a number would take gigabytes."""
     for text in ("v[0:2147483648]", "v4000000000", "s[8:5]", "a[0:999999]"):

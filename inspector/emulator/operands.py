@@ -38,6 +38,7 @@ _MOST_AT_A_TIME: Final = 64
 _MOST_ROWS: Final = 1 << 12
 """Beyond the registers of any target: sets of registers are integers with a bit for each."""
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
+_OCTAL: Final = re.compile(r"-?0\d")
 _FLOAT: Final = re.compile(r"-?\d*\.\d*(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+")
 _MODIFIER: Final = re.compile(r"[a-z]\w*(?::.+)?")
 _FULL_NUMBER: Final = re.compile(r"v(?:\d+|\[\d+:\d+\]) /\*(v(?:\d+|\[\d+:\d+\]))\*/")
@@ -176,7 +177,12 @@ def parse_operand(text: str, accum_offset: int) -> Operand:
         first, count = _NAMED[body]
         return Operand("sgpr", text, first, count, None, negate, absolute, extend)
     if _INTEGER.fullmatch(body):
-        return Operand("constant", text, negate=negate, absolute=absolute, integer=int(body, 0))
+        is_octal = _OCTAL.match(body) is not None
+        try:
+            number = int(body, 8 if is_octal else 0)
+        except ValueError:  # 08, or thousands of digits
+            return Operand("none", text, name=body)
+        return Operand("constant", text, negate=negate, absolute=absolute, integer=number)
     if _FLOAT.fullmatch(body):
         return Operand("constant", text, negate=negate, absolute=absolute, real=float(body))
     return Operand("none", text, name=body)
