@@ -250,10 +250,10 @@ class Session(Struct):
             return f"{path.name} was removed: last figures"
         return "old, of a run before" if self.left_over(key) else ""
 
-    def findings(self) -> Iterator[tuple[SessionKernel, Finding]]:
-        """Yields every finding with its kernel, in the order of the targets."""
+    def findings(self, *, leads: bool = False) -> Iterator[tuple[SessionKernel, Finding]]:
+        """Yields every finding with its kernel, in the order of the targets; leads where asked."""
         for entry in self.ordered():
-            for finding in entry.report.findings:
+            for finding in (*entry.report.findings, *(entry.report.leads if leads else ())):
                 yield entry, finding
 
     def report(self, tool: Mapping[str, str]) -> Report:

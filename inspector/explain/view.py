@@ -208,9 +208,7 @@ def findings_summary(kernel: KernelReport) -> str:
         shown = unexplained(kernel)
         if shown:
             return f"no finding, though {shown}"
-        if kernel.leads:
-            return f"no finding, {plural(len(kernel.leads), 'lead')}"
-        return "nothing looks wrong"
+        return f"no finding, {_leads(kernel)}" if kernel.leads else "nothing looks wrong"
     tally = []
     for severity in SEVERITIES:
         n = sum(f.severity == severity for f in findings)
@@ -229,10 +227,14 @@ def leads_told(kernel: KernelReport) -> tuple[Finding, ...]:
 
 
 def leads_heading(kernel: KernelReport) -> str:
-    """What stands above the leads that are told: their number, and what they are."""
+    """What stands above the leads that are told: what they are; their number beside findings."""
+    start = f"{_leads(kernel)}:" if kernel.findings else "leads are"
+    return f"{start} true, but something speaks against a change, or is not known"
+
+
+def _leads(kernel: KernelReport) -> str:
     told, every = len(leads_told(kernel)), len(kernel.leads)
-    number = plural(told, "lead") if told == every else f"{told} of {plural(every, 'lead')}"
-    return f"{number}: true, but something speaks against a change, or is not known"
+    return plural(told, "lead") if told == every else f"{told} of {plural(every, 'lead')}"
 
 
 def finding_place(finding: Finding) -> str:

@@ -16,7 +16,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType(
     {severity: place for place, severity in enumerate(SEVERITIES)}
 )
-WORTHWHILE = 10.0
+WORTHWHILE = 20.0
 """Percent: a cure that saves less at most comes after those whose saving nothing bounds."""
 
 LEAST = 1.0

@@ -99,4 +99,4 @@ def _taking_part(places: Sequence[Places] | None, lanes: int) -> int | None:
     counts: list[int] = [count for count in active.sum((1, 2)).tolist() if count]
     if len(counts) < _LEAST_DRAWS or len(set(counts)) > 1:
         return None
-    return min(counts[0], lanes)
+    return min(int(counts[0]), lanes)

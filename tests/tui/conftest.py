@@ -84,6 +84,7 @@ STABLE_SINCE = frozenset(
         "KI108",
         "KI109",
         "KI110",
+        "KI112",
         "KI113",
         "KI114",
         "KI116",

@@ -152,7 +152,7 @@ async def test_what_is_less_severe_is_left_out_and_groups_fold(opened: Any) -> N
         assert "warnings and errors" in await pressed(pilot, "f")
         assert "errors alone" in await pressed(pilot, "f")
         assert len(rows(pilot)) == 4
-        await pressed(pilot, "f")
+        await pressed(pilot, "f", "f")  # with leads, of which there are none, then without
         assert len(rows(pilot)) == 9
         # Groups fold and open.
         await pressed(pilot, "space")
@@ -237,6 +237,27 @@ async def test_e_opens_the_source_line_and_y_copies(
             (small.id.partition("::")[0], 22),
             ("/src/kernels/triton_kernels.py", 38),
         ]
+
+
+async def test_leads_are_shown_where_asked_for(opened: Any, report: Report) -> None:
+    """They stand below the findings, each with its doubt, and count as what they are."""
+    finding = report.kernels[0].findings[0]
+    lead = replace(finding, rule="KI024", message="narrow", doubt="memory is idle anyway")
+    both = replace(report.kernels[0], findings=(finding,), leads=(lead,))
+    async with opened((120, 40), "findings", of=replace(report, kernels=(both,))) as pilot:
+        assert "lead" not in await settled(pilot)
+        assert len(rows(pilot)) == 2
+        shown = await pressed(pilot, "f", "f", "f")
+        assert "1 note, 1 lead" in shown
+        assert "with leads" in shown
+        assert [row.split()[1] for row in rows(pilot)][::2] == ["●", "○"]
+        shown = await pressed(pilot, "n", "n")
+        assert "Why it may not pay" in shown
+        assert "memory is idle anyway" in shown
+    doubtful = replace(both, findings=())
+    async with opened((120, 40), "findings", of=replace(report, kernels=(doubtful,))) as pilot:
+        assert "no finding, 1 lead: Severity shows them" in await settled(pilot)
+        assert "narrow" in await pressed(pilot, "f", "f", "f")
 
 
 async def test_nothing_to_say_is_said(opened: Any, report: Report) -> None:

@@ -14,13 +14,18 @@ from ....inspector.lint.schema import bundled_packs, load_packs
 from ....inspector.model import Finding
 from ....inspector.pipeline.analysis import catalogue
 from ...widgets.bars import Piece
-from .groups import MARKS, FindingGroup, Item, Rules
+from .groups import LEAD, MARKS, FindingGroup, Item, Rules
 
-_COLOURS: Mapping[str, str] = {"error": "$error", "warning": "$warning", "info": "$primary"}
-_LABELS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note"}
+_FAINT = "$foreground 60%"
+_COLOURS: Mapping[str, str] = {
+    "error": "$error",
+    "warning": "$warning",
+    "info": "$primary",
+    LEAD: _FAINT,
+}
+_LABELS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note", LEAD: LEAD}
 _MAX_LOCATIONS = 20
 _MAX_FIXES = 3
-_FAINT = "$foreground 60%"
 
 
 @functools.cache
@@ -34,10 +39,11 @@ def of_item(item: Item, rule: Rule | None) -> Content:
     """A finding's message, evidence, locations, remedy and rule."""
     finding = item.finding
     return _assembled(
-        _title(finding.rule, rule, finding.severity, finding.confidence),
+        _title(finding.rule, rule, item.level, finding.confidence),
         [(f"{item.kernel} {item.entry.report.arch or '-'}  ", _FAINT)],
         [(view.place(item.entry.report.source), _FAINT), ("\n\n", "")],
         [(f"{' '.join(finding.message.split())}\n", "")],
+        _prose("Why it may not pay", finding.doubt),
         _evidence(finding),
         _locations(item),
         _prose("What to change", finding.advice or _plain(rule.text.fix if rule else "")),
@@ -57,7 +63,7 @@ def of_group(group: FindingGroup, rule: Rule | None) -> Content:
         )
     counts: dict[tuple[str, str], int] = {}
     for item in group.items:
-        key = (item.finding.severity, item.finding.rule)
+        key = (item.level, item.finding.rule)
         counts[key] = counts.get(key, 0) + 1
     listed = [
         (f"  {MARKS[severity]} {name}  ×{count}\n", _COLOURS[severity])
@@ -71,10 +77,10 @@ def _assembled(*parts: Iterable[Piece]) -> Content:
     return Content.assemble(*(piece for piece in pieces if piece[0]))
 
 
-def _title(name: str, rule: Rule | None, severity: str, confidence: str) -> Iterator[Piece]:
-    yield f"{MARKS[severity]} ", _COLOURS[severity]
+def _title(name: str, rule: Rule | None, level: str, confidence: str) -> Iterator[Piece]:
+    yield f"{MARKS[level]} ", _COLOURS[level]
     yield f"{name} {rule.text.name if rule else ''}".rstrip(), "bold"
-    yield f"  {_LABELS[severity]}, {confidence}\n", _COLOURS[severity]
+    yield f"  {_LABELS[level]}, {confidence}\n", _COLOURS[level]
 
 
 def _heading(text: str) -> Piece:

@@ -19,8 +19,11 @@ from ...widgets.filtered_list import word_filter
 
 Grouping = Literal["rule", "kernel", "file"]
 GROUPINGS: tuple[Grouping, ...] = ("rule", "kernel", "file")
-MARKS: Mapping[str, str] = {"error": "✖", "warning": "▲", "info": "●"}
-"""Severity -> the mark before a finding, for readers who do not see its colour."""
+LEAD = "lead"
+LEVELS: tuple[str, ...] = (*SEVERITIES, LEAD)
+"""What a finding is told as, from the most to the least severe."""
+MARKS: Mapping[str, str] = {"error": "✖", "warning": "▲", "info": "●", LEAD: "○"}
+"""Level -> the mark before a finding, for readers who do not see its colour."""
 _NO_FILE = "no source line"
 
 _OPENED_FIRST = ("amdgcn", "ttgir", "llir", "source")  # texts that a finding opens in, best first
@@ -33,6 +36,11 @@ class Item(Struct, frozen=True):
 
     entry: SessionKernel
     finding: Finding
+
+    @property
+    def level(self) -> str:
+        """Its severity, or `LEAD`."""
+        return level_of(self.finding)
 
     @property
     def kernel(self) -> str:
@@ -69,8 +77,8 @@ class FindingGroup(Struct, frozen=True):
 
     @property
     def worst(self) -> str:
-        """The severity of its worst finding."""
-        return min((item.finding.severity for item in self.items), key=SEVERITIES.index)
+        """The level of its worst finding."""
+        return min((item.level for item in self.items), key=LEVELS.index)
 
     @property
     def tally(self) -> str:
@@ -89,13 +97,18 @@ class FindingRow(Struct, frozen=True):
     spans: tuple[tuple[int, int, str], ...]
 
 
+def level_of(finding: Finding) -> str:
+    """The severity of a finding; `LEAD` for a lead."""
+    return LEAD if finding.doubt else finding.severity
+
+
 def tally(findings: Iterable[Finding]) -> str:
-    """Findings counted by severity, `1 error, 2 warnings, 5 notes`; zeros are left out."""
-    counts = Counter[str](finding.severity for finding in findings)
+    """Findings counted by level, `1 error, 2 warnings, 5 notes`; zeros are left out."""
+    counts = Counter(map(level_of, findings))
     parts = [
-        view.plural(counts[severity], "note" if severity == "info" else severity)
-        for severity in SEVERITIES
-        if counts[severity]
+        view.plural(counts[level], "note" if level == "info" else level)
+        for level in LEVELS
+        if counts[level]
     ]
     return ", ".join(parts) or "none"
 
@@ -106,11 +119,11 @@ def filtered(items: Iterable[Item], words: str, min_severity: str, rules: Rules)
     Args:
         items: all findings.
         words: the filter as typed: words separated by blanks, in any letter case.
-        min_severity: the lowest severity to include.
+        min_severity: the lowest level to include.
         rules: the rules by id, whose names and tags are searched, too.
     """
-    worst = SEVERITIES[: SEVERITIES.index(min_severity) + 1]
-    severe = [item for item in items if item.finding.severity in worst]
+    worst = LEVELS[: LEVELS.index(min_severity) + 1]
+    severe = [item for item in items if item.level in worst]
     if not words.strip():
         return severe
     has_words = word_filter(words)
@@ -121,7 +134,7 @@ def _searched(item: Item, rules: Rules) -> str:
     """The text of a finding that the filter's words are searched in."""
     finding, report = item.finding, item.entry.report
     rule = rules.get(finding.rule)
-    severity = "note info" if finding.severity == "info" else finding.severity
+    severity = "note info" if item.level == "info" else item.level
     name = rule.text.name if rule is not None else ""
     tags = " ".join(rule.text.tags) if rule is not None else ""
     parts = (finding.rule, name, tags, severity, item.kernel, report.arch or "", report.id)
@@ -146,14 +159,14 @@ def grouped(items: Sequence[Item], grouping: Grouping, rules: Rules) -> list[Fin
 
 
 def _sorted(items: Iterable[Item]) -> tuple[Item, ...]:
-    return tuple(sorted(items, key=lambda item: rank(item.finding)))
+    return tuple(sorted(items, key=lambda item: (item.level == LEAD, rank(item.finding))))
 
 
 def _weight(group: FindingGroup) -> tuple[object, ...]:
-    """The sort key of a group: its worst severity, then its number of findings of each."""
-    counts = Counter[str](item.finding.severity for item in group.items)
-    negated_counts = (-counts[severity] for severity in SEVERITIES)  # the most come first
-    return (SEVERITIES.index(group.worst), *negated_counts, group.name)
+    """The sort key of a group: its worst level, then its number of findings of each."""
+    counts = Counter(item.level for item in group.items)
+    negated_counts = (-counts[level] for level in LEVELS)  # the most come first
+    return (LEVELS.index(group.worst), *negated_counts, group.name)
 
 
 def _title(grouping: Grouping, name: str, items: Sequence[Item], rules: Rules) -> str:
@@ -234,6 +247,10 @@ def rows_of(
     return rows
 
 
+def _style(level: str) -> str:
+    return "dim" if level == LEAD else level
+
+
 def _heading(group: FindingGroup, is_closed: bool, width: int) -> FindingRow:
     mark = MARKS[group.worst]
     start = f"{'▸' if is_closed else '▾'} {mark} "
@@ -241,7 +258,7 @@ def _heading(group: FindingGroup, is_closed: bool, width: int) -> FindingRow:
     text = f"{start}{title}  {group.tally}"
     spans = (
         (0, 1, "dim"),
-        (2, 3, group.worst),
+        (2, 3, _style(group.worst)),
         (len(start), len(start) + len(group.title), "label"),
         (len(start) + len(title), len(text), "comment"),
     )
@@ -287,12 +304,12 @@ def _row(
     group: FindingGroup, item: Item, cells: Sequence[str], widths: Sequence[int]
 ) -> FindingRow:
     finding = item.finding
-    mark = MARKS[finding.severity]
+    mark = MARKS[item.level]
     first, location = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
     start = f"    {mark} {first}  "
     text = f"{start}{location}  {' '.join(finding.message.split())}"
     spans = (
-        (4, 5, finding.severity),
+        (4, 5, _style(item.level)),
         (6, 6 + len(first), "name"),
         (len(start), len(start) + len(location), "literal"),
     )

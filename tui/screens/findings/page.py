@@ -15,13 +15,14 @@ from ....inspector.explain.view import plural, spills_in_hot_loops
 from ...editor import open_editor
 from ...key_table import bind
 from ...pages import Page
-from ...session import SEVERITIES
 from ...widgets.code import CodeView, Text
 from ...widgets.filter_line import FilterLine
 from ...widgets.filtered_list import RowList
 from . import detail
 from .groups import (
     GROUPINGS,
+    LEAD,
+    LEVELS,
     FindingGroup,
     FindingRow,
     Grouping,
@@ -37,7 +38,7 @@ from .groups import (
 )
 
 _ROWS_WITHOUT_DETAIL = 10  # of the terminal; with fewer the list takes them all
-_SEVERITY_FILTERS = {"info": "all", "warning": "warnings and errors", "error": "errors alone"}
+_LEVEL_FILTERS = {"warning": "warnings and errors", "error": "errors alone", LEAD: "with leads"}
 
 
 class FindingsPage(Page):
@@ -49,7 +50,7 @@ class FindingsPage(Page):
         "list explains the finding under the cursor: its evidence, why it matters, what to change. "
         "Enter opens the kernel at the finding's line, e the source in your editor. "
         "The filter takes words that all have to be in a finding's rule, kernel, target, place "
-        "or message."
+        "or message. ○ are leads: true, but something speaks against a change, or is not known."
     )
     DEFAULT_CSS = """
     FindingsPage #tally { height: 1; padding: 0 1; color: $foreground 70%; }
@@ -120,7 +121,8 @@ class FindingsPage(Page):
     def _show(self) -> None:
         """Rebuilds the list; the cursor stays with its finding, else near its line."""
         former_row = self._row
-        all_items = [Item(entry, finding) for entry, finding in self.session.findings()]
+        told = self.session.findings(leads=self._min_severity == LEAD)
+        all_items = [Item(entry, finding) for entry, finding in told]
         items = filtered(all_items, self._filter_text, self._min_severity, self._rules)
         self._groups = grouped(items, self._grouping, self._rules)
         self._rows = rows_of(self._groups, self._grouping, self._folded[self._grouping])
@@ -156,7 +158,7 @@ class FindingsPage(Page):
             name, arch = shared_by(item.entry for item in items)
             parts += [text for text in (name, arch) if text]
         if self._min_severity != "info":
-            parts.append(_SEVERITY_FILTERS[self._min_severity])
+            parts.append(_LEVEL_FILTERS[self._min_severity])
         if self._filter_text:
             parts.append(f"filter: {self._filter_text}")
         return "  ·  ".join(parts)
@@ -174,6 +176,9 @@ class FindingsPage(Page):
         far = sum(unexplained(e.report) is not None for e in self.session.entries.values())
         if far:
             return f"no finding, but {plural(far, 'kernel')} with figures far from the least"
+        leads = sum(len(entry.report.leads) for entry in self.session.entries.values())
+        if leads:
+            return f"no finding, {plural(leads, 'lead')}: Severity shows them"
         return "nothing looks wrong"
 
     @property
@@ -231,9 +236,8 @@ class FindingsPage(Page):
         self._show()
 
     def action_severity(self) -> None:
-        """Shows the next of: all findings, warnings and errors, errors only."""
-        index = SEVERITIES.index(self._min_severity) - 1
-        self._min_severity = SEVERITIES[index]
+        """Shows the next of: all findings, warnings and errors, errors only, findings and leads."""
+        self._min_severity = LEVELS[LEVELS.index(self._min_severity) - 1]
         self._show()
 
     def action_next(self, direction: int) -> None:
