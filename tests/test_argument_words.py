@@ -92,6 +92,26 @@ def test_a_loop_that_adds_up_a_position_goes_on_by_no_grid(step: str, *, is_by_g
     assert list(by_grid.values()) == [is_by_grid, False]
 
 
+def test_a_pointer_that_moves_by_the_grid_does_not_end_a_loop() -> None:
+    code = """
+    s_load_dword s6, s[0:1], 0xc
+    s_load_dword s7, s[2:3], 0x0
+.Lloop:
+    global_load_dword v3, v[0:1], off
+    s_waitcnt vmcnt(0)
+    v_add_f32_e32 v2, v2, v3
+    v_add_co_u32_e32 v0, vcc, s6, v0
+    v_addc_co_u32_e32 v1, vcc, 0, v1, vcc
+    s_add_i32 s7, s7, -1
+    s_cmp_lg_u32 s7, 0
+    s_cbranch_scc1 .Lloop
+"""
+    (kernel,) = analyze_text(TEXT.format(arch="gfx942", code=code), Context("k.s"))
+    value = kernel.loops[0].metrics["loop.grid_stride"].value
+    assert isinstance(value, dict)
+    assert value["by_grid"] is False
+
+
 def test_a_step_that_issues_with_another_operation() -> None:
     code = """
     s_load_b32 s6, s[0:1], 0xc

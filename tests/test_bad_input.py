@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from emulated import KERNEL
+from kinspect.inspector.emulator.operands import parse_operand
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
@@ -219,3 +220,37 @@ def test_instructions_with_too_few_operands() -> None:
     for arch in ("gfx942", "gfx1100"):
         (kernel,) = analyze_text(KERNEL.format(arch=arch, code=code), Context("k.s"))
         assert kernel.metrics["division.outside"].value is not None
+
+
+@pytest.mark.parametrize("lanes", ["0", "16", "4294967296"])
+def test_a_wave_has_32_or_64_lanes(small_asm: Path, lanes: str) -> None:
+    """What else the metadata says is no size of a wave: the directives and the target tell."""
+    text = small_asm.read_text().replace(".wavefront_size: 64", f".wavefront_size: {lanes}")
+    (kernel,) = analyze_text(text, Context("k.s"))
+    assert kernel.metrics["wave_size"].value in (None, 64)
+
+
+def test_numbers_with_zeros_in_front() -> None:
+    """LLVM reads them as octal, and no number that is none."""
+    assert parse_operand("042", 0).integer == 0o42
+    assert parse_operand("-0x10", 0).integer == -16
+    assert parse_operand("0", 0).integer == 0
+    assert parse_operand("08", 0).kind == "none"
+    code = """
+    v_mov_b32_e32 v1, 08
+    s_waitcnt vmcnt(08)
+    """
+    analyze_text(KERNEL.format(arch="gfx942", code=code), Context("k.s"))
+
+
+def test_registers_that_no_target_has() -> None:
+    """Sets of registers have a bit for each: such a number would take gigabytes."""
+    for text in ("v[0:2147483648]", "v4000000000", "s[8:5]", "a[0:999999]"):
+        assert parse_operand(text, 256).kind == "none"
+    assert parse_operand("a[0:31]", 256).rows == range(256, 288)
+    code = """
+    v_mov_b32_e32 v[0:2147483648], 0
+    global_load_dword v[5:3], v[0:2147483648], s[0:900000000]
+    global_atomic_add v[0:999999999], v1, s[2:3]
+    """
+    analyze_text(KERNEL.format(arch="gfx942", code=code), Context("k.s"))

@@ -325,6 +325,7 @@ def test_senseless_entries_are_unknown_and_named() -> None:
         del kernel[".args"]
         kernel[".vgpr_count"] = "many"
         kernel[".sgpr_count"] = -4
+        kernel[".wavefront_size"] = 0
         kernel[".uses_dynamic_stack"] = 2.5
 
     code = read_code_object(with_note(DATA / "two.gfx942.hsaco", change), "edited.hsaco")
@@ -335,6 +336,7 @@ def test_senseless_entries_are_unknown_and_named() -> None:
     assert [d for d in first.disagreements if "metadata: " in d] == [
         "metadata: .vgpr_count is not a count",
         "metadata: .sgpr_count is not a count",
+        "metadata: .wavefront_size is neither 32 nor 64",
         "metadata: .uses_dynamic_stack is neither true nor false",
     ]
 

@@ -4,18 +4,32 @@ user states.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import kinspect
 import pytest
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.report import json_read, json_write
+
+from .test_argument_words import TEXT
 
 FILE = Path(__file__).parent.parent / "rules" / "fixtures" / "hip_own_rows_gfx942.s"
+
+COUNTS = Path(__file__).parent / "data" / "hip_counts_gfx1100.s"
+
+
+@pytest.fixture(scope="module")
+def counted() -> Mapping[str, KernelReport]:
+    """Kernels for an RDNA target."""
+    found = analyze_text(COUNTS.read_text("utf-8"), Context(str(COUNTS)))
+    return {kernel.name: kernel for kernel in found}
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +78,71 @@ def test_lanes_that_take_part(
     idle = kernels[name].metrics["idle_lanes"].value
     assert isinstance(idle, Mapping)
     assert (idle["most"], idle["in_global"], idle["of"]) == (most, in_global, 256)
+    assert most is not None or idle["at"] is idle["global_at"] is None
 
 
 def test_places_in_lds_that_are_a_lanes_own(kernels: Mapping[str, KernelReport]) -> None:
     own = _of_loop(kernels["sums_in_lds"], "lds_accumulators")
     assert (own["dwords"], own["accesses"]) == (1, 2)
     assert _of_loop(kernels["passes_on_in_lds"], "lds_accumulators")["dwords"] == 0
+
+
+def test_a_lanes_place_in_lds_may_be_another_in_each_workgroup(
+    counted: Mapping[str, KernelReport],
+) -> None:
+    own = _of_loop(counted["sums_at_place_of_workgroup"], "lds_accumulators")
+    assert (own["dwords"], own["accesses"]) == (1, 2)
+
+
+def test_a_place_in_lds_that_a_nested_loop_reads_is_no_lanes_own(
+    counted: Mapping[str, KernelReport],
+) -> None:
+    loops = counted["sums_that_a_nested_loop_reads"].loops
+    values = [loop.metrics["lds_accumulators"].value for loop in loops]
+    assert [value["dwords"] for value in values if isinstance(value, Mapping)] == [0, 0]
+
+
+def test_a_count_that_issues_with_another_operation(counted: Mapping[str, KernelReport]) -> None:
+    sums = counted["counts_bytes"].metrics["atomics.sums"].value
+    assert isinstance(sums, Mapping)
+    assert sums["binned"] == 1
+
+
+def test_a_buffers_atomic_names_what_it_adds_first() -> None:
+    code = """
+    buffer_load_ubyte v2, v0, s[0:3], 0 offen
+    v_mov_b32_e32 v1, 1
+    s_waitcnt vmcnt(0)
+    v_lshlrev_b32_e32 v2, 2, v2
+    buffer_atomic_add {operands}, s[4:7], 0 offen
+    """
+    found = []
+    for operands in ("v1, v2", "v2, v1", "v1"):
+        text = TEXT.format(arch="gfx942", code=code.format(operands=operands))
+        (kernel,) = analyze_text(text, Context("k.s"))
+        sums = kernel.metrics["atomics.sums"].value
+        found.append(sums["binned"] if isinstance(sums, Mapping) else None)
+    assert found[:2] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [("tiles_of_workgroups_size", None), ("rows_by_workgroups_size", "workgroup")],
+)
+def test_a_pointer_by_the_workgroups_size_beside_a_counter_ends_no_loop(
+    counted: Mapping[str, KernelReport], name: str, group: str | None
+) -> None:
+    assert _of_loop(counted[name], "loop.grid_stride")["group"] == group
+
+
+def test_steps_at_lanes_known_before_the_loop_take_no_more_than_there_is(
+    counted: Mapping[str, KernelReport],
+) -> None:
+    """Four additions and four exchanges in each of 16 iterations: the exchanges are spared."""
+    exchanges = counted["shuffles_in_loop"].metrics["lane_exchanges"].value
+    assert isinstance(exchanges, Mapping)
+    assert exchanges["repeated"] == 4
+    assert 45 < exchanges["share"] < 50
 
 
 @pytest.mark.parametrize(
@@ -102,3 +175,13 @@ def test_a_launch_that_the_user_states(kernels: Mapping[str, KernelReport]) -> N
 def test_launches_that_there_cannot_be(grid: str) -> None:
     result = CliRunner().invoke(cli, ["analyze", str(FILE), "--grid", grid])
     assert result.exit_code != 0
+
+
+def test_a_saved_report_keeps_how_far_lanes_lie_apart() -> None:
+    report = kinspect.analyze(COUNTS).report
+    stream = io.StringIO()
+    json_write.write(report, stream)
+    again = json_read.read(stream.getvalue(), "counts.json")
+    uses = [[op.use for op in kernel.memory_ops] for kernel in report.kernels]
+    assert any(use is not None and use.steps for own in uses for use in own)
+    assert [[op.use for op in kernel.memory_ops] for kernel in again.kernels] == uses

@@ -64,6 +64,23 @@ def test_a_rule_with_a_finding_has_no_lead() -> None:
     assert told({"vgpr_count": 90}, doubtful, doubtful)[1] == ["products take longer"] * 2
 
 
+def test_loops_with_doubts_of_their_own_are_leads_of_their_own() -> None:
+    """One change cures all loops, but what speaks against it in one does not in the other."""
+    loops = [
+        loop("L0", count__scratch_load=3, count__mfma=8),
+        loop("L1", count__scratch_load=30, count__mfma=0),
+        loop("L2", count__scratch_load=5, count__mfma=4),
+    ]
+    report = kernel({"vgpr_count": 120}, loops)
+    judgement = judge(pack(rule(worth=WORTH, cured_together="true")), report)
+    assert not judgement.findings
+    told_of = {lead.doubt: lead.message for lead in judgement.leads}
+    assert told_of == {
+        "products take longer": "3 reloads; the same in 1 other loop",
+        "it has 120 VGPRs": "30 reloads",
+    }
+
+
 def test_a_rule_that_is_superseded_has_no_lead() -> None:
     report = kernel({"vgpr_count": 120}, [loop(count__scratch_load=3, count__mfma=0)])
     superior = rule(id="T002", name="superior", require="count.scratch_load < 2")

@@ -34,7 +34,11 @@ _NAMED: Final = {
     "null": (NULL, 2),
 }
 _REGISTER: Final = re.compile(r"(v|s|a|acc|ttmp)(?:(\d+)|\[(\d+)(?::(\d+))?\])(?:\.([lh]))?")
+_MOST_AT_A_TIME: Final = 64
+_MOST_ROWS: Final = 1 << 12
+"""Beyond the registers of any target: sets of registers are integers with a bit for each."""
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
+_OCTAL: Final = re.compile(r"-?0\d")
 _FLOAT: Final = re.compile(r"-?\d*\.\d*(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+")
 _MODIFIER: Final = re.compile(r"[a-z]\w*(?::.+)?")
 _FULL_NUMBER: Final = re.compile(r"v(?:\d+|\[\d+:\d+\]) /\*(v(?:\d+|\[\d+:\d+\]))\*/")
@@ -165,14 +169,20 @@ def parse_operand(text: str, accum_offset: int) -> Operand:
             kind, first = "sgpr", first + TTMP
         elif bank != "v":
             first += accum_offset
-        return Operand(
-            kind, text, first, count, {"l": 0, "h": 1}.get(half or ""), negate, absolute, extend
-        )
+        if 0 < count <= _MOST_AT_A_TIME and first + count <= _MOST_ROWS:
+            is_high = {"l": 0, "h": 1}.get(half or "")
+            return Operand(kind, text, first, count, is_high, negate, absolute, extend)
+        return Operand("none", text, name=body)
     if body in _NAMED:
         first, count = _NAMED[body]
         return Operand("sgpr", text, first, count, None, negate, absolute, extend)
     if _INTEGER.fullmatch(body):
-        return Operand("constant", text, negate=negate, absolute=absolute, integer=int(body, 0))
+        is_octal = _OCTAL.match(body) is not None
+        try:
+            number = int(body, 8 if is_octal else 0)
+        except ValueError:  # 08, or thousands of digits
+            return Operand("none", text, name=body)
+        return Operand("constant", text, negate=negate, absolute=absolute, integer=number)
     if _FLOAT.fullmatch(body):
         return Operand("constant", text, negate=negate, absolute=absolute, real=float(body))
     return Operand("none", text, name=body)

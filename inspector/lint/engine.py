@@ -133,14 +133,14 @@ def judge(
     matches = [match for rule in pack.rules for match in judge.matches(rule)]
     if any(match.rule.text.prevents_launch for match in matches):
         matches = [match for match in matches if _matters_without_launch(match.rule)]
-    worth = judge.without_remainders([match for match in matches if not match.doubt])
+    worth = judge.without_remainders([match for match in matches if match.doubtful is None])
     findings = judge.findings(without_superseded(worth))
     told = {finding.rule for finding in findings}
     rest = judge.without_remainders([m for m in matches if m.rule.text.id not in told])
     leads = [
         (match, match.rule.text.severity)
-        for match, _ in without_superseded([*worth, *(m for m in rest if m.doubt)])
-        if match.doubt
+        for match, _ in without_superseded([*worth, *(m for m in rest if m.doubtful is not None)])
+        if match.doubtful is not None
     ]
     return Judgement(tuple(findings), tuple(judge.findings(leads)))
 
@@ -148,12 +148,15 @@ def judge(
 def _cured_together(
     matches: Iterable[tuple[Match, Severity]],
 ) -> Iterator[tuple[tuple[Match, ...], Severity]]:
-    """Yields the matches of each finding, that of the loop that gains most first."""
-    groups: dict[tuple[str, str | int], list[tuple[Match, Severity]]] = {}
+    """Yields the matches of each finding, that of the loop that gains most first.
+
+    A lead states one doubt: those of loops with another one are a lead of their own.
+    """
+    groups: dict[tuple[str, str | int, int | None], list[tuple[Match, Severity]]] = {}
     for number, (match, severity) in enumerate(matches):
         rule = match.rule
         remedy = rule.fix.render(match.readings[0].values) if rule.text.cured_together else number
-        groups.setdefault((rule.text.id, remedy), []).append((match, severity))
+        groups.setdefault((rule.text.id, remedy, match.doubtful), []).append((match, severity))
     for group in groups.values():
         ranked = sorted(
             _of_one_loop([match for match, _ in group]),
@@ -233,32 +236,32 @@ class _Judge:
         if scope == "kernel":
             values = Values(self._of_kernel, {})
             if self._breaks_whatever_unread(rule, values):
-                yield Match(rule, -1, (Reading(values, ()),), self._doubt(rule, values))
+                yield Match(rule, -1, (Reading(values, ()),), self._doubtful(rule, values))
         elif scope == "loop":
             for ordinal, loop in enumerate(self._kernel.loops):
                 if hot_only and not loop.hot:
                     continue
                 values = Values(self._of_kernel, self._loop(ordinal))
                 if self._breaks_whatever_unread(rule, values):
-                    doubt = self._doubt(rule, values)
-                    yield Match(rule, ordinal, (Reading(values, ()),), doubt)
+                    doubtful = self._doubtful(rule, values)
+                    yield Match(rule, ordinal, (Reading(values, ()),), doubtful)
         else:
             for group in self._subjects.groups(scope, hot_only):
-                by_doubt: dict[str, list[Reading]] = {}
+                by_doubt: dict[int | None, list[Reading]] = {}
                 for reading in self._readings(group):
                     if self._breaks_whatever_unread(rule, reading.values):
-                        doubt = self._doubt(rule, reading.values)
-                        by_doubt.setdefault(doubt, []).append(reading)
-                for doubt, broken in by_doubt.items():
+                        doubtful = self._doubtful(rule, reading.values)
+                        by_doubt.setdefault(doubtful, []).append(reading)
+                for doubtful, broken in by_doubt.items():
                     for readings in _by_cause(broken):
-                        yield Match(rule, group.ordinal, tuple(readings), doubt)
+                        yield Match(rule, group.ordinal, tuple(readings), doubtful)
 
-    def _doubt(self, rule: Rule, values: Values) -> str:
-        """Why what a rule says may not be worth a change; empty where it is, whatever is unread."""
-        for test in rule.worth:
+    def _doubtful(self, rule: Rule, values: Values) -> int | None:
+        """The first condition of a rule's `worth` that does not hold, whatever is unread."""
+        for number, test in enumerate(rule.worth):
             if not self._holds_whatever_unread(test.that, values):
-                return test.doubt.render(values)
-        return ""
+                return number
+        return None
 
     def findings(self, matches: Iterable[tuple[Match, Severity]]) -> list[Finding]:
         """The findings of matches with their severities, in order."""
@@ -385,7 +388,7 @@ class _Judge:
             saves_percent=saving,
             lines=lines,
             plural_message=plural + ending if plural != message else "",
-            doubt=match.doubt,
+            doubt="" if match.doubtful is None else rule.worth[match.doubtful].doubt.render(values),
         )
 
     def _fingerprint(self, rule: Rule, ordinal: int, text: str) -> str:

@@ -40,13 +40,14 @@ class Match(Struct, frozen=True):
             outside all loops.
         readings: what the rule read there, the worst first; a rule of scope kernel or loop has
             one, of no access.
-        doubt: why it may not be worth a change; empty where the rule calls it worth one.
+        doubtful: which condition of the rule's `worth` does not hold, the first one's number;
+            None where all do.
     """
 
     rule: Rule
     ordinal: int
     readings: tuple[Reading, ...]
-    doubt: str = ""
+    doubtful: int | None = None
 
 
 def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severity]]:

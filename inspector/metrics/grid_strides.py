@@ -10,12 +10,12 @@ for any row, and often launched with a work-item for each of its elements.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from ..isa.vector_halves import halves, results, written_registers
 from ..isa.waitflow.registers import VCC, named, split_destination
-from ..model import Function, Loop, Metric, MetricSpec, Scalar
+from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
 from .argument_words import DISPATCH, KERNARG, LoadedWords, Word
 from .subject import Subject
 
@@ -27,10 +27,10 @@ SPECS: Final = (
         "mapping",
         "derived",
         "loop",
-        "Whether it goes on by the size of the grid (`by_grid`), and of such a loop the `cus` of "
-        "the GPU: launched with a thread for each element it goes round once; `group`: `workgroup` "
-        "where it goes on by the size of that: it goes round once where the workgroup has a "
-        "work-item for each element. None for Triton's code",
+        "Whether it goes on, and ends, by steps of the grid's size (`by_grid`), and of such a "
+        "loop the `cus` of the GPU: launched with a thread for each element it goes round once; "
+        "`group`: `workgroup` where it goes on by the size of that: it goes round once where the "
+        "workgroup has a work-item for each element. None for Triton's code",
     ),
 )
 
@@ -44,6 +44,10 @@ _ADDS: Final = re.compile(
     r"[sv]_(?:dual_)?(?:add_(?:co_|nc_)?(?:ci_)?[ui](?:32|64)|add_co_ci|addc|lshl_add_u|add3|add_lshl)"
 )
 _MOVES: Final = re.compile(r"[sv]_(?:dual_)?mov_b(?:32|64)")
+_COMPARES: Final = re.compile(r"(?:v_cmpx?|s_cmpk?)_")
+_READS_MEMORY: Final = frozenset(
+    ("global_load", "smem_load", "scratch_load", "lds_read", "atomic", "lds_atomic")
+)
 _COUNTS_BEFORE_SIZES: Final = (-12, -8, -4)
 """Where the numbers of workgroups in x, y and z stand, from the workgroup's size on: LLVM's
 AMDGPUUsage, "Code Object V5 Kernel Argument Metadata"."""
@@ -147,7 +151,7 @@ def _is_multiple(name: str, operands: str, sizes: Set[int]) -> bool:
 
 
 def _steps_so(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
-    """Whether an addition of a loop's code adds a size to what the loop carries."""
+    """Whether an addition of a loop's code adds a size to what the loop carries and ends by."""
     code = {
         inst.index: inst
         for number in loop.blocks
@@ -172,6 +176,29 @@ def _steps_so(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
             continue
         carried = step.others | (step.sizes & written)
         for result in step.results:
-            if result in carried or any((result, other) in copied for other in carried):
+            follows = result in carried or any((result, other) in copied for other in carried)
+            if follows and _is_compared(code.values(), step.results):
                 return True
+    return False
+
+
+def _is_compared(code: Iterable[Instruction], positions: Set[int]) -> bool:
+    """Whether a loop compares what it goes on by, or what follows from that, with something.
+
+    A pointer that moves by the size beside a counter is not: the counter ends the loop.
+    """
+    in_order = sorted(code, key=lambda inst: inst.index)
+    following = set(positions)
+    for inst in (*in_order, *in_order):
+        for name, operands in halves(inst):
+            is_test = _COMPARES.match(name) is not None
+            has_result = not is_test or name.startswith("v_cmp_")
+            sources = split_destination(operands)[1] if has_result else operands
+            reads = set(named(sources)).difference(VCC)
+            if inst.cls in _READS_MEMORY or following.isdisjoint(reads):
+                following -= results(name, operands) - positions if has_result else set()
+            elif is_test:
+                return True
+            else:
+                following |= results(name, operands)
     return False

@@ -2,7 +2,7 @@
 
 A row that is shorter than the workgroup leaves the lanes behind its end idle, and a loop under
 `threadIdx.x == 0` all lanes but one: waves, registers and issue slots are taken all the same. Masks
-that sizes of the launch decide are left open: there all lanes count.
+that arguments or loaded values decide are left open: there all lanes count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ SPECS: Final = (
         "Lanes of a workgroup that take part in accesses of global memory and LDS, by the code's "
         "masks: the `most` in one of them, `of` how many, `at` which line that one is, of global "
         "memory alone `in_global` and `global_at`; how many are `loads` there, how many `stores` "
-        "or atomics, and how many have `unknown` masks or addresses (the others then say nothing); "
+        "or atomics, and how many have `unknown` masks or addresses (with one the figures of "
+        "lanes are None); masks that arguments or loaded values decide leave all lanes; "
         "`conditions` on lanes within the loop or kernel; None for Triton's code, and where the "
         "workgroup's size is not known",
     ),
@@ -75,15 +76,15 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         "conditions": sum(
             "saveexec" in inst.op.name or inst.op.name.startswith("v_cmpx") for inst in code
         ),
-        "at": at,
+        "at": at if not unknown else None,
         "in_global": in_global or None if not unknown else None,
-        "global_at": global_at,
+        "global_at": global_at if not unknown else None,
     }
     yield Metric(IDLE, value, "mapping", "derived")
 
 
 def _taking_part(places: Sequence[Places] | None, lanes: int) -> int | None:
-    """Lanes of the workgroup that take part in an access; None where arguments decide that.
+    """Lanes of the workgroup that take part in an access; None where workgroups differ in that.
 
     Args:
         places: where its lanes lie.

@@ -31,14 +31,15 @@ SPECS = (
         "kernel",
         "Values that lanes read from others through the crossbar of the LDS (ds_bpermute): how "
         "many (`count`), those that are a step of a reduction within 16 lanes (`steps`: lane ± or "
-        "xor 1, 2, 4 or 8, added to the lane's own or compared with it), those of them that are in "
-        "a loop, or in a kernel without one (`repeated`), how many `distances` these have, `at` "
-        "the line of the first, and the `share` that their cure spares of the vector instructions "
-        "that are executed, in percent, where a step takes 5 and a loop goes round 16 times; 0 "
-        "steps for Triton's code, where the compiler chooses; `one_lane`: "
-        "those in which all lanes read the same lane, whose number rests on no lane's own, in a "
-        "loop or in a kernel without one, the first `one_lane_at` which line (None for Triton's "
-        "code), in the loop with most of them `one_lane_here` of how many `instructions`",
+        "xor 1, 2, 4 or 8, added to the lane's own or compared with it), those of them that are "
+        "in a loop, or in a kernel without one (`repeated`), how many `distances` these have, "
+        "`at` the line of the first, and the `share` that their cure spares at most of the vector "
+        "instructions and of these steps, as often as they are executed, in percent, where a "
+        "step takes 5 and a loop goes round 16 times; 0 steps for Triton's code, where the "
+        "compiler chooses; `one_lane`: those in which all lanes read the same lane, whose number "
+        "rests on no lane's own, in a loop or in a kernel without one, the first `one_lane_at` "
+        "which line (None for Triton's code), in the loop with most of them `one_lane_here` of "
+        "how many `instructions`",
     ),
 )
 
@@ -56,7 +57,7 @@ _MOST_BEHIND: Final = 24
 _TURNS: Final = 16
 """Times that a loop is taken to go round: how often nobody knows."""
 _OF_A_STEP: Final = 5
-"""Vector instructions that a step takes more than a DPP operand (compiled)."""
+"""Instructions that a step takes more than a DPP operand (compiled): the exchange is one."""
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
@@ -101,19 +102,22 @@ def compute(subject: Subject) -> Iterator[Metric]:
 
 
 def _share(function: Function, steps: Set[int]) -> float:
-    """Percent of the executed vector instructions that some steps take more than they need.
+    """Percent of the executed vector instructions and steps that the steps take more than need be.
 
-    What stands in a loop that others are nested in is executed once for many turns of these.
+    What stands in a loop that others are nested in is executed once for many turns of these. A
+    step's own addition stays, and what was moved in front of the loop is not spared there again.
     """
-    turns = {loop.id: _TURNS**loop.depth for loop in function.loops}
-    of_loops = {
-        inst.index: turns[name] for name, own in own_instructions(function).items() for inst in own
-    }
+    loops = {loop.id: loop.depth for loop in function.loops}
+    own = {name: list(code) for name, code in own_instructions(function).items()}
+    in_loops = {inst.index for code in own.values() for inst in code}
+    regions = [(loops[name], code) for name, code in own.items()]
+    regions.append((0, [inst for inst in function.instructions if inst.index not in in_loops]))
     executed = spared = 0
-    for inst in function.instructions:
-        times = of_loops.get(inst.index, 1)
-        executed += times * (inst.cls in VALU_CLASSES)
-        spared += times * _OF_A_STEP * (inst.index in steps)
+    for depth, code in regions:
+        exchanged = sum(inst.index in steps for inst in code)
+        all_of_it = exchanged + sum(inst.cls in VALU_CLASSES for inst in code)
+        executed += _TURNS**depth * all_of_it
+        spared += _TURNS**depth * max(0, min(_OF_A_STEP * exchanged, all_of_it - exchanged))
     return round(100 * spared / executed, 1) if executed else 0.0
 
 

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
+from .load_paths import code_of
 from .subject import Subject, source_line
 
 if TYPE_CHECKING:
@@ -31,14 +32,16 @@ SPECS: Final = (
         "derived",
         "loop",
         "Values of 32 bits that each lane reads from LDS and writes back in the loop's own code, "
-        "at places that the loop does not change and that no other lane reads in it, none of its "
-        "accesses of LDS moving: how many `dwords` of a lane, the `accesses` of the loop that read "
-        "or write them, the first `at` which line; None in Triton's code, and where the lanes' "
-        "places are not known",
+        "at places that the loop does not change and that no other lane touches in it or in "
+        "nested loops, none of their accesses of LDS moving: how many `dwords` of a lane, the "
+        "`accesses` of the loop that read or write them, the first `at` which line; None in "
+        "Triton's code, and where the lanes' places are not known",
     ),
 )
 
 _WORD: Final = 4
+_BITS_OF_A_PLACE: Final = 32
+_CLASSES: Final = frozenset(("lds_read", "lds_write"))
 _PLAIN: Final = re.compile(r"ds_(read|load|write|store)2?(st64)?_b\d+$")
 _EXCHANGES: Final = ("ds_bpermute", "ds_permute", "ds_swizzle")
 
@@ -48,7 +51,7 @@ class _Access(Struct, frozen=True):
 
     Args:
         inst: the instruction.
-        words: the word of LDS and the lane, as one number each.
+        words: the word of LDS and the lane, as one number each, of all workgroups drawn.
         is_fixed: whether the loop leaves its address alone.
     """
 
@@ -70,7 +73,7 @@ def loop_metrics(
     known = known and importlib.util.find_spec("numpy") is not None
     return {
         loop.id: {
-            HELD: Metric(HELD, _of_loop(subject, own_code[loop.id]), "mapping", "derived")
+            HELD: Metric(HELD, _of_loop(subject, own_code[loop.id], loop), "mapping", "derived")
             if known
             else Metric(HELD, None, "mapping", "derived", "the places of its lanes are not known")
         }
@@ -78,20 +81,30 @@ def loop_metrics(
     }
 
 
-def _of_loop(subject: Subject, own: Sequence[Instruction]) -> dict[str, Scalar] | None:
-    """The metric's value; None where a place is not known."""
+def _of_loop(subject: Subject, own: Sequence[Instruction], loop: Loop) -> dict[str, Scalar] | None:
+    """The metric's value; None where a place is not known.
+
+    Args:
+        subject: the kernel.
+        own: the loop's instructions, nested loops excluded.
+        loop: the loop.
+    """
+    function = subject.function
+    whole = [inst for number in loop.blocks for inst in code_of(function, number)]
     inner = [
         inst
-        for inst in own
+        for inst in whole
         if inst.cls in ("lds_read", "lds_write", "lds_atomic", "lds_direct")
         and not inst.op.name.startswith(_EXCHANGES)
     ]
     none: dict[str, Scalar] = {"dwords": 0, "accesses": 0, "at": None}
-    classes = {inst.cls for inst in inner}
-    if not {"lds_read", "lds_write"} <= classes or len(classes) > 2:
+    inside = {inst.index for inst in own}
+    if not {inst.cls for inst in inner if inst.index in inside} >= _CLASSES:
+        return none
+    if any(inst.cls not in _CLASSES for inst in inner):
         return none
     changed: set[int] = set()
-    for inst in own:
+    for inst in whole:
         changed |= written_registers(inst)
     reads: list[_Access] = []
     writes: list[_Access] = []
@@ -106,7 +119,10 @@ def _of_loop(subject: Subject, own: Sequence[Instruction]) -> dict[str, Scalar] 
         (reads if is_read else writes).append(_Access(inst, words, is_fixed))
     if not all(access.is_fixed for access in (*reads, *writes)):
         return none  # where it goes in later iterations is not known
-    held = _first_read(reads, writes)
+    held = _first_read(
+        [access for access in reads if access.inst.index in inside],
+        [access for access in writes if access.inst.index in inside],
+    )
     owners: dict[int, set[int]] = {}
     for access in (*reads, *writes):
         for word, lane in access.words:
@@ -135,7 +151,10 @@ def _first_read(reads: Sequence[_Access], writes: Sequence[_Access]) -> set[tupl
 
 
 def _words(places: Sequence[Places] | None) -> frozenset[tuple[int, int]] | None:
-    """The words of LDS that each lane of a workgroup touches; None where that is not known."""
+    """The words of LDS that each lane of a workgroup touches; None where that is not known.
+
+    Each draw of what is not known is a workgroup of its own, with lanes and LDS of its own.
+    """
     import numpy as np
 
     if not places or any(part.scattered or part.space != "lds" for part in places):
@@ -143,11 +162,12 @@ def _words(places: Sequence[Places] | None) -> frozenset[tuple[int, int]] | None
     pairs: set[tuple[int, int]] = set()
     for part in places:
         draws, waves, lanes = part.where.shape
-        numbers = np.tile(np.arange(waves * lanes), draws)
-        where = part.where.reshape(-1)
+        numbers = np.arange(draws * waves * lanes)
+        drawn = numbers // (waves * lanes)
+        where = part.where.reshape(-1) // _WORD + (drawn << _BITS_OF_A_PLACE)
         if part.active is not None:
             active = part.active.reshape(-1)
             where, numbers = where[active], numbers[active]
         for word in range(max(1, part.size // _WORD)):
-            pairs.update(zip((where // _WORD + word).tolist(), numbers.tolist(), strict=True))
+            pairs.update(zip((where + word).tolist(), numbers.tolist(), strict=True))
     return frozenset(pairs)

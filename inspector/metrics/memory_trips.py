@@ -52,7 +52,7 @@ SPECS = (
         "loads that not every iteration makes, None without one; `narrow_chosen`: loads of less "
         "than 32 bits from global memory that loaded values choose, or the lanes that make them, "
         "`wasted_chosen` the cache lines that such loads and stores of any width touch beyond what "
-        "their bytes need; "
+        "their bytes need, as far as their lines are known; "
         "`whole_path`: the `path` where there is none, and the loop does not go on by the size of "
         "the grid or the workgroup, as it then may go round once; None for Triton's code, and "
         "where functions are called or code was not read",
@@ -62,9 +62,9 @@ SPECS = (
         "mapping",
         "derived",
         "kernel",
-        "The same of a Triton kernel without loops, where barriers, which Triton makes for LDS, "
-        "keep no load from being issued before: `trips`, `needed`, `avoidable`, `loads`, `bytes`, "
-        "`at`, `path` and `latency`",
+        "The same of a Triton kernel without loops in its source, where barriers, which Triton "
+        "makes for LDS, keep no load from being issued before: `trips`, `needed`, `avoidable`, "
+        "`loads`, `bytes`, `at`, `path` and `latency`",
     ),
 )
 
@@ -493,8 +493,11 @@ def compute(subject: Subject) -> Iterator[Metric]:
 
 
 def _tile_metric(subject: Subject) -> Metric:
-    """The metric of a Triton kernel without loops."""
-    if subject.ttgir is None or subject.function.loops:
+    """The metric of a Triton kernel without loops, nor such as the compiler has unrolled."""
+    from ..ttgir.queries import LOOPS  # only Triton kernels need it
+
+    module = subject.ttgir
+    if module is None or subject.function.loops or any(op.name in LOOPS for op in module.ops):
         return Metric(TILES, None, "mapping", "derived", "Triton's code without loops is looked at")
     metric = _trips(subject, 0, None)
     if not isinstance(metric.value, Mapping):

@@ -54,13 +54,17 @@ def _iterations(subject: Subject, module: TtgirModule) -> int | None:
     # Only Triton kernels need it.
     from ..ttgir import queries
 
-    loops = [queries.loop_above(op, module) for op in queries.dots(module)]
-    inside = [loop for loop in loops if loop is not None]
-    if len(set(inside)) != 1 or queries.loop_above(module.ops[inside[0]], module) is not None:
+    dots = queries.dots(module)
+    inside = [op for op in dots if queries.loop_above(op, module) is not None]
+    loops = {queries.loop_above(op, module) for op in inside}
+    loop = loops.pop() if len(loops) == 1 else None
+    if loop is None or queries.loop_above(module.ops[loop], module) is not None:
         return None
-    runs = most_iterations(subject).get(inside[0])
-    peeled = ceil((len(loops) - len(inside)) / len(inside))
-    return None if runs is None else runs + peeled
+    runs = most_iterations(subject).get(loop)
+    # A peeled step keeps the position of its dot; another product has a position of its own.
+    positions = {op.loc for op in inside}
+    outside = sum(op.loc in positions for op in dots) - len(inside)
+    return None if runs is None else runs + ceil(outside / len(inside))
 
 
 def _stored_bytes(module: TtgirModule) -> int | None:

@@ -192,6 +192,7 @@ class JsonLaneUse(TypedDict, total=False):
     at_edge: bool
     wide_rows: bool
     across: bool
+    steps: list[int | None]
     unknown: str
 
 

@@ -67,6 +67,10 @@ def _wave32(flag: int) -> int:
     return 32 if flag else 64
 
 
+def _lanes(count: int) -> int:
+    return count if count in (32, 64) else -1
+
+
 def _power(exponent: int) -> int:
     return 1 << exponent if 0 <= exponent < 16 else -1
 
@@ -161,7 +165,7 @@ _FIELDS: tuple[_Field, ...] = (
     _Field(
         "wave_size",
         (
-            _metadata(".wavefront_size"),
+            _metadata(".wavefront_size", _lanes),
             _directive("wavefront_size32", _wave32),
             _kernel_code("wavefront_size", _power),
         ),

@@ -141,6 +141,13 @@ def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
         problems.append(f"metadata: {key} is not a count")
         return None
 
+    def lanes(key: str) -> int | None:
+        value = count(key)
+        if value in (None, 32, 64):
+            return value
+        problems.append(f"metadata: {key} is neither 32 nor 64")
+        return None
+
     def flag(key: str) -> bool | None:
         # The assembler writes booleans as msgpack booleans; older tools wrote 0 and 1.
         value = entry.get(key)
@@ -164,7 +171,7 @@ def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
         group_size_offset=group_size_offset(entry.get(".args")),
         scratch_bytes=count(".private_segment_fixed_size"),
         kernarg_bytes=count(".kernarg_segment_size"),
-        wave_size=count(".wavefront_size"),
+        wave_size=lanes(".wavefront_size"),
         max_workgroup_size=count(".max_flat_workgroup_size"),
         reqd_workgroup_size=_workgroup_size(entry, problems),
         uses_dynamic_stack=flag(".uses_dynamic_stack"),

@@ -101,7 +101,8 @@ def _decode_waitcnt(
     is_renamed = maxima is not None and "loadcnt" in maxima
     symbolic = _SYMBOLIC.findall(operands)
     if symbolic:
-        counts = {counter: int(n, 0) for counter, n in symbolic}
+        read = {counter: _number(text) for counter, text in symbolic}
+        counts = {counter: n for counter, n in read.items() if n is not None}
         if is_renamed:
             counts = _renamed(counts)
         # `vmcnt(63) expcnt(7) lgkmcnt(15)`: a counter at its maximum never delays the wave.
