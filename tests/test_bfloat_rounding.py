@@ -53,6 +53,15 @@ def test_the_instructions_of_a_loop_are_told_of_that_loop(
     assert value["valu"] in [loop.metrics["count.valu"].value for loop in kernel.loops if loop.hot]
 
 
+def test_steps_that_are_peeled_off_a_loop_are_not_told_of_it(
+    kernels: Mapping[tuple[str, str], KernelReport],
+) -> None:
+    """Loads ahead leave the last step behind the loop, whose operations have the same lines."""
+    value = _rounded(kernels["polynomial_loaded_ahead", "gfx942"])
+    assert value["in_loop"] is True
+    assert (value["operations"], value["elements"]) == (6, 6 * BLOCK // LANES)
+
+
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_float32_throughout_saves_at_least_what_is_told(
     arch: str, kernels: Mapping[tuple[str, str], KernelReport]

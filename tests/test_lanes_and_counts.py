@@ -44,6 +44,13 @@ def _of_loop(kernel: KernelReport, name: str) -> Mapping[str, Any]:
     return next(value for value in values if isinstance(value, Mapping))
 
 
+def test_a_workgroup_of_half_a_wave_has_half_the_lanes() -> None:
+    context = Context(str(FILE), overrides=Overrides(workgroup=(32, 1, 1)))
+    found = {k.name: k for k in analyze_text(FILE.read_text("utf-8"), context)}
+    walks = _of_loop(found["sums_rows_of_lanes"], "lane_walks")
+    assert (walks["accesses"], walks["lines"]) == (2, 64)
+
+
 @pytest.mark.parametrize(
     ("name", "accesses", "lines", "atomics"),
     [

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
 from .expansions import region_work
 from .loop_shape import position_of
 from .subject import MATRIX_CLASSES, Subject, Tally, op_line, own_instructions, source_line
@@ -101,7 +101,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
         regions = [code_of[loop.id] for loop in subject.function.loops if loop.id in hot]
     in_loop = bool(regions)
     candidates = [
-        _region(subject, region, _within(rounded, region) if in_loop else rounded)
+        _region(subject, region, _within(subject, rounded, region) if in_loop else rounded)
         if rounded
         else _region_of_code(subject, region)
         for region in regions or [code]
@@ -136,10 +136,34 @@ def _region_of_code(
     return _WRITTEN_OUT * elements / max(1, int(work["valu"] or 0)), value
 
 
-def _within(rounded: Sequence[Rounding], region: Sequence[Instruction]) -> list[Rounding]:
-    """The roundings at whose positions a region has instructions."""
+def _within(
+    subject: Subject, rounded: Sequence[Rounding], region: Sequence[Instruction]
+) -> list[Rounding]:
+    """The roundings at whose positions a loop has instructions.
+
+    Of operations at one position those in the innermost loop: the others are of steps that
+    pipelining peeled off the loop.
+    """
     places = {position_of(inst.loc) for inst in region if inst.loc is not None}
-    return [r for r in rounded if r.op.loc is not None and position_of(r.op.loc) in places]
+    here = [
+        (position_of(r.op.loc), _loops_around(subject, r.op), r)
+        for r in rounded
+        if r.op.loc is not None and position_of(r.op.loc) in places
+    ]
+    innermost: dict[object, int] = {}
+    for place, depth, _ in here:
+        innermost[place] = max(depth, innermost.get(place, 0))
+    return [r for place, depth, r in here if depth == innermost[place]]
+
+
+def _loops_around(subject: Subject, op: TtgirOp) -> int:
+    """The number of loops in which an operation of the TTGIR stands."""
+    ops = subject.ttgir.ops if subject.ttgir is not None else ()
+    loops, parent = 0, op.parent
+    while parent is not None and 0 <= parent < len(ops):
+        loops += ops[parent].name in ("scf.for", "scf.while")
+        parent = ops[parent].parent
+    return loops
 
 
 def _region(

@@ -147,6 +147,7 @@ def _of_loop(
         if inst.index in placed and bits is not None and 0 < step <= line // 2:
             walks.append(_Walk(inst, bits // 8, step))
     lanes = function.resources.wave_size or machine.wave_sizes[0]
+    lanes = min(lanes, subject.facts.workgroup_size or lanes)
     ideal = sum(ceil(lanes * walk.size / line) for walk in walks)
     others = [inst for inst in code if all(inst is not walk.inst for walk in walks)]
     lines = [use.lines for i in others if (use := subject.uses.get(i.index)) and use.lines]
