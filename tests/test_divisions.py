@@ -72,7 +72,7 @@ def test_a_divisor_that_the_loop_loads_is_not_unchanged(
         gate = loops["gate", arch]
         assert figure(gate, "division.exact") > 0
         assert figure(gate, "division.by_invariant") == 0
-        assert gate.metrics["division.at"].value == "divisions.py:30"
+        assert gate.metrics["division.at"].value == "divisions.py:42"
 
 
 def test_paired_instructions_are_counted_once(loops: dict[tuple[str, str], LoopReport]) -> None:

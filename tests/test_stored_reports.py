@@ -181,14 +181,14 @@ def test_the_oldest_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels of which rules were asked."""
     names: list[str] = []
-    unchanged = analysis.evaluate
+    unchanged = analysis.judge
 
     def noted(pack: Pack, kernel: KernelReport, *more: Any) -> tuple[Finding, ...]:
         if pack.rules:
             names.append(kernel.name)
         return unchanged(pack, kernel, *more)
 
-    monkeypatch.setattr(analysis, "evaluate", noted)
+    monkeypatch.setattr(analysis, "judge", noted)
     return names
 
 
