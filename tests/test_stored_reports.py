@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.lint.engine import Judgement
 from kinspect.inspector.lint.rule import NO_RULES, Pack
-from kinspect.inspector.model import Finding, KernelReport
+from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline import analysis, collecting, forked, stored_reports
 from kinspect.inspector.pipeline.analysis import Context
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
@@ -183,7 +184,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     unchanged = analysis.judge
 
-    def noted(pack: Pack, kernel: KernelReport, *more: Any) -> tuple[Finding, ...]:
+    def noted(pack: Pack, kernel: KernelReport, *more: Any) -> Judgement:
         if pack.rules:
             names.append(kernel.name)
         return unchanged(pack, kernel, *more)
