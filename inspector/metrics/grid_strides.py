@@ -126,7 +126,7 @@ def _by_size(function: Function, wanted: Set[Word]) -> set[str]:
     for inst in function.instructions:
         written = written_registers(inst)
         passed_on = words.after(inst, written)
-        for name, operands in halves(inst):
+        for name, operands in halves(inst) if sizes else ():
             reads = set(named(split_destination(operands)[1]))
             own = sizes & reads
             if own and _ADDS.match(name):

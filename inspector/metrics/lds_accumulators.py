@@ -52,12 +52,10 @@ class _Access(Struct, frozen=True):
     Args:
         inst: the instruction.
         words: the word of LDS and the lane, as one number each, of all workgroups drawn.
-        is_fixed: whether the loop leaves its address alone.
     """
 
     inst: Instruction
     words: frozenset[tuple[int, int]]
-    is_fixed: bool
 
 
 def loop_metrics(
@@ -103,22 +101,18 @@ def _of_loop(subject: Subject, own: Sequence[Instruction], loop: Loop) -> dict[s
         return none
     if any(inst.cls not in _CLASSES for inst in inner):
         return none
-    changed: set[int] = set()
-    for inst in whole:
-        changed |= written_registers(inst)
+    if not all(_PLAIN.match(inst.op.name) for inst in inner):
+        return none
+    addresses = {register for inst in inner for register in _address(inst)}
+    if any(not addresses.isdisjoint(written_registers(inst)) for inst in whole):
+        return none  # where it goes in later iterations is not known
     reads: list[_Access] = []
     writes: list[_Access] = []
     for inst in inner:
         words = _words(subject.places.get(inst.index))
         if words is None:
             return None
-        is_read = inst.cls == "lds_read"
-        text = inst.operands
-        address = named(split_destination(text)[1] if is_read else text.split(",")[0])
-        is_fixed = bool(_PLAIN.match(inst.op.name)) and changed.isdisjoint(address)
-        (reads if is_read else writes).append(_Access(inst, words, is_fixed))
-    if not all(access.is_fixed for access in (*reads, *writes)):
-        return none  # where it goes in later iterations is not known
+        (reads if inst.cls == "lds_read" else writes).append(_Access(inst, words))
     held = _first_read(
         [access for access in reads if access.inst.index in inside],
         [access for access in writes if access.inst.index in inside],
@@ -138,6 +132,12 @@ def _of_loop(subject: Subject, own: Sequence[Instruction], loop: Loop) -> dict[s
         "accesses": len(accesses),
         "at": source_line(first.inst.loc),
     }
+
+
+def _address(inst: Instruction) -> Sequence[int]:
+    """The registers of an access's address."""
+    text = inst.operands
+    return named(split_destination(text)[1] if inst.cls == "lds_read" else text.split(",")[0])
 
 
 def _first_read(reads: Sequence[_Access], writes: Sequence[_Access]) -> set[tuple[int, int]]:
