@@ -105,7 +105,8 @@ def evaluate(
     Raises:
         KinspectError: a condition compares a mapping's field with a value of another kind.
     """
-    return judge(pack, kernel, source_text, least_percent=least_percent).findings
+    judging = _Judge(kernel, source_text, least_percent)
+    return tuple(judging.findings(without_superseded(_worth(judging, judging.all_matches(pack)))))
 
 
 def judge(
@@ -129,20 +130,23 @@ def judge(
     Raises:
         KinspectError: as for `evaluate`.
     """
-    judge = _Judge(kernel, source_text, least_percent)
-    matches = [match for rule in pack.rules for match in judge.matches(rule)]
-    if any(match.rule.text.prevents_launch for match in matches):
-        matches = [match for match in matches if _matters_without_launch(match.rule)]
-    worth = judge.without_remainders([match for match in matches if match.doubtful is None])
-    findings = judge.findings(without_superseded(worth))
+    judging = _Judge(kernel, source_text, least_percent)
+    matches = judging.all_matches(pack)
+    worth = _worth(judging, matches)
+    findings = judging.findings(without_superseded(worth))
     told = {finding.rule for finding in findings}
-    rest = judge.without_remainders([m for m in matches if m.rule.text.id not in told])
+    rest = judging.without_remainders([m for m in matches if m.rule.text.id not in told])
     leads = [
         (match, match.rule.text.severity)
         for match, _ in without_superseded([*worth, *(m for m in rest if m.doubtful is not None)])
         if match.doubtful is not None
     ]
-    return Judgement(tuple(findings), tuple(judge.findings(leads)))
+    return Judgement(tuple(findings), tuple(judging.findings(leads)))
+
+
+def _worth(judging: _Judge, matches: Iterable[Match]) -> list[Match]:
+    """The matches that become findings, unless they are superseded."""
+    return judging.without_remainders([match for match in matches if match.doubtful is None])
 
 
 def _cured_together(
@@ -230,7 +234,14 @@ class _Judge:
         self._of_groups: dict[int, Sequence[Reading]] = {}
         self._identities: Counter[tuple[str, str, int, str]] = Counter()
 
-    def matches(self, rule: Rule) -> Iterator[Match]:
+    def all_matches(self, pack: Pack) -> list[Match]:
+        """The matches of all rules; without a possible launch those that still matter."""
+        matches = [match for rule in pack.rules for match in self._matches(rule)]
+        if any(match.rule.text.prevents_launch for match in matches):
+            matches = [match for match in matches if _matters_without_launch(match.rule)]
+        return matches
+
+    def _matches(self, rule: Rule) -> Iterator[Match]:
         """Yields where the rule is broken; each match is a finding or a lead if not superseded."""
         scope, hot_only = rule.text.scope, rule.text.hot_only
         if scope == "kernel":
