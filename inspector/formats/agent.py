@@ -228,11 +228,9 @@ def _finding(
     calls: AgentCalls,
     to_try: frozenset[str],
 ) -> Iterator[str]:
-    saves = f" saves<={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
-    where = view.finding_place(finding)
-    place = f" {where}" if where else ""
     identity = short[finding.fingerprint]
-    yield f"finding {identity} {finding.rule} {finding.severity}{place}{saves}: {message}"
+    heading = f"finding {identity} {finding.rule} {finding.severity}{_place_and_saving(finding)}"
+    yield f"{heading}: {message}"
     advice = " ".join(finding.advice.split())
     if advice in printed.cures:
         yield f"  cure as {printed.cures[advice]}"
@@ -251,6 +249,13 @@ def _finding(
     if not finding.trials and subject.is_compiled and finding.fingerprint in to_try:
         yield f"  try {calls.try_cures(subject, finding.rule)}"
     yield f"  more {calls.show(identity)}"
+
+
+def _place_and_saving(finding: Finding) -> str:
+    """Where a finding is and what its cure saves at most, as far as they are known."""
+    where = view.finding_place(finding)
+    saves = f" saves<={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
+    return (f" {where}" if where else "") + saves
 
 
 def applied(changes: Iterable[Change], subject: AgentSubject) -> str:
@@ -326,13 +331,10 @@ def _kernel(
 
 def _lead(lead: Finding) -> Iterator[str]:
     """A lead with what speaks against it, and its cure."""
-    saves = f" saves<={lead.saves_percent:g}%" if lead.saves_percent is not None else ""
-    where = view.finding_place(lead)
-    place = f" {where}" if where else ""
-    yield f"lead {lead.rule}{place}{saves}: {lead.message}"
-    yield f"  doubt: {lead.doubt}"
+    yield f"lead {lead.rule}{_place_and_saving(lead)}: {lead.message}"
+    yield f"  doubt {lead.doubt}"
     if lead.advice:
-        yield f"  cure: {lead.advice}"
+        yield f"  cure {' '.join(lead.advice.split())}"
 
 
 def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import TextIO
 from ..explain import loop_view, occupancy_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.trials_view import tried_lines
-from ..model import KernelReport, Metric, Report, int_of, value_of
+from ..model import Finding, KernelReport, Metric, Report, int_of, value_of
 from ..printable import printable_line
 from ..streams import no_commands
 
@@ -90,11 +90,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
         lines += [f"**{inline(title)}**", "", *items, ""]
     lines += [f"{view.findings_summary(kernel)}.", ""]
     for finding in kernel.findings:
-        where = view.finding_place(finding)
-        where = f" ({inline(where)})" if where else ""
-        lines.append(
-            f"- **{finding.severity}** {inline(finding.rule)}: {inline(finding.message)}{where}"
-        )
+        lines.append(_item(finding.severity, finding))
         if finding.advice:
             lines.append(f"  {inline(finding.advice)}")
         lines += [f"  - {inline(text)}" for text in tried_lines(finding)]
@@ -102,15 +98,20 @@ def _kernel(kernel: KernelReport) -> list[str]:
     if leads:
         lines += ["", f"{view.leads_heading(kernel)}.", ""]
     for lead in leads:
-        where = view.finding_place(lead)
-        where = f" ({inline(where)})" if where else ""
         lines += [
-            f"- **lead** {inline(lead.rule)}: {inline(lead.message)}{where}",
+            _item("lead", lead),
             f"  but {inline(lead.doubt)}",
             *([f"  {inline(lead.advice)}"] if lead.advice else []),
         ]
     lines += [f"- note: {inline(note)}" for note in kernel.notes]
     return [*lines, ""]
+
+
+def _item(level: str, finding: Finding) -> str:
+    """The first line of a finding or lead."""
+    where = view.finding_place(finding)
+    place = f" ({inline(where)})" if where else ""
+    return f"- **{level}** {inline(finding.rule)}: {inline(finding.message)}{place}"
 
 
 def _resources(m: Mapping[str, Metric]) -> list[str]:
