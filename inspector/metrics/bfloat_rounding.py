@@ -158,11 +158,11 @@ def _within(
 
 def _loops_around(subject: Subject, op: TtgirOp) -> int:
     """The number of loops in which an operation of the TTGIR stands."""
-    ops = subject.ttgir.ops if subject.ttgir is not None else ()
-    loops, parent = 0, op.parent
-    while parent is not None and 0 <= parent < len(ops):
-        loops += ops[parent].name in ("scf.for", "scf.while")
-        parent = ops[parent].parent
+    from ..ttgir.queries import loop_above  # only kernels with a TTGIR need it
+
+    module, loops = subject.ttgir, 0
+    while module is not None and (above := loop_above(op, module)) is not None:
+        op, loops = module.ops[above], loops + 1
     return loops
 
 

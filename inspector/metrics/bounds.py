@@ -84,8 +84,8 @@ WAVES_TO_OVERLAP = 4
 """Waves on a SIMD from which on one unit's work hides behind another's.
 
 A wave's own matrix and vector instructions depend on each other: with one wave on a SIMD their
-times add up, and each further one hides a part. The number
-is an assumption on the safe side: a bound that allows for it is larger, never smaller.
+times add up, and each further one hides a part. The number is an assumption on the safe side: a
+bound that allows for it is larger, never smaller.
 """
 
 SPECS = (

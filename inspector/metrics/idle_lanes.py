@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..model import Metric, MetricSpec, Scalar
 from .lanes import LDS_ACCESSES
-from .subject import Subject, Tally, source_line
+from .subject import LANE_EXCHANGES, Subject, Tally, source_line
 
 if TYPE_CHECKING:
     from ..emulator.address_sweep import Places
@@ -37,8 +37,6 @@ SPECS: Final = (
 
 _STORES: Final = frozenset(("global_store", "atomic"))
 _ACCESSES: Final = frozenset(("global_load", *_STORES, *LDS_ACCESSES))
-_EXCHANGES: Final = ("ds_bpermute", "ds_permute", "ds_swizzle")
-"""Exchanges of lanes within a wave, which touch no LDS."""
 _LEAST_DRAWS: Final = 2
 
 
@@ -53,7 +51,9 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         return
     code = [subject.function.instructions[index] for index in region.indices]
     accesses = [
-        inst for inst in code if inst.cls in _ACCESSES and not inst.op.name.startswith(_EXCHANGES)
+        inst
+        for inst in code
+        if inst.cls in _ACCESSES and not inst.op.name.startswith(LANE_EXCHANGES)
     ]
     waves, width = next(iter(subject.places.values()))[0].where.shape[1:]
     lanes = subject.facts.workgroup_size or waves * width
@@ -67,8 +67,10 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
             most, at = active, source_line(inst.loc)
         if active > in_global and inst.cls not in LDS_ACCESSES:
             in_global, global_at = active, source_line(inst.loc)
+    if unknown:
+        most, at, in_global, global_at = 0, None, 0, None
     value: dict[str, Scalar] = {
-        "most": most or None if not unknown else None,
+        "most": most or None,
         "of": lanes,
         "loads": sum(inst.cls == "global_load" for inst in accesses),
         "stores": sum(inst.cls in _STORES for inst in accesses),
@@ -76,9 +78,9 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         "conditions": sum(
             "saveexec" in inst.op.name or inst.op.name.startswith("v_cmpx") for inst in code
         ),
-        "at": at if not unknown else None,
-        "in_global": in_global or None if not unknown else None,
-        "global_at": global_at if not unknown else None,
+        "at": at,
+        "in_global": in_global or None,
+        "global_at": global_at,
     }
     yield Metric(IDLE, value, "mapping", "derived")
 

@@ -18,7 +18,7 @@ from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named, split_destination
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
 from .load_paths import code_of
-from .subject import Subject, source_line
+from .subject import LANE_EXCHANGES, Subject, source_line
 
 if TYPE_CHECKING:
     from ..emulator.address_sweep import Places
@@ -43,7 +43,6 @@ _WORD: Final = 4
 _BITS_OF_A_PLACE: Final = 32
 _CLASSES: Final = frozenset(("lds_read", "lds_write"))
 _PLAIN: Final = re.compile(r"ds_(read|load|write|store)2?(st64)?_b\d+$")
-_EXCHANGES: Final = ("ds_bpermute", "ds_permute", "ds_swizzle")
 
 
 class _Access(Struct, frozen=True):
@@ -93,7 +92,7 @@ def _of_loop(subject: Subject, own: Sequence[Instruction], loop: Loop) -> dict[s
         inst
         for inst in whole
         if inst.cls in ("lds_read", "lds_write", "lds_atomic", "lds_direct")
-        and not inst.op.name.startswith(_EXCHANGES)
+        and not inst.op.name.startswith(LANE_EXCHANGES)
     ]
     none: dict[str, Scalar] = {"dwords": 0, "accesses": 0, "at": None}
     inside = {inst.index for inst in own}

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, LaneUse, Metric, MetricSpec, Scalar
-from .subject import Subject, source_line
+from .subject import LANE_EXCHANGES, Subject, source_line
 
 ELEMENTS: Final = "single_elements"
 
@@ -32,8 +32,6 @@ SPECS = (
 
 _ACCESSES: Final = frozenset(("global_load", "global_store"))
 _OTHERS: Final = frozenset(("lds_write", "lds_atomic", "lds_direct", "atomic", "unknown"))
-_EXCHANGES: Final = ("ds_bpermute", "ds_permute", "ds_swizzle")
-"""Exchanges of lanes within a wave, which touch no LDS."""
 _MOST_BITS: Final = 64
 
 
@@ -81,7 +79,7 @@ def _is_of_one_workgroup(subject: Subject, accesses: Sequence[Instruction]) -> b
 def _is_of_lds(inst: Instruction) -> bool:
     """Whether an instruction is an atomic, or an access of LDS or of an unknown kind of memory."""
     if inst.cls == "lds_read":
-        return not inst.op.name.startswith(_EXCHANGES)
+        return not inst.op.name.startswith(LANE_EXCHANGES)
     return inst.cls in _OTHERS or "flat" in inst.op.traits
 
 

@@ -177,6 +177,8 @@ MEMORY_CLASSES = (
     "atomic",
 )
 MATRIX_CLASSES = ("mfma", "wmma")
+LANE_EXCHANGES = ("ds_bpermute", "ds_permute", "ds_swizzle")
+"""Beginnings of mnemonics of exchanges between the lanes of a wave, which touch no LDS."""
 _COUNTED = frozenset((*MEMORY_CLASSES, *MATRIX_CLASSES, "wait"))
 
 
