@@ -174,7 +174,10 @@ def _become_job(
     _redirect(os.open(stderr, flags, 0o600), 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory_limit is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        stated = (n for n in (memory_limit, soft, hard) if n != resource.RLIM_INFINITY)
+        lowest = min(stated)  # a limit of the user's own (ulimit -v) stays
+        resource.setrlimit(resource.RLIMIT_AS, (lowest, lowest))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
