@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import named_files
 from ..errors import KinspectError
 from ..explain import ids
 from ..explain.items import NamedItem, NamedKey, item_of, keys_of, located
@@ -367,6 +368,7 @@ def serve(root: Path) -> None:
         raise KinspectError(
             f"{root}: {error.strerror}", "name the folder of your kernels"
         ) from None
+    named_files.confine(Path())
     tools = Tools()
     server = MCPServer("kinspect", instructions=_INSTRUCTIONS, version=VERSION, log_level="ERROR")
     turn = threading.Lock()  # a compile takes all cores

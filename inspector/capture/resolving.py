@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..errors import KinspectError, unforeseen
+from ..named_files import allow_target
 from .targets import SUFFIXES, Target, kind_of, siblings_of
 from .triton_entries import for_archs
 
@@ -34,6 +35,7 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     path = Path(name)
     if not path.exists():
         path = _module_file(name) or path
+    allow_target(path)
     if path.is_dir():
         from .folders import targets_in
 
