@@ -13,9 +13,10 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from ...errors import KinspectError
+from ...recording import MANIFEST
 from ...writing import replacing
 
-NAME = "kinspect-run.json"
+NAME = MANIFEST
 VERSION = 1
 _STATUSES = ("waiting", "running", "complete", "failed", "killed", "timeout", "skipped")
 
