@@ -246,6 +246,55 @@ def test_mistakes_are_answers_of_one_line(folder: Path) -> None:
     with_server(folder, use)
 
 
+NO_FILE = "no file is called so"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("links", "links/out.s: read: leads out of {root}"),
+        ("kernels.linked", "src/kernels/linked.py: leads out of {root}"),
+        ("beside.amdgcn", "beside.ttgir: leads out of {root}"),
+        ("below/../../outside.s", "is not below"),
+        ("to/outside.s", "is not below"),
+        ("a\0b.py", NO_FILE),
+        ("links\0", NO_FILE),
+        ("\ud800.s", NO_FILE),
+        ("a" * 300, "a name of 300 characters"),
+        ("two::colons.s", "a name with ::"),
+    ],
+)
+@pytest.mark.parametrize("tool", ["analyze", "lint", "try_cures", "compare"])
+def test_no_file_outside_the_root_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, target: str, message: str
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside.s"
+    for folder in ("links", "src/kernels", "below"):
+        (root / folder).mkdir(parents=True)
+    outside.write_text("s_endpgm\n")
+    (tmp_path / "outside.py").write_text("raise SystemExit('run')\n@triton.jit\ndef k(): pass\n")
+    (root / "links" / "out.s").symlink_to("../../outside.s")
+    (root / "src" / "kernels" / "linked.py").symlink_to(tmp_path / "outside.py")
+    (root / "to").symlink_to(tmp_path)
+    (root / "beside.amdgcn").write_text("s_endpgm\n")
+    (root / "beside.ttgir").symlink_to(outside)
+    (root / "two::colons.s").write_text("s_endpgm\n")
+    monkeypatch.chdir(root)
+    more = [target] if tool == "compare" else []
+    with pytest.raises(KinspectError) as error:
+        getattr(Tools(), tool)(target, *more)
+    assert message.format(root=root) in str(error.value).replace(f"{target}: read: ", "")
+
+
+def test_emulated_scripts_are_named_like_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for script, message in (("a\0b", NO_FILE), ("b" * 300, "300 characters"), ("", "no file")):
+        with pytest.raises(KinspectError, match=message):
+            Tools().emulate(script)
+
+
 def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['mcp'] = None\n"

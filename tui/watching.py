@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ..inspector.capture.resolving import resolve
+from ..inspector.capture.resolving import resolve, split
 from ..inspector.capture.targets import SUFFIXES
 from ..inspector.documents import python_tree
 from ..inspector.errors import KinspectError
@@ -161,8 +161,8 @@ def files_of(request: Request, reports: Iterable[KernelReport]) -> set[Path]:
     """
     files: set[Path] = set()
     for text in request.targets:
-        files.add(Path(text.partition("::")[0]))
         try:
+            files.add(split(text)[0])
             for target in resolve(text, request.archs):
                 files.update((target.path, *target.siblings.values()))
         except KinspectError:

@@ -2,7 +2,8 @@
 
 A folder may hold sources, Triton's cache or dumps, TorchInductor's cache (wrappers, single-kernel
 modules and Triton's cache under one root) or the files of TORCH_COMPILE_DEBUG. The last two have a
-kernel in up to three forms; see `_without_copies`.
+kernel in up to three forms; see `_without_copies`. The folder of a profiler's run is only read:
+sources in it are not run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from ..errors import KinspectError
 from ..named_files import file_bytes, file_text
+from ..recording import MANIFEST
+from .confining import outside
 from .targets import STAGES, SUFFIXES, Target, kind_of
 from .triton_entries import GROUP_PREFIX, compile_target, entries_of
 
@@ -38,8 +44,11 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
     """
     targets: list[Target] = []
     chosen_entries: set[str] = set()
-    for files in _walk(root):
-        targets += _file_targets(files)
+    for files in files_in(root):
+        refused = {path: fault for path in files if (fault := outside(path)) is not None}
+        targets += (Target(p, "asm", fault=fault) for p, fault in refused.items() if _is_known(p))
+        files = [path for path in files if path not in refused]
+        targets += map(_unless_recorded, _file_targets(files))
         targets += entries_of(files, archs)
         chosen_entries.update(_best_entries(files))
     if not any(target.kind == "inductor" for target in targets):
@@ -66,7 +75,22 @@ def _file_targets(files: Sequence[Path]) -> Iterator[Target]:
             yield Target(path, actual)
 
 
-def _walk(root: Path) -> Iterator[list[Path]]:
+def _is_known(path: Path) -> bool:
+    return path.suffix in SUFFIXES or path.suffix in STAGES.values()
+
+
+def _unless_recorded(target: Target) -> Target:
+    """A target, with a fault where it is a source in the folder of a profiler's run."""
+    if target.kind not in ("script", "inductor"):
+        return target
+    for folder in target.path.absolute().parents:
+        if (folder / MANIFEST).is_file():
+            message = f"{target.path}: not run, since it lies in the recording {folder}"
+            return replace(target, fault=KinspectError(message, "name the file itself to run it"))
+    return target
+
+
+def files_in(root: Path) -> Iterator[list[Path]]:
     """The files of a folder and of each below it, without hidden folders and `SKIPPED_FOLDERS`.
 
     Links to files are followed, those to folders are not.
@@ -80,7 +104,7 @@ def _walk(root: Path) -> Iterator[list[Path]]:
             and not entry.name.startswith(".")
             and entry.name not in SKIPPED_FOLDERS
         ):
-            yield from _walk(root / entry.name)
+            yield from files_in(root / entry.name)
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

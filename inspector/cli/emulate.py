@@ -99,6 +99,7 @@ def emulate(
     Exit status: that of TARGET; 1 where it succeeds and something was found; 125 where the
     emulation itself fails.
     """
+    from ..capture.resolving import split
     from ..capture.targets import SUFFIXES
     from ..machines.loader import DEFAULT_ARCH
     from ..machines.loader import load as load_machine
@@ -120,9 +121,9 @@ def emulate(
                 seconds=time_limit,
             )
             return _emulate_code(code, form, output)
-        file, _, test = str(target).partition("::")
+        path, test = split(str(target))
         request = EmulationRequest(
-            path=Path(file),
+            path=path,
             argv=argv,
             arch=load_machine(arch or DEFAULT_ARCH).arch,
             python=python or sys.executable,
@@ -130,7 +131,7 @@ def emulate(
             configs=configs,
             sets=sets,
             seconds=time_limit,
-            test=test or None,
+            test=test,
         )
         result = run_emulation(request, dict(os.environ), signals_for)
     except KinspectError as error:

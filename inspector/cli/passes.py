@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from .. import machines
 from ..capture.options import CaptureOptions
-from ..capture.resolving import resolve
+from ..capture.resolving import resolve, split
 from ..capture.sweep_axes import Axis
 from ..compile.llvm_passes import DUMP, TIMING, MachinePass, machine_passes, pass_times
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
@@ -121,7 +121,7 @@ def passes(
 
 def _dump(target: str, request: Request) -> PassDump:
     """Returns the passes of a saved report or MLIR dump, or of a compile of the target."""
-    path = Path(target.partition("::")[0])
+    path, _ = split(target)
     if request.point and path.is_file() and path.suffix not in (".py", ".ttir"):
         message, hint = ALREADY_COMPILED
         raise KinspectError(f"{path}: {message}", hint)

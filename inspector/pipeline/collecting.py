@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .. import limits, machines, named_files
 from ..blas_threads import no_blas_threads
 from ..capture.resolving import resolve_all
-from ..capture.targets import Target, only_of
+from ..capture.targets import Kind, Target, only_of
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, KernelReport, Report
 from . import analysis
@@ -26,6 +26,7 @@ from .reading import READ, Transformed, Work, load_saved, read_target, requested
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+_CODE: frozenset[Kind] = frozenset({"asm", "code_object"})
 __all__ = ("analyze", "collect", "load_saved", "requested_kernels", "transformed_reports")
 
 
@@ -106,6 +107,10 @@ def transformed_reports(
     for arch in request.archs:
         machines.load(arch)  # an unknown target is an error before anything is compiled
     targets = resolve_all(request.targets, request.archs)
+    if request.reads_only:
+        targets = only_of(
+            targets, _CODE, "a source beside a recording is not run", "name it by --with"
+        )
     if request.point:
         from .capturing import COMPILED
         from .points import ALREADY_COMPILED

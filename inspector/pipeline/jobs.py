@@ -53,6 +53,7 @@ class Request(Struct, frozen=True):
         analysis: how much of each kernel is analysed.
         point: values of kernels' parameters and of backend options in place of the target's own,
             one each, as a point of a sweep has them.
+        reads_only: whether targets that are compiled or run are faults.
     """
 
     targets: tuple[str, ...]
@@ -66,6 +67,7 @@ class Request(Struct, frozen=True):
     capture: CaptureOptions = field(default_factory=CaptureOptions)
     analysis: AnalysisOptions = AnalysisOptions()
     point: tuple[Axis, ...] = ()
+    reads_only: bool = False
 
 
 def request_for(

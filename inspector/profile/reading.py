@@ -16,7 +16,7 @@ from ..named_files import allow_target, is_named
 from ..recording import Recording
 from .builder import RecordingBuilder
 
-_MOST_FILES = 20_000
+MOST_FILES = 20_000
 """A folder with more was not meant."""
 
 READERS: tuple[str, ...] = (
@@ -98,10 +98,15 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
     return builder.finish()
 
 
-def knows(path: Path, names: Sequence[str] = READERS) -> bool:
-    """Tells whether any reader would take a file there; reads first bytes alone."""
-    files = _files(path)
-    return any(_groups(_reader(name), files, RecordingBuilder(path)) for name in names)
+def knows(path: Path, files: Sequence[Path] | None = None) -> bool:
+    """Tells whether any reader would take a file there; reads first bytes alone.
+
+    Args:
+        path: a file or folder.
+        files: those that are looked at; None for all below it.
+    """
+    looked_at = _files(path) if files is None else files
+    return any(_groups(_reader(name), looked_at, RecordingBuilder(path)) for name in READERS)
 
 
 def size_of(path: Path) -> int:
@@ -186,8 +191,8 @@ def _files(path: Path) -> list[Path]:
         # A link that leads out of the recording is none of its files.
         if is_named(file) if file.is_symlink() else file.is_file():
             files.append(file)
-            if len(files) > _MOST_FILES:
+            if len(files) > MOST_FILES:
                 raise KinspectError(
-                    f"{path}: over {_MOST_FILES:,} files", "name the run folder itself"
+                    f"{path}: over {MOST_FILES:,} files", "name the run folder itself"
                 )
     return files

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from ... import limits, named_files
 from ...documents import json_value
 from ...errors import KinspectError
+from ...recording import MANIFEST
 from ...writing import replacing
 
-NAME = "kinspect-run.json"
+NAME = MANIFEST
 VERSION = 1
 _DAMAGED = "import the folder below it: kinspect profile import RUN/passes"
 _MOST_BYTES = 64 << 20
