@@ -15,8 +15,8 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from .errors import KinspectError
 
@@ -90,7 +90,7 @@ def confine(root: Path) -> None:
     _Places.only = Path(os.path.realpath(root))
 
 
-def opened(path: Path | str, most: int | None = None, *, pipes: bool = False) -> BinaryIO:
+def opened(path: Path | str, most: int | None = None, *, pipes: bool = False) -> BufferedReader:
     """Opens a file that the user named, or that kinspect made; never waits.
 
     Args:
@@ -158,7 +158,7 @@ def file_text(path: Path | str, most: int = MOST_BYTES, *, pipes: bool = False) 
 
 def opened_named(
     name: Path | str, most: int | None = MOST_SOURCE_BYTES, folders: Sequence[Path] | None = None
-) -> BinaryIO:
+) -> BufferedReader:
     """Opens a file that data names.
 
     Args:
@@ -180,7 +180,7 @@ def opened_named(
     return stream
 
 
-def _is_at(stream: BinaryIO, place: Path) -> bool:
+def _is_at(stream: BufferedReader, place: Path) -> bool:
     """Whether the open file is the one at a resolved path."""
     try:
         return os.readlink(f"/proc/self/fd/{stream.fileno()}") == str(place)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ..documents import python_tree
 from ..errors import KinspectError
 from ..limits import BASE_BYTES
-from ..named_files import file_bytes, file_text, is_named, opened
+from ..named_files import file_bytes, named_text, opened
 
 Kind = Literal[
     "script", "inductor", "asm", "code_object", "ttir", "ttgir", "report", "archive", "trace"
@@ -150,7 +150,7 @@ def siblings_of(path: Path, kind: Kind) -> dict[str, Path]:
     siblings = {}
     for stage, suffix in STAGES.items():
         sibling = path.with_suffix(suffix)
-        if sibling != path and is_named(sibling):
+        if sibling != path and sibling.is_file():
             siblings[stage] = sibling
     return siblings
 
@@ -160,8 +160,8 @@ def triton_metadata(path: Path | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        data = json.loads(file_text(path, BASE_BYTES))
-    except (OSError, ValueError, RecursionError):
+        data = json.loads(named_text(path) or "")
+    except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) and "shared" in data else None
 

@@ -15,12 +15,12 @@ from .. import limits
 from ..capture.targets import Target, triton_metadata
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
-from ..named_files import file_bytes, file_text
+from ..named_files import file_bytes, file_text, named_text
 from . import analysis
 from .analysis import Context
 from .error_records import target_record
 from .events import Failed
-from .inputs import read_text
+from .inputs import MOST_TEXT_BYTES, read_text
 from .jobs import Request, patterns_of
 from .naming import matches
 
@@ -175,8 +175,8 @@ def _context(target: Target, request: Request) -> Context:
         arch=archs[0] if archs else None,
         patterns=patterns_of(target, request),
         metadata=triton_metadata(target.siblings.get("metadata")),
-        ttgir=file_text(ttgir) if ttgir else None,
-        ttir=file_text(ttir) if ttir else None,
+        ttgir=named_text(ttgir, MOST_TEXT_BYTES) if ttgir else None,
+        ttir=named_text(ttir, MOST_TEXT_BYTES) if ttir else None,
         code_object=target.siblings.get("hsaco") if target.kind == "asm" else None,
         overrides=request.overrides,
         analysis=request.analysis,

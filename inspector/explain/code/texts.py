@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -85,7 +85,7 @@ def _named_file(path: Path) -> str:
     return _text(path, named_files.opened_named)
 
 
-def _text(path: Path, opened: Callable[[Path, int], BinaryIO]) -> str:
+def _text(path: Path, opened: Callable[[Path, int], BufferedReader]) -> str:
     try:
         with opened(path, _MAX_BYTES) as stream:
             data = stream.read(os.fstat(stream.fileno()).st_size)
