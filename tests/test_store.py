@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.compile.staging import LOCK, STAGING, STALE_SECONDS
+from kinspect.inspector.staging import LOCK, STAGING, STALE_SECONDS
 from kinspect.inspector.compile.store import (
     MANIFEST,
     Store,

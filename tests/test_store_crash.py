@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.compile.staging import STAGING
+from kinspect.inspector.staging import STAGING
 from kinspect.inspector.compile.store import Store
 
 pytest.importorskip("triton")
