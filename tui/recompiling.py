@@ -23,8 +23,10 @@ from ..inspector.capture.sweep_axes import (
     values_of,
 )
 from ..inspector.compile.pool import Compiler
+from ..inspector.documents import python_tree
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport, Variant
+from ..inspector.named_files import file_text, named_bytes
 from ..inspector.pipeline.analysis_options import AnalysisOptions
 from ..inspector.pipeline.capturing import COMPILED, variants_of
 from ..inspector.pipeline.jobs import Job, Request, compile_and_report, settings_of
@@ -78,8 +80,8 @@ def _specialised(report: KernelReport, variant: Variant) -> frozenset[str]:
     if not ones or report.source is None:
         return frozenset()
     try:
-        tree = ast.parse(Path(report.source.file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        tree = python_tree(named_bytes(report.source.file) or b"")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
     name = variant.kernel.rpartition(".")[2]
     for node in ast.walk(tree):
@@ -217,7 +219,7 @@ def _variant(report: KernelReport) -> Variant:
 
 def _saved_ttir(report: KernelReport) -> str:
     try:
-        return report.artifacts["ttir"].path.read_text("utf-8", "replace")
+        return file_text(report.artifacts["ttir"].path)
     except OSError as error:
         raise KinspectError(f"its TTIR cannot be read: {error.strerror}", "open its .py") from None
 

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import named_files
 from ..capture.confining import confined
 from ..capture.resolving import split
 from ..errors import KinspectError
@@ -388,6 +389,7 @@ def serve(root: Path) -> None:
         raise KinspectError(
             f"{root}: {error.strerror}", "name the folder of your kernels"
         ) from None
+    named_files.confine(Path())
     tools = Tools()
     server = MCPServer("kinspect", instructions=_INSTRUCTIONS, version=VERSION, log_level="ERROR")
     turn = threading.Lock()  # a compile takes all cores

@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..errors import KinspectError
+from ..named_files import file_bytes, file_text
 from ..recording import MANIFEST
 from .confining import outside
 from .targets import STAGES, SUFFIXES, Target, kind_of, triton_metadata
@@ -142,14 +143,14 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 def _matches(path: Path, pattern: re.Pattern[bytes]) -> bool:
     try:
-        return pattern.search(path.read_bytes()) is not None
+        return pattern.search(file_bytes(path)) is not None
     except OSError:
         return False
 
 
 def _holds_kernels(path: Path) -> bool:
     """Whether a wrapper of Inductor's launches anything but library kernels."""
-    text = path.read_text("utf-8", "replace")
+    text = file_text(path)
     return "async_compile.triton(" in text or "AsyncCompile()" not in text
 
 
@@ -164,9 +165,7 @@ def _without_copies(targets: Sequence[Target], chosen_entries: set[str]) -> list
         targets: all targets.
         chosen_entries: names of the entries of Triton's cache that the autotuner chose.
     """
-    sources = {
-        t.path: t.path.read_text("utf-8", "replace") for t in targets if t.kind == "inductor"
-    }
+    sources = {t.path: file_text(t.path) for t in targets if t.kind == "inductor"}
     wrappers = {p: _kernel_sources(text) for p, text in sources.items() if "AsyncCompile()" in text}
     modules = {text.strip(): p for p, text in sources.items() if p not in wrappers}
     compiled: dict[str, list[Target]] = {}  # name of a single-kernel module -> its entries
@@ -226,7 +225,7 @@ def _compiled_from(target: Target) -> str | None:
     for stage in ("ttir", "ttgir"):
         path = target.path if target.path.suffix == STAGES[stage] else target.siblings.get(stage)
         if path is not None:
-            match = _LOCATION.search(path.read_text("utf-8", "replace"))
+            match = _LOCATION.search(file_text(path))
             if match:
                 return Path(match["path"]).name
     return None
@@ -254,6 +253,6 @@ def _is_amd(target: Target) -> bool:
 def _best_entries(files: Sequence[Path]) -> Iterator[str]:
     for path in files:
         if path.suffix == ".best_config" and not path.name.startswith(GROUP_PREFIX):
-            match = _BEST_CONFIG_HASH.search(path.read_text("utf-8", "replace"))
+            match = _BEST_CONFIG_HASH.search(file_text(path))
             if match:
                 yield match[1]

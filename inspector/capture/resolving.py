@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..errors import KinspectError, too_long, unforeseen
+from ..named_files import allow_target
 from .confining import outside
 from .targets import SUFFIXES, Target, kind_of, siblings_of
 from .triton_entries import for_archs
@@ -86,6 +87,7 @@ def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Targ
     fault = outside(path)
     if fault is not None:
         raise fault
+    allow_target(path)
     if path.is_dir():
         from .folders import targets_in
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import ErrorRecord, Variant
+from ..named_files import file_bytes
 from .options import CaptureOptions, CapturePlan, physical_memory
 from .records import CapturedVariant, CaptureEnd, CaptureOutcome
 from .signature import parse_signature
@@ -62,7 +63,7 @@ def mode_of(path: Path, options: CaptureOptions) -> str:
     if options.signature is not None or options.defines:
         return "cases"
     try:
-        source = path.read_bytes()
+        source = file_bytes(path)
     except OSError as error:
         raise KinspectError(f"{path} cannot be read: {error.strerror}", "check --help") from None
     return "cases" if CASES.encode() in source and assigns_name(source, CASES) else "script"
@@ -136,7 +137,7 @@ def _messages(worker: Guest, plan: CapturePlan, limit: float) -> Iterator[dict[s
 def _recorded_records(folder: Path) -> Iterator[dict[str, Any]]:
     """The records that the last job of a capture wrote to its file, without progress marks."""
     try:
-        lines = (folder / RECORDS_FILE).read_bytes().splitlines(keepends=True)
+        lines = file_bytes(folder / RECORDS_FILE).splitlines(keepends=True)
     except OSError:
         return
     for line in lines:

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..host.fault import agent as debug_agent
-from ..host.fault.values import FaultReport
+from ..host.fault.values import AgentReport, FaultReport
+from ..named_files import allow, allow_run, allow_target
 from . import foreground
 from .options import format_option, output_option, result_stream
 from .progress import print_message
@@ -166,6 +167,8 @@ def import_command(
     from ..host.fault.explanation import explain
     from ..host.fault.parse import read_reports, report_files
 
+    allow_target(path)
+    allow(*folders)
     files = report_files(path)
     beside = (path,) if path.is_dir() else _beside(path)
     fault_report = explain(
@@ -196,11 +199,22 @@ def _fault_report(
         report = read_reports(files)
     except KinspectError:
         return FaultReport(tuple(map(str, files)), (), (), command=command, status=status)
+    allow_run(*_loaded_files(report))
     explained = explain(report, [str(f) for f in files], (folder,), precise=precise)
     notes = explained.notes
     if (folder / _REPORT_NAME).exists():
         notes = (*notes, _SHARED_REPORT)
     return replace(explained, command=command, status=status, notes=notes)
+
+
+def _loaded_files(report: AgentReport) -> Iterator[str]:
+    """Yields the files whose code the program had loaded: it ran just now, so that they count."""
+    from ..host.fault.saved_code import parse_uri
+
+    for excerpt in report.excerpts.values():
+        uri = parse_uri(excerpt.loaded.uri) if excerpt.loaded is not None else None
+        if uri is not None and uri.protocol == "file":
+            yield uri.path
 
 
 def _prefixes(program: str) -> list[Path]:

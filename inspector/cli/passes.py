@@ -22,6 +22,7 @@ from ..errors import KinspectError
 from ..explain.table import Column, rows_of
 from ..limits import COMPILE_SECONDS
 from ..model import Variant
+from ..named_files import file_text
 from ..pipeline.capturing import check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, request_for, settings_of
@@ -212,7 +213,7 @@ def _compiled_with(
         )
         with Compiler(settings) as compiler:
             result = _compiled(compiler, variant)
-            return result, result.artifacts["stderr"].path.read_text("utf-8", "replace")
+            return result, file_text(result.artifacts["stderr"].path)
 
 
 def _saved_dump(path: Path, request: Request) -> PassDump:

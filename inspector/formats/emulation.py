@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ import msgspec
 from ..explain.quantities import amount
 from ..explain.table import Column, rows_of
 from ..explain.view import plural
+from ..named_files import source_line
 from ..pipeline.emulated_code import BufferState, CodeResult
 from ..pipeline.emulation import EmulationResult, ScriptFailure, UnjudgedCheck
 from ..pipeline.emulation_profile import (
@@ -207,7 +207,7 @@ def _source(count: LineCount) -> str:
     """The text of a source line, as far as its file is here."""
     if count.file is None or not count.line:
         return ""
-    return linecache.getline(count.file, count.line).strip()[:_SOURCE_WIDTH]
+    return source_line(count.file, count.line)[:_SOURCE_WIDTH]
 
 
 def _global_memory(kernel: EmulationProfile) -> Iterator[str]:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..documents import is_nested, yaml_loader
 from ..errors import KinspectError
+from ..named_files import opened
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -73,7 +74,7 @@ def read(path: Path) -> str:
     """
     failed = f"cannot read rule pack {path}"
     try:
-        with path.open("rb") as stream:
+        with opened(path, pipes=True) as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise KinspectError(f"{failed}: {error}", "give the path of a YAML file") from error

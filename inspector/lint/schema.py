@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import MetricSpec
+from ..named_files import checked
 from . import document
 from .catalogue import Catalogue, nearest
 from .document import Fault, PackError
@@ -161,6 +162,8 @@ class _Session:
         """
         try:
             parent = _find(name, file.path.parent)
+            if parent.path.parent != bundled_folder():
+                checked(parent.path, file.path)
         except KinspectError as error:
             reader.fault(index, error.message)
             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import limits, machines
+from .. import limits, machines, named_files
 from ..blas_threads import no_blas_threads
 from ..capture.resolving import resolve_all
 from ..capture.targets import Kind, Target, only_of
@@ -20,6 +20,7 @@ from . import analysis
 from .events import Captured, Compiled, Event, Failed, Reported
 from .inputs import read_text
 from .jobs import Request
+from .naming import source_positions
 from .reading import READ, Transformed, Work, load_saved, read_target, requested_kernels
 
 if TYPE_CHECKING:
@@ -63,12 +64,15 @@ def collect(
         # The results so far are still a report; its last error says what is missing.
         if not errors or not partial:
             raise
+    reports = tuple(r for _, r in sorted(kernels, key=lambda item: item[0]))
+    sources = {place.file for report in reports for place in source_positions(report)}
+    left_out = named_files.left_out(sorted(sources))
     return Report(
         target=" ".join(request.targets),
         tool=analysis.tool_versions(),
-        kernels=tuple(r for _, r in sorted(kernels, key=lambda item: item[0])),
+        kernels=reports,
         errors=tuple(e for _, e in sorted(errors, key=lambda item: item[0])),
-        notes=tuple(notes),
+        notes=(*notes, *filter(None, [left_out])),
     )
 
 

@@ -19,6 +19,7 @@ from ..compile.environment import guest_environment
 from ..compile.worker import BOOTSTRAP
 from ..errors import KinspectError
 from ..machines.loader import load as load_machine
+from ..named_files import allow_run, file_bytes, file_text
 from .capturing import device_facts
 from .emulation_profile import EmulationFinding, EmulationProfile
 from .emulators import emulator_command
@@ -196,7 +197,7 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
     launches, complete = 0, False
     unjudged: tuple[UnjudgedCheck, ...] = ()
     failures: tuple[ScriptFailure, ...] = ()
-    for line in records.read_text().splitlines() if records.exists() else ():
+    for line in file_text(records).splitlines() if records.exists() else ():
         record = json.loads(line)
         if "failure" in record:
             raise KinspectError(record["failure"], record["hint"])
@@ -207,10 +208,12 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
             unjudged = msgspec.convert(record["unjudged"], tuple[UnjudgedCheck, ...])
             failures = msgspec.convert(record["failures"], tuple[ScriptFailure, ...])
     kernels = (
-        msgspec.json.decode(profile.read_bytes(), type=tuple[EmulationProfile, ...])
+        msgspec.json.decode(file_bytes(profile), type=tuple[EmulationProfile, ...])
         if profile.exists()
         else ()
     )
+    # The script ran: its kernels' sources may lie anywhere.
+    allow_run(*(line.file for kernel in kernels for line in kernel.lines if line.file))
     # Children that the script forked count for themselves, and the profiles have all of them.
     launches = max(launches, sum(kernel.launches for kernel in kernels))
     return EmulationResult(

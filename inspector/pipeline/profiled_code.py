@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ..capture.confining import confined
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
+from ..named_files import MOST_BYTES, opened_named
 from ..recording import Recording
 from .analysis import Context, analyze_code_object
 from .jobs import Request
@@ -114,7 +115,8 @@ def _reports_of(path: Path) -> Sequence[KernelReport]:
         KinspectError: it cannot be read or analysed; a bug in the analysis as well.
     """
     try:
-        data = path.read_bytes()
+        with opened_named(path, MOST_BYTES) as stream:
+            data = stream.read()
         digest = hashlib.sha256(data).hexdigest()
         artifacts = {"hsaco": Artifact("hsaco", digest, len(data), path)}
         return analyze_code_object(data, Context(str(path), artifacts=artifacts))

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..capture.folders import files_in
 from ..capture.resolving import named, resolve
 from ..errors import KinspectError
+from ..named_files import allow_target
 from ..profile import reading
 from ..profile.running import manifest
 from ..recording import Recording
@@ -50,6 +51,7 @@ def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording
     named(str(path))
     if path.is_file() and path.name == manifest.NAME:
         path = path.parent
+    allow_target(path)
     if path.is_dir() and (path / manifest.NAME).is_file():
         from ..profile.running.run_reading import run_recording
 

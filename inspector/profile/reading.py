@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from .. import limits
 from ..errors import KinspectError, unforeseen
+from ..named_files import allow_target, is_named
 from ..recording import Recording
 from .builder import RecordingBuilder
 
@@ -184,9 +185,11 @@ def _files(path: Path) -> list[Path]:
         raise KinspectError(f"{path}: no such file or folder", "name a run folder or a file of one")
     if path.is_file():
         return [path]
+    allow_target(path)
     files = []
     for file in sorted(path.rglob("*")):
-        if file.is_file():
+        # A link that leads out of the recording is none of its files.
+        if is_named(file) if file.is_symlink() else file.is_file():
             files.append(file)
             if len(files) > MOST_FILES:
                 raise KinspectError(

@@ -8,6 +8,7 @@ from ...capture.resolving import resolve
 from ...errors import KinspectError
 from ...explain.view import path_of
 from ...model import KernelReport
+from ...named_files import file_bytes
 from ...pipeline.inputs import read_text
 from ...pipeline.reading import artifact_text
 
@@ -37,5 +38,5 @@ def _disassembly(path: Path) -> str | None:
     """The listing of a code object; None if the file holds several."""
     from ...isa.objects.load import load_images
 
-    images = load_images(path.read_bytes(), str(path))
+    images = load_images(file_bytes(path), str(path))
     return images[0].text if len(images) == 1 else None

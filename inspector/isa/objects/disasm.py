@@ -23,6 +23,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import KinspectError
+from ...named_files import file_bytes
 from .codelisting import DecodedInstruction, count_data, format_listing
 from .codeobject import CodeObject, read_code_object
 from .eflags import target_of
@@ -117,7 +118,7 @@ def disassemble(source: Path | str | bytes, arch: str | None = None) -> str:
         return disassemble_object(read_code_object(source, "code object"), arch).text
     path = Path(source)
     try:
-        data = path.read_bytes()
+        data = file_bytes(path)
     except OSError as error:
         raise KinspectError(f"{path}: {error.strerror or error}", "check the path") from error
     return disassemble_object(read_code_object(data, str(path)), arch).text

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import KinspectError
+from ...named_files import file_text, opened
 from . import versions
 
 OWN_FAILURE = 125
@@ -145,7 +146,7 @@ def _folders(command: Sequence[str], env: Mapping[str, str], opt: Path) -> Itera
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             head = stream.read(_MOST_TEXT)
     except OSError:
         return ""
@@ -160,7 +161,7 @@ def _own_version(text: str) -> versions.Version | None:
 def _info_version(path: Path) -> versions.Version | None:
     """Reads the SDK's version from `.info/version` in the profiler's ROCm folder."""
     try:
-        text = (path.resolve().parent.parent / ".info" / "version").read_text(encoding="utf-8")
+        text = file_text(path.resolve().parent.parent / ".info" / "version", 4096)
     except (OSError, UnicodeDecodeError):
         return None
     rocm = versions.parse(text)
