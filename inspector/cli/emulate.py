@@ -109,6 +109,7 @@ def emulate(
     from ..pipeline.emulation import emulate as run_emulation
 
     try:
+        path, test = split(str(target))
         if SUFFIXES.get(target.suffix) in ("asm", "code_object"):
             code = CodeLaunch(
                 path=target,
@@ -122,7 +123,6 @@ def emulate(
                 seconds=time_limit,
             )
             return _emulate_code(code, form, output)
-        path, test = split(str(target))
         request = EmulationRequest(
             path=path,
             argv=argv,
