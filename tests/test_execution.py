@@ -20,6 +20,7 @@ import pytest
 from kinspect.inspector.api.mcp_server import Tools
 from kinspect.inspector.capture.options import CaptureOptions, CapturePlan
 from kinspect.inspector.capture.records import CaptureEnd
+from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.cli.main import main
@@ -701,6 +702,39 @@ def test_sources_in_the_folder_of_a_run_are_run_where_they_are_named(
     assert not canaries(tmp_path)
     main(["analyze", "run/triton/x.py"])
     assert canaries(tmp_path) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("compiled", "beside"),
+    [
+        ("cache/" + "A2" * 26 + "/k.amdgcn", ("cache", "cache/" + "A2" * 26, "cache/other/deep")),
+        ("dump/" + "0f" * 32 + "/k.amdgcn", ("dump", "dump/" + "0f" * 32)),
+        ("entry/k.amdgcn", ("entry",)),
+        ("inductor/ab/output_code.py", ("inductor", "inductor/ab", "inductor/cd")),
+        ("torch_compile_debug/run/output_code.py", ("torch_compile_debug", "torchinductor_me")),
+    ],
+)
+def test_scripts_among_what_was_generated_are_not_run_with_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: str, beside: tuple[str, ...]
+) -> None:
+    (tmp_path / "canaries").mkdir()
+    file = tmp_path / "found" / compiled
+    for folder in (file.parent, *(tmp_path / "found" / name for name in beside)):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "x.py").write_text(f"import os\n@triton.jit\n{RUN}".replace("{canary}", "ran"))
+    is_inductors = file.suffix == ".py"
+    file.write_text(INDUCTOR.format(**PLAIN) if is_inductors else SMALL.read_text())
+    if compiled.startswith("entry"):
+        file.with_suffix(".json").write_text('{"shared": 0, "name": "k"}')
+    monkeypatch.chdir(tmp_path)
+    targets = resolve("found")
+    scripts = [target for target in targets if target.path.name == "x.py"]
+    assert len(scripts) == len({file.parent, *(tmp_path / "found" / name for name in beside)})
+    for target in scripts:
+        assert target.fault is not None
+        assert target.fault.hint == "name the file itself to run it"
+        assert resolve(str(target.path))[0].fault is None
+    assert [target.fault for target in targets if target.path.name == file.name] == [None]
 
 
 # ------------------------------------------------------------------------- texts of arguments

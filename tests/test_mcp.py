@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.api.mcp_server import Tools
+from kinspect.inspector.api.mcp_server import ScriptFailedError, Tools
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.errors import KinspectError
 
@@ -293,6 +293,44 @@ def test_emulated_scripts_are_named_like_targets(
     for script, message in (("a\0b", NO_FILE), ("b" * 300, "300 characters"), ("", "no file")):
         with pytest.raises(KinspectError, match=message):
             Tools().emulate(script)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["{outside}/test_outside.py"],
+        ["-k", "inside", "{outside}/test_outside.py"],
+        ["--tb", "short", "@{outside}/words"],
+        ["-k", "@{outside}/words"],
+        ["-k", "--confcutdir={outside}"],
+        ["-p", "evil"],
+        ["-c", "{outside}/pytest.ini"],
+        ["--basetemp={outside}"],
+        ["--junitxml={outside}/written"],
+        ["-ktest", "-o", "python_files=*"],
+    ],
+    ids=str,
+)
+def test_of_pytests_arguments_agents_give_those_that_select(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str]
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root, outside):
+        folder.mkdir()
+    (outside / "test_outside.py").write_text(f"open('{outside}/canary', 'w')\ndef test(): pass\n")
+    (outside / "words").write_text(f"{outside}/test_outside.py\n")
+    (root / "test_inside.py").write_text("def test_inside(): pass\n")
+    monkeypatch.chdir(root)
+    before = sorted(outside.iterdir())
+    with pytest.raises(ScriptFailedError, match="not taken for pytest here: "):
+        Tools().emulate("test_inside.py", [word.format(outside=outside) for word in argv])
+    assert sorted(outside.iterdir()) == before
+
+
+def test_agents_select_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "test_two.py").write_text("def test_a(): pass\ndef test_b(): assert 0\n")
+    monkeypatch.chdir(tmp_path)
+    Tools().emulate("test_two.py", ["-k", "test_a", "-q", "--tb=short"])
 
 
 def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:

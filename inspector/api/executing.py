@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import machines
+from ..capture.confining import is_confined
 from ..capture.resolving import split
 from ..machines.loader import DEFAULT_ARCH
 from ..metrics.occupancy import Occupancy
@@ -62,6 +63,7 @@ def emulate(
         configs=configs,
         seconds=time_limit,
         test=test,
+        only_selects=is_confined(),
     )
     return Emulation(run_emulation(request, dict(os.environ), ended_with_this_process))
 

@@ -295,7 +295,7 @@ class Tools:
 
         Args:
             script: a .py file that launches kernels, or FILE::TEST.
-            argv: its arguments.
+            argv: its arguments; of tests those of pytest that select, such as ["-k", "small"].
             arch: the emulated GPU.
             sample: workgroups of each launch that are executed, for counts without results;
                 default: all, which takes long for large launches.
@@ -344,7 +344,10 @@ class Tools:
             raise KinspectError(
                 f"{path} is not below {self.root}", "start the server with --root FOLDER"
             )
-        return f"{place.relative_to(self.root)}{'' if rest is None else f'::{rest}'}"
+        name = str(place.relative_to(self.root))
+        if name.startswith("-"):  # no option where `kinspect show ID` works the report out again
+            name = f"./{name}"
+        return name if rest is None else f"{name}::{rest}"
 
     def _keep(self, report: Report, calls: AgentCalls) -> None:
         with self._lock:

@@ -22,6 +22,11 @@ def confined(folder: Path) -> Iterator[None]:
         _FOLDER.reset(token)
 
 
+def is_confined() -> bool:
+    """Whether this is within `confined`."""
+    return _FOLDER.get() is not None
+
+
 def outside(path: Path) -> KinspectError | None:
     """What is wrong with the place of a file; None where it may be read."""
     folder = _FOLDER.get()

@@ -2,15 +2,16 @@
 
 A folder may hold sources, Triton's cache or dumps, TorchInductor's cache (wrappers, single-kernel
 modules and Triton's cache under one root) or the files of TORCH_COMPILE_DEBUG. The last two have a
-kernel in up to three forms; see `_without_copies`. The folder of a profiler's run is only read:
-sources in it are not run.
+kernel in up to three forms; see `_without_copies`.
+
+Such folders, and those of a profiler's runs, are only read: scripts in them are not run.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,12 +20,17 @@ from ..errors import KinspectError
 from ..named_files import file_bytes, file_text
 from ..recording import MANIFEST
 from .confining import outside
-from .targets import STAGES, SUFFIXES, Target, kind_of
+from .targets import STAGES, SUFFIXES, Target, kind_of, triton_metadata
 from .triton_entries import GROUP_PREFIX, compile_target, entries_of
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
 BESIDE_OUTPUT_CODE = re.compile(r"fx_graph_\w+\.py")
 """Files with graphs, without kernels, that TORCH_COMPILE_DEBUG writes beside `output_code.py`."""
+_HASH = re.compile(r"[A-Z2-7]{52}|[0-9a-f]{32,64}")
+"""Name of the folder of an entry in Triton's cache or dump."""
+_INDUCTORS_LETTERS = 2
+"""Of a folder of Inductor's cache."""
+_DEBUG_FOLDER = re.compile("torch_compile_debug|torchinductor_.*")
 _DEFINES_KERNELS = re.compile(
     rb"^\s*@(?:triton\.)?(?:jit|autotune|heuristics)\b|KINSPECT_CASES", re.M
 )
@@ -48,9 +54,11 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
         refused = {path: fault for path in files if (fault := outside(path)) is not None}
         targets += (Target(p, "asm", fault=fault) for p, fault in refused.items() if _is_known(p))
         files = [path for path in files if path not in refused]
-        targets += map(_unless_recorded, _file_targets(files))
+        targets += _file_targets(files)
         targets += entries_of(files, archs)
         chosen_entries.update(_best_entries(files))
+    generated = set(_generated(targets))
+    targets = [_unless_read_only(target, generated) for target in targets]
     if not any(target.kind == "inductor" for target in targets):
         return targets
     return _without_copies(targets, chosen_entries)
@@ -79,15 +87,36 @@ def _is_known(path: Path) -> bool:
     return path.suffix in SUFFIXES or path.suffix in STAGES.values()
 
 
-def _unless_recorded(target: Target) -> Target:
-    """A target, with a fault where it is a source in the folder of a profiler's run."""
+def _generated(targets: Iterable[Target]) -> Iterator[Path]:
+    """The folders in which Triton and Inductor wrote these targets, and the caches above them."""
+    for target in targets:
+        folder = target.path.parent
+        if target.kind == "inductor":
+            yield folder
+            if len(folder.name) == _INDUCTORS_LETTERS:
+                yield folder.parent
+        elif _HASH.fullmatch(folder.name):
+            yield folder.parent
+        elif triton_metadata(target.siblings.get("metadata")) is not None:
+            yield folder
+
+
+def _unless_read_only(target: Target, generated: Container[Path]) -> Target:
+    """A target, with a fault where it would be run and lies in a folder that is only read."""
     if target.kind not in ("script", "inductor"):
         return target
-    for folder in target.path.absolute().parents:
-        if (folder / MANIFEST).is_file():
-            message = f"{target.path}: not run, since it lies in the recording {folder}"
-            return replace(target, fault=KinspectError(message, "name the file itself to run it"))
-    return target
+    recorded = next((p for p in target.path.absolute().parents if (p / MANIFEST).is_file()), None)
+    if recorded is not None:
+        why = f"it lies in the recording {recorded}"
+    elif target.kind == "script" and any(
+        folder in generated or _DEBUG_FOLDER.fullmatch(folder.name)
+        for folder in target.path.parents
+    ):
+        why = "it lies among what Triton or Inductor wrote"
+    else:
+        return target
+    fault = KinspectError(f"{target.path}: not run, since {why}", "name the file itself to run it")
+    return replace(target, fault=fault)
 
 
 def files_in(root: Path) -> Iterator[list[Path]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ..errors import KinspectError, unforeseen
+from ..errors import KinspectError, too_long, unforeseen
 from ..named_files import allow_target
 from .confining import outside
 from .targets import SUFFIXES, Target, kind_of, siblings_of
@@ -69,9 +69,7 @@ def named(name: str) -> Path:
         raise KinspectError(f"{name!r:.200}: no file is called so", "check the path") from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise KinspectError(
-                f"{name:.60}…: a name of {len(name):,} characters", "no file's is so long"
-            ) from None
+            raise too_long(name) from None
     return Path(name)
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import ErrorRecord, Variant
-from ..named_files import file_bytes
+from ..named_files import allow_target, file_bytes, readable
 from ..staging import scratch_folder
 from .options import CaptureOptions, CapturePlan, physical_memory
 from .records import CapturedVariant, CaptureEnd, CaptureOutcome
@@ -208,6 +208,7 @@ def _selects_specialisation(patterns: Sequence[str]) -> bool:
 def _request(plan: CapturePlan) -> dict[str, Any]:
     """The request to the guest; its keys are those of the mode's module in `guest/`."""
     options = plan.options
+    allow_target(plan.path)
     memory = options.memory_limit if options.memory_limit is not None else physical_memory()
     request: dict[str, Any] = {
         "op": "capture",
@@ -232,6 +233,7 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
         "trust": options.trust_trace,
+        "readable": readable(),
         "memory_limit": memory,
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},

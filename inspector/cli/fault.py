@@ -21,7 +21,7 @@ from ..host.fault.values import AgentReport, FaultReport
 from ..named_files import allow, allow_run, allow_target
 from ..programs import find_program
 from . import foreground
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, result_stream, source_root_option
 from .progress import print_message
 
 _RUN, _IMPORT = "run", "import"
@@ -156,6 +156,7 @@ def run_command(
     help="Where the saved code objects are; Triton's cache will do.  [beside the report]",
 )
 @click.option("--precise", is_flag=True, help="The report was made in precise memory mode.")
+@source_root_option
 @format_option("text", "json")
 @output_option
 def import_command(

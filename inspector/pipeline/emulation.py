@@ -45,6 +45,8 @@ class EmulationRequest(Struct, frozen=True):
         test: a test in the file, which pytest then runs whatever its name: `test_op`.
         is_pytest_session: whether `argv` is a whole command line of pytest; `path` is the folder
             where it was given then.
+        only_selects: whether pytest takes arguments that select and show tests alone: others name
+            files to run, to write and to delete.
     """
 
     path: Path
@@ -57,6 +59,7 @@ class EmulationRequest(Struct, frozen=True):
     seconds: float = LAUNCH_SECONDS
     test: str | None = None
     is_pytest_session: bool = False
+    only_selects: bool = False
 
 
 class UnjudgedCheck(Struct, frozen=True):
@@ -160,6 +163,7 @@ def emulate(
             "sets": request.sets,
             "test": request.test,
             "is_pytest_session": request.is_pytest_session,
+            "only_selects": request.only_selects,
         }
         (folder / "request.json").write_text(json.dumps(description))
         status = _run(request.python, folder / "request.json", environment, signals)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ...documents import python_tree
+from ...documents import literal, python_tree
 from ...limits import BASE_BYTES
 from ...model import KernelReport, Scalar, Variant
 from ...named_files import named_bytes
@@ -132,8 +132,8 @@ def _tuning(path: str) -> dict[str, list[Scalar]]:
             continue
         if any(isinstance(t, ast.Name) and t.id == TUNING for t in statement.targets):
             try:
-                value = ast.literal_eval(statement.value)
-            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                value = literal(statement.value)
+            except ValueError:
                 return {}
             if isinstance(value, dict):
                 return {
