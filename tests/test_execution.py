@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -346,6 +347,30 @@ def test_no_kernel_of_a_trace_runs_anything(
     assert ATTACKS[name].said in error.message
     assert error.hint
     assert "\n" not in error.message + error.hint
+
+
+GREEDY = {
+    "shift": "n: tl.constexpr = 1 << (N << 36)",
+    "power": "n: tl.constexpr = (N + 7) ** (10 ** 11)",
+    "repeated tuple": "n: tl.constexpr = (N,) * (1 << 33)",
+    "unrolled for ever": "for i in tl.static_range(0, 1 << 40): tl.store(x_ptr + i, 1.0)",
+}
+
+
+def test_kernels_that_take_too_much_end_alone(
+    tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KINSPECT_READ_SECONDS", "5")
+    attacks = {name: Attack(body) for name, body in GREEDY.items()}
+    attacks = {"honest": Attack(HONEST), **attacks, "honest too": Attack(HONEST)}
+    lines = [line for name, one in attacks.items() for line in specialization(name, one, tmp_path)]
+    write_trace(tmp_path / "greedy.kitrace", lines)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    variants, errors = capture(worker, tmp_path / "greedy.kitrace", "trace")
+    assert {v.kernel for v in variants} == {"k_honest", "k_honest_too"}
+    assert len(errors) == len(GREEDY)
+    assert any("did not finish within 4 s" in error.message for error in errors)
+    assert max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) < 2 << 20  # KiB
 
 
 MODULE = """
