@@ -289,18 +289,33 @@ def _is_allowed(place: Path, folders: Sequence[Path] | None) -> bool:
     if any(place.is_relative_to(folder) for folder in _KERNEL_FOLDERS):
         return False
     if folders is None and _Places.only is not None:
-        folders = (_Places.only,)
+        folders = [_Places.only]
     if folders is not None:
         return any(place.is_relative_to(os.path.realpath(folder)) for folder in folders)
     if _Places.packages and place.suffix == ".py" and not _PACKAGES.isdisjoint(place.parts):
         return True
-    stated = (
-        Path(os.path.realpath(f)) for f in os.environ.get(VARIABLE, "").split(os.pathsep) if f
-    )
-    if any(place.is_relative_to(folder) for folder in stated):
+    if any(place.is_relative_to(folder) for folder in _stated()):
         return True
-    allowed = (*_Places.folders, _working_checkout(os.getcwd()), *_own_caches())
-    return any(_holds(folder, place) for folder in allowed)
+    return any(_holds(folder, place) for folder in _projects())
+
+
+def _stated() -> list[Path]:
+    """The folders of `--source-root`."""
+    folders = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
+    return [Path(os.path.realpath(folder)) for folder in folders]
+
+
+def _projects() -> tuple[Path, ...]:
+    """The other folders in which data may name files."""
+    return (*_Places.folders, _working_checkout(os.getcwd()), *_own_caches())
+
+
+def readable() -> list[str]:
+    """The folders in which data may name files, for the guest, which reads by itself."""
+    if _Places.only is not None:
+        return [str(_Places.only)]
+    wide = _wide(os.path.expanduser("~"))
+    return [*map(str, _stated()), *(str(f) for f in _projects() if f not in wide)]
 
 
 def _holds(folder: Path, place: Path) -> bool:

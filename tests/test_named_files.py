@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector import named_files
 from kinspect.inspector.compare.diff.assembly import assembly_of
+from kinspect.inspector.compile.inline_assembly import reads_files
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain.code.texts import texts_of
 from kinspect.inspector.lint.baseline import read as read_baseline
@@ -219,6 +220,36 @@ def test_a_saved_report_names_no_file_outside(places: Path) -> None:
     assert assembly_of(replace(own, artifacts={})) == SMALL
 
 
+@pytest.mark.parametrize(
+    ("assembly_text", "reads"),
+    [
+        (r"v_mov_b32 $0, $1\0A.incbin \22/etc/passwd\22", True),
+        (r"v_mov_b32 $0, $1\0A .INCLUDE \22/dev/tty\22", True),
+        (r".\69ncbin \22/etc/passwd\22", True),
+        (r".macro m d\0A.inc\5Cd \22/etc/passwd\22\0A.endm\0Am bin", True),
+        (r".macro m d\0A x: \5Cd \22/etc/passwd\22\0A.endm\0Am .inc/**/bin", True),
+        (r".irp d, incbin\0A/* */.\\d \22/etc/passwd\22\0A.endr", True),
+        (r".$(inc$)bin \22/etc/passwd\22", True),
+        (r"v_exp_f32 $0, $1", False),
+        (r".macro m d\0Av_\5Cd\5C()_f32 $0, $1\0A.endm\0Am exp", False),
+    ],
+)
+def test_inline_assembly_that_names_files_is_found(assembly_text: str, reads: bool) -> None:
+    assert reads_files(f'%2 = tt.elementwise_inline_asm "{assembly_text}" {{}}') is reads
+
+
+def test_inline_assembly_carries_no_file_into_code(places: Path) -> None:
+    text = r"v_mov_b32 $0, $1\0A.pushsection .rodata\0A.incbin \22../secret\22\0A.popsection"
+    (places / "k.ttir").write_text(
+        "module {\n  tt.func public @k(%p: !tt.ptr<i32>) {\n%0 = tt.get_program_id x : i32\n"
+        f'%1 = tt.elementwise_inline_asm "{text}" {{constraints = "=v,v", '
+        "packed_element = 1 : i32, pure = false} %0 : i32 -> i32\n"
+        "tt.store %p, %1 : !tt.ptr<i32>\ntt.return\n} }\n"
+    )
+    report = collect(request_for(["k.ttir"]))
+    assert "names files" in report.errors[0].message
+
+
 def test_home_and_root_are_no_projects(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(places.parent))
     (places.parent / ".git").mkdir()
@@ -235,7 +266,7 @@ def test_home_and_root_are_no_projects(places: Path, monkeypatch: pytest.MonkeyP
 OWN_FILES = {
     "inspector/compile/": "its own store, workers' folders, /proc",
     "inspector/documents.py": "files that come with kinspect",
-    "inspector/guest/": "runs in the user's interpreter; see `test_the_guest_…`",
+    "inspector/guest/": "runs in the user's interpreter; but for `GUEST`",
     "inspector/host/env/": "/sys and /proc, its own ledger",
     "inspector/interrupting.py": "/proc",
     "inspector/named_files.py": "this",
@@ -244,6 +275,11 @@ OWN_FILES = {
     "inspector/streams.py": "its own streams",
     "inspector/writing.py": "its own output",
 }
+GUEST = (
+    *("inspector/guest/parsed/", "inspector/guest/inductor/"),
+    "inspector/guest/record/rebuilding.py",
+)
+"""What the guest reads because a trace or a cache of Inductor's names it."""
 _READS = frozenset({"read_text", "read_bytes", "getline", "getlines"})
 _OWNERS = frozenset({"os", "io", "gzip", "bz2", "lzma", "tokenize", "codecs"})
 
@@ -276,7 +312,9 @@ def test_nothing_else_reads_files_by_their_paths() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "inspector/*.py", "tui/*.py"], cwd=ROOT, capture_output=True, text=True
     )
-    files = [name for name in listed.stdout.split() if not name.startswith(tuple(OWN_FILES))]
+    names = listed.stdout.split()
+    files = [name for name in names if not name.startswith(tuple(OWN_FILES))]
+    files += [name for name in names if name.startswith(GUEST)]
     assert len(files) > 500
     found = [
         f"{name}:{line}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +18,8 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import ErrorRecord, Variant
-from ..named_files import file_bytes
+from ..named_files import allow_target, file_bytes, readable
+from ..staging import scratch_folder
 from .options import CaptureOptions, CapturePlan, physical_memory
 from .records import CapturedVariant, CaptureEnd, CaptureOutcome
 from .signature import parse_signature
@@ -183,13 +183,13 @@ def capture_script(
     if time_limit is not None:
         options = replace(options, time_limit=time_limit)
     mode = mode_of(path, options) if path.is_file() else "script"
-    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
+    with scratch_folder() as folder:
         plan = CapturePlan(
             path=path,
             mode=mode,
             archs=tuple(archs),
             devices={arch: {"arch": arch} for arch in archs},
-            folder=Path(folder),
+            folder=folder,
             patterns=tuple(patterns),
             options=options,
             triton_version=triton_version,
@@ -208,6 +208,7 @@ def _selects_specialisation(patterns: Sequence[str]) -> bool:
 def _request(plan: CapturePlan) -> dict[str, Any]:
     """The request to the guest; its keys are those of the mode's module in `guest/`."""
     options = plan.options
+    allow_target(plan.path)
     memory = options.memory_limit if options.memory_limit is not None else physical_memory()
     request: dict[str, Any] = {
         "op": "capture",
@@ -232,6 +233,7 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
         "trust": options.trust_trace,
+        "readable": readable(),
         "memory_limit": memory,
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},

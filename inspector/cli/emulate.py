@@ -11,7 +11,7 @@ import click
 
 from ..errors import KinspectError
 from ..passed_signals import signals_for
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, result_stream, source_root_option
 from .target_options import number_or_all
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ OWN_FAILURE = 125
 )
 @click.option("--lds", type=click.IntRange(0), default=0, help="Of a file of code: bytes added.")
 @click.option("--python", metavar="PATH", help="Interpreter with PyTorch and Triton.")
+@source_root_option
 @click.option(
     "--sample",
     type=click.IntRange(1),

@@ -12,7 +12,7 @@ import msgspec
 from ..explain.quantities import amount
 from ..explain.table import Column, rows_of
 from ..explain.view import plural
-from ..named_files import source_line
+from ..named_files import left_out, source_line
 from ..pipeline.emulated_code import BufferState, CodeResult
 from ..pipeline.emulation import EmulationResult, ScriptFailure, UnjudgedCheck
 from ..pipeline.emulation_profile import (
@@ -138,6 +138,8 @@ def write_code_text(result: CodeResult, stream: TextIO) -> None:
     """Writes the same as text: the kernel, and what its buffers hold afterwards."""
     _write_kernel(result.profile, stream)
     stream.writelines(f"{buffer_line(buffer)}\n" for buffer in result.buffers)
+    note = left_out(line.file for line in result.profile.lines if line.file)
+    stream.write(f"note: {printable_line(note)}\n" if note else "")
 
 
 def buffer_line(buffer: BufferState) -> str:

@@ -77,7 +77,8 @@ def read(path: Path) -> str:
         with opened(path, pipes=True) as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise KinspectError(f"{failed}: {error}", "give the path of a YAML file") from error
+        problem = getattr(error, "strerror", None) or error
+        raise KinspectError(f"{failed}: {problem}", "give the path of a YAML file") from error
     if len(data) > MAX_BYTES:
         raise KinspectError(
             f"{failed}: larger than {MAX_BYTES:,} bytes", "split it, and join the parts by extends"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ... import machines
 from ...errors import KinspectError
 from ...model import Instruction, Machine, SourceLoc
-from ...named_files import source_line
+from ...named_files import left_out, source_line
 from .addresses import addresses_of
 from .code_objects import CODE_LIMIT, CodeContents, CodeObjects, CodePlace
 from .suspects import (
@@ -85,6 +85,8 @@ def explain(
         for number, waves in enumerate(groups)
     )
     notes = [*report.notes, *_missing_notes(report), *code.notes]
+    places = [stop.at.loc.in_user_code for stop in stops if stop.at is not None and stop.at.loc]
+    notes += filter(None, [left_out(place.file for place in places)])
     if len(stops) > _MOST_EXAMINED:
         notes.append(f"suspects are worked out for the {_MOST_EXAMINED} stops with most waves")
     return FaultReport(tuple(files), report.messages, stops, report.kernel, notes=tuple(notes))
