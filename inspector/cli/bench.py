@@ -33,6 +33,8 @@ from ..bench.suite.catalogue import checkable, find
 from ..bench.suite.published import figures_for, read_published
 from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from ..errors import KinspectError
+from ..limits import BASE_BYTES
+from ..named_files import file_bytes
 from .options import format_option, output_option, result_stream, split_list
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
@@ -237,7 +239,7 @@ def _own_cases(
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return file_bytes(path, BASE_BYTES, pipes=True).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise KinspectError(f"{path} cannot be read: {reason}", "name a file of cases") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
 import click
 
+from .. import named_files
 from ..errors import KinspectError
 from ..limits import COMPILE_SECONDS
 from ..streams import PlainStream, plain
@@ -36,6 +38,26 @@ def format_option(*formats: str) -> Callable[[F], F]:
         show_default=True,
         help="How to print the result.",
     )
+
+
+def _allow_roots(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, ...]) -> None:
+    if folders:
+        every = [os.environ.get(named_files.VARIABLE, ""), *map(os.path.abspath, folders)]
+        os.environ[named_files.VARIABLE] = os.pathsep.join(every)
+
+
+def source_root_option(function: F) -> F:
+    """Adds --source-root: folders in which data may name files; no value of the command's."""
+    return click.option(
+        named_files.OPTION,
+        multiple=True,
+        metavar="FOLDER",
+        type=click.Path(exists=True, file_okay=False),
+        callback=_allow_roots,
+        expose_value=False,
+        help="Sources that the targets name are read here too.  [the checkouts of the targets and"
+        " of the working folder, your caches; of scripts: installed packages]",
+    )(function)
 
 
 def output_option(function: F) -> F:

@@ -23,6 +23,7 @@ from .options import (
     format_option,
     output_option,
     result_stream,
+    source_root_option,
 )
 from .progress import print_problems
 
@@ -194,6 +195,7 @@ def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
     metavar="FILE.kinspect",
     help="Write the analysed kernels, measured figures beside them, as one file, itself a target.",
 )
+@source_root_option
 @compile_options
 def import_(path: Path, output: Path | None, save: Path | None, **options: Any) -> int:
     """Read what a profiler left at PATH, a file or a folder, and report on it.
@@ -224,6 +226,7 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
 @click.argument("right", type=click.Path(path_type=Path), metavar="RUN")
 @report_options
 @output_option
+@source_root_option
 @compile_options
 def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int:
     """Compare two runs: which kernels got slower or faster, and which figures changed with them.

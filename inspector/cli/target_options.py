@@ -21,7 +21,7 @@ from ..capture.options import (
 )
 from ..capture.sweep_axes import Axis, point_of
 from ..errors import KinspectError
-from .options import compile_options, launch_options, split_list
+from .options import compile_options, launch_options, source_root_option, split_list
 
 if TYPE_CHECKING:
     from ..formats.agent_calls import AgentCalls
@@ -48,7 +48,17 @@ _TARGET_FIELDS = (
 _DECIDING = (
     *("calls", "first", "max_configs", "most_sets", "cwd", "stubs", "signature", "defines"),
     *("explore", "emulate_budget", "capture_limit", "memory_limit", "time_limit"),
-    *("trust_trace", "python", "lds", "waves", "workgroup", "grid", "cu_mode", _POINT),
+    *(
+        "trust_trace",
+        "source_root",
+        "python",
+        "lds",
+        "waves",
+        "workgroup",
+        "grid",
+        "cu_mode",
+        _POINT,
+    ),
 )
 """The options by which kernels are found and compiled, and by how much time and memory."""
 _TRITONS = "tritons"
@@ -381,6 +391,7 @@ CAPTURE = (
         metavar="S",
         help="Seconds to execute kernels for values that the script reads back; 0: never.",
     ),
+    source_root_option,
     click.option(
         "--trust-trace",
         is_flag=True,

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from ..model import Artifact, ErrorRecord, Variant
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
+from .inline_assembly import reads_files
 from .stderr import scan
 from .store import Store, StoreEntry, artifact_key, default_root
 from .toolchain import Toolchain, toolchain
@@ -250,6 +251,8 @@ class Compiler:
         Raises:
             KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
         """
+        if reads_files(variant.ttir):
+            return CompileResult(variant, error=_names_files(variant))
         keys = [self.key(variant)]
         if not self.settings.passes:
             keys.append(self.key(variant, passes=True))  # has a pass dump besides
@@ -358,6 +361,16 @@ def compiler_of_process(settings: CompileSettings) -> Compiler:
     compiler = Compiler(settings)
     atexit.register(compiler.abort)
     return compiler
+
+
+def _names_files(variant: Variant) -> ErrorRecord:
+    return ErrorRecord(
+        file=variant.source.file if variant.source else None,
+        kernel=variant.kernel,
+        stage="compile",
+        message="inline assembly names files (.incbin, .include), which would go into the code",
+        hint="put what it needs into the assembly itself",
+    )
 
 
 def _lost_worker(variant: Variant, error: WorkerLostError) -> ErrorRecord:

@@ -195,7 +195,7 @@ def _literal(node: ast.expr | None) -> Any:
     """The value of a literal; None for any other expression."""
     try:
         return None if node is None else ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError, MemoryError, RecursionError):
         return None
 
 

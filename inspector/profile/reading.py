@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from .. import limits
 from ..errors import KinspectError, unforeseen
+from ..named_files import allow_target, is_named
 from ..recording import Recording
 from .builder import RecordingBuilder
 
-_MOST_FILES = 20_000
+MOST_FILES = 20_000
 """A folder with more was not meant."""
 
 READERS: tuple[str, ...] = (
@@ -97,10 +98,15 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
     return builder.finish()
 
 
-def knows(path: Path, names: Sequence[str] = READERS) -> bool:
-    """Tells whether any reader would take a file there; reads first bytes alone."""
-    files = _files(path)
-    return any(_groups(_reader(name), files, RecordingBuilder(path)) for name in names)
+def knows(path: Path, files: Sequence[Path] | None = None) -> bool:
+    """Tells whether any reader would take a file there; reads first bytes alone.
+
+    Args:
+        path: a file or folder.
+        files: those that are looked at; None for all below it.
+    """
+    looked_at = _files(path) if files is None else files
+    return any(_groups(_reader(name), looked_at, RecordingBuilder(path)) for name in READERS)
 
 
 def size_of(path: Path) -> int:
@@ -179,12 +185,14 @@ def _files(path: Path) -> list[Path]:
         raise KinspectError(f"{path}: no such file or folder", "name a run folder or a file of one")
     if path.is_file():
         return [path]
+    allow_target(path)
     files = []
     for file in sorted(path.rglob("*")):
-        if file.is_file():
+        # A link that leads out of the recording is none of its files.
+        if is_named(file) if file.is_symlink() else file.is_file():
             files.append(file)
-            if len(files) > _MOST_FILES:
+            if len(files) > MOST_FILES:
                 raise KinspectError(
-                    f"{path}: over {_MOST_FILES:,} files", "name the run folder itself"
+                    f"{path}: over {MOST_FILES:,} files", "name the run folder itself"
                 )
     return files

@@ -11,6 +11,7 @@ ROCm 6.4 the wave's line has no kernel; since 7 it has `kernel_code_entry` and `
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 
 from ... import limits
 from ...errors import KinspectError
+from ...named_files import opened
 from .values import AgentReport, Excerpt, LoadedCode, Message, Wave
 
 _HEX = r"0x[0-9a-fA-F]+"
@@ -114,8 +116,8 @@ def read_reports(paths: Sequence[Path]) -> AgentReport:
 def _lines(paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         try:
-            with path.open(encoding="utf-8", errors="replace") as stream:
-                yield from stream
+            with opened(path, pipes=True) as stream:
+                yield from io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
         except OSError as error:
             raise KinspectError(
                 f"{path}: cannot be read ({error.strerror})", "check the path"
