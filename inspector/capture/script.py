@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..model import ErrorRecord, Variant
 from ..named_files import allow_target, file_bytes, readable
+from ..staging import scratch_folder
 from .options import CaptureOptions, CapturePlan, physical_memory
 from .records import CapturedVariant, CaptureEnd, CaptureOutcome
 from .signature import parse_signature
@@ -183,13 +183,13 @@ def capture_script(
     if time_limit is not None:
         options = replace(options, time_limit=time_limit)
     mode = mode_of(path, options) if path.is_file() else "script"
-    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
+    with scratch_folder() as folder:
         plan = CapturePlan(
             path=path,
             mode=mode,
             archs=tuple(archs),
             devices={arch: {"arch": arch} for arch in archs},
-            folder=Path(folder),
+            folder=folder,
             patterns=tuple(patterns),
             options=options,
             triton_version=triton_version,

@@ -19,6 +19,7 @@ from ..errors import KinspectError
 from ..host.fault import agent as debug_agent
 from ..host.fault.values import AgentReport, FaultReport
 from ..named_files import allow, allow_run, allow_target
+from ..programs import find_program
 from . import foreground
 from .options import format_option, output_option, result_stream, source_root_option
 from .progress import print_message
@@ -220,7 +221,7 @@ def _loaded_files(report: AgentReport) -> Iterator[str]:
 
 def _prefixes(program: str) -> list[Path]:
     """Returns the Python environments that the program may run in: its own first, then ours."""
-    executable = shutil.which(program)
+    executable = find_program(program)
     prefixes = [Path(executable).parent.parent] if executable else []
     if os.environ.get("VIRTUAL_ENV"):
         prefixes.append(Path(os.environ["VIRTUAL_ENV"]))

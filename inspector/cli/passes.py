@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TextIO
 
 import click
@@ -28,6 +27,7 @@ from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, request_for, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.points import ALREADY_COMPILED
+from ..staging import scratch_folder
 from .options import format_option, output_option, result_stream
 from .target_options import point_option
 
@@ -207,9 +207,9 @@ def _compiled_with(
 ) -> tuple[CompileResult, str]:
     """Compiles with some variables set, and returns what the compiler wrote to stderr besides."""
     # The dump of a large kernel has hundreds of megabytes: it does not belong in the store.
-    with TemporaryDirectory(prefix="kinspect-") as folder:
+    with scratch_folder() as folder:
         settings = replace(
-            settings_of(request), passes=False, cache_dir=Path(folder), environment=environment
+            settings_of(request), passes=False, cache_dir=folder, environment=environment
         )
         with Compiler(settings) as compiler:
             result = _compiled(compiler, variant)

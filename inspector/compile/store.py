@@ -24,8 +24,8 @@ from msgspec import Struct
 from ..errors import KinspectError
 from ..model import Artifact
 from ..named_files import own_cache
+from ..staging import STAGING, StagingFolders
 from ..writing import sha256_of, synced, unwritable
-from .staging import STAGING, StagingFolders
 
 FORMAT = 1
 """Part of every key: raise it when the same inputs come to mean other files."""

@@ -110,7 +110,7 @@ def run_forked(
             os.setpgid(pid, pid)  # the child does the same; either may be first
         if channel.stopped:
             raise HostGoneError
-        has_ended = _wait(pid, start + time_limit, channel.requests_fd, watch)
+        has_ended = wait(pid, start + time_limit, channel.requests_fd, watch)
     finally:
         status = _kill_and_reap(pid)
         end_orphans(own_children)
@@ -189,7 +189,7 @@ def _redirect(fd: int, target: int) -> None:
         os.set_inheritable(fd, True)
 
 
-def _wait(
+def wait(
     pid: int, deadline: float, hangup_fd: int, watch: Callable[[], None] | None = None
 ) -> bool:
     """Waits for the end of a child, without reaping it.

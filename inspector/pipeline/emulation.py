@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +19,7 @@ from ..compile.worker import BOOTSTRAP
 from ..errors import KinspectError
 from ..machines.loader import load as load_machine
 from ..named_files import allow_run, file_bytes, file_text
+from ..staging import scratch_folder
 from .capturing import device_facts
 from .emulation_profile import EmulationFinding, EmulationProfile
 from .emulators import emulator_command
@@ -146,8 +146,7 @@ def emulate(
     """
     if not request.is_pytest_session and not request.path.is_file():
         raise KinspectError(f"{request.path}: there is no such file", "name a Python script")
-    folder = Path(tempfile.mkdtemp(prefix="kinspect-emulate-"))
-    try:
+    with scratch_folder() as folder:
         records, profile = folder / "records.jsonl", folder / "profile.json"
         (folder / "scratch").mkdir()
         description = {
@@ -169,8 +168,6 @@ def emulate(
         (folder / "request.json").write_text(json.dumps(description))
         status = _run(request.python, folder / "request.json", environment, signals)
         return _result(status, records, profile)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(
@@ -180,14 +177,18 @@ def _run(
     signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
 ) -> int:
     """Runs the guest and returns its status; of a signal, 128 plus its number, as shells do."""
-    command: Sequence[str] = [python, str(BOOTSTRAP), "emulate", str(request)]
+    hangup, held = os.pipe()  # closed when this process ends, however it does
+    command: Sequence[str] = [python, str(BOOTSTRAP), "emulate", str(request), str(hangup)]
     try:
-        process = subprocess.Popen(command, env=guest_environment(environment))
+        process = subprocess.Popen(command, env=guest_environment(environment), pass_fds=(hangup,))
+        with signals(process):
+            status = process.wait()
     except OSError as error:
         reason = error.strerror or str(error)
         raise KinspectError(f"{python}: cannot be run ({reason})", "see --python") from None
-    with signals(process):
-        status = process.wait()
+    finally:
+        os.close(hangup)
+        os.close(held)
     return 128 - status if status < 0 else status
 
 

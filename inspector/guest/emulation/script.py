@@ -27,6 +27,7 @@ from ..world.device import StandInDevice
 from .executor import Executor
 from .failures import Failures, text_of, trace_from
 from .process import EmulatorProcess
+from .supervisor import supervised
 
 EMULATION_FAILED = 125
 """Exit status if the emulation itself could not start, as opposed to the script failing."""
@@ -36,7 +37,20 @@ SHOWING = ("-x", "-q", "-v", "-vv", "-s", "-l")
 NOT_EMULATED = "is another process, without the emulated GPU"
 
 
-def main(request_path: str) -> int:
+def main(request_path: str, hangup_fd: int) -> int:
+    """Runs the script in a process that does not outlive the host.
+
+    Args:
+        request_path: see `_main`.
+        hangup_fd: a pipe that the host holds the other end of.
+
+    Returns:
+        The script's exit status; 128 and the number of the signal that ended it.
+    """
+    return supervised(lambda: _main(request_path), hangup_fd)
+
+
+def _main(request_path: str) -> int:
     """Runs the script.
 
     Args:
