@@ -179,6 +179,14 @@ def test_a_sparse_file_is_not_read(places: Path, read: object, most: int) -> Non
         read(places if read is manifest.read else path)  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("command", ["analyze holes.kitrace", "fault import holes.kitrace"])
+def test_holes_are_not_read_as_a_trace_or_log(places: Path, command: str) -> None:
+    with (places / "holes.kitrace").open("wb") as stream:
+        stream.truncate(8 << 30)
+    done = subprocess.run([*KINSPECT, *command.split()], capture_output=True, text=True, timeout=90)
+    assert (done.returncode, "larger than 256 MiB" in done.stderr) == (2, True), done.stderr
+
+
 @pytest.mark.parametrize("setting", ['rules = ["{}"]', 'baseline = "{}"'])
 @pytest.mark.parametrize("name", ["../secret", "link"])
 def test_settings_name_no_file_outside_their_checkout(
