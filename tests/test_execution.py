@@ -29,6 +29,7 @@ from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.guest.record.source_format import content_hash
 from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.pipeline.recording_input import is_recording
 from kinspect.inspector.recording import MANIFEST
 from profile_files import program, write_results
 
@@ -715,6 +716,18 @@ def test_nothing_beside_a_recording_is_run(
         assert status == 2
         assert f"{run.name}/triton/x.py: " in err
         assert "linked.amdgcn: " in err
+
+
+def test_a_folder_with_a_recording_is_one(tmp_path: Path) -> None:
+    run, _ = recorded(tmp_path, manifest=True)
+    assert is_recording(run)
+    assert not is_recording(tmp_path), "runs below a project are those runs'"
+    (run / MANIFEST).rename(run / "other.json")
+    assert is_recording(tmp_path)
+    (run / "passes").rename(run / ".hidden")
+    assert is_recording(tmp_path)
+    (run / ".hidden" / "trace" / "1_results.json").unlink()
+    assert not is_recording(tmp_path)
 
 
 @pytest.mark.parametrize("words", [("analyze", "run"), ("lint", "."), ("analyze", "run/triton")])

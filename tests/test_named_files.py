@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import named_files
+from kinspect.inspector.compare.diff.assembly import assembly_of
 from kinspect.inspector.compile.inline_assembly import reads_files
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain.code.texts import texts_of
@@ -23,6 +24,7 @@ from kinspect.inspector.pipeline.jobs import request_for
 from kinspect.inspector.profile.running import manifest
 from kinspect.inspector.report.saved import save
 from kinspect.inspector.settings import load as load_settings
+from msgspec.structs import replace
 
 from tests.test_exit_status import KINSPECT
 
@@ -177,6 +179,14 @@ def test_a_sparse_file_is_not_read(places: Path, read: object, most: int) -> Non
         read(places if read is manifest.read else path)  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("command", ["analyze holes.kitrace", "fault import holes.kitrace"])
+def test_holes_are_not_read_as_a_trace_or_log(places: Path, command: str) -> None:
+    with (places / "holes.kitrace").open("wb") as stream:
+        stream.truncate(8 << 30)
+    done = subprocess.run([*KINSPECT, *command.split()], capture_output=True, text=True, timeout=90)
+    assert (done.returncode, "larger than 256 MiB" in done.stderr) == (2, True), done.stderr
+
+
 @pytest.mark.parametrize("setting", ['rules = ["{}"]', 'baseline = "{}"'])
 @pytest.mark.parametrize("name", ["../secret", "link"])
 def test_settings_name_no_file_outside_their_checkout(
@@ -213,6 +223,9 @@ def test_a_saved_report_names_no_file_outside(places: Path) -> None:
     for command in (["report"], ["show", "--text", "amdgcn"], ["lint"]):
         shown = subprocess.run([*KINSPECT, *command, "report.json"], capture_output=True, text=True)
         assert SECRET not in shown.stdout + shown.stderr
+    outside, own = (collect(request_for([name])).kernels[0] for name in ("report.json", "k.s"))
+    assert assembly_of(replace(outside, artifacts={})) is None, "of a diff"
+    assert assembly_of(replace(own, artifacts={})) == SMALL
 
 
 @pytest.mark.parametrize(

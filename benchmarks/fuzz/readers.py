@@ -151,12 +151,15 @@ def _trace(case: Path) -> str:
 def _inductor(case: Path) -> str:
     from kinspect.inspector.capture.targets import is_inductor
     from kinspect.inspector.guest.inductor.source import SourceError, kernels_of
+    from kinspect.inspector.guest.regular_files import read
 
     (path,) = case.iterdir()
     is_inductor(path)
     try:
-        for _ in kernels_of(path.read_text("utf-8", "replace"), path.name):
+        for _ in kernels_of(read(str(path)).decode("utf-8", "replace"), path.name):
             pass
+    except OSError as error:
+        return str(error)
     except SourceError as error:
         return f"{error}; {error.hint}"
     return ""

@@ -21,6 +21,7 @@ from ..capture.options import (
 )
 from ..capture.sweep_axes import Axis, point_of
 from ..errors import KinspectError
+from .kept import usable_cache
 from .options import compile_options, launch_options, source_root_option, split_list
 
 if TYPE_CHECKING:
@@ -222,7 +223,8 @@ def target_options(function: F) -> F:
     @functools.wraps(function)
     def command(*args: Any, **values: Any) -> Any:
         target = _target(values)
-        return function(*args, target=target, **values)
+        with usable_cache():
+            return function(*args, target=target, **values)
 
     for option in reversed(CAPTURE):
         command = option(command)

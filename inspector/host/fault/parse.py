@@ -24,6 +24,10 @@ from ...errors import KinspectError
 from ...named_files import opened
 from .values import AgentReport, Excerpt, LoadedCode, Message, Wave
 
+_MOST_BYTES = 256 << 20
+"""Of a log: a report of the agent has some megabytes."""
+_LONGEST_LINE = 1 << 20
+"""Characters of a line; a longer one is read in pieces."""
 _HEX = r"0x[0-9a-fA-F]+"
 _BLANKS = " " * 64
 _MANY_BLANKS = re.compile(r"\s{65,}")
@@ -116,8 +120,10 @@ def read_reports(paths: Sequence[Path]) -> AgentReport:
 def _lines(paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         try:
-            with opened(path, pipes=True) as stream:
-                yield from io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
+            with opened(path, _MOST_BYTES, pipes=True) as stream:
+                text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
+                while line := text.readline(_LONGEST_LINE):
+                    yield line
         except OSError as error:
             raise KinspectError(
                 f"{path}: cannot be read ({error.strerror})", "check the path"
