@@ -268,6 +268,18 @@ def _bounded_number(method: str) -> Any:
 _DOTTED = r"(?:\.[\s\\]*\w+[\s\\]*){1000}"
 
 
+def literal(source: str | ast.expr) -> Any:
+    """The value of a Python literal; nothing is evaluated.
+
+    Raises:
+        ValueError: it is another expression, or none, or too deeply nested.
+    """
+    try:
+        return ast.literal_eval(source)
+    except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
 def python_tree(source: str | bytes) -> ast.Module:
     """Parses a Python module.
 

@@ -6,6 +6,7 @@ Raise `KinspectError` for anything the user can act on. It is printed once, in t
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -60,12 +61,21 @@ def unforeseen(error: BaseException) -> KinspectError:
     """Wraps an unexpected exception, which is a bug of kinspect's, in a one-line error.
 
     It has the exception's type and text, and the innermost position: in kinspect, and below it if
-    that is in a library.
+    that is in a library. A name that is too long for a file is the user's, wherever it is met.
     """
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return too_long(str(error.filename))
     detail = " ".join(str(error).split())
     detail = f"{detail[:200]}…" if len(detail) > 200 else detail
     text = f"{type(error).__name__}: {detail}" if detail else type(error).__name__
     return KinspectError(f"internal error of kinspect: {text} ({_position(error)})", REPORT_IT)
+
+
+def too_long(name: str) -> KinspectError:
+    """The error of a name that is too long for a file."""
+    return KinspectError(
+        f"{name[:60]}…: a name of {len(name):,} characters", "no file's is so long"
+    )
 
 
 def _position(error: BaseException) -> str:

@@ -53,6 +53,8 @@ TRY_SECONDS = 120.0
 """Default of the seconds that the trials of a run may take, all together."""
 COMPILE_SECONDS = 300.0
 """What one compile may take, unless told (--time-limit)."""
+COMPILE_MEMORY = 6 << 30
+"""Bytes of data that one compile may take: a kernel of 100,000 instructions takes a fifth."""
 SECONDS_VARIABLE = "KINSPECT_READ_SECONDS"
 
 
@@ -128,7 +130,7 @@ class BoundedReading:
     def __post_init__(self) -> None:
         beyond = max(0, self.size - BASE_BYTES)
         self.seconds = base_seconds() + SECONDS_PER_MIB * beyond / 2**20
-        self.memory = BASE_MEMORY + MEMORY_PER_BYTE * beyond
+        self.memory = most_memory(self.size)
         self.inflated = budget_of(self.name, self.size)
 
     def most_data(self) -> int:
@@ -190,6 +192,11 @@ def reading(name: str, size: int) -> Iterator[None]:
         return
     with _at_work(BoundedReading(name, size)):
         yield
+
+
+def most_memory(size: int) -> int:
+    """Returns the bytes of memory that reading a file of `size` bytes may take."""
+    return BASE_MEMORY + MEMORY_PER_BYTE * max(0, size - BASE_BYTES)
 
 
 def base_seconds() -> float:

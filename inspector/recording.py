@@ -21,6 +21,8 @@ from msgspec import Struct, field
 
 from .model import ErrorRecord, KernelReport, MeasuredLine, Metric
 
+MANIFEST = "kinspect-run.json"
+"""The file in the folder of each run of `kinspect profile` that says what was run."""
 NONE = -1
 """Stands for "not recorded" in columns of integers."""
 

@@ -15,9 +15,12 @@ from typing import Any
 from msgspec import Struct, field
 
 from .errors import FaultsError, KinspectError
+from .named_files import file_bytes
 
 FILE = "pyproject.toml"
 SECTION = "tool.kinspect"
+MOST_BYTES = 4 << 20
+"""Of a settings' file; the largest pyproject.toml known has 100 KiB."""
 SEVERITIES = ("error", "warning", "info")
 
 Limit = int | float | str
@@ -105,8 +108,8 @@ def load(config: Path | None = None, start: Path | None = None) -> Settings:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return file_bytes(file, MOST_BYTES, pipes=True).decode("utf-8")
+    except (OSError, ValueError) as error:  # ValueError: also a NUL in the name
         problem = error.strerror if isinstance(error, OSError) else "not in UTF-8"
         raise KinspectError(
             f"{file}: cannot be read ({problem})", "check the settings' file"

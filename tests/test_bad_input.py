@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from emulated import KERNEL
+from kinspect.inspector.cli.main import main
 from kinspect.inspector.emulator.operands import parse_operand
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
@@ -254,3 +256,41 @@ def test_registers_that_no_target_has() -> None:
     global_atomic_add v[0:999999999], v1, s[2:3]
     """
     analyze_text(KERNEL.format(arch="gfx942", code=code), Context("k.s"))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a/" * 3_000 + "k.s"], ids=["long", "deep"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("analyze", "lint", "show", "layout", "tui", "passes", "sweep --set num_warps=4"),
+        *("report -o out", "profile import", "fault import", "kernels show", "check", "emulate"),
+    ],
+)
+def test_a_name_too_long_for_a_file_is_no_bug(
+    capfd: pytest.CaptureFixture[str], words: str, name: str
+) -> None:
+    assert main([*words.split(), name]) in (2, 125)
+    error = capfd.readouterr().err
+    assert error.count("\n") == 1
+    assert f"a name of {len(name):,} characters; no file's is so long" in error or (
+        words == "tui" and "terminal" in error
+    )
+
+
+def test_a_file_with_colons_in_its_name_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    small = (Path(__file__).parent / "data" / "small_gfx942.s").read_text()
+    (tmp_path / "folder" / "two::colons").mkdir(parents=True)
+    for name in ("k.s", "x::y.s", "two::colons/z.s"):
+        (tmp_path / "folder" / name).write_text(small)
+    monkeypatch.chdir(tmp_path)
+    assert main(["analyze", "folder/x::y.s"]) == 2
+    assert "folder/x::y.s: a name with ::" in capfd.readouterr().err
+    assert main(["analyze", "folder"]) == 2
+    out, err = capfd.readouterr()
+    assert "small" in out, "the other file is reported"
+    assert re.findall(r"^kinspect: error: (folder/\S*::\S*): read: a name with ::", err, re.M) == [
+        "folder/x::y.s",
+        "folder/two::colons/z.s",
+    ]

@@ -57,9 +57,25 @@ def test_nearest_type(wrong: str, right: str | None) -> None:
     assert right is None or is_type(right)
 
 
-def test_descriptors_are_left_to_triton() -> None:
-    assert is_type("tensordesc<fp16[64, 64]>")
-    assert not is_type("tensordesc")
+@pytest.mark.parametrize(
+    ("rest", "plain"),
+    [
+        ("", True),
+        (",input_rank=4", True),
+        (",SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[1, 0])", True),
+        (",SwizzledSharedLayout(**{})", False),
+        (",SwizzledSharedLayout(f())", False),
+        (",SwizzledSharedLayout", False),
+        (",print(1)", False),
+        (",1", False),
+        ("]", False),
+        ("," + "(" * 1_900, False),
+    ],
+)
+def test_nothing_is_evaluated_of_a_descriptors_type(rest: str, plain: bool) -> None:
+    assert is_type(f"tensordesc<fp16[64, 64]{rest}>") is plain
+    assert not is_type(f"tensordesc<half[64, 64]{rest}>")
+    assert not is_type(f"tensordesc{rest}")
 
 
 def test_the_rules_for_options_cover_tritons_own_defaults() -> None:

@@ -177,9 +177,9 @@ def runner(tmp_path: Path) -> Runner:
     shutil.copy(DATA / "small_gfx942.s", tmp_path / "small.s")
     shutil.copy(ROOT / "tests" / "golden" / "lint_small.yaml", tmp_path / "pack.yaml")
     commands = {
-        "kinspect": f'exec "{sys.executable}" -m kinspect.inspector.cli "$@"',
+        "kinspect": f'exec "{Path(sys.executable).with_name("kinspect")}" "$@"',
         # Nothing is installed: what would be is written down. Scripts on stdin run.
-        "python": f'[ "$1" = - ] && exec "{sys.executable}" "$@"; echo "$*" >> "$HOME_LOG"',
+        "python": f'[[ "$*" = *-m* ]] || exec "{sys.executable}" "$@"; echo "$*" >> "$HOME_LOG"',
     }
     for name, text in commands.items():
         path = tmp_path / "bin" / name
@@ -255,6 +255,15 @@ def test_inputs_are_words(runner: Runner, inputs: dict[str, str]) -> None:
         runner.run(step, **inputs)
     assert not (runner.folder / "pwned").exists()
     assert runner.outputs()["status"] == "2"
+
+
+@needs_bash
+def test_modules_of_the_linted_repository_are_not_imported(runner: Runner) -> None:
+    (runner.folder / "json.py").write_text("open('pwned', 'w')")
+    _, outputs = runner.lint(targets="small.s", rules="pack.yaml")
+    assert json.loads(Path(outputs["upload"]).read_text())["runs"]
+    assert not (runner.folder / "pwned").exists()
+    assert "python -m" not in STEPS["Install"]["run"]
 
 
 @needs_bash

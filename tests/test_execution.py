@@ -1,4 +1,4 @@
-"""What is executed of a target: nothing but of .py targets. Hostile files of every kind try.
+"""What is executed of a target or recording: nothing but of .py targets. Hostile files try.
 
 Each attack would leave a file of its own in a folder of canaries. That the attacks are ones is
 shown by those that do run where the user trusts the trace.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,18 +18,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.api.mcp_server import Tools
 from kinspect.inspector.capture.options import CaptureOptions, CapturePlan
 from kinspect.inspector.capture.records import CaptureEnd
+from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.capture.trace import read_trace
+from kinspect.inspector.cli.main import main
 from kinspect.inspector.compile.worker import Worker
+from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.guest.record.source_format import content_hash
 from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.pipeline.recording_input import is_recording
+from kinspect.inspector.recording import MANIFEST
+from profile_files import program, write_results
 
 triton = pytest.importorskip("triton")
 pytestmark = pytest.mark.xdist_group("execution")
 
 ARCH = "gfx942"
+SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 KINSPECT = Path(sys.executable).with_name("kinspect")
 RUN = "__import__('os').system('touch {canary}')"
 LANGUAGE = {"tl": {"module": "triton.language"}, "triton": {"module": "triton"}}
@@ -341,6 +350,30 @@ def test_no_kernel_of_a_trace_runs_anything(
     assert "\n" not in error.message + error.hint
 
 
+GREEDY = {
+    "shift": "n: tl.constexpr = 1 << (N << 36)",
+    "power": "n: tl.constexpr = (N + 7) ** (10 ** 11)",
+    "repeated tuple": "n: tl.constexpr = (N,) * (1 << 33)",
+    "unrolled for ever": "for i in tl.static_range(0, 1 << 40): tl.store(x_ptr + i, 1.0)",
+}
+
+
+def test_kernels_that_take_too_much_end_alone(
+    tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KINSPECT_READ_SECONDS", "5")
+    attacks = {name: Attack(body) for name, body in GREEDY.items()}
+    attacks = {"honest": Attack(HONEST), **attacks, "honest too": Attack(HONEST)}
+    lines = [line for name, one in attacks.items() for line in specialization(name, one, tmp_path)]
+    write_trace(tmp_path / "greedy.kitrace", lines)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    variants, errors = capture(worker, tmp_path / "greedy.kitrace", "trace")
+    assert {v.kernel for v in variants} == {"k_honest", "k_honest_too"}
+    assert len(errors) == len(GREEDY)
+    assert any("did not finish within 4 s" in error.message for error in errors)
+    assert max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) < 2 << 20  # KiB
+
+
 MODULE = """
 import os
 {run}
@@ -616,4 +649,164 @@ def test_no_other_target_runs_anything_nor_what_lies_beside_it(tmp_path: Path) -
     )
     report = json.loads(done.stdout)
     assert {k["name"] for k in report["kernels"]} >= {"k", "k_honest", "kernel"}, done.stderr
+    assert not canaries(tmp_path)
+
+
+# ------------------------------------------------------------------------------- recordings
+
+
+def recorded(folder: Path, manifest: bool) -> tuple[Path, str]:
+    """A profiler's run with hostile sources beside it and in its cache, and an honest entry there.
+
+    Returns:
+        Its folder, and the text that leaves a canary.
+    """
+    (folder / "canaries").mkdir()
+    run, entry = folder / "run", folder / "run" / "triton" / "HASH"
+    passes = run / "passes" / "trace"
+    for one in (passes, entry):
+        one.mkdir(parents=True)
+    write_results(passes / "1_results.json", program())
+    code = f"import os\nos.system('touch {folder}/canaries/one')\n"
+    script = f"{code}import triton\n@triton.jit\ndef k(x):\n    pass\n"
+    for place in (run, run / "triton", entry, passes):
+        (place / "x.py").write_text(script)
+    inductor = f"{INDUCTOR.format(**PLAIN)}\n{code}"
+    (run / "triton" / "output_code.py").write_text(inductor)
+    (run / "triton" / "stated.py").write_text(f"KINSPECT_CASES = []\n{script}")
+    (entry / "small.amdgcn").write_text(SMALL.read_text())
+    (folder / "outside.s").write_text(SMALL.read_text().replace("small", "secret"))
+    (entry / "linked.amdgcn").symlink_to(folder / "outside.s")
+    if manifest:
+        record = {"name": "trace", "folder": "passes/trace", "argv": [], "status": "complete"}
+        whole = {"command": ["x"], "cwd": "/", "kinspect": "0", "tool": "rocprofv3"}
+        whole |= {"tool_version": None, "tool_path": "", "arch": None, "started": "", "ended": ""}
+        (run / MANIFEST).write_text(json.dumps({**whole, "passes": [record]}))
+    return run, script
+
+
+@pytest.mark.parametrize("manifest", [False, True])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("profile", "import", "run", "--format", "json"),
+        ("profile", "compare", "run", "run", "--format", "json"),
+        ("profile", "export", "run", "-o", "out"),
+        ("report", "run", "-o", "out"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_nothing_beside_a_recording_is_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    manifest: bool,
+) -> None:
+    run, _ = recorded(tmp_path, manifest)
+    monkeypatch.chdir(tmp_path)
+    status = main(list(words))
+    assert not canaries(tmp_path)
+    out, err = capfd.readouterr()
+    written = out + (tmp_path / "out").read_text() if (tmp_path / "out").exists() else out
+    assert "matmul_kernel" in written, "it was read"
+    assert "secret" not in written
+    if words[1] in ("import", "run"):
+        assert '"name": "small"' in written or ">small" in written, "what was compiled is read"
+        assert status == 2
+        assert f"{run.name}/triton/x.py: " in err
+        assert "linked.amdgcn: " in err
+
+
+def test_a_folder_with_a_recording_is_one(tmp_path: Path) -> None:
+    run, _ = recorded(tmp_path, manifest=True)
+    assert is_recording(run)
+    assert not is_recording(tmp_path), "runs below a project are those runs'"
+    (run / MANIFEST).rename(run / "other.json")
+    assert is_recording(tmp_path)
+    (run / "passes").rename(run / ".hidden")
+    assert is_recording(tmp_path)
+    (run / ".hidden" / "trace" / "1_results.json").unlink()
+    assert not is_recording(tmp_path)
+
+
+@pytest.mark.parametrize("words", [("analyze", "run"), ("lint", "."), ("analyze", "run/triton")])
+def test_sources_in_the_folder_of_a_run_are_run_where_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    recorded(tmp_path, manifest=True)
+    monkeypatch.chdir(tmp_path)
+    assert main(list(words)) == 2
+    assert not canaries(tmp_path)
+    main(["analyze", "run/triton/x.py"])
+    assert canaries(tmp_path) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("compiled", "beside"),
+    [
+        ("cache/" + "A2" * 26 + "/k.amdgcn", ("cache", "cache/" + "A2" * 26, "cache/other/deep")),
+        ("dump/" + "0f" * 32 + "/k.amdgcn", ("dump", "dump/" + "0f" * 32)),
+        ("entry/k.amdgcn", ("entry",)),
+        ("inductor/ab/output_code.py", ("inductor", "inductor/ab", "inductor/cd")),
+        ("torch_compile_debug/run/output_code.py", ("torch_compile_debug", "torchinductor_me")),
+    ],
+)
+def test_scripts_among_what_was_generated_are_not_run_with_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: str, beside: tuple[str, ...]
+) -> None:
+    (tmp_path / "canaries").mkdir()
+    file = tmp_path / "found" / compiled
+    for folder in (file.parent, *(tmp_path / "found" / name for name in beside)):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "x.py").write_text(f"import os\n@triton.jit\n{RUN}".replace("{canary}", "ran"))
+    is_inductors = file.suffix == ".py"
+    file.write_text(INDUCTOR.format(**PLAIN) if is_inductors else SMALL.read_text())
+    if compiled.startswith("entry"):
+        file.with_suffix(".json").write_text('{"shared": 0, "name": "k"}')
+    monkeypatch.chdir(tmp_path)
+    targets = resolve("found")
+    scripts = [target for target in targets if target.path.name == "x.py"]
+    assert len(scripts) == len({file.parent, *(tmp_path / "found" / name for name in beside)})
+    for target in scripts:
+        assert target.fault is not None
+        assert target.fault.hint == "name the file itself to run it"
+        assert resolve(str(target.path))[0].fault is None
+    assert [target.fault for target in targets if target.path.name == file.name] == [None]
+
+
+# ------------------------------------------------------------------------- texts of arguments
+
+
+SIGNED = """
+import triton, triton.language as tl
+@triton.jit
+def k(x, n, N: tl.constexpr):
+    tl.store(x, 1.0)
+"""
+TYPE_THAT_RUNS = "tensordesc<fp16[8,8],{run}>"
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        TYPE_THAT_RUNS + ", i32, 4",
+        "x=" + TYPE_THAT_RUNS + ", n=i32, N=4",
+        "tensordesc<fp16[8],SwizzledSharedLayout({run})>, i32, 4",
+    ],
+)
+@pytest.mark.parametrize("by_agent", [False, True])
+def test_a_stated_signature_is_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signature: str, by_agent: bool
+) -> None:
+    (tmp_path / "canaries").mkdir()
+    (tmp_path / "k.py").write_text(SIGNED)
+    monkeypatch.chdir(tmp_path)
+    run = RUN.replace("{canary}", f"{tmp_path}/canaries/one")
+    signature = signature.replace("{run}", run)
+    if by_agent:
+        with pytest.raises(KinspectError):
+            Tools().analyze("k.py", signature=signature)
+    else:
+        assert main(["analyze", "k.py", "--signature", signature]) == 2
     assert not canaries(tmp_path)

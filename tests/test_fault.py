@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector import machines
+from kinspect.inspector import machines, named_files
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats import fault as render
 from kinspect.inspector.host.fault.addresses import addresses_of
@@ -264,6 +264,7 @@ def test_a_part_of_a_file_is_read_where_it_lies(tmp_path: Path) -> None:
     library.write_bytes(b"#" * 100 + ADD.read_bytes() + b"#" * 9)
     uri = f"file://{tmp_path}/lib%20x.so#offset=100&size={ADD.stat().st_size}"
     text = wave(0, WAIT) + disassembly(WAIT, "0 s_waitcnt vmcnt(0)", uri=uri)
+    named_files.allow(library)
     report = explain(parse_report(text.splitlines()), ["r"], ())
     (stop,) = report.stops
     assert stop.at is not None

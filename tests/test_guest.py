@@ -670,14 +670,3 @@ def test_what_the_guest_stands_on_is_asked_for_not_stood_in_for(name: str, tmp_p
     assert f"No module named {name}" in record.message
     assert "stub" not in record.message + str(record.hint)
     assert "install" in str(record.hint)
-
-
-def test_a_limit_of_the_user_own_is_not_raised(tmp_path: Path) -> None:
-    """`ulimit -v` below the limit of a child made setrlimit fail, and so every capture."""
-    script = tmp_path / "k.py"
-    script.write_text(HEAD + f"KINSPECT_CASES = [{textwrap.dedent('case()')}]\n")
-    command = f"ulimit -v {7 << 20}; exec {sys.executable} -m kinspect analyze k.py --no-passes"
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr

@@ -129,6 +129,7 @@ def test_a_pack_that_is_reached_by_two_ways_counts_once(write: Any) -> None:
 def test_paths_start_from_the_file_that_names_them(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
+    (tmp_path / ".git").mkdir()
     (tmp_path / "a" / "mine.yaml").write_text("extends: ../b/base.yaml\n")
     (tmp_path / "b" / "base.yaml").write_text("extends: other.yaml\n")
     (tmp_path / "b" / "other.yaml").write_text(pack(rule("O1")))

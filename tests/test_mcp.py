@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.api.mcp_server import Tools
+from kinspect.inspector.api.mcp_server import ScriptFailedError, Tools
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.errors import KinspectError
 
@@ -244,6 +244,93 @@ def test_mistakes_are_answers_of_one_line(folder: Path) -> None:
         )
 
     with_server(folder, use)
+
+
+NO_FILE = "no file is called so"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("links", "links/out.s: read: leads out of {root}"),
+        ("kernels.linked", "src/kernels/linked.py: leads out of {root}"),
+        ("beside.amdgcn", "beside.ttgir: leads out of {root}"),
+        ("below/../../outside.s", "is not below"),
+        ("to/outside.s", "is not below"),
+        ("a\0b.py", NO_FILE),
+        ("links\0", NO_FILE),
+        ("\ud800.s", NO_FILE),
+        ("a" * 300, "a name of 300 characters"),
+        ("two::colons.s", "a name with ::"),
+    ],
+)
+@pytest.mark.parametrize("tool", ["analyze", "lint", "try_cures", "compare"])
+def test_no_file_outside_the_root_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, target: str, message: str
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside.s"
+    for folder in ("links", "src/kernels", "below"):
+        (root / folder).mkdir(parents=True)
+    outside.write_text("s_endpgm\n")
+    (tmp_path / "outside.py").write_text("raise SystemExit('run')\n@triton.jit\ndef k(): pass\n")
+    (root / "links" / "out.s").symlink_to("../../outside.s")
+    (root / "src" / "kernels" / "linked.py").symlink_to(tmp_path / "outside.py")
+    (root / "to").symlink_to(tmp_path)
+    (root / "beside.amdgcn").write_text("s_endpgm\n")
+    (root / "beside.ttgir").symlink_to(outside)
+    (root / "two::colons.s").write_text("s_endpgm\n")
+    monkeypatch.chdir(root)
+    more = [target] if tool == "compare" else []
+    with pytest.raises(KinspectError) as error:
+        getattr(Tools(), tool)(target, *more)
+    assert message.format(root=root) in str(error.value).replace(f"{target}: read: ", "")
+
+
+def test_emulated_scripts_are_named_like_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for script, message in (("a\0b", NO_FILE), ("b" * 300, "300 characters"), ("", "no file")):
+        with pytest.raises(KinspectError, match=message):
+            Tools().emulate(script)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["{outside}/test_outside.py"],
+        ["-k", "inside", "{outside}/test_outside.py"],
+        ["--tb", "short", "@{outside}/words"],
+        ["-k", "@{outside}/words"],
+        ["-k", "--confcutdir={outside}"],
+        ["-p", "evil"],
+        ["-c", "{outside}/pytest.ini"],
+        ["--basetemp={outside}"],
+        ["--junitxml={outside}/written"],
+        ["-ktest", "-o", "python_files=*"],
+    ],
+    ids=str,
+)
+def test_of_pytests_arguments_agents_give_those_that_select(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str]
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root, outside):
+        folder.mkdir()
+    (outside / "test_outside.py").write_text(f"open('{outside}/canary', 'w')\ndef test(): pass\n")
+    (outside / "words").write_text(f"{outside}/test_outside.py\n")
+    (root / "test_inside.py").write_text("def test_inside(): pass\n")
+    monkeypatch.chdir(root)
+    before = sorted(outside.iterdir())
+    with pytest.raises(ScriptFailedError, match="not taken for pytest here: "):
+        Tools().emulate("test_inside.py", [word.format(outside=outside) for word in argv])
+    assert sorted(outside.iterdir()) == before
+
+
+def test_agents_select_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "test_two.py").write_text("def test_a(): pass\ndef test_b(): assert 0\n")
+    monkeypatch.chdir(tmp_path)
+    Tools().emulate("test_two.py", ["-k", "test_a", "-q", "--tb=short"])
 
 
 def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ References
     assert [entry["name"] for entry in found["reads"]][:2] == ["op.bits", "op.kind"]
     page = out(capsys, "show", "own01", "--rules", own, "--format", "md")
     assert page.startswith("# OWN01 narrow-loads\n")
-    assert "- [A guide](https://example.org/g)" in page
+    assert "- [A guide](<https://example.org/g>)" in page
 
 
 @pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.compile.staging import LOCK, STAGING, STALE_SECONDS
 from kinspect.inspector.compile.store import (
     MANIFEST,
     Store,
@@ -24,6 +23,7 @@ from kinspect.inspector.compile.store import (
     default_root,
 )
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.staging import LOCK, STAGING, STALE_SECONDS
 
 KEY = "ab" + "0" * 62
 INPUTS: dict[str, Any] = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector import named_files
 from kinspect.inspector.lint.engine import Judgement
 from kinspect.inspector.lint.rule import NO_RULES, Pack
 from kinspect.inspector.model import KernelReport
@@ -208,6 +209,7 @@ def test_findings_of_the_default_rules_are_kept(
     source = tmp_path / "kernel.py"
     source.write_text("".join(f"line {number}\n" for number in range(1, 200)))
     text = with_source(source)
+    named_files.allow(tmp_path)
     stored = StoredReports(tmp_path / "cache")
     first = stored.analyzed(text, CONTEXT)
     quoted = [place.text for f in first[0].findings for place in f.locations if place.file]

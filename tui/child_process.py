@@ -28,6 +28,7 @@ from msgspec.structs import astuple
 
 from ..inspector.errors import KinspectError
 from ..inspector.model import Metric
+from ..inspector.programs import python_child
 
 SECONDS_TO_END = 5
 """Time that a child has to end its compilers before SIGALRM ends it."""
@@ -38,16 +39,6 @@ _LENGTH = struct.Struct("<Q")
 _POLL_SECONDS = 0.1
 _TAIL_BYTES = 2000
 """Bytes at the end of a child's error output in which its last line is looked for."""
-
-
-def command(module: str) -> list[str]:
-    """The command line of a child that calls a module's `main`.
-
-    Not by -m: pickles of classes in `__main__` could not be read by the other process. The child
-    finds modules where this process does.
-    """
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main()"
-    return [sys.executable, "-c", code]
 
 
 def ending(status: int, errors: IO[bytes]) -> str:
@@ -135,7 +126,7 @@ class MessagingChild:
             if self._stopped:
                 raise KinspectError("cancelled", "")
             self._process = subprocess.Popen(
-                command(self._module),
+                python_child(self._module),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..inspector.capture.resolving import resolve
+from ..inspector.capture.resolving import resolve, split
 from ..inspector.cli.options import emulate_option
 from ..inspector.cli.target_options import (
     ScriptCommand,
@@ -86,7 +86,7 @@ def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
         KinspectError: a target cannot be opened, or an arch is unknown.
     """
     for number, target in enumerate(targets):
-        if Path(target.partition("::")[0]).is_dir():
+        if split(target)[0].is_dir():
             continue
         try:
             resolve(target)

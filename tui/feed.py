@@ -11,9 +11,11 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
+from ..inspector import named_files
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord
 from ..inspector.pipeline.events import Failed, Happening
@@ -35,6 +37,8 @@ class Feed:
 
     def __init__(self, request: Request, notify: Callable[[], object] = lambda: None) -> None:
         self.request = request
+        for target in request.targets:  # texts are read here, the rest by the child
+            named_files.allow_target(Path(target.partition("::")[0]))
         self._notify = notify
         self._notified = False
         self._events: queue.SimpleQueue[Happening | RunEnded] = queue.SimpleQueue()
@@ -75,8 +79,11 @@ class Feed:
     def _run(self) -> None:
         """Queues the process's events until it ends; a crash becomes a failure."""
         try:
-            for _, event in self._child.messages():
-                self._put(event)
+            for kind, event in self._child.messages():
+                if kind == "allowed":
+                    named_files.restore(event)
+                else:
+                    self._put(event)
         except KinspectError as error:
             if not self._stopped:
                 target = " ".join(self.request.targets)

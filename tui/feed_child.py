@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ..inspector import named_files
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord
 from ..inspector.pipeline import collecting as pipeline
@@ -40,7 +41,11 @@ def feed(request: Request, send: Callable[[str, Any], None]) -> None:
     target = " ".join(request.targets)
     try:
         with closing(_events(request)) as events:
+            allowed = None
             for event in events:
+                if named_files.state() != allowed:  # before the kernel whose sources it is about
+                    allowed = named_files.state()
+                    send("allowed", allowed)
                 send("event", event)
     except KinspectError as error:
         record = ErrorRecord(target, None, "open", error.message, error.hint)

@@ -7,7 +7,8 @@ file is captured again and the kernel launched with the new values, as in a swee
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,12 +23,16 @@ from ..inspector.capture.sweep_axes import (
     unresolved_names,
     values_of,
 )
+from ..inspector.capture.targets import Target
 from ..inspector.compile.pool import Compiler
+from ..inspector.documents import python_tree
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport, Variant
+from ..inspector.named_files import file_text, named_bytes
 from ..inspector.pipeline.analysis_options import AnalysisOptions
 from ..inspector.pipeline.capturing import COMPILED, variants_of
 from ..inspector.pipeline.jobs import Job, Request, compile_and_report, settings_of
+from ..inspector.pipeline.naming import portable
 
 OPTIONS = ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
 """The options in the form, whether or not the launch stated them."""
@@ -78,8 +83,8 @@ def _specialised(report: KernelReport, variant: Variant) -> frozenset[str]:
     if not ones or report.source is None:
         return frozenset()
     try:
-        tree = ast.parse(Path(report.source.file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        tree = python_tree(named_bytes(report.source.file) or b"")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
     name = variant.kernel.rpartition(".")[2]
     for node in ast.walk(tree):
@@ -217,7 +222,7 @@ def _variant(report: KernelReport) -> Variant:
 
 def _saved_ttir(report: KernelReport) -> str:
     try:
-        return report.artifacts["ttir"].path.read_text("utf-8", "replace")
+        return file_text(report.artifacts["ttir"].path)
     except OSError as error:
         raise KinspectError(f"its TTIR cannot be read: {error.strerror}", "open its .py") from None
 
@@ -235,10 +240,16 @@ def _captured(
         The variant with those constexprs that is most like the old one.
 
     Raises:
-        KinspectError: the file launches the kernel with no such constexprs.
+        KinspectError: the file launches the kernel with no such constexprs, or the user did not
+            name it: a saved report did, and the file is not run.
     """
     path = Path(report.id.partition("::")[0])
-    targets = [target for target in resolve(str(path)) if target.kind in COMPILED - {"ttir"}]
+    named = [target for target in _named(request) if portable(str(target.path)) == str(path)]
+    if not named:
+        raise KinspectError(
+            f"{path}: not run again, since it is no target here", f"open it: kinspect tui {path}"
+        )
+    targets = [target for target in named if target.kind in COMPILED - {"ttir"}]
     if not targets:
         raise KinspectError(
             f"{path}: constexprs are part of its TTIR", "change options alone, or open the .py file"
@@ -264,6 +275,13 @@ def _captured(
         "constexprs of a file with KINSPECT_CASES can be changed, and those of kernels that a"
         " script launches",
     )
+
+
+def _named(request: Request) -> Iterator[Target]:
+    """The targets of a run that can be worked on."""
+    for text in request.targets:
+        with suppress(KinspectError):
+            yield from (target for target in resolve(text) if target.fault is None)
 
 
 def _has(variant: Variant, constexprs: Mapping[str, Value]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from platformdirs import user_state_dir
 
+from ..inspector.named_files import file_text
 from ..inspector.writing import replacing_text
 
 _FILE = "tui.json"
@@ -46,7 +47,7 @@ class State:
     def load(cls) -> State:
         """Reads the settings file; a missing or damaged one gives the defaults."""
         try:
-            content = json.loads(state_file().read_text("utf-8"))
+            content = json.loads(file_text(state_file(), 1 << 20))
         except (OSError, ValueError, RecursionError):
             return cls()
         default = cls()

@@ -12,10 +12,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ..inspector.capture.resolving import resolve
+from ..inspector.capture.resolving import resolve, split
 from ..inspector.capture.targets import SUFFIXES
+from ..inspector.documents import python_tree
 from ..inspector.errors import KinspectError
 from ..inspector.model import KernelReport, SourceLoc
+from ..inspector.named_files import named_bytes
 from ..inspector.pipeline.jobs import Request
 
 INTERVAL_SECONDS = 0.5
@@ -159,8 +161,8 @@ def files_of(request: Request, reports: Iterable[KernelReport]) -> set[Path]:
     """
     files: set[Path] = set()
     for text in request.targets:
-        files.add(Path(text.partition("::")[0]))
         try:
+            files.add(split(text)[0])
             for target in resolve(text, request.archs):
                 files.update((target.path, *target.siblings.values()))
         except KinspectError:
@@ -190,8 +192,8 @@ def _locations(report: KernelReport) -> Iterator[SourceLoc]:
 def _add_imported(path: Path, files: set[Path]) -> None:
     """Adds the modules in a script's own folder that it imports, and what those import from it."""
     try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        tree = python_tree(named_bytes(path) or b"")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
         names: list[str] = []

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ..inspector.errors import KinspectError
+from ..inspector.programs import python_child
 
 HOST = "127.0.0.1"
 DRIVER = "TEXTUAL_DRIVER"
@@ -67,8 +68,8 @@ def serve(port: int, argv: Sequence[str] | None = None) -> int:
     server = _loopback_server(port)
     _check_port(port)
     arguments = command_line(sys.argv[1:] if argv is None else argv)
-    command = shlex.join([sys.executable, "-m", "kinspect.inspector.cli", *arguments])
-    server(command, host=HOST, port=port, title="kinspect").serve()
+    child = python_child("kinspect.inspector.cli.main", "console_script")
+    server(shlex.join([*child, *arguments]), host=HOST, port=port, title="kinspect").serve()
     return 0
 
 

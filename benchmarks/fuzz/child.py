@@ -19,8 +19,8 @@ from pathlib import Path
 
 from kinspect.inspector.errors import KinspectError, unforeseen
 
-from .mutate import Files, mutated
-from .readers import FuzzedReader
+from .mutate import Files, make_special, mutated
+from .readers import STEERING, FuzzedReader
 
 MOST_SECONDS = 20.0
 """Of processor time; a machine that does other things besides fails no case."""
@@ -45,18 +45,22 @@ def serve(reader: FuzzedReader, rng: random.Random, folder: Path, out: int, end:
             return
         files = mutated(rng.choice(corpus), rng, reader.kinds, list(reader.words))
         case = write_case(files, folder / CASE)
+        if rng.random() < reader.special:
+            make_special(rng.choice([case / name for name in files if name not in STEERING]), rng)
         os.write(out, b"begin \n")
         _forget_peak()
-        began = _used()
+        began, since = _used(), time.monotonic()
         outcome = outcome_of(reader, case)
         seconds, peak = _used() - began, _peak()
+        if time.monotonic() - since > MOST_SECONDS and seconds < MOST_SECONDS / 4:
+            outcome = f"{INTERNAL}: waited {time.monotonic() - since:.0f} s"
         word = "fault" if outcome.startswith((INTERNAL, "Traceback")) else "done"
         slow = seconds > MOST_SECONDS or peak > MOST_BYTES
         copy = CASE
         if word == "fault" or slow:
             # The next case takes this one's place at once; the parent removes the copy.
             copy = f"{CASE}.{os.getpid()}.{number}"
-            shutil.copytree(case, folder / copy)
+            case.rename(folder / copy)  # not copied: it may hold devices and pipes
         said = " ".join(outcome.split())[:600]
         os.write(out, f"{word} {seconds:.3f} {peak} {copy} {said}\n".encode("utf-8", "replace"))
         # What something new came of may lead to more: it is a seed from now on.

@@ -10,6 +10,7 @@ import re
 import select
 import shutil
 import signal
+import stat
 import tempfile
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ from pathlib import Path
 from .child import CASE, DIGITS, INTERNAL, MOST_BYTES, MOST_SECONDS, outcome_of, serve, write_case
 from .readers import FuzzedReader
 
-MOST_WALL = 240.0
+MOST_WALL = 90.0
 """Seconds without a word from a child after which it is ended."""
 
 
@@ -174,6 +175,14 @@ def _take_line(line: str, run: _Run) -> bool:
     return False
 
 
+def _copied(source: str, target: str) -> None:
+    """Copies a file; of a pipe or a socket only the name."""
+    if stat.S_ISREG(os.lstat(source).st_mode):
+        shutil.copyfile(source, target)  # a hole stays one
+    else:
+        Path(target).write_text(f"{source} is no file\n")
+
+
 def _fault(run: _Run, message: str, case: Path) -> None:
     """Counts a fault by its place; the first at a place is printed, and its input stored."""
     tally = run.tally
@@ -185,7 +194,7 @@ def _fault(run: _Run, message: str, case: Path) -> None:
         stored = run.inputs / f"{tally.reader}-{len(tally.faults)}"
         shutil.rmtree(stored, ignore_errors=True)
         with contextlib.suppress(OSError):
-            shutil.copytree(case, stored)
+            shutil.copytree(case, stored, symlinks=True, copy_function=_copied)
             tally.kept[key] = stored
         print(f"  {tally.reader}: {key}\n    {message[:300]}\n    {stored}", flush=True)
     tally.faults[key] += 1

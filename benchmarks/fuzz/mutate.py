@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import re
+import socket
 import sqlite3
 import struct
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -68,6 +71,34 @@ def mutated(
         if len(data) > _USUAL_BYTES and rng.random() < 0.9:
             data = data[:_USUAL_BYTES]
     return {**files, name: data[:MOST_BYTES]}
+
+
+OUTSIDE = "content of a file outside"
+"""No reader's result may hold it."""
+
+
+def make_special(path: Path, rng: random.Random) -> None:
+    """Puts something else in the place of a file: a pipe, a link, a device, a hole of 8 GB."""
+    outside = path.parent / "../outside.txt"
+    if not outside.exists():
+        outside.write_text(f"{OUTSIDE}\n" * 100)
+    if path.is_dir():
+        return
+    path.unlink()
+    links = ("/dev/zero", "/dev/tty", "/dev/stdin", "/proc/self/mem", path.name, "..", "gone")
+    kind = rng.choice(("pipe", "socket", "folder", "hole", "closed", "outside", *links))
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.relpath(path))
+    elif kind == "folder":
+        path.mkdir()
+    elif kind in ("hole", "closed"):
+        path.touch(0o600 if kind == "hole" else 0)
+        os.truncate(path, 8 << 30 if kind == "hole" else 0)
+    else:
+        path.symlink_to("../outside.txt" if kind == "outside" else kind)
 
 
 def _at(data: bytes, rng: random.Random) -> int:

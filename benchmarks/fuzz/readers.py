@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import io
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kinspect.inspector.documents import json_value
+from kinspect.inspector.errors import KinspectError
+
 from . import seeds
-from .mutate import Files
+from .mutate import OUTSIDE, Files
 
 if TYPE_CHECKING:
     from kinspect.inspector.model import KernelReport, Report
 
 _TEXT = {"": "text"}
+STEERING = ("calls.json", "launch.json")
+"""Files that say what a case does; no reader is given them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +36,7 @@ class FuzzedReader:
         seeds: undamaged files.
         kinds: suffix -> how files are damaged; see `mutate`.
         words: tokens that mean something to it.
+        special: share of the cases that have a pipe, link or device among their files.
     """
 
     name: str
@@ -35,6 +44,7 @@ class FuzzedReader:
     seeds: Callable[[], Sequence[Files]]
     kinds: Mapping[str, str]
     words: tuple[bytes, ...] = ()
+    special: float = 0.1
 
 
 def _target(case: Path) -> str:
@@ -43,6 +53,14 @@ def _target(case: Path) -> str:
     from kinspect.inspector.pipeline.jobs import Request
 
     return _written(pipeline.collect(Request(tuple(map(str, case.iterdir())))))
+
+
+def _named(case: Path) -> str:
+    """Assembly that names the files beside it: sources, an include."""
+    from kinspect.inspector.pipeline import collecting as pipeline
+    from kinspect.inspector.pipeline.jobs import Request
+
+    return _written(pipeline.collect(Request((str(case / "k.s"),))))
 
 
 def _ttgir(case: Path) -> str:
@@ -68,9 +86,11 @@ def _written(report: Report) -> str:
     from kinspect.inspector.formats.html.page_kernels import page_kernels
     from kinspect.inspector.report import json_write as json_v1
 
+    out = io.StringIO()
     for write in (json_v1.write, text.write, md.write):
-        write(report, io.StringIO())
-    page.write_report(report, page_kernels(view.worst_first(report.kernels)), io.StringIO())
+        write(report, out)
+    page.write_report(report, page_kernels(view.worst_first(report.kernels)), out)
+    assert OUTSIDE not in out.getvalue(), "a file outside was read"
     internal = [e.message for e in report.errors if e.message.startswith("internal error")]
     said = internal or [e.message for e in report.errors]
     return said[0] if said else ""
@@ -131,12 +151,15 @@ def _trace(case: Path) -> str:
 def _inductor(case: Path) -> str:
     from kinspect.inspector.capture.targets import is_inductor
     from kinspect.inspector.guest.inductor.source import SourceError, kernels_of
+    from kinspect.inspector.guest.regular_files import read
 
     (path,) = case.iterdir()
     is_inductor(path)
     try:
-        for _ in kernels_of(path.read_text("utf-8", "replace"), path.name):
+        for _ in kernels_of(read(str(path)).decode("utf-8", "replace"), path.name):
             pass
+    except OSError as error:
+        return str(error)
     except SourceError as error:
         return f"{error}; {error.hint}"
     return ""
@@ -233,6 +256,56 @@ def _ledger(case: Path) -> str:
     return ""
 
 
+def _mcp(case: Path) -> str:
+    """Calls of the server's tools, over the files of a folder; see its `told`."""
+    from kinspect.inspector.api.mcp_server import Tools
+
+    answers = []
+    calls = json_value((case / "calls.json").read_bytes(), "calls.json")
+    os.chdir(case)
+    tools = Tools()
+    for call in calls if isinstance(calls, list) else ():
+        known = isinstance(call, dict) and str(call.get("tool")) in _TOOLS
+        arguments = call.get("arguments") if known else None
+        # The server checks types before it calls: only texts of texts come through.
+        if isinstance(arguments, dict) and all(isinstance(v, str) for v in arguments.values()):
+            with contextlib.suppress(TypeError):  # an argument that the tool has not
+                inspect.signature(getattr(tools, call["tool"])).bind(**arguments)
+                answers.append(_told(getattr(tools, call["tool"]), arguments))
+    assert not any(OUTSIDE in answer for answer in answers), "a file outside was read"
+    assert not Path("/tmp/kinspect-fuzz-canary").exists(), "something was run"
+    return answers[-1] if answers else ""
+
+
+_TOOLS = ("analyze", "lint", "show", "code", "emulate", "occupancy")
+
+
+def _told(tool: Callable[..., str], arguments: Mapping[str, str]) -> str:
+    try:
+        return tool(**arguments)
+    except KinspectError as error:
+        return str(error)
+
+
+def _emulate(case: Path) -> str:
+    """Code launched as a file beside it says."""
+    from kinspect.inspector.api.executing import emulate_code
+
+    launch = json_value((case / "launch.json").read_bytes(), "launch.json")
+    if not isinstance(launch, dict):
+        return "no launch"
+    grid, block = (
+        tuple(v) if isinstance(v := launch.get(k), list) and len(v) == 3 else (1, 1, 1)
+        for k in ("grid", "block")
+    )
+    if not all(type(n) is int for n in (*grid, *block)):
+        return "no launch"
+    done = emulate_code(
+        case / "k.s", str(launch.get("arguments")), grid=grid, block=block, time_limit=10
+    )
+    return "" if done.passed else "findings"
+
+
 _RECORDED = {".json": "json", ".csv": "text", ".db": "sqlite", ".yaml": "yaml", ".txt": "text"}
 _ASM_WORDS = (
     b".rept 100000\n", b".endr\n", b".macro m a\n", b".endm\n", b"m 1\n", b".if 1\n",
@@ -245,6 +318,12 @@ _MLIR_WORDS = (
     b"#blocked", b"tensor<1x99999999999xf32, #blocked>", b"loc(", b"#loc = loc(#loc)\n",
     b"scf.for ", b"{tt.divisibility = 16 : i32}", b"tt.func public @k(", b"} loc(#loc1)\n",
     b'"', b"dense<", b"!tt.ptr<",
+)  # fmt: skip
+
+
+_HOSTILE_WORDS = (
+    b"tensordesc<fp16[8,__import__('os').system('touch /tmp/kinspect-fuzz-canary')]>",
+    b"../outside.txt", b"/etc/passwd", b"k.s::k", b"\\u0000", b"-", b"--output=x", b"*fp32:16",
 )  # fmt: skip
 
 
@@ -262,6 +341,7 @@ def _recorded(name: str) -> FuzzedReader:
 
 READERS: tuple[FuzzedReader, ...] = (
     FuzzedReader("asm", _target, _of("asm"), _TEXT, _ASM_WORDS),
+    FuzzedReader("named", _named, _of("named"), _TEXT, _HOSTILE_WORDS, special=0.9),
     FuzzedReader("code_object", _target, _of("code_object"), {"": "bytes"}),
     FuzzedReader("elf", _elf, _of("code_object"), {"": "bytes"}),
     FuzzedReader("bundle", _elf, _of("bundle"), {"": "bytes"}),
@@ -313,6 +393,8 @@ READERS: tuple[FuzzedReader, ...] = (
         {"": "bytes"},
         (b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91"),
     ),
+    FuzzedReader("mcp", _mcp, _of("mcp"), {".json": "json", "": "text"}, _HOSTILE_WORDS),
+    FuzzedReader("emulate", _emulate, _of("emulate"), {".json": "json", "": "text"}, _ASM_WORDS),
     FuzzedReader("history", _history, _of("history"), {"": "sqlite"}),
     FuzzedReader("ledger", _ledger, _of("ledger"), {"": "json"}),
 )

@@ -405,6 +405,40 @@ def _history() -> list[Files]:
     return [_made(write)]
 
 
+_IOTA = (ROOT / "docs" / "examples" / "iota.s").read_bytes()
+_DEFINED = b"""import triton, triton.language as tl
+@triton.jit
+def k(x, n, B: tl.constexpr):
+    tl.store(x + tl.arange(0, B), n)
+"""
+
+
+def _named() -> list[Files]:
+    code = _IOTA.replace(b"s_endpgm", b'\t.file 1 "." "a.hip"\n\t.loc 1 2 1\ns_endpgm', 1)
+    return [{"k.s": code + b'\n.include "b.inc"\n', "a.hip": b"// a\n// b\n", "b.inc": b"; c\n"}]
+
+
+def _mcp() -> list[Files]:
+    calls: list[list[dict[str, object]]] = [
+        [{"tool": "analyze", "arguments": {"target": "k.s", "arch": "gfx942", "kernel": "*"}}],
+        [{"tool": "lint", "arguments": {"target": "folder"}}],
+        [{"tool": "analyze", "arguments": {"target": "k.py", "signature": "*fp32:16, i32, 64"}}],
+        [
+            {"tool": "analyze", "arguments": {"target": "k.s"}},
+            {"tool": "show", "arguments": {"id": "k.s"}},
+            {"tool": "code", "arguments": {"id": "k.s", "stage": "amdgcn"}},
+        ],
+    ]
+    files = {"k.s": _IOTA, "folder/b.s": _IOTA, "k.py": _DEFINED}
+    return [{**files, "calls.json": json.dumps(made).encode()} for made in calls]
+
+
+def _emulate() -> list[Files]:
+    launch = {"grid": [1, 1, 1], "block": [64, 1, 1], "arguments": "i32[64]=zeros"}
+    codes = [_IOTA, *(next(iter(f.values())) for f in _of(DATA / "emulator", "*.s"))]
+    return [{"k.s": code, "launch.json": json.dumps(launch).encode()} for code in codes]
+
+
 def _ledger() -> list[Files]:
     change = {
         "name": "n",
@@ -424,5 +458,6 @@ SEEDS: Mapping[str, Callable[[], Sequence[Files]]] = {
     "settings": _settings, "rocprof_csv": _rocprof_csv, "rocprof_json": _rocprof_json,
     "rocpd": _rocpd, "rocprof_v1": _rocprof_v1, "torch": _torch, "att": _att, "compute": _compute,
     "fault": _fault, "gemm_sizes": _gemm_sizes, "metadata": _metadata, "note": _note,
+    "mcp": _mcp, "emulate": _emulate, "named": _named,
     "history": _history, "ledger": _ledger,
 }  # fmt: skip

@@ -13,6 +13,7 @@ from ..lint.rule import NO_RULES
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..model import ErrorRecord, Report, Variant
+from ..named_files import allow_run, allow_target
 from ..pipeline import analysis
 from ..pipeline.analysis import Context
 from ..pipeline.analysis_options import AnalysisOptions
@@ -117,6 +118,7 @@ def load(path: str | os.PathLike[str]) -> Analysis:
     file = Path(path)
     if not file.is_file():
         raise KinspectError(f"{file}: no such file", "name a saved report")
+    allow_target(file)
     return Analysis(load_saved(file))
 
 
@@ -187,6 +189,7 @@ def _of_jit(
     targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
     emulated = options.sample is not None
     variants = variants_of(kernel, args, named, targets, grid, arguments=emulated)
+    allow_run(*map(_file, variants))
     run = request_for(
         (variants[0].kernel,),
         archs=targets,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 import shlex
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..documents import literal
 from ..errors import KinspectError
 from ..explain import view
 from ..lint.budget import budget_rule, over_budget
@@ -124,8 +124,8 @@ def _comparison(
         KinspectError: the limit's value is none of the figure's kind.
     """
     try:
-        bound = ast.literal_eval(value)
-    except (SyntaxError, ValueError):
+        bound = literal(value)
+    except ValueError:
         bound = None
     is_number = isinstance(bound, (int, float)) and not isinstance(bound, bool)
     if not is_number and (kind == "number" or not isinstance(bound, str)):

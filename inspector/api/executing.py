@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import machines
+from ..capture.confining import is_confined
+from ..capture.resolving import split
 from ..machines.loader import DEFAULT_ARCH
 from ..metrics.occupancy import Occupancy
 from ..metrics.occupancy import occupancy as occupancy_of
@@ -51,16 +53,17 @@ def emulate(
     Raises:
         KinspectError: there is no such file or interpreter.
     """
-    file, _, test = os.fspath(script).partition("::")
+    path, test = split(os.fspath(script))
     request = EmulationRequest(
-        path=Path(file),
+        path=path,
         argv=tuple(argv),
         arch=machines.load(arch).arch,
         python=python or sys.executable,
         sample=sample,
         configs=configs,
         seconds=time_limit,
-        test=test or None,
+        test=test,
+        only_selects=is_confined(),
     )
     return Emulation(run_emulation(request, dict(os.environ), ended_with_this_process))
 

@@ -21,6 +21,9 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import named_files
+from ..capture.confining import confined
+from ..capture.resolving import split
 from ..errors import KinspectError
 from ..explain import ids
 from ..explain.items import NamedItem, NamedKey, item_of, keys_of, located
@@ -50,6 +53,19 @@ _INSTRUCTIONS = (
 )
 _STAGES = ("amdgcn", "ttgir", "ttir", "llir")
 Tool = TypeVar("Tool", bound=Callable[..., str])
+
+
+def _within_root(tool: Tool) -> Tool:
+    """A tool of `Tools` that takes no file from outside of the server's folder, named or found."""
+
+    @wraps(tool)
+    def call(tools: Tools, *args: Any, **named: Any) -> str:
+        with confined(tools.root):
+            return tool(tools, *args, **named)
+
+    return call  # type: ignore[return-value]
+
+
 Axes = Mapping[str, Sequence[int | float | bool | str]]
 
 
@@ -98,10 +114,11 @@ class Tools:
     """
 
     def __init__(self) -> None:
-        self._root = Path.cwd()
+        self.root = Path.cwd()
         self._reports: list[tuple[Report, AgentCalls]] = []
         self._lock = threading.Lock()
 
+    @_within_root
     def analyze(
         self,
         target: str,
@@ -128,6 +145,7 @@ class Tools:
         printed_ids.record("analyze", words, report.kernels)
         return _text(lambda stream: agent.write(report, stream, launch.calls))
 
+    @_within_root
     def lint(
         self,
         target: str,
@@ -196,6 +214,7 @@ class Tools:
             f"{id}: no kernel of the last reports", "analyze it again for its present id"
         )
 
+    @_within_root
     def try_cures(
         self,
         target: str,
@@ -232,6 +251,7 @@ class Tools:
         printed_ids.record("try", words, kernels)
         return _text(lambda stream: try_agent.write(run, stream, launch.calls))
 
+    @_within_root
     def compare(
         self, before: str, after: str, kernel: str | None = None, arch: str | None = None
     ) -> str:
@@ -246,6 +266,7 @@ class Tools:
         report = diff(self._path(before), self._path(after), kernel=kernel, arch=arch).report
         return _text(lambda stream: diff_agent.write(report, stream, TOOLS))
 
+    @_within_root
     def sweep(
         self, target: str, axes: Axes, kernel: str | None = None, arch: str | None = None
     ) -> str:
@@ -259,6 +280,7 @@ class Tools:
         """
         return str(sweep(self._path(target), axes=axes, kernel=kernel, arch=arch))
 
+    @_within_root
     def emulate(
         self,
         script: str,
@@ -273,7 +295,7 @@ class Tools:
 
         Args:
             script: a .py file that launches kernels, or FILE::TEST.
-            argv: its arguments.
+            argv: its arguments; of tests those of pytest that select, such as ["-k", "small"].
             arch: the emulated GPU.
             sample: workgroups of each launch that are executed, for counts without results;
                 default: all, which takes long for large launches.
@@ -314,15 +336,18 @@ class Tools:
         """A target, relative to the server's folder.
 
         Raises:
-            KinspectError: it is not below the server's folder.
+            KinspectError: it is not below the server's folder, or no file can be called so.
         """
-        name, colons, rest = target.partition("::")
-        path = (self._root / name).resolve()
-        if not path.is_relative_to(self._root):
+        path, rest = split(target)
+        place = (self.root / path).resolve()
+        if not place.is_relative_to(self.root):
             raise KinspectError(
-                f"{name} is not below {self._root}", "start the server with --root FOLDER"
+                f"{path} is not below {self.root}", "start the server with --root FOLDER"
             )
-        return f"{path.relative_to(self._root)}{colons}{rest}"
+        name = str(place.relative_to(self.root))
+        if name.startswith("-"):  # no option where `kinspect show ID` works the report out again
+            name = f"./{name}"
+        return name if rest is None else f"{name}::{rest}"
 
     def _keep(self, report: Report, calls: AgentCalls) -> None:
         with self._lock:
@@ -367,6 +392,7 @@ def serve(root: Path) -> None:
         raise KinspectError(
             f"{root}: {error.strerror}", "name the folder of your kernels"
         ) from None
+    named_files.confine(Path())
     tools = Tools()
     server = MCPServer("kinspect", instructions=_INSTRUCTIONS, version=VERSION, log_level="ERROR")
     turn = threading.Lock()  # a compile takes all cores

@@ -23,6 +23,7 @@ from ..model import (
     SourceLoc,
     Variant,
 )
+from ..named_files import file_text
 from .notebook import preformatted
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class AnalyzedKernel:
         artifact = self.report.artifacts.get(kind)
         if artifact is None or not artifact.path.is_file():
             return None
-        return artifact.path.read_text("utf-8", "replace")
+        return file_text(artifact.path)
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel as JSON values, as `kinspect analyze --format json --details` has it."""

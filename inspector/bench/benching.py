@@ -8,10 +8,10 @@ from __future__ import annotations
 import fnmatch
 import os
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
 from ..errors import KinspectError
+from ..staging import scratch_folder
 from ..version import VERSION
 from .guest import crash_message, how_lost, last_output, records
 from .suite.case_files import UserCase
@@ -130,7 +131,7 @@ def bench(request: BenchRequest) -> Iterator[BenchEvent]:
     environment = guest_environment(os.environ)
     with (
         Worker(request.python or sys.executable, environment) as worker,
-        tempfile.TemporaryDirectory(prefix="kinspect-") as folder,
+        scratch_folder() as folder,
     ):
         plan = _plan(request, _described(worker, request, folder))
         yield CasesPlanned(tuple(timed.name for timed, _ in plan))
@@ -150,11 +151,11 @@ def with_published(
     return replace(case, published=published)
 
 
-def _described(worker: Worker, request: BenchRequest, folder: str) -> Mapping[str, Any]:
+def _described(worker: Worker, request: BenchRequest, folder: Path) -> Mapping[str, Any]:
     """The tables of the kernel file, which only an interpreter with Triton can tell."""
     path = str(request.kernel.path.absolute())
     message = {"op": "suite", "mode": "describe", "paths": [path], "imports": ["triton"]}
-    for record in records(worker, {**message, "folder": folder}, request.time_limit, steps=2):
+    for record in records(worker, {**message, "folder": str(folder)}, request.time_limit, steps=2):
         if "described" in record:
             facts: Mapping[str, Any] = record["described"]
             if "problem" in facts:
@@ -211,7 +212,7 @@ def _run(
     worker: Worker,
     request: BenchRequest,
     plan: Sequence[tuple[Timed, Mapping[str, Any]]],
-    folder: str,
+    folder: Path,
 ) -> Iterator[BenchEvent]:
     """Runs the planned cases; yields an event for each, however its process ended.
 
@@ -244,7 +245,7 @@ def _run(
 
 
 def _bench_message(
-    request: BenchRequest, plan: Sequence[tuple[Timed, Mapping[str, Any]]], folder: str
+    request: BenchRequest, plan: Sequence[tuple[Timed, Mapping[str, Any]]], folder: Path
 ) -> dict[str, Any]:
     """Returns what the guest is asked for."""
     return {
@@ -257,7 +258,7 @@ def _bench_message(
         "compare": list(request.compare),
         "tune": request.tune,
         "imports": ["triton", "torch"],
-        "folder": folder,
+        "folder": str(folder),
     }
 
 

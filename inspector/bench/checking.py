@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -25,6 +24,7 @@ from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
 from ..errors import KinspectError
 from ..pipeline.emulators import emulator_command
+from ..staging import scratch_folder
 from .guest import crash_message, how_lost, records
 from .suite.catalogue import KernelFile
 from .suite.checks import CRASHED, CaseCheck, CheckedDevice, Description, KernelCheck
@@ -218,9 +218,9 @@ def describe(
     }
     with (
         Worker(python or sys.executable) as worker,
-        tempfile.TemporaryDirectory(prefix="kinspect-") as folder,
+        scratch_folder() as folder,
     ):
-        for record in records(worker, {**request, "folder": folder}, TIME_LIMIT, MOST_CASES):
+        for record in records(worker, {**request, "folder": str(folder)}, TIME_LIMIT, MOST_CASES):
             if "described" in record:
                 facts = record["described"]
                 descriptions[by_path[facts["path"]]] = facts.get("problem") or Description(
@@ -281,8 +281,8 @@ def _check_file(
     kernel = job.kernel
     so_far = KernelCheck(kernel.name, str(kernel.path), (), job.arch)
     message = _check_message(job, request, cores)
-    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
-        for record in _until_lost(worker, {**message, "folder": folder}, request.time_limit):
+    with scratch_folder() as folder:
+        for record in _until_lost(worker, {**message, "folder": str(folder)}, request.time_limit):
             if "device" in record:
                 yield Started(kernel, CheckedDevice(**record["device"]))
             elif "cases" in record:

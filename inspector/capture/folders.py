@@ -3,21 +3,34 @@
 A folder may hold sources, Triton's cache or dumps, TorchInductor's cache (wrappers, single-kernel
 modules and Triton's cache under one root) or the files of TORCH_COMPILE_DEBUG. The last two have a
 kernel in up to three forms; see `_without_copies`.
+
+Such folders, and those of a profiler's runs, are only read: scripts in them are not run.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from .targets import STAGES, SUFFIXES, Target, kind_of
+from msgspec.structs import replace
+
+from ..errors import KinspectError
+from ..named_files import file_bytes, file_text
+from ..recording import MANIFEST
+from .confining import outside
+from .targets import STAGES, SUFFIXES, Target, kind_of, triton_metadata
 from .triton_entries import GROUP_PREFIX, compile_target, entries_of
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
 BESIDE_OUTPUT_CODE = re.compile(r"fx_graph_\w+\.py")
 """Files with graphs, without kernels, that TORCH_COMPILE_DEBUG writes beside `output_code.py`."""
+_HASH = re.compile(r"[A-Z2-7]{52}|[0-9a-f]{32,64}")
+"""Name of the folder of an entry in Triton's cache or dump."""
+_INDUCTORS_LETTERS = 2
+"""Of a folder of Inductor's cache."""
+_DEBUG_FOLDER = re.compile("torch_compile_debug|torchinductor_.*")
 _DEFINES_KERNELS = re.compile(
     rb"^\s*@(?:triton\.)?(?:jit|autotune|heuristics)\b|KINSPECT_CASES", re.M
 )
@@ -38,9 +51,14 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
     targets: list[Target] = []
     chosen_entries: set[str] = set()
     for files in _walk(root):
+        refused = {path: fault for path in files if (fault := outside(path)) is not None}
+        targets += (Target(p, "asm", fault=fault) for p, fault in refused.items() if _is_known(p))
+        files = [path for path in files if path not in refused]
         targets += _file_targets(files)
         targets += entries_of(files, archs)
         chosen_entries.update(_best_entries(files))
+    generated = set(_generated(targets))
+    targets = [_unless_read_only(target, generated) for target in targets]
     if not any(target.kind == "inductor" for target in targets):
         return targets
     return _without_copies(targets, chosen_entries)
@@ -63,6 +81,42 @@ def _file_targets(files: Sequence[Path]) -> Iterator[Target]:
             continue
         if actual is not None:
             yield Target(path, actual)
+
+
+def _is_known(path: Path) -> bool:
+    return path.suffix in SUFFIXES or path.suffix in STAGES.values()
+
+
+def _generated(targets: Iterable[Target]) -> Iterator[Path]:
+    """The folders in which Triton and Inductor wrote these targets, and the caches above them."""
+    for target in targets:
+        folder = target.path.parent
+        if target.kind == "inductor":
+            yield folder
+            if len(folder.name) == _INDUCTORS_LETTERS:
+                yield folder.parent
+        elif _HASH.fullmatch(folder.name):
+            yield folder.parent
+        elif triton_metadata(target.siblings.get("metadata")) is not None:
+            yield folder
+
+
+def _unless_read_only(target: Target, generated: Container[Path]) -> Target:
+    """A target, with a fault where it would be run and lies in a folder that is only read."""
+    if target.kind not in ("script", "inductor"):
+        return target
+    recorded = next((p for p in target.path.absolute().parents if (p / MANIFEST).is_file()), None)
+    if recorded is not None:
+        why = f"it lies in the recording {recorded}"
+    elif target.kind == "script" and any(
+        folder in generated or _DEBUG_FOLDER.fullmatch(folder.name)
+        for folder in target.path.parents
+    ):
+        why = "it lies among what Triton or Inductor wrote"
+    else:
+        return target
+    fault = KinspectError(f"{target.path}: not run, since {why}", "name the file itself to run it")
+    return replace(target, fault=fault)
 
 
 def _walk(root: Path) -> Iterator[list[Path]]:
@@ -89,14 +143,14 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 def _matches(path: Path, pattern: re.Pattern[bytes]) -> bool:
     try:
-        return pattern.search(path.read_bytes()) is not None
+        return pattern.search(file_bytes(path)) is not None
     except OSError:
         return False
 
 
 def _holds_kernels(path: Path) -> bool:
     """Whether a wrapper of Inductor's launches anything but library kernels."""
-    text = path.read_text("utf-8", "replace")
+    text = file_text(path)
     return "async_compile.triton(" in text or "AsyncCompile()" not in text
 
 
@@ -111,9 +165,7 @@ def _without_copies(targets: Sequence[Target], chosen_entries: set[str]) -> list
         targets: all targets.
         chosen_entries: names of the entries of Triton's cache that the autotuner chose.
     """
-    sources = {
-        t.path: t.path.read_text("utf-8", "replace") for t in targets if t.kind == "inductor"
-    }
+    sources = {t.path: file_text(t.path) for t in targets if t.kind == "inductor"}
     wrappers = {p: _kernel_sources(text) for p, text in sources.items() if "AsyncCompile()" in text}
     modules = {text.strip(): p for p, text in sources.items() if p not in wrappers}
     compiled: dict[str, list[Target]] = {}  # name of a single-kernel module -> its entries
@@ -173,7 +225,7 @@ def _compiled_from(target: Target) -> str | None:
     for stage in ("ttir", "ttgir"):
         path = target.path if target.path.suffix == STAGES[stage] else target.siblings.get(stage)
         if path is not None:
-            match = _LOCATION.search(path.read_text("utf-8", "replace"))
+            match = _LOCATION.search(file_text(path))
             if match:
                 return Path(match["path"]).name
     return None
@@ -201,6 +253,6 @@ def _is_amd(target: Target) -> bool:
 def _best_entries(files: Sequence[Path]) -> Iterator[str]:
     for path in files:
         if path.suffix == ".best_config" and not path.name.startswith(GROUP_PREFIX):
-            match = _BEST_CONFIG_HASH.search(path.read_text("utf-8", "replace"))
+            match = _BEST_CONFIG_HASH.search(file_text(path))
             if match:
                 yield match[1]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from ..errors import KinspectError, unforeseen
+from ..errors import KinspectError, too_long, unforeseen
+from ..named_files import allow_target
+from .confining import outside
 from .targets import SUFFIXES, Target, kind_of, siblings_of
 from .triton_entries import for_archs
 
@@ -28,12 +32,62 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     Raises:
         KinspectError: there is no such file, or kinspect cannot read it.
     """
-    name, _, kernel = text.partition("::")
+    path, kernel = split(text)
+    try:
+        return _resolved(path, kernel, archs)
+    except OSError as error:
+        raise KinspectError(
+            f"{error.filename or path}: cannot be read ({error.strerror or error})",
+            "check the path and permissions",
+        ) from None
+
+
+def split(text: str) -> tuple[Path, str | None]:
+    """The path of a target, and what stands behind its `::`: a kernel or a test; None without.
+
+    Raises:
+        KinspectError: no file can be called so.
+    """
+    name, _, rest = text.partition("::")
     if not name:  # Path("") is the current folder: an unset variable would name all of it
         raise KinspectError(f"{text!r} names no file", "name a file or folder; . is this folder")
-    path = Path(name)
+    checked = named(name)
+    if rest and not os.path.lexists(checked) and os.path.lexists(named(text)):
+        raise _with_colons(text)
+    return checked, rest or None
+
+
+def named(name: str) -> Path:
+    """The path of a file's name as typed.
+
+    Raises:
+        KinspectError: no file can be called so.
+    """
+    try:
+        os.lstat(name)
+    except ValueError:  # a NUL, or half a surrogate pair
+        raise KinspectError(f"{name!r:.200}: no file is called so", "check the path") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise too_long(name) from None
+    return Path(name)
+
+
+def _with_colons(name: str) -> KinspectError:
+    return KinspectError(
+        f"{name}: a name with ::, behind which kinspect expects a kernel", "rename the file"
+    )
+
+
+def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Target]:
+    """The targets at a path; see `resolve`."""
+    name = str(path)
     if not path.exists():
         path = _module_file(name) or path
+    fault = outside(path)
+    if fault is not None:
+        raise fault
+    allow_target(path)
     if path.is_dir():
         from .folders import targets_in
 
@@ -43,7 +97,7 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
                 f"{name}: no kernels in this folder",
                 "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file",
             )
-        return [replace(t, kernel=kernel or None) for t in targets]
+        return [_readable(replace(t, kernel=kernel)) for t in targets]
     if path.is_symlink() and not path.exists():
         raise KinspectError(
             f"{name}: a link to {path.readlink()}, which is not there", "name the file itself"
@@ -56,8 +110,18 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     if kind is None:
         suffixes = " ".join(sorted(SUFFIXES))
         raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {suffixes}")
-    target = Target(path, kind, kernel or None, siblings_of(path, kind))
-    return for_archs(target, archs)
+    target = Target(path, kind, kernel, siblings_of(path, kind))
+    return [_readable(one) for one in for_archs(target, archs)]
+
+
+def _readable(target: Target) -> Target:
+    """A target, with a fault where it cannot be named in an id, or a file beside it leads out."""
+    if target.fault is not None:
+        return target
+    if "::" in str(target.path):
+        return replace(target, fault=_with_colons(str(target.path)))
+    faults = (outside(path) for path in target.siblings.values())
+    return replace(target, fault=next(filter(None, faults), None))
 
 
 def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]:
@@ -73,7 +137,7 @@ def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]
         try:
             targets += resolve(text, archs)
         except Exception as error:
-            fault = _as_fault(text, error)
+            fault = error if isinstance(error, KinspectError) else unforeseen(error)
             if len(texts) == 1:
                 raise fault from error
             targets.append(Target(Path(text.partition("::")[0]), "asm", fault=fault))
@@ -90,20 +154,6 @@ def _module_file(name: str) -> Path | None:
             if candidate.is_file():
                 return candidate
     return None
-
-
-def _as_fault(text: str, error: Exception) -> KinspectError:
-    """The error of an argument that cannot be resolved."""
-    if isinstance(error, KinspectError):
-        return error
-    if isinstance(error, OSError):
-        path = error.filename if error.filename is not None else text
-        return KinspectError(
-            f"{path}: cannot be read ({error.strerror or error})", "check the path and permissions"
-        )
-    if isinstance(error, ValueError) and "\0" in text:
-        return KinspectError(f"{text!r}: no file is called so", "check the path")
-    return unforeseen(error)
 
 
 def _path_hint(path: Path) -> str:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from .. import limits
 from ..errors import KinspectError
 from ..model import ErrorRecord, Variant
+from ..named_files import allow_target, file_bytes, readable
+from ..staging import scratch_folder
 from .options import CaptureOptions, CapturePlan, physical_memory
 from .records import CapturedVariant, CaptureEnd, CaptureOutcome
 from .signature import parse_signature
@@ -34,6 +36,8 @@ GENERATED_SECONDS = 30.0
 CASES = "KINSPECT_CASES"
 RECORDS_FILE = "findings.jsonl"
 """File of a capture's folder with the records of its job (`guest/capturing.py`)."""
+FOREIGN_SHARE = 0.8
+"""Of the seconds that a stranger's file has: what each of its kernels may take in the front end."""
 GENERATED = "generated"
 GUEST_RECORDS = frozenset(("begin", "end", "retry", "generated", "asked"))
 """Records in that file that are for the guest's own server."""
@@ -62,7 +66,7 @@ def mode_of(path: Path, options: CaptureOptions) -> str:
     if options.signature is not None or options.defines:
         return "cases"
     try:
-        source = path.read_bytes()
+        source = file_bytes(path)
     except OSError as error:
         raise KinspectError(f"{path} cannot be read: {error.strerror}", "check --help") from None
     return "cases" if CASES.encode() in source and assigns_name(source, CASES) else "script"
@@ -136,7 +140,7 @@ def _messages(worker: Guest, plan: CapturePlan, limit: float) -> Iterator[dict[s
 def _recorded_records(folder: Path) -> Iterator[dict[str, Any]]:
     """The records that the last job of a capture wrote to its file, without progress marks."""
     try:
-        lines = (folder / RECORDS_FILE).read_bytes().splitlines(keepends=True)
+        lines = file_bytes(folder / RECORDS_FILE).splitlines(keepends=True)
     except OSError:
         return
     for line in lines:
@@ -182,13 +186,13 @@ def capture_script(
     if time_limit is not None:
         options = replace(options, time_limit=time_limit)
     mode = mode_of(path, options) if path.is_file() else "script"
-    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
+    with scratch_folder() as folder:
         plan = CapturePlan(
             path=path,
             mode=mode,
             archs=tuple(archs),
             devices={arch: {"arch": arch} for arch in archs},
-            folder=Path(folder),
+            folder=folder,
             patterns=tuple(patterns),
             options=options,
             triton_version=triton_version,
@@ -207,7 +211,11 @@ def _selects_specialisation(patterns: Sequence[str]) -> bool:
 def _request(plan: CapturePlan) -> dict[str, Any]:
     """The request to the guest; its keys are those of the mode's module in `guest/`."""
     options = plan.options
+    allow_target(plan.path)
     memory = options.memory_limit if options.memory_limit is not None else physical_memory()
+    # A stranger's kernel: nothing of it runs, but Triton's front end evaluates what it says.
+    is_foreign = plan.mode in ("trace", "inductor") and not options.trust_trace
+    most_data = limits.most_memory(plan.path.stat().st_size) if is_foreign else None
     request: dict[str, Any] = {
         "op": "capture",
         "mode": plan.mode,
@@ -231,7 +239,10 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
         "trust": options.trust_trace,
+        "readable": readable(),
         "memory_limit": memory,
+        "most_data": most_data,
+        "kernel_seconds": FOREIGN_SHARE * limits.base_seconds() if is_foreign else None,
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},
         "points": [dict(point) for point in options.points],

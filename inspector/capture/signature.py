@@ -9,11 +9,11 @@ adds constexprs and options, which only the guest, with the kernel at hand, can 
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..documents import literal
 from ..errors import KinspectError
 
 _NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<text>.*)", re.S)
@@ -56,11 +56,18 @@ def parse_signature(signature: str | None, defines: Sequence[str]) -> dict[str, 
 
 
 def _literal(text: str) -> Any:
-    """A Python literal, or the text itself: `64`, `1e-6`, `True`, `None`, `relu`."""
+    """A literal that JSON can hold, or the text itself: `64`, `1e-6`, `True`, `None`, `relu`."""
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+        value = literal(text)
+    except ValueError:
         return text
+    return value if _is_plain(value) else text
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _argument(text: str) -> dict[str, Any]:

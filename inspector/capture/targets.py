@@ -18,6 +18,8 @@ from msgspec.structs import replace
 
 from ..documents import python_tree
 from ..errors import KinspectError
+from ..limits import BASE_BYTES
+from ..named_files import file_bytes, named_text, opened
 
 Kind = Literal[
     "script", "inductor", "asm", "code_object", "ttir", "ttgir", "report", "archive", "trace"
@@ -114,7 +116,7 @@ def kind_of(path: Path) -> Kind | None:
         KinspectError: it cannot be read.
     """
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             magic = stream.read(24)
     except OSError as error:
         raise KinspectError(
@@ -131,7 +133,7 @@ def kind_of(path: Path) -> Kind | None:
 def is_inductor(path: Path) -> bool:
     """Whether a .py file is TorchInductor's: `output_code.py`, or one kernel in its cache."""
     try:
-        data = path.read_bytes()
+        data = file_bytes(path, BASE_BYTES)
     except OSError:
         return False
     return (
@@ -158,8 +160,8 @@ def triton_metadata(path: Path | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        data = json.loads(path.read_text("utf-8", "replace"))
-    except (OSError, ValueError, RecursionError):
+        data = json.loads(named_text(path) or "")
+    except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) and "shared" in data else None
 

@@ -47,6 +47,7 @@ import msgspec
 
 from ..documents import json_value
 from ..errors import KinspectError
+from ..named_files import opened
 from ..writing import replacing_text, unwritable
 
 SCHEMA_VERSION = 2
@@ -54,6 +55,8 @@ READABLE = (1, 2)
 SUFFIX = ".kitrace"
 
 ArgumentPath = list[int | str]
+_MOST_BYTES = 256 << 20
+"""Of a trace: one of thousands of kernels has some megabytes."""
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -312,7 +315,7 @@ def numbered_records(path: Path) -> tuple[list[tuple[int, Mapping[str, Any]]], b
 
 def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
     """Line number and object of each line; None for a line that is not a JSON object."""
-    with path.open("rb") as stream:
+    with opened(path, _MOST_BYTES) as stream:
         for line, text in enumerate(stream, 1):
             try:
                 record = json_value(text, str(path)) if text.endswith(b"\n") else None

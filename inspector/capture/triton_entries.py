@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import KinspectError
+from ..named_files import file_bytes, file_text, opened
 from .targets import CODE_OBJECT, STAGES, Kind, Target, triton_metadata
 
 GROUP_PREFIX = "__grp__"
@@ -186,7 +187,7 @@ def _is_triton_metadata(path: Path) -> bool:
     if metadata is not None:
         return "num_warps" in metadata
     try:
-        text = path.read_text("utf-8", "replace")
+        text = file_text(path)
     except OSError:
         return False
     try:
@@ -205,7 +206,7 @@ def _is_complete(path: Path, stage: str, alone: bool) -> bool:
         return _has_content(path, CODE_OBJECT)
     if stage == "amdgcn" and not alone:
         try:
-            return ASM_END in path.read_bytes()
+            return ASM_END in file_bytes(path)
         except OSError:
             return False
     return _has_content(path)
@@ -213,7 +214,7 @@ def _is_complete(path: Path, stage: str, alone: bool) -> bool:
 
 def _has_content(path: Path, prefixes: bytes | tuple[bytes, ...] = b"") -> bool:
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             start = stream.read(24)
     except OSError:
         return False
@@ -222,7 +223,7 @@ def _has_content(path: Path, prefixes: bytes | tuple[bytes, ...] = b"") -> bool:
 
 def _head(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             return stream.read(_HEAD_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""

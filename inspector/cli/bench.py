@@ -33,6 +33,9 @@ from ..bench.suite.catalogue import checkable, find
 from ..bench.suite.published import figures_for, read_published
 from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from ..errors import KinspectError
+from ..limits import BASE_BYTES
+from ..named_files import file_bytes
+from .kept import keeping
 from .options import format_option, output_option, result_stream, split_list
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
@@ -139,16 +142,24 @@ def bench(
         python=python,
         time_limit=time_limit,
     )
-    history = None if no_history or profile else History()
-    if history is not None:
-        history.check_readable()
+    history = None if no_history or profile else _usable_history()
     result, interrupted = _run(request)
     result = _with_references(result, history, own_cases)
     with result_stream(output) as stream:
         _write(result, style, form, stream, color)
     if history is not None:
-        history.add(result)
+        with keeping():
+            history.add(result)
     return _status(result, interrupted)
+
+
+def _usable_history() -> History | None:
+    """The user's history; None where it cannot be used, which is said."""
+    with keeping():
+        history = History()
+        history.check_readable()
+        return history
+    return None
 
 
 def _run(request: BenchRequest) -> tuple[Bench, bool]:
@@ -237,7 +248,7 @@ def _own_cases(
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return file_bytes(path, BASE_BYTES, pipes=True).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise KinspectError(f"{path} cannot be read: {reason}", "name a file of cases") from None

@@ -11,7 +11,7 @@ import click
 
 from ..errors import KinspectError
 from ..passed_signals import signals_for
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, result_stream, source_root_option
 from .target_options import number_or_all
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ OWN_FAILURE = 125
 )
 @click.option("--lds", type=click.IntRange(0), default=0, help="Of a file of code: bytes added.")
 @click.option("--python", metavar="PATH", help="Interpreter with PyTorch and Triton.")
+@source_root_option
 @click.option(
     "--sample",
     type=click.IntRange(1),
@@ -99,6 +100,7 @@ def emulate(
     Exit status: that of TARGET; 1 where it succeeds and something was found; 125 where the
     emulation itself fails.
     """
+    from ..capture.resolving import split
     from ..capture.targets import SUFFIXES
     from ..machines.loader import DEFAULT_ARCH
     from ..machines.loader import load as load_machine
@@ -107,6 +109,7 @@ def emulate(
     from ..pipeline.emulation import emulate as run_emulation
 
     try:
+        path, test = split(str(target))
         if SUFFIXES.get(target.suffix) in ("asm", "code_object"):
             code = CodeLaunch(
                 path=target,
@@ -120,9 +123,8 @@ def emulate(
                 seconds=time_limit,
             )
             return _emulate_code(code, form, output)
-        file, _, test = str(target).partition("::")
         request = EmulationRequest(
-            path=Path(file),
+            path=path,
             argv=argv,
             arch=load_machine(arch or DEFAULT_ARCH).arch,
             python=python or sys.executable,
@@ -130,7 +132,7 @@ def emulate(
             configs=configs,
             sets=sets,
             seconds=time_limit,
-            test=test or None,
+            test=test,
         )
         result = run_emulation(request, dict(os.environ), signals_for)
     except KinspectError as error:

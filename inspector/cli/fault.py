@@ -17,9 +17,11 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..host.fault import agent as debug_agent
-from ..host.fault.values import FaultReport
+from ..host.fault.values import AgentReport, FaultReport
+from ..named_files import allow, allow_run, allow_target
+from ..programs import find_program
 from . import foreground
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, result_stream, source_root_option
 from .progress import print_message
 
 _RUN, _IMPORT = "run", "import"
@@ -154,6 +156,7 @@ def run_command(
     help="Where the saved code objects are; Triton's cache will do.  [beside the report]",
 )
 @click.option("--precise", is_flag=True, help="The report was made in precise memory mode.")
+@source_root_option
 @format_option("text", "json")
 @output_option
 def import_command(
@@ -166,6 +169,8 @@ def import_command(
     from ..host.fault.explanation import explain
     from ..host.fault.parse import read_reports, report_files
 
+    allow_target(path)
+    allow(*folders)
     files = report_files(path)
     beside = (path,) if path.is_dir() else _beside(path)
     fault_report = explain(
@@ -196,6 +201,7 @@ def _fault_report(
         report = read_reports(files)
     except KinspectError:
         return FaultReport(tuple(map(str, files)), (), (), command=command, status=status)
+    allow_run(*_loaded_files(report))
     explained = explain(report, [str(f) for f in files], (folder,), precise=precise)
     notes = explained.notes
     if (folder / _REPORT_NAME).exists():
@@ -203,9 +209,19 @@ def _fault_report(
     return replace(explained, command=command, status=status, notes=notes)
 
 
+def _loaded_files(report: AgentReport) -> Iterator[str]:
+    """Yields the files whose code the program had loaded: it ran just now, so that they count."""
+    from ..host.fault.saved_code import parse_uri
+
+    for excerpt in report.excerpts.values():
+        uri = parse_uri(excerpt.loaded.uri) if excerpt.loaded is not None else None
+        if uri is not None and uri.protocol == "file":
+            yield uri.path
+
+
 def _prefixes(program: str) -> list[Path]:
     """Returns the Python environments that the program may run in: its own first, then ours."""
-    executable = shutil.which(program)
+    executable = find_program(program)
     prefixes = [Path(executable).parent.parent] if executable else []
     if os.environ.get("VIRTUAL_ENV"):
         prefixes.append(Path(os.environ["VIRTUAL_ENV"]))

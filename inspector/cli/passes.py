@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TextIO
 
 import click
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 
 from .. import machines
 from ..capture.options import CaptureOptions
-from ..capture.resolving import resolve
+from ..capture.resolving import resolve, split
 from ..capture.sweep_axes import Axis
 from ..compile.llvm_passes import DUMP, TIMING, MachinePass, machine_passes, pass_times
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
@@ -22,11 +21,13 @@ from ..errors import KinspectError
 from ..explain.table import Column, rows_of
 from ..limits import COMPILE_SECONDS
 from ..model import Variant
+from ..named_files import file_text
 from ..pipeline.capturing import check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, request_for, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.points import ALREADY_COMPILED
+from ..staging import scratch_folder
 from .options import format_option, output_option, result_stream
 from .target_options import point_option
 
@@ -120,7 +121,7 @@ def passes(
 
 def _dump(target: str, request: Request) -> PassDump:
     """Returns the passes of a saved report or MLIR dump, or of a compile of the target."""
-    path = Path(target.partition("::")[0])
+    path, _ = split(target)
     if request.point and path.is_file() and path.suffix not in (".py", ".ttir"):
         message, hint = ALREADY_COMPILED
         raise KinspectError(f"{path}: {message}", hint)
@@ -206,13 +207,13 @@ def _compiled_with(
 ) -> tuple[CompileResult, str]:
     """Compiles with some variables set, and returns what the compiler wrote to stderr besides."""
     # The dump of a large kernel has hundreds of megabytes: it does not belong in the store.
-    with TemporaryDirectory(prefix="kinspect-") as folder:
+    with scratch_folder() as folder:
         settings = replace(
-            settings_of(request), passes=False, cache_dir=Path(folder), environment=environment
+            settings_of(request), passes=False, cache_dir=folder, environment=environment
         )
         with Compiler(settings) as compiler:
             result = _compiled(compiler, variant)
-            return result, result.artifacts["stderr"].path.read_text("utf-8", "replace")
+            return result, file_text(result.artifacts["stderr"].path)
 
 
 def _saved_dump(path: Path, request: Request) -> PassDump:

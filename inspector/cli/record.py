@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ..capture.journals import merge
 from ..capture.trace import SUFFIX, LaunchTrace, write_trace
 from ..errors import KinspectError
 from ..passed_signals import signals_for
+from ..staging import scratch_folder
 from . import foreground
 from .progress import print_message
 
@@ -39,16 +39,13 @@ def record(output: Path, command: tuple[str, ...]) -> int:
     recorded, on AMD and NVIDIA machines. `kinspect analyze trace.kitrace --arch gfx942` then
     compiles what was launched. The exit status is that of COMMAND.
     """
-    folder = Path(tempfile.mkdtemp(prefix="kinspect-record-"))
-    try:
+    with scratch_folder() as folder:
         startup, journals = folder / "startup", folder / "journals"
         startup.mkdir()
         journals.mkdir()
         shutil.copyfile(SOURCES / "startup.py", startup / STARTUP)
         status = _run(command, _environment(os.environ, startup, journals))
         trace = merge(journals, command, status)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     if status:
         print_message(f"the command ended with status {status}: {' '.join(command)}")
     if not trace.processes:

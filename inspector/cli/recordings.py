@@ -16,6 +16,7 @@ import click
 from ..errors import KinspectError
 from ..limits import COMPILE_SECONDS
 from ..version import VERSION
+from .kept import keeping
 from .options import (
     check_save,
     compile_options,
@@ -23,6 +24,7 @@ from .options import (
     format_option,
     output_option,
     result_stream,
+    source_root_option,
 )
 from .progress import print_problems
 
@@ -194,6 +196,7 @@ def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
     metavar="FILE.kinspect",
     help="Write the analysed kernels, measured figures beside them, as one file, itself a target.",
 )
+@source_root_option
 @compile_options
 def import_(path: Path, output: Path | None, save: Path | None, **options: Any) -> int:
     """Read what a profiler left at PATH, a file or a folder, and report on it.
@@ -215,7 +218,8 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
     errors = (*result.recording.errors, *result.errors)
     print_problems(errors, ())
     if save is not None:
-        _save_reports(result, save)
+        with keeping():
+            _save_reports(result, save)
     return 2 if errors else 0
 
 
@@ -224,6 +228,7 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
 @click.argument("right", type=click.Path(path_type=Path), metavar="RUN")
 @report_options
 @output_option
+@source_root_option
 @compile_options
 def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int:
     """Compare two runs: which kernels got slower or faster, and which figures changed with them.
@@ -251,7 +256,7 @@ def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int
     "--output",
     "-o",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="FILE.json",
     help="Where to write the timeline.",
 )

@@ -18,6 +18,7 @@ from ..compile.mlir_text import unified_diff
 from ..compile.passes import PassDump, read_passes
 from ..errors import KinspectError
 from ..model import Artifact, KernelReport
+from ..named_files import file_bytes, file_text
 from .passdiff import Dumps, Kind, PassDifference, PassStep, kind_of, unified_diff_of
 from .side_by_side import FigurePair, side_by_side
 
@@ -264,7 +265,7 @@ def _triton_version(side: Side) -> str | None:
     if artifact is None:
         return None
     try:
-        metadata = json.loads(artifact.path.read_bytes())
+        metadata = json.loads(file_bytes(artifact.path))
     except (OSError, ValueError, RecursionError):
         return None
     version = metadata.get("triton_version") if isinstance(metadata, dict) else None
@@ -284,7 +285,7 @@ def _text(side: Side, stage: str) -> str | None:
     if artifact is None:
         return None
     try:
-        return artifact.path.read_text("utf-8", "replace")
+        return file_text(artifact.path)
     except OSError as error:
         raise KinspectError(
             f"{artifact.path}: cannot be read ({error.strerror})", "run again to compile it anew"

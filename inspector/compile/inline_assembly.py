@@ -20,6 +20,14 @@ _ASSEMBLY_ERROR = re.compile(
     re.I,
 )
 """Errors of LLVM's assembler, and of its choice of registers for inline assembly."""
+_ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{2})|(.))", re.S)
+_READS_FILES = re.compile(r"\.(?:incbin|include)\b", re.I)
+_HAS_MACROS = re.compile(r"\.(?:macro|irpc?)\b", re.I)
+_MAKES_DIRECTIVES = re.compile(
+    r"\.altmacro\b|(?:^|\")[ \t]*(?:[\w$.]+:[ \t]*)*(?:\.[\w$]*)?\\", re.I | re.M
+)
+"""A directive of whose name a macro's argument is a part."""
+_COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -60,6 +68,24 @@ def assembly_in_error(ttir: str, diagnostics: Diagnostics) -> InlineAssembly | N
     if not matches:
         return None
     return InlineAssembly(assembly_text(matches[0]), matches[0].loc)
+
+
+def reads_files(ir: str) -> bool:
+    """Tells whether inline assembly names files, which LLVM's assembler would read into the code.
+
+    Args:
+        ir: TTIR, TTGIR or LLVM IR; in their strings two hexadecimal digits are a character.
+    """
+    if "asm" not in ir:
+        return False
+    text = _COMMENT.sub(" ", _ESCAPE.sub(_unescaped, ir))
+    made = _HAS_MACROS.search(text) is not None and _MAKES_DIRECTIVES.search(text) is not None
+    chosen = "$(" in text  # LLVM's alternatives of a text: ".$(inc$)bin"
+    return made or chosen or _READS_FILES.search(text) is not None
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else {"n": "\n", "t": "\t"}.get(match[2], match[2])
 
 
 def _matching(ops: Sequence[TtgirOp], diagnostics: Diagnostics) -> Iterator[TtgirOp]:

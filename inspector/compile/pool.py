@@ -22,9 +22,11 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..limits import COMPILE_MEMORY
 from ..model import Artifact, ErrorRecord, Variant
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
+from .inline_assembly import reads_files
 from .stderr import scan
 from .store import Store, StoreEntry, artifact_key, default_root
 from .toolchain import Toolchain, toolchain
@@ -250,6 +252,8 @@ class Compiler:
         Raises:
             KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
         """
+        if reads_files(variant.ttir):
+            return CompileResult(variant, error=_names_files(variant))
         keys = [self.key(variant)]
         if not self.settings.passes:
             keys.append(self.key(variant, passes=True))  # has a pass dump besides
@@ -330,6 +334,7 @@ class Compiler:
             "triton_key": self.toolchain().triton_key,
             "time_limit": self.settings.time_limit,
             "memory_limit": self.settings.memory_limit,
+            "most_data": COMPILE_MEMORY,
         }
 
     def _check_space(self, folder: Path) -> None:
@@ -358,6 +363,16 @@ def compiler_of_process(settings: CompileSettings) -> Compiler:
     compiler = Compiler(settings)
     atexit.register(compiler.abort)
     return compiler
+
+
+def _names_files(variant: Variant) -> ErrorRecord:
+    return ErrorRecord(
+        file=variant.source.file if variant.source else None,
+        kernel=variant.kernel,
+        stage="compile",
+        message="inline assembly names files (.incbin, .include), which would go into the code",
+        hint="put what it needs into the assembly itself",
+    )
 
 
 def _lost_worker(variant: Variant, error: WorkerLostError) -> ErrorRecord:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Variant
+from ..printable import one_line
 from ..writing import synced, unwritable
 from .environment import compile_relevant, guest_environment
 
@@ -128,13 +129,13 @@ def _readme(reproducer: Reproducer) -> str:
     variant = reproducer.variant
     version = reproducer.triton or "an unknown version"
     if reproducer.failure:
-        result = f"It fails there with: {' '.join(reproducer.failure.split())}"
+        result = f"It fails there with: {_code(reproducer.failure)}"
     elif reproducer.assembly is not None:
         result = "`expected.amdgcn` is what it gave there; the script says whether yours differs."
     else:
         result = "What it gave there is not known."
     lines = (
-        f"# {reproducer.label} on {variant.arch}, compiled with Triton {version}",
+        f"# {_code(reproducer.label)} on {variant.arch}, compiled with Triton {version}",
         f"`python reproduce.py` compiles `kernel.{variant.stage}` by `options.json` with the Triton"
         " it finds, and writes every stage to `out/`; no GPU or PyTorch is needed.",
         result,
@@ -143,3 +144,8 @@ def _readme(reproducer: Reproducer) -> str:
         "What is wrong: (what you see, and what you expect instead)",
     )
     return "".join(f"{line}\n" for line in lines)
+
+
+def _code(text: str) -> str:
+    """Text of strangers on one line of Markdown, as code: it can hold no markup."""
+    return "`{}`".format(one_line(text).replace("`", "'"))

@@ -19,13 +19,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Artifact
+from ..named_files import own_cache
+from ..staging import STAGING, StagingFolders
 from ..writing import sha256_of, synced, unwritable
-from .staging import STAGING, StagingFolders
 
 FORMAT = 1
 """Part of every key: raise it when the same inputs come to mean other files."""
@@ -88,8 +88,7 @@ def artifact_key(
 
 def default_root() -> Path:
     """Returns `KINSPECT_CACHE_DIR`, or the user's cache directory for kinspect."""
-    override = os.environ.get("KINSPECT_CACHE_DIR")
-    return Path(override) if override else platformdirs.user_cache_path("kinspect")
+    return own_cache()
 
 
 class Store:

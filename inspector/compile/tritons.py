@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -18,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..errors import KinspectError
+from ..programs import find_program
 
 VARIABLE = "KINSPECT_TRITONS"
 FOLDER = "tritons"
@@ -63,7 +63,7 @@ def resolve(name: str, known: Mapping[str, str] | None = None) -> Interpreter:
     near = [label for label in labels if _within(label, name) or _within(name, label)]
     if near:
         return Interpreter(name, labels[max(near, key=_parts)])
-    command = shutil.which(name) if "python" in name else None
+    command = find_program(name) if "python" in name else None
     if command is not None:
         return Interpreter(name, command)
     listed = ", ".join(f"{label} ({path})" for label, path in labels.items()) or "none"

@@ -29,7 +29,7 @@ def _lines(report: DiffReport, details: bool) -> Iterator[str]:
     """Yields the page: summary, changed kernels, unpaired ones, errors, then kernels in full."""
     yield f"### kinspect diff: {_cell(report.left)} → {_cell(report.right)}"
     yield ""
-    yield diff_view.summary(report)
+    yield inline(diff_view.summary(report))
     for note in report.notes:
         yield f"- note: {_cell(note)}"
     changed = [p for p in report.pairs if p.verdict != "same"]
@@ -76,7 +76,7 @@ def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
     yield f"<details><summary><code>{name}</code> {diff_view.VERDICT_WORDS[pair.verdict]}</summary>"
     yield ""
     if pair.matched_by:
-        yield f"Paired by {pair.matched_by}."
+        yield f"Paired by {inline(pair.matched_by)}."
         yield ""
     stages = diff_view.stages(pair)
     if stages:

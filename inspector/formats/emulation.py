@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ import msgspec
 from ..explain.quantities import amount
 from ..explain.table import Column, rows_of
 from ..explain.view import plural
+from ..named_files import left_out, source_line
 from ..pipeline.emulated_code import BufferState, CodeResult
 from ..pipeline.emulation import EmulationResult, ScriptFailure, UnjudgedCheck
 from ..pipeline.emulation_profile import (
@@ -138,6 +138,8 @@ def write_code_text(result: CodeResult, stream: TextIO) -> None:
     """Writes the same as text: the kernel, and what its buffers hold afterwards."""
     _write_kernel(result.profile, stream)
     stream.writelines(f"{buffer_line(buffer)}\n" for buffer in result.buffers)
+    note = left_out(line.file for line in result.profile.lines if line.file)
+    stream.write(f"note: {printable_line(note)}\n" if note else "")
 
 
 def buffer_line(buffer: BufferState) -> str:
@@ -207,7 +209,7 @@ def _source(count: LineCount) -> str:
     """The text of a source line, as far as its file is here."""
     if count.file is None or not count.line:
         return ""
-    return linecache.getline(count.file, count.line).strip()[:_SOURCE_WIDTH]
+    return source_line(count.file, count.line)[:_SOURCE_WIDTH]
 
 
 def _global_memory(kernel: EmulationProfile) -> Iterator[str]:

@@ -16,6 +16,7 @@ from ..lint.results import LintReport
 from ..printable import one_line
 from . import lint_view
 from .lint_view import MergedFindings
+from .md import address
 
 MOST_BYTES = 60_000
 """A comment on GitHub may have 65,536 characters; a caller may add some."""
@@ -154,7 +155,7 @@ def _rule(report: LintReport, rule: str) -> list[str]:
     lines += [_escaped(rule_text.explain), ""] if rule_text.explain else []
     fix = "" if lint_view.general_fix(rule_text) != rule_text.fix else _escaped(rule_text.fix)
     lines += [f"**What to do.** {fix}", ""] if fix else []
-    lines += [f"- [{_escaped(r.title)}](<{_url(r.url)}>)" for r in rule_text.references]
+    lines += [f"- [{_escaped(r.title)}](<{address(r.url)}>)" for r in rule_text.references]
     lines += [""] if rule_text.references else []
     return [*lines, "</details>", ""]
 
@@ -180,8 +181,3 @@ def _problems(report: LintReport) -> list[str]:
 def _escaped(text: str) -> str:
     """Markdown that shows a text as it is, on one line."""
     return _MARKUP_OR_HTML.sub(lambda match: _HTML.get(match[0], f"\\{match[0]}"), one_line(text))
-
-
-def _url(url: str) -> str:
-    """An address that does not end the `<...>` it stands in."""
-    return one_line(url).replace("<", "%3C").replace(">", "%3E").replace(" ", "%20")

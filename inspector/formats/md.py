@@ -1,7 +1,7 @@
 """The report as Markdown, for pull requests and notes.
 
 What a kernel's author wrote shows as it is: it becomes no HTML, image, link, mention or command.
-`inline`, `code`, `cell` and `table` write such texts, also for other Markdown.
+`inline`, `code`, `cell`, `address` and `table` write such texts, also for other Markdown.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from ..explain import loop_view, occupancy_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.trials_view import tried_lines
 from ..model import Finding, KernelReport, Metric, Report, int_of, value_of
-from ..printable import printable_line
+from ..printable import one_line, printable_line
 from ..streams import no_commands
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
-_ACTIVE = re.compile(r"[&<>@]|(?<=\])\(|(?<=!)\[")
+_ACTIVE = re.compile(r"[&<>@`]|(?<=\])\(|(?<=!)\[|~(?=~)|\\(?=[!-/:-@\[-`{-~]|$)")
+"""What would begin markup, also a backslash that would escape the character behind it."""
 _TICKS = re.compile("`+")
+_SPAN = re.compile(r"((?<!`)`(?:[^`\\|]|\\(?!\|)|(?<!\\)\|)+`(?!`))")
+"""Code between two backticks that stand alone: runs of several pair otherwise in Markdown. A bar
+behind a backslash would end it in a table."""
 
 
 def write(report: Report, stream: TextIO) -> None:
@@ -74,9 +78,10 @@ def _kernel(kernel: KernelReport) -> list[str]:
     if emulated := view.emulated(kernel):
         lines += [inline(emulated[0].upper() + emulated[1:]), ""]
     lines += _resources(kernel.metrics)
-    lines += ["**Occupancy** " + "; ".join(occupancy_view.occupancy_lines(kernel)), ""]
+    occupancy = "; ".join(occupancy_view.occupancy_lines(kernel))
+    lines += [f"**Occupancy** {inline(occupancy)}", ""]
     if kernel.unread:
-        lines += [f"**Note:** {view.unread(kernel)}.", ""]
+        lines += [f"**Note:** {inline(view.unread(kernel))}.", ""]
     lines += _loops(kernel)
     rows = loop_view.memory_rows(kernel.memory_ops, kernel.main_loop)
     if rows:
@@ -88,7 +93,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
     if title:
         items = [f"- {inline(text.strip())}" for text in figures]
         lines += [f"**{inline(title)}**", "", *items, ""]
-    lines += [f"{view.findings_summary(kernel)}.", ""]
+    lines += [f"{inline(view.findings_summary(kernel))}.", ""]
     for finding in kernel.findings:
         lines.append(_item(finding.severity, finding))
         if finding.advice:
@@ -96,7 +101,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
         lines += [f"  - {inline(text)}" for text in tried_lines(finding)]
     leads = view.leads_told(kernel)
     if leads:
-        lines += ["", f"{view.leads_heading(kernel)}.", ""]
+        lines += ["", f"{inline(view.leads_heading(kernel))}.", ""]
     for lead in leads:
         lines += [
             _item("lead", lead),
@@ -139,12 +144,12 @@ def _loops(kernel: KernelReport) -> list[str]:
     lines: list[str] = []
     for loop in kernel.loops:
         if loop.hot:
-            lines += [f"**Hot loop {loop.id}** {loop_view.loop_title(loop)}", ""]
+            lines += [f"**Hot loop {inline(loop.id)}** {inline(loop_view.loop_title(loop))}", ""]
             pairs = loop_view.scorecard(loop.metrics)
             lines += _table_block([p[0] for p in pairs], [[p[1] for p in pairs]])
     if kernel.main_loop is None and int_of(kernel.metrics, "instruction_count") is not None:
         pairs = loop_view.scorecard(kernel.metrics)
-        lines += [f"**{view.no_loop(kernel)}**; the whole kernel:", ""]
+        lines += [f"**{inline(view.no_loop(kernel))}**; the whole kernel:", ""]
         lines += _table_block([p[0] for p in pairs], [[p[1] for p in pairs]])
     return lines
 
@@ -170,11 +175,9 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 
 def inline(text: str) -> str:
-    """A sentence in which only code between backticks is markup."""
-    pieces = printable_line(text).split("`")
-    if len(pieces) % 2 == 0:  # one of them has no other
-        return _inert("\\`".join(pieces))
-    return "`".join(piece if n % 2 else _inert(piece) for n, piece in enumerate(pieces))
+    """A sentence in which only code between single backticks is markup."""
+    pieces = _SPAN.split(printable_line(text))
+    return "".join(piece if n % 2 else _inert(piece) for n, piece in enumerate(pieces))
 
 
 def code(text: str) -> str:
@@ -190,6 +193,11 @@ def code(text: str) -> str:
 def cell(text: str) -> str:
     """Escapes text for a cell of a table, which a bar would end, in code too."""
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def address(url: str) -> str:
+    """An address that does not end the `<...>` it stands in."""
+    return one_line(url).replace("<", "%3C").replace(">", "%3E").replace(" ", "%20")
 
 
 def _inert(text: str) -> str:

@@ -15,6 +15,7 @@ from ..explain.view import plural
 from ..lint.catalogue import Catalogue
 from ..lint.document import Fault
 from ..lint.rule import Pack, Rule, RuleText
+from .md import address, code, inline, table
 
 WIDTH = 96
 SUMMARY_WIDTH = 80
@@ -71,10 +72,8 @@ def write_list(rules: Sequence[ListedRule], stream: TextIO) -> None:
 def write_list_md(rules: Sequence[ListedRule], stream: TextIO) -> None:
     """Writes the rules as a Markdown table."""
     titles = [column.title for column in _COLUMNS]
-    stream.write(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}\n")
-    for listed in rules:
-        cells = (_cell(column.text(listed)) for column in _COLUMNS)
-        stream.write(f"| {' | '.join(cells)} |\n")
+    rows = ([column.text(listed) for column in _COLUMNS] for listed in rules)
+    stream.writelines(f"{line}\n" for line in table(titles, rows))
 
 
 def write_list_json(rules: Sequence[ListedRule], stream: TextIO) -> None:
@@ -109,22 +108,24 @@ def write_one_md(listed: ListedRule, catalogue: Catalogue, stream: TextIO) -> No
     """Writes everything about a rule, as Markdown."""
     text = listed.rule.text
     traits = ", ".join((text.severity, text.confidence, text.status))
-    lines = [f"# {text.id} {text.name}", "", f"{traits}. {_origin(listed)}", ""]
+    lines = [
+        f"# {inline(f'{text.id} {text.name}')}",
+        "",
+        inline(f"{traits}. {_origin(listed)}"),
+        "",
+    ]
     for title, value in _conditions(listed.rule):
-        value_text = f"`{value}`" if title in _CODE else value
-        lines.append(f"- {title}: {value_text}")
+        lines.append(f"- {title}: {code(value) if title in _CODE else inline(value)}")
     names = _names(listed.rule, catalogue)
     if names:
-        lines += ["", "| reads | unit | meaning |", "| --- | --- | --- |"]
-        lines += [
-            f"| `{name}` | {_cell(unit)} | {_cell(meaning)} |" for name, unit, meaning in names
-        ]
+        rows = ((code(name), unit, meaning) for name, unit, meaning in names)
+        lines += ["", *table(("reads", "unit", "meaning"), rows)]
     for title, prose in (("Why", text.explain), ("What to change", _advice(text))):
         if prose:
-            lines += ["", f"## {title}", "", prose.strip()]
+            lines += ["", f"## {title}", "", *map(inline, prose.strip().splitlines())]
     if text.references:
         lines += ["", "## References", ""]
-        lines += [f"- [{r.title}]({r.url})" for r in text.references]
+        lines += [f"- [{inline(r.title)}](<{address(r.url)}>)" for r in text.references]
     stream.write("\n".join(lines) + "\n")
 
 
@@ -275,10 +276,6 @@ def _hanging(title: str, value: str) -> str:
         break_on_hyphens=False,
     )
     return f"{filled}\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _dump(value: Mapping[str, Any], stream: TextIO) -> None:

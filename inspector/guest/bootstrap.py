@@ -1,6 +1,6 @@
 """Entry of the guest process: `PYTHON bootstrap.py REQUESTS_FD REPLIES_FD [warm]`.
 
-`PYTHON bootstrap.py emulate REQUEST` runs one script on an emulated GPU instead.
+`PYTHON bootstrap.py emulate REQUEST HANGUP_FD` runs one script on an emulated GPU instead.
 
 A script's folder becomes `sys.path[0]`, where this package's module names (`cases`, `server`, ...)
 would shadow the user's own. So the folder is taken off again before anything else is imported, and
@@ -39,7 +39,8 @@ def main():  # type: () -> int
     sys.modules[PACKAGE] = package
     spec.loader.exec_module(package)
     if sys.argv[1:2] == ["emulate"]:
-        return int(importlib.import_module(PACKAGE + ".emulation.script").main(sys.argv[2]))
+        script = importlib.import_module(PACKAGE + ".emulation.script")
+        return int(script.main(sys.argv[2], int(sys.argv[3])))
     server = importlib.import_module(PACKAGE + ".server")
     return int(server.serve(int(sys.argv[1]), int(sys.argv[2]), warm="warm" in sys.argv[3:]))
 

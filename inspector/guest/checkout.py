@@ -195,13 +195,20 @@ def _literal(node: ast.expr | None) -> Any:
     """The value of a literal; None for any other expression."""
     try:
         return None if node is None else ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError, MemoryError, RecursionError):
         return None
 
 
 def _as_list(setting: Any) -> list[Any]:
     """A setting as a list: it may be a list, or a text of words or lines."""
     return list(setting) if isinstance(setting, list) else str(setting).split() if setting else []
+
+
+def checkout_of(path: str) -> tuple[str, str | None]:
+    """The top folder of a file's checkout, and the first name of the file's package, if any."""
+    folder = os.path.dirname(os.path.realpath(path))
+    root, package = _package_around(folder)
+    return _checkout_folders(folder, root)[0], package and package.partition(".")[0]
 
 
 def _package_around(folder: str) -> tuple[str, str | None]:
@@ -263,7 +270,7 @@ def _projects_below(top: str) -> Iterator[str]:
     for _ in range(NESTED_LEVELS):
         below = []
         for folder in level:
-            for entry in _folders(folder):
+            for entry in folders_in(folder):
                 visited += 1
                 if visited > MAX_FOLDERS:
                     return
@@ -273,7 +280,7 @@ def _projects_below(top: str) -> Iterator[str]:
         level = below
 
 
-def _folders(folder: str) -> list[str]:
+def folders_in(folder: str) -> list[str]:
     """The subfolders of a folder, without links, hidden ones and `_SKIPPED`."""
     try:
         with os.scandir(folder) as entries:
@@ -377,7 +384,7 @@ def install(path: str) -> Checkout:
 
 def _holds_code(folder: str) -> bool:
     """Whether a folder or its direct subfolders contain Python files, unlike `wandb/` with logs."""
-    folders = [folder, *_folders(folder)[:50]]
+    folders = [folder, *folders_in(folder)[:50]]
     for candidate in folders:
         try:
             if any(name.endswith(".py") for name in os.listdir(candidate)):

@@ -17,13 +17,17 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import limits
 from ..documents import json_value
 from ..errors import KinspectError
 from ..model import Finding
+from ..named_files import file_bytes
 from ..writing import reason, replacing_text
 from .results import CheckedKernel
 
 SCHEMA_VERSION = 1
+MOST_BYTES = 256 << 20
+"""Of a baseline's file: a million findings have about that."""
 _MOST_FINDINGS = 1_000_000  # the findings that are gone are listed one by one
 _AGAIN = "make it anew with --update-baseline after moving it away, or restore it"
 _TYPES: Mapping[str, type] = MappingProxyType(
@@ -130,14 +134,16 @@ def read(path: Path) -> Baseline:
         KinspectError: there is none, it cannot be read, is damaged, or of a later schema version.
     """
     try:
-        text = path.read_text("utf-8")
+        data = file_bytes(path, MOST_BYTES, pipes=True)
+        with limits.reading(str(path), len(data)):
+            return parse(data.decode("utf-8"), str(path))
     except FileNotFoundError:
         raise KinspectError(
             f"{path}: no such baseline", "write the first one with --update-baseline"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise KinspectError(f"{path}: baseline cannot be read ({error})", _AGAIN) from None
-    return parse(text, str(path))
+        problem = error.strerror if isinstance(error, OSError) else error
+        raise KinspectError(f"{path}: baseline cannot be read ({problem})", _AGAIN) from None
 
 
 def parse(text: str, name: str) -> Baseline:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..documents import is_nested, yaml_loader
 from ..errors import KinspectError
+from ..named_files import opened
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -73,10 +74,11 @@ def read(path: Path) -> str:
     """
     failed = f"cannot read rule pack {path}"
     try:
-        with path.open("rb") as stream:
+        with opened(path, pipes=True) as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise KinspectError(f"{failed}: {error}", "give the path of a YAML file") from error
+        problem = getattr(error, "strerror", None) or error
+        raise KinspectError(f"{failed}: {problem}", "give the path of a YAML file") from error
     if len(data) > MAX_BYTES:
         raise KinspectError(
             f"{failed}: larger than {MAX_BYTES:,} bytes", "split it, and join the parts by extends"

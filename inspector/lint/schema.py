@@ -14,8 +14,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import limits
 from ..errors import KinspectError
 from ..model import MetricSpec
+from ..named_files import checked
 from . import document
 from .catalogue import Catalogue, nearest
 from .document import Fault, PackError
@@ -128,8 +130,9 @@ class _Session:
         return tuple(pack for pack in packs if pack is not None)
 
     def _pack(self, file: _PackFile, text: str) -> Pack | None:
-        reader = Reader(text, file.label, self._catalogue, previews=self._previews)
-        draft = reader.pack()
+        with limits.reading(file.label, len(text)):
+            reader = Reader(text, file.label, self._catalogue, previews=self._previews)
+            draft = reader.pack()
         pack = None
         if draft is not None:
             self._under_way.append(file)
@@ -161,6 +164,8 @@ class _Session:
         """
         try:
             parent = _find(name, file.path.parent)
+            if parent.path.parent != bundled_folder():
+                checked(parent.path, file.path)
         except KinspectError as error:
             reader.fault(index, error.message)
             return None

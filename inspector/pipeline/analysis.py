@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .. import machines
+from .. import machines, named_files
 from ..errors import KinspectError
 from ..isa.asm.includes import includes_beside
 from ..isa.assembly import parse_text
@@ -197,7 +197,7 @@ def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:
     from ..isa.objects.codeobject import read_code_object
 
     try:
-        data = context.code_object.read_bytes()
+        data = named_files.file_bytes(context.code_object)
         return read_code_object(data, str(context.code_object)).kernels
     except (KinspectError, OSError):
         return {}
@@ -216,19 +216,8 @@ def _disagreements(function: Function, binary: Mapping[str, Resources]) -> tuple
 
 def source_reader() -> Callable[[SourceLoc], str | None]:
     """Returns a function that reads a line of a source file, each file once; None if missing."""
-    files: dict[str, list[str]] = {}
-
-    def read(loc: SourceLoc) -> str | None:
-        if loc.file not in files:
-            try:
-                text = Path(loc.file).read_text("utf-8", "replace")
-            except (OSError, ValueError):
-                text = ""
-            files[loc.file] = text.splitlines()
-        lines = files[loc.file]
-        return lines[loc.line - 1] if 0 < loc.line <= len(lines) else None
-
-    return read
+    read = named_files.line_reader()
+    return lambda loc: read(loc.file, loc.line)
 
 
 # --------------------------------------------------------------------------- facts besides the code

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .. import limits, machines
+from .. import limits, machines, named_files
 from ..capture.options import CapturePlan
 from ..capture.records import CapturedVariant, CaptureEnd
 from ..capture.script import GENERATED, capture_file, mode_of
@@ -99,6 +100,8 @@ def _captured(
                 not_emulated={arch: why for arch in archs if (why := why_not_emulated(arch))},
             )
             for item in _chosen(capture_file(worker, plan), patterns, target):
+                if mode is None and isinstance(item, CapturedVariant):
+                    named_files.allow_run(*_sources_of(item.variant))
                 refusal = None
                 if isinstance(item, CaptureEnd) and item.errors:
                     refusal = compiler.store.refusal(folder)
@@ -116,6 +119,16 @@ def _captured(
     except Exception as error:
         # A bug in the capture of one target must not take the others with it.
         yield CaptureEnd((), (target_record(target, "capture", unforeseen(error)),), ())
+
+
+_MLIR_SOURCE = re.compile(r'\bloc\("([^"\n]+\.py)":')
+
+
+def _sources_of(variant: Variant) -> Iterator[str]:
+    """The files that a kernel of a script, and what it calls, comes from."""
+    if variant.source is not None:
+        yield variant.source.file
+    yield from {match[1] for match in _MLIR_SOURCE.finditer(variant.ttir)}
 
 
 def _reading(target: Target) -> AbstractContextManager[None]:

@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import limits, machines
+from .. import limits, machines, named_files
 from ..blas_threads import no_blas_threads
 from ..capture.resolving import resolve_all
-from ..capture.targets import Target, only_of
+from ..capture.targets import Kind, Target, only_of
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, KernelReport, Report
 from . import analysis
 from .events import Captured, Compiled, Event, Failed, Reported
 from .inputs import read_text
 from .jobs import Request
+from .naming import source_positions
 from .reading import READ, Transformed, Work, load_saved, read_target, requested_kernels
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+_CODE: frozenset[Kind] = frozenset({"asm", "code_object"})
 __all__ = ("analyze", "collect", "load_saved", "requested_kernels", "transformed_reports")
 
 
@@ -62,12 +64,15 @@ def collect(
         # The results so far are still a report; its last error says what is missing.
         if not errors or not partial:
             raise
+    reports = tuple(r for _, r in sorted(kernels, key=lambda item: item[0]))
+    sources = {place.file for report in reports for place in source_positions(report)}
+    left_out = named_files.left_out(sorted(sources))
     return Report(
         target=" ".join(request.targets),
         tool=analysis.tool_versions(),
-        kernels=tuple(r for _, r in sorted(kernels, key=lambda item: item[0])),
+        kernels=reports,
         errors=tuple(e for _, e in sorted(errors, key=lambda item: item[0])),
-        notes=tuple(notes),
+        notes=(*notes, *filter(None, [left_out])),
     )
 
 
@@ -102,6 +107,10 @@ def transformed_reports(
     for arch in request.archs:
         machines.load(arch)  # an unknown target is an error before anything is compiled
     targets = resolve_all(request.targets, request.archs)
+    if request.reads_only:
+        targets = only_of(
+            targets, _CODE, "a source beside a recording is not run", "name it by --with"
+        )
     if request.point:
         from .capturing import COMPILED
         from .points import ALREADY_COMPILED

@@ -24,6 +24,7 @@ from ..isa.asm.constants import Constants, read_constants
 from ..isa.assembly import parse_text
 from ..machines.loader import load as load_machine
 from ..model import Function, Machine, Program
+from ..named_files import allow_target, file_bytes
 from .emulating import implicit_arguments, pack_scalars, spread
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally
@@ -215,8 +216,9 @@ def _check_size(kernel: str, explicit_bytes: int, segment_bytes: int) -> None:
 
 def _kernel_of(request: CodeLaunch) -> tuple[Program, Function, Constants]:
     """Reads the file; returns its program, the requested kernel, and its data sections."""
+    allow_target(request.path)
     try:
-        data = request.path.read_bytes()
+        data = file_bytes(request.path)
     except OSError as error:
         raise KinspectError(f"{request.path}: {error.strerror or error}", "name a file") from None
     if data.startswith(CODE_OBJECT):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,6 +18,8 @@ from ..compile.environment import guest_environment
 from ..compile.worker import BOOTSTRAP
 from ..errors import KinspectError
 from ..machines.loader import load as load_machine
+from ..named_files import allow_run, file_bytes, file_text
+from ..staging import scratch_folder
 from .capturing import device_facts
 from .emulation_profile import EmulationFinding, EmulationProfile
 from .emulators import emulator_command
@@ -44,6 +45,8 @@ class EmulationRequest(Struct, frozen=True):
         test: a test in the file, which pytest then runs whatever its name: `test_op`.
         is_pytest_session: whether `argv` is a whole command line of pytest; `path` is the folder
             where it was given then.
+        only_selects: whether pytest takes arguments that select and show tests alone: others name
+            files to run, to write and to delete.
     """
 
     path: Path
@@ -56,6 +59,7 @@ class EmulationRequest(Struct, frozen=True):
     seconds: float = LAUNCH_SECONDS
     test: str | None = None
     is_pytest_session: bool = False
+    only_selects: bool = False
 
 
 class UnjudgedCheck(Struct, frozen=True):
@@ -142,8 +146,7 @@ def emulate(
     """
     if not request.is_pytest_session and not request.path.is_file():
         raise KinspectError(f"{request.path}: there is no such file", "name a Python script")
-    folder = Path(tempfile.mkdtemp(prefix="kinspect-emulate-"))
-    try:
+    with scratch_folder() as folder:
         records, profile = folder / "records.jsonl", folder / "profile.json"
         (folder / "scratch").mkdir()
         description = {
@@ -160,12 +163,11 @@ def emulate(
             "sets": request.sets,
             "test": request.test,
             "is_pytest_session": request.is_pytest_session,
+            "only_selects": request.only_selects,
         }
         (folder / "request.json").write_text(json.dumps(description))
         status = _run(request.python, folder / "request.json", environment, signals)
         return _result(status, records, profile)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(
@@ -175,14 +177,18 @@ def _run(
     signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
 ) -> int:
     """Runs the guest and returns its status; of a signal, 128 plus its number, as shells do."""
-    command: Sequence[str] = [python, str(BOOTSTRAP), "emulate", str(request)]
+    hangup, held = os.pipe()  # closed when this process ends, however it does
+    command: Sequence[str] = [python, str(BOOTSTRAP), "emulate", str(request), str(hangup)]
     try:
-        process = subprocess.Popen(command, env=guest_environment(environment))
+        process = subprocess.Popen(command, env=guest_environment(environment), pass_fds=(hangup,))
+        with signals(process):
+            status = process.wait()
     except OSError as error:
         reason = error.strerror or str(error)
         raise KinspectError(f"{python}: cannot be run ({reason})", "see --python") from None
-    with signals(process):
-        status = process.wait()
+    finally:
+        os.close(hangup)
+        os.close(held)
     return 128 - status if status < 0 else status
 
 
@@ -196,7 +202,7 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
     launches, complete = 0, False
     unjudged: tuple[UnjudgedCheck, ...] = ()
     failures: tuple[ScriptFailure, ...] = ()
-    for line in records.read_text().splitlines() if records.exists() else ():
+    for line in file_text(records).splitlines() if records.exists() else ():
         record = json.loads(line)
         if "failure" in record:
             raise KinspectError(record["failure"], record["hint"])
@@ -207,10 +213,12 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
             unjudged = msgspec.convert(record["unjudged"], tuple[UnjudgedCheck, ...])
             failures = msgspec.convert(record["failures"], tuple[ScriptFailure, ...])
     kernels = (
-        msgspec.json.decode(profile.read_bytes(), type=tuple[EmulationProfile, ...])
+        msgspec.json.decode(file_bytes(profile), type=tuple[EmulationProfile, ...])
         if profile.exists()
         else ()
     )
+    # The script ran: its kernels' sources may lie anywhere.
+    allow_run(*(line.file for kernel in kernels for line in kernel.lines if line.file))
     # Children that the script forked count for themselves, and the profiles have all of them.
     launches = max(launches, sum(kernel.launches for kernel in kernels))
     return EmulationResult(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from pathlib import Path
+
+from ..programs import python_child
 
 FAMILIES = ("gfx90a", "gfx942", "gfx950", "gfx11", "gfx12")
 """Prefixes of the gfx names that the emulator supports."""
-_START = (
-    "import sys; sys.path[:1] = []; sys.path.append(sys.argv.pop(1)); "
-    "from kinspect.inspector.pipeline.emulating import main; main()"
-)
-"""Removes the script's folder, where it is started, from the path: modules there are not ours."""
 
 
 def emulator_command(profile: Path | None = None, processes: int | None = None) -> list[str]:
@@ -22,8 +18,7 @@ def emulator_command(profile: Path | None = None, processes: int | None = None) 
         profile: the file that it writes its profiles to.
         processes: how many processes may execute a launch; None for one per core.
     """
-    beside = Path(__file__).absolute().parents[3]  # where `kinspect` lies, if it is not installed
-    command = [sys.executable, "-c", _START, str(beside)]
+    command = python_child("kinspect.inspector.pipeline.emulating")
     if profile is not None:
         command += ["--profile", str(profile)]
     return command if processes is None else [*command, "--processes", str(processes)]

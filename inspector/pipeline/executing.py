@@ -29,6 +29,7 @@ from ..model import (
     Passed,
     PassedMemory,
 )
+from ..named_files import file_text
 from .emulating import (
     SCRATCH_ADDRESS,
     implicit_arguments,
@@ -235,7 +236,7 @@ def _constants(report: KernelReport) -> Constants:
     artifact = report.artifacts.get("amdgcn")
     if artifact is None:
         return Constants()
-    return read_constants(artifact.path.read_text("utf-8", "replace"), artifact.path.name)
+    return read_constants(file_text(artifact.path), artifact.path.name)
 
 
 def _with_emulated(report: KernelReport, run: _Run, function: Function) -> KernelReport:

@@ -14,6 +14,7 @@ from ..compile.reproducer import Reproducer
 from ..errors import KinspectError
 from ..lint.rule import NO_RULES
 from ..model import ErrorRecord, KernelReport
+from ..named_files import file_text
 from .analysis_options import AnalysisOptions
 from .capturing import COMPILED, check_names, variants_of
 from .collecting import collect
@@ -90,7 +91,7 @@ def _stage(kernel: KernelReport) -> str | None:
 
 
 def _assembly(path: Path) -> str:
-    return path.read_text("utf-8", "replace")
+    return file_text(path)
 
 
 def _only(kernels: list[Reproducer], request: Request, errors: list[ErrorRecord]) -> Reproducer:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..errors import KinspectError
 from ..isa.asm.recognition import is_binary
+from ..named_files import file_bytes
 
 MOST_TEXT_BYTES = 64 << 20
 """Text beyond this is not read: the largest kernels known are under 10 MiB."""
@@ -23,7 +24,7 @@ def read_text(path: Path) -> str:
             f"{path}: {size / 2**20:.0f} MiB, and at most {MOST_TEXT_BYTES >> 20} MiB are read",
             "split it, or pass the code object of one kernel",
         )
-    data = path.read_bytes()
+    data = file_bytes(path)
     if is_binary(data):
         raise KinspectError(
             f"{path}: a binary file, not text", "name a code object .hsaco or .co, assembly .s"

@@ -22,6 +22,7 @@ from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
 from ..limits import COMPILE_SECONDS
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
+from ..named_files import allow_target, file_text
 from . import analysis
 from .analysis import Context
 from .analysis_options import AnalysisOptions
@@ -52,6 +53,7 @@ class Request(Struct, frozen=True):
         analysis: how much of each kernel is analysed.
         point: values of kernels' parameters and of backend options in place of the target's own,
             one each, as a point of a sweep has them.
+        reads_only: whether targets that are compiled or run are faults.
     """
 
     targets: tuple[str, ...]
@@ -65,6 +67,7 @@ class Request(Struct, frozen=True):
     capture: CaptureOptions = field(default_factory=CaptureOptions)
     analysis: AnalysisOptions = AnalysisOptions()
     point: tuple[Axis, ...] = ()
+    reads_only: bool = False
 
 
 def request_for(
@@ -169,6 +172,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOut
     """
     from ..compile.pool import compile_variant
 
+    allow_target(Path(job.path))  # this may be another process than the one that captured it
     started = time.perf_counter()
     if compiler is not None:
         result = compiler.compile(job.variant)
@@ -238,7 +242,7 @@ def patterns_of(target: Target, request: Request) -> tuple[str, ...]:
 
 def _text(artifact: Artifact | None) -> str | None:
     """Returns the text of a file of the compile; None if the compile did not write it."""
-    return artifact.path.read_text("utf-8", "replace") if artifact is not None else None
+    return file_text(artifact.path) if artifact is not None else None
 
 
 def _path(artifact: Artifact | None) -> Path | None:

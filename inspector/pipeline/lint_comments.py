@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from .. import named_files
 from ..lint.results import CheckedKernel, Suppressed, Suppression
 from ..model import ErrorRecord, Finding
 from .inputs import MOST_TEXT_BYTES
@@ -60,6 +61,11 @@ class Comments:
             else:
                 suppressed.append(Suppressed(placed.finding, suppression))
         return replace(kernel, findings=tuple(findings), suppressed=tuple(suppressed))
+
+    @property
+    def source_files(self) -> set[str]:
+        """The files that the kernels so far name as their source."""
+        return {file for file, _ in self._local_names}
 
     def unused(self, request: Request, errors: Sequence[ErrorRecord]) -> Iterator[Suppression]:
         """Yields the suppressions that suppressed nothing, by file and line.
@@ -150,23 +156,15 @@ def _existing_name(file: str, target: str) -> str | None:
     then the kernel's target.
     """
     for name in (file, target) if file.endswith(f"/{target}") else (file,):
-        try:
-            if Path(name).is_file():
-                return portable(name)
-        except (OSError, ValueError):
-            continue
+        if named_files.is_named(name):
+            return portable(name)
     return None
 
 
 def _read_marks(name: str) -> Marks | None:
     """Returns the suppressions in a file; None if there are none, or it cannot be read."""
-    try:
-        if Path(name).stat().st_size > MOST_TEXT_BYTES:
-            return None
-        text = Path(name).read_text("utf-8", "replace")
-    except OSError:
-        return None
-    if _MARK not in text:
+    text = named_files.named_text(name, MOST_TEXT_BYTES)
+    if text is None or _MARK not in text:
         return None
     from ..lint.suppress import NO_MARKS, in_text
 

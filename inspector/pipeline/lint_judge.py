@@ -18,6 +18,7 @@ from ..lint.results import CheckedKernel
 from ..model import Finding, KernelReport, LoopReport, SourceLoc
 from . import analysis
 from .lint_plan import LintPlan, Override
+from .naming import source_positions
 
 ToTry = Callable[[KernelReport, Sequence[Finding]], frozenset[str]]
 """Tells the fingerprints of those findings for which `kinspect try` compiles something."""
@@ -192,13 +193,6 @@ def _innermost(loops: Sequence[LoopReport], line: int) -> LoopReport | None:
 def _source_lines(report: KernelReport) -> dict[str, frozenset[int]]:
     """Returns file -> source lines that a kernel's code came from, where the report has them."""
     lines_by_file: dict[str, set[int]] = {}
-    locations = [op.source for op in report.memory_ops] + [wait.source for wait in report.waits]
-    locations += [report.source, *(start for loop in report.loops for start in loop.source)]
-    for start in {id(start): start for start in locations}.values():  # instructions share positions
-        location = start
-        while location is not None:
-            if location.in_library:
-                break
-            lines_by_file.setdefault(location.file, set()).add(location.line)
-            location = location.inlined_at
+    for location in source_positions(report):
+        lines_by_file.setdefault(location.file, set()).add(location.line)
     return {file: frozenset(lines) for file, lines in lines_by_file.items()}

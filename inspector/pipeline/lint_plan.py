@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import machines
+from .. import machines, named_files
 from ..errors import FaultsError, KinspectError
 from ..lint.budget import BUDGET, NAME, budget_rule
 from ..lint.ranking import Severity
@@ -284,7 +284,7 @@ def _baseline(command_line: LintOptions, settings: Settings) -> Path | None:
     if command_line.baseline is not None:
         return command_line.baseline
     if settings.baseline is not None:
-        return settings.folder / settings.baseline
+        return _named_in(settings, settings.baseline)
     if command_line.update:
         raise KinspectError(
             "--update-baseline: there is no baseline to write", "add --baseline FILE"
@@ -332,7 +332,13 @@ def _packs(command_line: LintOptions, settings: Settings) -> tuple[Pack, ...]:
 
 def _from_folder(name: str, settings: Settings) -> str:
     """Returns the path of a pack that the settings name, or the name of one that ships."""
-    return name if name in bundled_packs() else str(settings.folder / name)
+    return name if name in bundled_packs() else str(_named_in(settings, name))
+
+
+def _named_in(settings: Settings, name: str) -> Path:
+    """The path of a file that the settings name; a KinspectError where it lies elsewhere."""
+    path = settings.folder / name
+    return path if settings.file is None else named_files.checked(path, settings.file)
 
 
 def _elsewhere(pack: Pack, settings: Settings) -> dict[str, str]:

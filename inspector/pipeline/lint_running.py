@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from ..capture.resolving import resolve
+from ..capture.resolving import resolve, split
 from ..capture.targets import kind_of
 from ..lint.rule import NO_RULES
 from ..model import KernelReport
@@ -68,7 +67,7 @@ def judged_events(
 
 def _is_compiled(text: str) -> bool:
     """Tells whether a target, or some file of a folder, is compiled; else it is saved code."""
-    path = Path(text.partition("::")[0])
+    path, _ = split(text)
     if path.is_dir():
         return any(target.kind not in READ for target in resolve(text))
     kind = kind_of(path) if path.is_file() else None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from .. import named_files
 from ..lint.ranking import in_order
 from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord
@@ -69,6 +70,7 @@ def lint(
             raise
     errors.sort(key=lambda item: item[0])
     failed = tuple(error for _, error in errors)
+    left_out = named_files.left_out(sorted(kernels.comments.source_files))
     report = LintReport(
         target=" ".join(request.targets),
         tool=analysis.tool_versions(),
@@ -78,7 +80,7 @@ def lint(
         kernels=tuple(kernels.in_order()),
         errors=failed,
         unused=tuple(kernels.comments.unused(request, failed)),
-        notes=(*plan.notes, *notes, *kernels.notes()),
+        notes=(*plan.notes, *notes, *kernels.notes(), *filter(None, [left_out])),
     )
     if plan.accepted is None:
         return report, None

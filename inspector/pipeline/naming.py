@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ..model import Variant
+from ..model import KernelReport, SourceLoc, Variant
 
 
 def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -> str:
@@ -43,6 +43,17 @@ def portable(path: str) -> str:
         return Path(path).resolve().relative_to(Path.cwd().resolve()).as_posix()
     except (ValueError, OSError):
         return path
+
+
+def source_positions(report: KernelReport) -> Iterator[SourceLoc]:
+    """Yields the places that a kernel's code came from, outside of libraries."""
+    locations = [op.source for op in report.memory_ops] + [wait.source for wait in report.waits]
+    locations += [report.source, *(start for loop in report.loops for start in loop.source)]
+    for start in {id(start): start for start in locations}.values():  # instructions share positions
+        location = start
+        while location is not None and not location.in_library:
+            yield location
+            location = location.inlined_at
 
 
 def label_of(variant: Variant) -> str:

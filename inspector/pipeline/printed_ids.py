@@ -20,6 +20,7 @@ from ..explain import ids
 from ..explain.view import path_of
 from ..lint.results import CheckedKernel
 from ..model import KernelReport
+from ..named_files import file_bytes
 from ..writing import reason, replacing
 
 _FOLDER = "printed-v1"
@@ -107,7 +108,7 @@ def runs() -> Iterator[PrintedRun]:
     for file in _newest_first(default_root() / _FOLDER):
         with contextlib.suppress(OSError, MsgspecError):
             if file.stat().st_size <= _MOST_BYTES:
-                yield json.decode(file.read_bytes(), type=PrintedRun)
+                yield json.decode(file_bytes(file), type=PrintedRun)
 
 
 def _printed(kernel: KernelReport | CheckedKernel) -> PrintedKernel:

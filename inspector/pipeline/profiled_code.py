@@ -9,8 +9,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..capture.confining import confined
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
+from ..named_files import MOST_BYTES, opened_named
 from ..recording import Recording
 from .analysis import Context, analyze_code_object
 from .jobs import Request
@@ -62,7 +64,11 @@ def analyse_launched(
     if analysed:
         archs = (arch,) if arch is not None else ()
         try:
-            report = collect(replace(request, targets=analysed, archs=archs))
+            if targets:
+                report = collect(replace(request, targets=targets, archs=archs))
+            else:  # a stranger's folder: what was compiled is read, nothing is run
+                with confined(Path(recording.path)):
+                    report = collect(replace(request, targets=analysed, archs=(), reads_only=True))
         except KinspectError as error:
             if targets:
                 raise
@@ -93,9 +99,13 @@ def device_arch(recording: Recording) -> str | None:
 
 
 def triton_cache(recording: Recording) -> tuple[str, ...]:
-    """The folder of the run's own Triton cache, if it holds anything."""
+    """The folder of the run's own Triton cache, if it holds anything; no link to another."""
     folder = Path(recording.path) / _TRITON_CACHE
-    return (str(folder),) if folder.is_dir() and any(folder.iterdir()) else ()
+    return (
+        (str(folder),)
+        if folder.is_dir() and not folder.is_symlink() and any(folder.iterdir())
+        else ()
+    )
 
 
 def _reports_of(path: Path) -> Sequence[KernelReport]:
@@ -105,7 +115,8 @@ def _reports_of(path: Path) -> Sequence[KernelReport]:
         KinspectError: it cannot be read or analysed; a bug in the analysis as well.
     """
     try:
-        data = path.read_bytes()
+        with opened_named(path, MOST_BYTES) as stream:
+            data = stream.read()
         digest = hashlib.sha256(data).hexdigest()
         artifacts = {"hsaco": Artifact("hsaco", digest, len(data), path)}
         return analyze_code_object(data, Context(str(path), artifacts=artifacts))

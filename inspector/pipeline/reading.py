@@ -15,11 +15,12 @@ from .. import limits
 from ..capture.targets import Target, triton_metadata
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
+from ..named_files import file_bytes, file_text, named_text
 from . import analysis
 from .analysis import Context
 from .error_records import target_record
 from .events import Failed
-from .inputs import read_text
+from .inputs import MOST_TEXT_BYTES, read_text
 from .jobs import Request, patterns_of
 from .naming import matches
 
@@ -92,7 +93,7 @@ def _outcomes(index: int, target: Target, work: Work) -> Iterator[Transformed | 
     context = _context(target, work.request)
     reports: Sequence[KernelReport]
     if target.kind == "code_object":
-        reports = analysis.analyze_code_object(target.path.read_bytes(), context)
+        reports = analysis.analyze_code_object(file_bytes(target.path), context)
     elif target.kind == "ttgir":
         reports = analysis.analyze_ttgir(read_text(target.path), context)
     elif work.stored is not None:
@@ -151,7 +152,7 @@ def _open(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
     from ..report.json_read import SavedReport
 
     if path.suffix == ".json":
-        return SavedReport.open(path.read_bytes(), str(path))
+        return SavedReport.open(file_bytes(path), str(path))
     from ..compile.store import default_root
     from ..report import saved
 
@@ -174,8 +175,8 @@ def _context(target: Target, request: Request) -> Context:
         arch=archs[0] if archs else None,
         patterns=patterns_of(target, request),
         metadata=triton_metadata(target.siblings.get("metadata")),
-        ttgir=ttgir.read_text("utf-8", "replace") if ttgir else None,
-        ttir=ttir.read_text("utf-8", "replace") if ttir else None,
+        ttgir=named_text(ttgir, MOST_TEXT_BYTES) if ttgir else None,
+        ttir=named_text(ttir, MOST_TEXT_BYTES) if ttir else None,
         code_object=target.siblings.get("hsaco") if target.kind == "asm" else None,
         overrides=request.overrides,
         analysis=request.analysis,
@@ -240,7 +241,7 @@ def artifact_text(artifact: Artifact | None) -> str | None:
     if artifact is None:
         return None
     try:
-        return artifact.path.read_text("utf-8", "replace")
+        return file_text(artifact.path)
     except OSError:
         return None
 

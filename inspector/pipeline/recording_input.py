@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..capture.resolving import resolve
+from ..capture.resolving import named, resolve
 from ..errors import KinspectError
+from ..named_files import allow_target
 from ..profile import reading
 from ..profile.running import manifest
 from ..recording import Recording
@@ -16,15 +17,28 @@ _DATA_SUFFIXES = (".json", ".gz", ".db", ".csv")
 
 
 def is_recording(path: Path) -> bool:
-    """Tells whether a profiler wrote this file or folder, so that it is no target to analyse."""
+    """Tells whether a profiler wrote this file or something in this folder.
+
+    Such a folder is no target to analyse, whatever lies beside the recording: sources of kernels
+    there would be run.
+
+    Raises:
+        KinspectError: no file can be called so.
+    """
+    named(str(path))
     if path.name == manifest.NAME or (path / manifest.NAME).is_file():
         return True
+    if path.is_dir():
+        try:
+            return reading.knows(path)
+        except KinspectError:  # too many files: nothing that `profile import` reads
+            return False
     if path.suffix in _DATA_SUFFIXES:  # a report of ours may have such a name as well
         return path.is_file() and reading.knows(path)
     try:
         resolve(str(path))
     except KinspectError:
-        return path.exists() and reading.knows(path)
+        return path.is_file() and reading.knows(path)
     return False
 
 
@@ -34,8 +48,10 @@ def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording
     Raises:
         KinspectError: nothing can be read there.
     """
+    named(str(path))
     if path.is_file() and path.name == manifest.NAME:
         path = path.parent
+    allow_target(path)
     if path.is_dir() and (path / manifest.NAME).is_file():
         from ..profile.running.run_reading import run_recording
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ..lint.rule import NO_RULES
 from ..lint.schema import bundled_folder
 from ..model import Finding, KernelReport, SourceLoc
+from ..named_files import file_bytes, is_named
 from ..version import VERSION
 from . import analysis
 from .analysis import ANALYSIS_VERSION, Context
@@ -53,7 +54,7 @@ class _Judged(Struct, frozen=True):
     def is_current(self) -> bool:
         """Whether the rules and the quoted sources are as they were."""
         return self.rules == _rules_state() and all(
-            _state_of(file) == state for file, state in self.sources.items()
+            _source_state(file) == state for file, state in self.sources.items()
         )
 
 
@@ -134,7 +135,7 @@ class StoredReports:
         try:
             parts = [msgspec.msgpack.encode(stated), text.encode("utf-8", "surrogatepass")]
             if context.code_object is not None:
-                parts.append(context.code_object.read_bytes())
+                parts.append(file_bytes(context.code_object))
         except (OSError, TypeError, ValueError, OverflowError):
             return None
         name = _digest(*(_digest(part) for part in parts)).hex()
@@ -148,7 +149,7 @@ def _judge(reports: Sequence[KernelReport], context: Context) -> tuple[list[Kern
 
     def source_text(loc: SourceLoc) -> str | None:
         if loc.file not in sources:
-            sources[loc.file] = _state_of(loc.file)
+            sources[loc.file] = _source_state(loc.file)
         return read(loc)
 
     judged = analysis.with_findings(reports, context.analysis, source_text)
@@ -158,6 +159,11 @@ def _judge(reports: Sequence[KernelReport], context: Context) -> tuple[list[Kern
         [report.findings for report in judged],
         [report.leads for report in judged],
     )
+
+
+def _source_state(file: str) -> _FileState | None:
+    """The state of a source that may be read; --source-root makes others so."""
+    return _state_of(file) if is_named(file) else None
 
 
 def _state_of(file: str) -> _FileState | None:
@@ -205,7 +211,7 @@ def _decoder() -> msgspec.msgpack.Decoder[_Stored]:
 def _read(place: Path) -> _Stored | None:
     """The reports that are kept there; None where there are none, or they are damaged."""
     try:
-        data = place.read_bytes()
+        data = file_bytes(place)
     except OSError:
         return None
     checksum, encoded = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]

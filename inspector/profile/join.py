@@ -12,11 +12,11 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from ..model import KernelReport, Metric, int_of, number_of
+from ..named_files import file_bytes
 from ..recording import KernelMatch, KernelProfile, RecordedCodeObject
 from .agreement import FigureCheck, agreement, compare, with_same_grid
 
@@ -43,12 +43,9 @@ def hashes(code_objects: Sequence[RecordedCodeObject]) -> Hashes:
 
 @functools.lru_cache(maxsize=1024)
 def _sha256(path: str) -> str | None:
-    file = Path(path)
-    try:
-        if not file.is_file() or file.stat().st_size > _MOST_CODE:
-            return None
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:
+    try:  # wherever it lies: nothing of it is shown but whether it is the kernel's
+        return hashlib.sha256(file_bytes(path, _MOST_CODE)).hexdigest()
+    except (OSError, ValueError):
         return None
 
 

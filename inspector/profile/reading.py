@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from .. import limits
 from ..errors import KinspectError, unforeseen
-from ..recording import Recording
+from ..named_files import allow_target, is_named
+from ..recording import MANIFEST, Recording
 from .builder import RecordingBuilder
 
 _MOST_FILES = 20_000
@@ -97,10 +98,18 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
     return builder.finish()
 
 
-def knows(path: Path, names: Sequence[str] = READERS) -> bool:
-    """Tells whether any reader would take a file there; reads first bytes alone."""
+def knows(path: Path) -> bool:
+    """Tells whether any reader would take a file there; reads first bytes alone.
+
+    What lies in a run of `kinspect profile` below a folder is that run's, not the folder's.
+
+    Raises:
+        KinspectError: there is no such path, or it holds too many files.
+    """
     files = _files(path)
-    return any(_groups(_reader(name), files, RecordingBuilder(path)) for name in names)
+    runs = {file.parent for file in files if file.name == MANIFEST}
+    files = [file for file in files if runs.isdisjoint(file.parents)]
+    return any(_groups(_reader(name), files, RecordingBuilder(path)) for name in READERS)
 
 
 def size_of(path: Path) -> int:
@@ -179,12 +188,14 @@ def _files(path: Path) -> list[Path]:
         raise KinspectError(f"{path}: no such file or folder", "name a run folder or a file of one")
     if path.is_file():
         return [path]
+    allow_target(path)
     files = []
-    for file in sorted(path.rglob("*")):
-        if file.is_file():
+    for file in path.rglob("*"):
+        # A link that leads out of the recording is none of its files.
+        if is_named(file) if file.is_symlink() else file.is_file():
             files.append(file)
             if len(files) > _MOST_FILES:
                 raise KinspectError(
                     f"{path}: over {_MOST_FILES:,} files", "name the run folder itself"
                 )
-    return files
+    return sorted(files)

@@ -15,6 +15,7 @@ from pathlib import Path
 from .. import limits
 from ..errors import KinspectError
 from ..model import Artifact, Report
+from ..named_files import file_bytes
 from ..writing import replacing, sha256_of, unwritable
 from . import json_write as json_v1
 from .json_read import SavedReport
@@ -54,7 +55,7 @@ def _content(artifact: Artifact, archive: Path) -> bytes:
     """
     failed = f"{archive}: cannot be written: {artifact.path}"
     try:
-        data = artifact.path.read_bytes()
+        data = file_bytes(artifact.path)
     except OSError as error:
         reason = error.strerror or str(error)
         raise KinspectError(f"{failed} cannot be read ({reason})", "run again") from None

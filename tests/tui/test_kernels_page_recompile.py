@@ -284,6 +284,21 @@ scale[(8,)](x, x, 4096, FACTOR=2)
 """
 
 
+def test_a_file_that_only_a_saved_report_names_is_not_run(
+    compiled: KernelReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.py").write_text("open('canary', 'w')\n" + SCRIPT)
+    saved = replace(compiled, id="k.py::small@gfx942")
+    request = Request(("saved.kinspect",), python=sys.executable, passes=False)
+    with (
+        compiler_for(request) as compiler,
+        pytest.raises(KinspectError, match=r"k\.py: not run again, since it is no target here"),
+    ):
+        recompiled(saved, {"BM": 128}, request, compiler, lambda step: None)
+    assert not (tmp_path / "canary").exists()
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     script = tmp_path / "scale.py"

@@ -1,11 +1,30 @@
-"""The git commit of a folder, which names a run in the history where the user gives no label."""
+"""The git commit of a folder, which names a run in the history where the user gives no label.
+
+A checkout's own configuration may name commands: filters, hooks, monitors, transports. None of them
+is run.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+from ...programs import find_program
+
 GIT_SECONDS = 10.0
+_SETTINGS = (
+    "core.fsmonitor=",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.sshCommand=false",
+    "diff.external=",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+)
+_NAME = re.compile(r"filter\.([\w.-]+)\.\w+")
 
 
 def commit(folder: Path | None = None) -> str | None:
@@ -15,21 +34,45 @@ def commit(folder: Path | None = None) -> str | None:
         folder: None for the current one.
 
     Returns:
-        Ten digits or more; None outside of a checkout, or without git.
+        Ten digits or more; None outside of a checkout, without git, or where the checkout has
+        filters whose names cannot be passed to git.
     """
-    commit_hash = _git(folder, "rev-parse", "--short=10", "HEAD")
+    commit_hash = _git(folder, _SETTINGS, "rev-parse", "--short=10", "HEAD")
     if not commit_hash:
         return None
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    settings = _without_filters(folder)
+    if settings is None:
+        return None
+    status = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
+    changed = _git(folder, settings, *status)
     return f"{commit_hash}+" if changed else commit_hash
 
 
-def _git(folder: Path | None, *arguments: str) -> str | None:
+def _without_filters(folder: Path | None) -> Sequence[str] | None:
+    """`_SETTINGS`, and such as switch off each filter of the checkout; None if one cannot be."""
+    names = _git(folder, _SETTINGS, "config", "--null", "--name-only", "--get-regexp", r"^filter\.")
+    matches = [_NAME.fullmatch(name) for name in (names or "").split("\0") if name]
+    settings = list(_SETTINGS)
+    for match in matches:
+        if match is None:
+            return None
+        settings += (f"filter.{match[1]}.{key}=" for key in ("clean", "smudge", "process"))
+        settings.append(f"filter.{match[1]}.required=false")
+    return settings
+
+
+def _git(folder: Path | None, settings: Sequence[str], *arguments: str) -> str | None:
     """Returns git's output; None if it fails, is missing or takes too long."""
+    git = find_program("git")
+    if git is None:
+        return None
+    words = [word for setting in settings for word in ("-c", setting)]
     try:
         process = subprocess.run(
-            ["git", "--no-optional-locks", *arguments],
+            [git, "--no-pager", "--no-optional-locks", *words, *arguments],
             cwd=folder,
+            env={**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"},
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import KinspectError
+from ...named_files import file_bytes
 
 PACKAGE = "kinspect.kernels"
 REQUIRED = ("CASES", "launch", "reference", "make_inputs")
@@ -41,7 +42,7 @@ class KernelFile(Struct, frozen=True, dict=True):
             KinspectError: it cannot be read, or is no Python.
         """
         try:
-            return ast.parse(self.path.read_bytes(), filename=str(self.path))
+            return ast.parse(file_bytes(self.path), filename=str(self.path))
         except OSError as error:
             raise KinspectError(
                 f"{self.path} cannot be read: {error.strerror}", "name a kernel file"

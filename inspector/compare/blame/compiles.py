@@ -14,6 +14,7 @@ from ...compile.passes import PassDump, read_passes
 from ...compile.pool import Compiler, CompileResult
 from ...errors import KinspectError
 from ...model import KernelReport, Variant
+from ...named_files import file_text
 from ...pipeline.analysis import Context, analyze_text
 from ...pipeline.capturing import variants_of
 from ...pipeline.jobs import Request, settings_of
@@ -112,7 +113,7 @@ class Kernel(Struct, frozen=True):
                 result = build.compiler.compile(variant, anew=True)
         if result.error is not None:
             return Compiled(result, None, result.error.message)
-        assembly = result.artifacts["amdgcn"].path.read_text("utf-8", "replace")
+        assembly = file_text(result.artifacts["amdgcn"].path)
         context = Context(
             str(self.target.path),
             arch=variant.arch,

@@ -23,6 +23,7 @@ from ...compile.pool import CompileResult, LlvmInputs
 from ...compile.tritons import resolve as interpreter
 from ...errors import KinspectError
 from ...model import Variant
+from ...named_files import file_text
 from ...pipeline.capturing import COMPILED
 from ...pipeline.jobs import Request
 from ...pipeline.naming import label_of
@@ -360,7 +361,7 @@ class _Chain(Struct):
 
     def _from_ttgir(self, first: Compiled, middle: _Middle) -> Compiled:
         """Compiles the left build's TTGIR by the right one."""
-        text = first.result.artifacts["ttgir"].path.read_text("utf-8")
+        text = file_text(first.result.artifacts["ttgir"].path)
         taken = replace(middle.swapped, ttir=text, stage="ttgir")
         compiled = self.kernel.compiled(middle.build, taken)
         if compiled.problem is None:
@@ -386,7 +387,7 @@ class _Chain(Struct):
             ours: what the left build hands to the code generator; None if unknown.
             handed: what is handed to it in place of that; None for the right build's flags.
         """
-        text = first.result.artifacts["llir"].path.read_text("utf-8")
+        text = file_text(first.result.artifacts["llir"].path)
         llvm = None
         if ours is not None and handed is not None:
             changed = with_attributes(text, ours.attributes, handed.attributes)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...compile.llvm_passes import PassTime, pass_times
 from ...compile.pool import Compiler, CompileResult
 from ...model import Variant
+from ...named_files import file_text
 from .results import SlowPass
 
 REPEATED_BELOW = 3.0
@@ -31,7 +32,7 @@ def fastest(compiler: Compiler, variant: Variant) -> tuple[CompileResult, tuple[
         result = compiler.compile(variant, anew=True)
         if result.error is not None:
             return result, ()
-        text = result.artifacts["stderr"].path.read_text("utf-8", "replace")
+        text = file_text(result.artifacts["stderr"].path)
         # Passes are timed by the clock on the wall, which counts what other processes take.
         for item in pass_times(text):
             key = item.level, item.name

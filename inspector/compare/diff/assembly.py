@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...capture.resolving import resolve
+from ...capture.targets import kind_of
 from ...errors import KinspectError
 from ...explain.view import path_of
 from ...model import KernelReport
+from ...named_files import file_bytes, is_named
 from ...pipeline.inputs import read_text
 from ...pipeline.reading import artifact_text
 
@@ -17,12 +18,13 @@ def assembly_of(report: KernelReport) -> str | None:
     text = text_of_artifacts(report)
     if text is not None:
         return text
+    path = Path(path_of(report))
     try:
-        targets = resolve(path_of(report))
-        if len(targets) == 1 and targets[0].kind == "asm":
-            return read_text(targets[0].path)
-        if len(targets) == 1 and targets[0].kind == "code_object":
-            return _disassembly(targets[0].path)
+        kind = kind_of(path) if is_named(path) else None
+        if kind == "asm":
+            return read_text(path)
+        if kind == "code_object":
+            return _disassembly(path)
     except (KinspectError, OSError):
         pass  # the file is gone since the report was saved
     return None
@@ -37,5 +39,5 @@ def _disassembly(path: Path) -> str | None:
     """The listing of a code object; None if the file holds several."""
     from ...isa.objects.load import load_images
 
-    images = load_images(path.read_bytes(), str(path))
+    images = load_images(file_bytes(path), str(path))
     return images[0].text if len(images) == 1 else None

@@ -25,6 +25,7 @@ from ...model import (
     Variant,
     value_of,
 )
+from ...named_files import file_bytes
 from .argument_changes import (
     ANNOTATION,
     SPECIALISING,
@@ -330,7 +331,7 @@ def _metadata(kernel: KernelReport) -> Mapping[str, object]:
     if artifact is None:
         return {}
     try:
-        metadata = json.loads(artifact.path.read_bytes())
+        metadata = json.loads(file_bytes(artifact.path))
     except (OSError, ValueError, RecursionError):
         return {}
     return metadata if isinstance(metadata, dict) else {}

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
-from ...documents import python_tree
+from ...documents import literal, python_tree
 from ...limits import BASE_BYTES
 from ...model import KernelReport, Scalar, Variant
+from ...named_files import named_bytes
 
 TUNING = "TUNING"
 SMALLEST_OF_A_DOT = 16
@@ -123,18 +123,17 @@ def own_space(path: str, kernels: Iterable[KernelReport]) -> dict[str, dict[str,
 def _tuning(path: str) -> dict[str, list[Scalar]]:
     """The names and values of a file's `TUNING`; none where it is not written as a literal."""
     try:
-        if not path.endswith(".py") or Path(path).stat().st_size > BASE_BYTES:
-            return {}
-        body = python_tree(Path(path).read_bytes()).body
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        data = named_bytes(path, BASE_BYTES) if path.endswith(".py") else None
+        body = python_tree(data).body if data is not None else []
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     for statement in body:
         if not isinstance(statement, ast.Assign):
             continue
         if any(isinstance(t, ast.Name) and t.id == TUNING for t in statement.targets):
             try:
-                value = ast.literal_eval(statement.value)
-            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                value = literal(statement.value)
+            except ValueError:
                 return {}
             if isinstance(value, dict):
                 return {

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ... import machines
+from ... import machines, named_files
 from ...errors import KinspectError
 from ...isa.asm.includes import includes_beside
 from ...isa.assembly import parse_text
@@ -142,12 +142,12 @@ def _code(report: KernelReport | None, texts: Texts, parsed: _ParsedTexts) -> _K
             lines = texts.lines["amdgcn"]
             file = texts.files["amdgcn"]
             return _KernelCode(parse_text("\n".join(lines), file, includes_beside(Path(file))))
-        path = _code_object(report)
-        if path is not None:
+        data, name = _code_object(report)
+        if data is not None:
             # Imported late: only code objects need the ELF reader and a disassembler.
             from ...isa.objects.load import load_images
 
-            images = load_images(path.read_bytes(), str(path), report.arch if report else None)
+            images = load_images(data, name, report.arch if report else None)
             return _KernelCode(images[0].program, images[0].text) if images else None
     except KinspectError as error:
         parsed.notes.append(error.message)
@@ -156,19 +156,16 @@ def _code(report: KernelReport | None, texts: Texts, parsed: _ParsedTexts) -> _K
     return None
 
 
-def _code_object(report: KernelReport | None) -> Path | None:
-    """The code object of a report: an artifact, or the file that the kernel was read from."""
+def _code_object(report: KernelReport | None) -> tuple[bytes | None, str]:
+    """The code object of a report and its name: an artifact, or the file that it was read from."""
     if report is None:
-        return None
+        return None, ""
     artifact = report.artifacts.get("hsaco")
     if artifact is not None:
-        return artifact.path
-    path = Path(report.id.partition("::")[0])
-    try:
-        with path.open("rb") as file:
-            return path if file.read(4) == b"\x7fELF" else None
-    except OSError:
-        return None
+        return named_files.file_bytes(artifact.path), str(artifact.path)
+    name = report.id.partition("::")[0]
+    data = named_files.named_bytes(name, named_files.MOST_BYTES)
+    return (data if data is not None and data.startswith(b"\x7fELF") else None), name
 
 
 def _with_disassembly(code: _KernelCode, texts: Texts) -> Texts:

@@ -7,13 +7,16 @@ terminal are replaced: what stands in a line is what a screen shows of it, colum
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import Struct
 
+from ... import named_files
 from ...errors import KinspectError
 from ...isa.asm.recognition import is_binary
 from ...model import KernelReport
@@ -74,10 +77,18 @@ def read_file(path: Path) -> str:
     Raises:
         KinspectError: the file cannot be read, is too large or is not a text.
     """
+    return _text(path, named_files.opened)
+
+
+def _named_file(path: Path) -> str:
+    """Reads a file that a report or a text names, as `read_file`, where such may lie."""
+    return _text(path, named_files.opened_named)
+
+
+def _text(path: Path, opened: Callable[[Path, int], BufferedReader]) -> str:
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise KinspectError(f"{path} is larger than {_MAX_BYTES >> 20} MiB", "split it")
-        data = path.read_bytes()
+        with opened(path, _MAX_BYTES) as stream:
+            data = stream.read(os.fstat(stream.fileno()).st_size)
     except OSError as error:
         raise KinspectError(f"{path} cannot be read ({error.strerror})") from None
     if is_binary(data):
@@ -113,11 +124,11 @@ def texts_of(report: KernelReport, read: Read | None = None) -> Texts:
         report: the kernel.
         read: reads a file; None: from the disk.
     """
-    reader = _TextReader(read or read_file)
+    reader = _TextReader(read)
     for kind in ("ttgir", "llir", "amdgcn"):
         artifact = report.artifacts.get(kind)
         if artifact is not None:
-            reader.read(kind, artifact.path)
+            reader.read(kind, artifact.path, own=True)
     path = Path(report.id.partition("::")[0])
     if "amdgcn" not in report.artifacts:
         reader.read_beside(path)
@@ -135,9 +146,10 @@ def texts_of(report: KernelReport, read: Read | None = None) -> Texts:
 def with_ttir(texts: Texts, report: KernelReport, read: Read | None = None) -> Texts:
     """The texts with the TTIR that the kernel was compiled from, or why there is none."""
     artifact = report.artifacts.get("ttir")
-    reader = _TextReader(read or read_file)
+    reader = _TextReader(read)
+    own = artifact is not None
     path = artifact.path if artifact is not None else Path(report.id.partition("::")[0])
-    if (artifact is not None or path.suffix == ".ttir") and reader.read("ttir", path):
+    if (own or path.suffix == ".ttir") and reader.read("ttir", path, own=own):
         return reader.added_to(texts, "ttir")
     return reader.added_to(texts, "ttir", f"There is no TTIR of {report.name}.")
 
@@ -149,7 +161,8 @@ def texts_of_file(path: Path, read: Read | None = None) -> Texts:
         path: assembly, TTGIR or LLVM IR.
         read: reads a file; None: from the disk.
     """
-    reader = _TextReader(read or read_file)
+    reader = _TextReader(read)
+    named_files.allow_target(path)
     reader.read_beside(path)
     reader.read_source(reader.stated_source(), path.parent)
     return reader.texts(path)
@@ -158,16 +171,20 @@ def texts_of_file(path: Path, read: Read | None = None) -> Texts:
 class _TextReader:
     """Reads the texts of a kernel, and records why some are missing."""
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: Read | None) -> None:
         self._read = read
         self._raw: dict[str, str] = {}
         self._files: dict[str, str] = {}
         self._missing: dict[str, str] = {}
 
-    def read(self, kind: str, path: Path) -> bool:
-        """Reads one of the texts; records the reason and returns False if it cannot be read."""
+    def read(self, kind: str, path: Path, *, own: bool = False) -> bool:
+        """Reads one of the texts; records the reason and returns False if it cannot be read.
+
+        `own` is for artifacts, which are ours; all others are named by data.
+        """
         try:
-            self._raw[kind] = self._read(path)
+            read = self._read or (read_file if own else _named_file)
+            self._raw[kind] = read(path)
         except KinspectError as error:
             self._missing.setdefault(kind, f"{error.message}.")
         except (OSError, ValueError) as error:
@@ -219,10 +236,11 @@ class _TextReader:
         """Reads the first of the files that exists, as it is or in a folder."""
         for candidate in dict.fromkeys(candidates):
             for path in (candidate, folder / candidate):
-                if path.is_file() and self.read("source", path):
+                if named_files.is_named(path) and self.read("source", path):
                     return
         if candidates:
-            self._missing["source"] = f"{candidates[0]} is not on this machine."
+            missing = f"{candidates[0]} is not on this machine."
+            self._missing["source"] = named_files.left_out(candidates) or missing
 
     def texts(self, path: Path, reason: str = "") -> Texts:
         """The texts that were read, and why the others are missing.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from ... import machines
+from ... import machines, named_files
 from ...errors import KinspectError
 from ...metrics.occupancy import occupancy
 from ...metrics.pressure import register_pressure
@@ -95,15 +95,13 @@ def _code(report: KernelReport, files: dict[Path, Mapping[int, str]]) -> Mapping
     if artifact is None and path.suffix not in (".s", ".asm", ".amdgcn"):
         return {}
     if path not in files:
-        files[path] = _lines(path)
+        text = _text(path) if artifact is not None else named_files.named_text(path, _MOST_BYTES)
+        files[path] = dict(enumerate((text or "").splitlines(), 1))
     return files[path]
 
 
-def _lines(path: Path) -> Mapping[int, str]:
+def _text(artifact: Path) -> str | None:
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            return {}
-        text = path.read_text("utf-8", "replace")
+        return named_files.file_text(artifact, _MOST_BYTES)
     except OSError:
-        return {}
-    return dict(enumerate(text.splitlines(), 1))
+        return None

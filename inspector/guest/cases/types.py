@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import re
 
 # Names that `triton.language.str_to_ty` accepts (3.4 to 3.9), without `B` and `constexpr`, which no
 # case needs.
@@ -11,7 +13,13 @@ FLOATS = ("bf16", "fp16", "fp32", "fp64", "fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8
 POINTER = "*"
 CONST = "k"
 """After the star: a pointer that is not written through (`*kfp32`)."""
-DESCRIPTOR = "tensordesc"
+MOST_STARS = 4
+LAYOUTS = ("NVMMASharedLayout", "PaddedSharedLayout", "SwizzledSharedLayout")
+"""Calls that end a descriptor's type in Gluon; `str_to_ty` evaluates that end."""
+DESCRIPTOR = re.compile(
+    r"tensordesc(?:_im2col)?<(?P<element>\w+)\[\d+(?:, ?\d+){0,7}\]"
+    r"(?:,input_rank=\d{1,2})?(?:,(?P<layout>[^<>]{1,2000}))?>"
+)
 MODULES = ("torch.", "tl.", "np.", "numpy.")
 
 # What PyTorch, NumPy, C and `tl` call them.
@@ -58,10 +66,29 @@ ADVICE = f"the types are {', '.join(INTEGERS + FLOATS)}; a pointer has * in fron
 
 
 def is_type(name: str) -> bool:
-    """Whether Triton's signatures know this type: a scalar, a pointer or a tensor descriptor."""
-    if name.startswith(DESCRIPTOR + "<") and name.endswith(">"):
-        return True
-    return _split_pointer(name)[1] in INTEGERS + FLOATS
+    """Whether a text is a type of Triton's signatures, with nothing in it for Triton to evaluate.
+
+    That is a scalar, a pointer or a tensor descriptor.
+    """
+    descriptor = DESCRIPTOR.fullmatch(name)
+    if descriptor is not None:
+        layout = descriptor["layout"]
+        return is_type(descriptor["element"]) and (layout is None or _is_layout(layout))
+    stars, element = _split_pointer(name)
+    return element in INTEGERS + FLOATS and len(stars) <= MOST_STARS + len(CONST)
+
+
+def _is_layout(text: str) -> bool:
+    """Whether a text is a call of one of `LAYOUTS` with literals alone."""
+    try:
+        call = ast.parse(text, mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            return False
+        for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+            ast.literal_eval(value)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return False
+    return call.func.id in LAYOUTS and all(keyword.arg for keyword in call.keywords)
 
 
 def nearest_type(name: str) -> str | None:

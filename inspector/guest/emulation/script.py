@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import world as worlds
@@ -27,13 +27,30 @@ from ..world.device import StandInDevice
 from .executor import Executor
 from .failures import Failures, text_of, trace_from
 from .process import EmulatorProcess
+from .supervisor import supervised
 
 EMULATION_FAILED = 125
 """Exit status if the emulation itself could not start, as opposed to the script failing."""
+SELECTING = ("-k", "-m", "--maxfail", "--tb", "--durations")
+"""Arguments of pytest that choose among a file's tests, and take a value."""
+SHOWING = ("-x", "-q", "-v", "-vv", "-s", "-l")
 NOT_EMULATED = "is another process, without the emulated GPU"
 
 
-def main(request_path: str) -> int:
+def main(request_path: str, hangup_fd: int) -> int:
+    """Runs the script in a process that does not outlive the host.
+
+    Args:
+        request_path: see `_main`.
+        hangup_fd: a pipe that the host holds the other end of.
+
+    Returns:
+        The script's exit status; 128 and the number of the signal that ended it.
+    """
+    return supervised(lambda: _main(request_path), hangup_fd)
+
+
+def _main(request_path: str) -> int:
     """Runs the script.
 
     Args:
@@ -41,8 +58,9 @@ def main(request_path: str) -> int:
             `records` (a file for the records), `emulator` (the command that executes launches),
             `seconds` (for one launch), `sample` (workgroups, or null for all), `configs` (of an
             autotuner, or null for all), `sets` (x values of a benchmark, or null for all),
-            `test` (a test of the file, for pytest, or null) and `is_pytest_session` (whether
-            `argv` is a whole command line of pytest; `path` is a folder then).
+            `test` (a test of the file, for pytest, or null), `is_pytest_session` (whether `argv`
+            is a whole command line of pytest; `path` is a folder then) and `only_selects` (whether
+            pytest takes no argument but those of `SELECTING` and `SHOWING`).
 
     Returns:
         The script's exit status.
@@ -87,7 +105,7 @@ def main(request_path: str) -> int:
         sys.argv = ["pytest", *request["argv"]]
         status = _ended(lambda: _run_pytest(request["argv"], failures), path, world, failures)
     else:
-        status = _run(path, request["test"], request["argv"], world, failures)
+        status = _run(request, world, failures)
     for text in dict.fromkeys(world.notes):
         emit({"note": text})
     emit(
@@ -105,21 +123,22 @@ def main(request_path: str) -> int:
     return status
 
 
-def _run(path: str, test: str | None, argv: list[str], world: Any, failures: Failures) -> int:
+def _run(request: Mapping[str, Any], world: Any, failures: Failures) -> int:
     """Runs the file as a script or as tests; returns its exit status.
 
     Args:
-        path: the file.
-        test: a test of it; None to run it as it is.
-        argv: arguments of the script, or of pytest.
+        request: see `main`.
         world: the stand-in world.
         failures: takes what went wrong.
     """
+    path, test, argv = os.path.abspath(request["path"]), request["test"], request["argv"]
 
     def run() -> int:
         with open(path, "rb") as stream:
             source = stream.read()
         if test is not None or is_test_file(path, source):
+            if request["only_selects"]:
+                _check_selects(argv)
             tests = path if test is None else f"{path}::{test}"
             sys.argv = [tests, *argv]
             return _run_pytest([tests, "-p", "no:cacheprovider", *argv], failures)
@@ -127,6 +146,18 @@ def _run(path: str, test: str | None, argv: list[str], world: Any, failures: Fai
         return 0
 
     return _ended(run, path, world, failures)
+
+
+def _check_selects(argv: list[str]) -> None:
+    """Ends the script where an argument of pytest does more than select and show its tests."""
+    words = iter(argv)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if word in SHOWING or (equals and name.startswith("--") and name in SELECTING):
+            continue
+        value = next(words, "") if word in SELECTING else ""
+        if not value or value.startswith(("-", "@")):
+            sys.exit(f"not taken for pytest here: {word}; known: {' '.join(SELECTING + SHOWING)}")
 
 
 def _ended(run: Callable[[], int], path: str, world: Any, failures: Failures) -> int:

@@ -17,6 +17,7 @@ from ..lowering import UnknownOptionError, target
 from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError
 from ..records import Emit, error, note
+from ..regular_files import read
 from ..sampling import sample_note, spread
 from ..syntax import parse
 from ..world.device import StandInDevice
@@ -57,12 +58,14 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """
     path = os.path.abspath(request["path"])
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            text = stream.read()
+        text = read(path).decode("utf-8", "replace")
         sources = list(kernels_of(text, path))
         tree = parsed(text, path, 1)
     except SourceError as failure:
         emit(error("capture", failure.message, failure.hint))
+        return
+    except OSError as failure:
+        emit(error("capture", f"{path} cannot be read: {failure.strerror}", "name a file"))
         return
     if not sources:
         emit(_empty(path, text))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..missing_modules import install_hint
+from ..regular_files import read
 from ..world.device import StandInDevice
 from .literals import LibraryName
 from .metadata import REDUCTION_BLOCK
@@ -157,9 +158,8 @@ def _best_config(source: KernelSource, path: str) -> tuple[dict[str, Any], str] 
 def _read_best_config(path: str) -> tuple[dict[str, Any], str] | None:
     """The choice in a file, and the file's name; None where it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            choice = json.load(stream)
-    except (OSError, ValueError):
+        choice = json.loads(read(path))
+    except (OSError, ValueError, RecursionError):
         return None
     return (choice, os.path.basename(path)) if isinstance(choice, dict) else None
 
@@ -180,11 +180,12 @@ def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
             continue
         for name in os.listdir(folder_of_entry):
             if name.endswith((".ttir", ".source")):
-                with open(
-                    os.path.join(folder_of_entry, name), encoding="utf-8", errors="replace"
-                ) as stream:
-                    if f'/{module}"' in stream.read():
-                        return True
+                try:
+                    text = read(os.path.join(folder_of_entry, name))
+                except OSError:
+                    continue
+                if f'/{module}"'.encode() in text:
+                    return True
     return False
 
 

@@ -20,13 +20,15 @@ from ..records import Emit, error, one_line
 from ..syntax import parse
 from .endings import user_line
 from .kernel_filter import KernelFilter
+from .launching_code import calls_that_launch, files_that_launch, stated_arguments
 from .project import Project
 from .request import ScriptRequest
-from .suggestions import StatedTypes, suggested_calls, suggested_types
 from .tests import is_test_file, run_tests
 
 MAX_CALLS = 4
 """How many functions a hint names."""
+MAX_FILES = 2
+"""How many files a hint names."""
 MAX_NAMES = 6
 """How many kernels a message names."""
 COMMENT = re.compile(r"#\s*kinspect:\s*call\s+(?P<call>.+)")
@@ -122,37 +124,42 @@ class Script:
             message = f"{path} neither launches nor defines a @triton.jit kernel"
             return error("capture", message, "name the file that launches the kernels")
         hint = (
-            f"{self._suggestion(path)}, or give the script arguments after --, or state what to"
-            " compile as KINSPECT_CASES in the file"
+            f"{self._suggestion(path, names)}; or give the script arguments after --; or state what"
+            " to compile as KINSPECT_CASES in the file"
         )
         return error("capture", f"{path} launched nothing; it defines {_shortened(names)}", hint)
 
-    def _suggestion(self, path: str) -> str:
-        """A command with a call of the file's functions, or with types of a kernel's arguments."""
-        calls: list[str] = []
-        stated: StatedTypes | None = None
+    def _suggestion(self, path: str, kernels: Sequence[str]) -> str:
+        """Commands: a file that launches the kernels, a call, or the types of the arguments."""
+        home = os.path.join(os.path.abspath(self._request.home), "")
+
+        def command(file: str, *options: str) -> str:
+            shown = shlex.quote(file.removeprefix(home))
+            return " ".join((f"kinspect analyze {shown}", *options))
+
         try:
             with open(path, "rb") as stream:
                 tree = parse(stream.read(), path)
-            calls = suggested_calls(tree, set(self._defined_kernels()))
-            stated = None if calls else suggested_types(tree, set(self._defined_kernels()))
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            pass  # unlikely, since the file ran: then no call is suggested
-        home_prefix = os.path.join(os.path.abspath(self._request.home), "")
-        shown_path = path.removeprefix(home_prefix)
-        if stated is not None:
-            target = shlex.quote(f"{shown_path}::{stated.kernel}")
-            defines = "".join(f" -D {name}=..." for name in stated.constexprs)
-            types = ", ".join(stated.types)
-            text = f"state the types of its arguments: kinspect analyze {target} --signature"
-            return f"{text} {types!r}{defines} (types are guesses)"
-        example_call = calls[0] if calls else "function(T(1024, 1024))"
-        typed = f'"{example_call}"' if "'" in example_call else shlex.quote(example_call)
-        text = f"say what to call: kinspect analyze {shlex.quote(shown_path)} --call {typed}"
+            calls = calls_that_launch(tree, kernels)
+            kernel, arguments, constexprs = stated_arguments(tree, kernels)
+            files = files_that_launch(path, {*calls, *kernels})
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, IndexError):
+            return "say what to call: " + command(path, "--call", "'function(T(1024, 1024))'")
+        ways = [f"a file that uses it: {command(file)}" for file in files[:MAX_FILES]]
         if calls:
-            text += " (shapes and types are guesses)"
-        alternatives = [call.partition("(")[0] for call in calls[1:MAX_CALLS]]
-        return text + (f"; or call {', '.join(alternatives)}" if alternatives else "")
+            named = [*calls.values()][:MAX_CALLS]
+            others = f" (or {', '.join(named[1:])})" if named[1:] else ""
+            ways.append(
+                f"say what to call{others}, T(2, 1024, 64, dtype='bf16') being a tensor: "
+                f"{command(path, '--call', shlex.quote(named[0]))}"
+            )
+        elif not ways:
+            options = ["--signature", "'*fp16:16, ...'", *(f"-D {n}=..." for n in constexprs)]
+            ways.append(
+                f"state the types of {arguments or 'its arguments'}: "
+                f"{command(f'{path}::{kernel}', *options)}"
+            )
+        return "; or ".join(ways)
 
     def _run(self) -> None:
         """Runs the file as a script."""

@@ -12,22 +12,16 @@ from __future__ import annotations
 
 import ast
 import importlib
-import re
 from typing import Any
 
+from ..cases.types import is_type
 from .library import FORMATTING_METHODS, Language
 from .refusals import RefusedError, Unavailable
 
 RESERVED = frozenset({"_semantic", "_generator", "_builder"})
 """Arguments that only the code generator itself may pass."""
-ELEMENT_TYPE = r"(?:[iu]\d{1,2}|[fb]p?\d{1,2}|bf16|fp8\w{0,8}|B|nvTmaDesc)"
-ARGUMENT_TYPE = re.compile(
-    rf"\*{{0,4}}k?\*{{0,4}}{ELEMENT_TYPE}"
-    rf"|constexpr|void"
-    rf"|tensordesc(?:_im2col)?<{ELEMENT_TYPE}\[[\d, ]{{1,80}}\](?:,input_rank=\d{{1,2}})?>"
-)
-"""The types of arguments that are text alone. Triton evaluates part of a tensor descriptor's type
-(`str_to_ty` in triton/language/__init__.py)."""
+OTHER_TYPES = frozenset({"B", "constexpr", "nvTmaDesc", "void"})
+"""Types of arguments that no case states."""
 
 
 class Guard:
@@ -147,7 +141,7 @@ def check_type(kind: Any) -> None:
     if isinstance(kind, (tuple, list)):
         for inner_kind in kind:
             check_type(inner_kind)
-    elif not isinstance(kind, str) or ARGUMENT_TYPE.fullmatch(kind) is None:
+    elif not isinstance(kind, str) or not (kind in OTHER_TYPES or is_type(kind)):
         raise RefusedError(f"the argument type {kind!r}")
 
 

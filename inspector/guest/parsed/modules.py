@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..record.source_format import TORCH_HELPERS, is_library
+from ..regular_files import read_named
 from ..syntax import parse
 from .literals import NotLiteralError, literal
 from .refusals import RefusedError
@@ -44,8 +45,7 @@ class Modules:
         path = os.path.realpath(path)
         if path not in self._files:
             try:
-                with open(path, encoding="utf-8") as stream:
-                    text = stream.read(MAX_FILE_BYTES)
+                text = read_named(path, MAX_FILE_BYTES).decode("utf-8").replace("\r\n", "\n")
                 self._files[path] = Module(self, name, path, text)
             except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 self._files[path] = None

@@ -18,6 +18,7 @@ from ..parsed.building import KernelBuilder
 from ..parsed.guard import Guard
 from ..parsed.modules import Module, Modules
 from ..parsed.refusals import RefusedError, Unavailable
+from ..regular_files import read_named
 from .importing import INSTALLED, MissingKernelError, located
 from .kernel_identity import source_hash
 from .source_format import content_hash, is_library, is_source
@@ -97,9 +98,12 @@ class RebuiltKernels:
         for function in self._sources.get(str(kernel.get("source"))) or ():
             file = function["file"]
             if _is_source_file(file) and file not in changed:
-                with open(file, encoding="utf-8", errors="replace") as stream:
-                    if function["text"].rstrip("\n") not in stream.read():
-                        changed.append(file)
+                try:
+                    text = read_named(file, MAX_FILE_BYTES).decode("utf-8", "replace")
+                except OSError:
+                    continue  # not one of the user's: what it holds is nobody's business
+                if function["text"].rstrip("\n") not in text.replace("\r\n", "\n"):
+                    changed.append(file)
         return changed
 
     def _make(self, kernel: Mapping[str, Any]) -> list[Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
@@ -18,12 +20,22 @@ Query = Callable[[Sequence[str]], Optional[str]]  # noqa: UP045  (evaluated, in 
 def query(command: Sequence[str]) -> str | None:
     """Output of a command; None if it is missing or failed."""
     try:
+        program = shutil.which(command[0], path=_absolute_path())
+        if program is None:
+            return None
+        words = [program, *command[1:]]
         completed = subprocess.run(
-            command, capture_output=True, text=True, timeout=QUERY_SECONDS, check=False
+            words, capture_output=True, text=True, timeout=QUERY_SECONDS, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return None
     return completed.stdout if completed.returncode == 0 else None
+
+
+def _absolute_path() -> str:
+    """PATH without the folders that are relative to the working one."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(filter(os.path.isabs, folders))
 
 
 def describe(torch: Any) -> dict[str, Any]:

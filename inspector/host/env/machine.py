@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
+from ...programs import WITHOUT_FOLDER
 from .facts import MachineFact, Verdict
 from .host import Host
 from .knobs import source
@@ -21,19 +22,19 @@ _GROUPS = ("render", "video")
 _JOIN_GROUPS = "sudo usermod -aG render,video $USER, and log in again"
 PACKAGES = ("triton", "pytorch-triton-rocm", "torch", "vllm", "aiter", "rocm-sdk-core")
 _OPTIONAL = frozenset({"pytorch-triton-rocm", "vllm", "aiter", "rocm-sdk-core"})
-_PRINT_VERSIONS = """
-import json, sys
+_PRINT_VERSIONS = f"""{WITHOUT_FOLDER}
+import json
 try:
     from importlib import metadata
 except ImportError:
     metadata = None
-versions = {}
+versions = {{}}
 for name in sys.argv[1:]:
     try:
         versions[name] = metadata.version(name)
     except Exception:
         versions[name] = None
-print(json.dumps({"python": sys.version.split()[0], "packages": versions}))
+print(json.dumps({{"python": sys.version.split()[0], "packages": versions}}))
 """
 """A program for the interpreter in question, which may be older than ours."""
 

@@ -15,7 +15,8 @@ from ...isa.objects.codeobject import read_code_object
 from ...isa.objects.linemap import LineMap, read_line_map
 from ...isa.objects.load import LoadedImage, load_images
 from ...model import Function
-from .saved_code import find_saved, read_file_uri
+from ...named_files import file_bytes, left_out
+from .saved_code import find_saved, parse_uri, read_file_uri
 from .values import LoadedCode
 
 CODE_LIMIT = 8 << 20
@@ -78,9 +79,13 @@ class CodeObjects(Struct):
         """Reads a code object from a folder, or from the file that its URI names."""
         saved = find_saved(uri, self.folders)
         try:
-            data = saved.read_bytes() if saved else read_file_uri(uri)
+            data = file_bytes(saved) if saved else read_file_uri(uri)
         except OSError as error:
             self.notes.append(f"{saved}: cannot be read ({error.strerror})")
+            return None
+        named = parse_uri(uri)
+        if data is None and named is not None and (outside := left_out([named.path])):
+            self.notes.append(outside)
             return None
         if data is None:
             self.notes.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from ... import machines
 from ...errors import KinspectError
 from ...model import Instruction, Machine, SourceLoc
+from ...named_files import left_out, source_line
 from .addresses import addresses_of
 from .code_objects import CODE_LIMIT, CodeContents, CodeObjects, CodePlace
 from .suspects import (
@@ -85,6 +85,8 @@ def explain(
         for number, waves in enumerate(groups)
     )
     notes = [*report.notes, *_missing_notes(report), *code.notes]
+    places = [stop.at.loc.in_user_code for stop in stops if stop.at is not None and stop.at.loc]
+    notes += filter(None, [left_out(place.file for place in places)])
     if len(stops) > _MOST_EXAMINED:
         notes.append(f"suspects are worked out for the {_MOST_EXAMINED} stops with most waves")
     return FaultReport(tuple(files), report.messages, stops, report.kernel, notes=tuple(notes))
@@ -277,7 +279,7 @@ def _code_line(address: int, text: str, loc: SourceLoc | None) -> CodeLine:
     source = ""
     if loc is not None:
         location = loc.in_user_code
-        source = linecache.getline(location.file, location.line).strip()
+        source = source_line(location.file, location.line)
     return CodeLine(address=address, line=None, text=text, loc=loc, source=source)
 
 

@@ -11,6 +11,7 @@ ROCm 6.4 the wave's line has no kernel; since 7 it has `kernel_code_entry` and `
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,8 +21,13 @@ from msgspec.structs import replace
 
 from ... import limits
 from ...errors import KinspectError
+from ...named_files import opened
 from .values import AgentReport, Excerpt, LoadedCode, Message, Wave
 
+_MOST_BYTES = 256 << 20
+"""Of a log: a report of the agent has some megabytes."""
+_LONGEST_LINE = 1 << 20
+"""Characters of a line; a longer one is read in pieces."""
 _HEX = r"0x[0-9a-fA-F]+"
 _BLANKS = " " * 64
 _MANY_BLANKS = re.compile(r"\s{65,}")
@@ -114,8 +120,10 @@ def read_reports(paths: Sequence[Path]) -> AgentReport:
 def _lines(paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         try:
-            with path.open(encoding="utf-8", errors="replace") as stream:
-                yield from stream
+            with opened(path, _MOST_BYTES, pipes=True) as stream:
+                text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
+                while line := text.readline(_LONGEST_LINE):
+                    yield line
         except OSError as error:
             raise KinspectError(
                 f"{path}: cannot be read ({error.strerror})", "check the path"

@@ -6,12 +6,15 @@ of a file, `memory://PID#offset=ADDRESS&size=N` for one that was loaded from mem
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
+
+from ...named_files import file_bytes, opened, opened_named
 
 _SPECIAL = re.compile(r"[:/#?&=]")
 _MOST_BYTES = 1 << 30
@@ -70,7 +73,7 @@ def _saved_in(uri: str, folder: Path) -> Path | None:
     if parsed is None or not parsed.size:
         return None
     fitting = [path for path in files if path.stat().st_size == parsed.size and _is_elf(path)]
-    distinct = {path.read_bytes(): path for path in fitting}
+    distinct = {file_bytes(path): path for path in fitting}
     return next(iter(distinct.values())) if len(distinct) == 1 else None
 
 
@@ -80,14 +83,15 @@ def read_file_uri(uri: str) -> bytes | None:
     if parsed is None or parsed.protocol != "file":
         return None
     try:
-        with Path(parsed.path).open("rb") as stream:
+        with opened_named(parsed.path, None) as stream:
+            present = max(0, os.fstat(stream.fileno()).st_size - parsed.offset)
             stream.seek(parsed.offset)
-            data = stream.read(min(parsed.size, _MOST_BYTES) if parsed.size else _MOST_BYTES)
-    except OSError:
+            data = stream.read(min(parsed.size or present, present, _MOST_BYTES))
+    except (OSError, ValueError, OverflowError):
         return None
     return data or None
 
 
 def _is_elf(path: Path) -> bool:
-    with path.open("rb") as stream:
+    with opened(path) as stream:
         return stream.read(4) == b"\x7fELF"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ...named_files import named_text
+
 Includes = Callable[[str], "str | None"]
 """Name in the directive -> text of the file; None where it is not read."""
 
@@ -41,13 +43,4 @@ def includes_beside(path: Path) -> Includes:
 
 def _text_below(folder: Path, name: str) -> str | None:
     """The text of a file below a folder; None where it lies elsewhere or cannot be read."""
-    try:
-        file = (folder / name).resolve()
-        if not file.is_relative_to(folder) or not file.is_file():
-            return None
-        if file.stat().st_size > MAX_BYTES:
-            return None
-        return file.read_bytes().decode("utf-8", "replace")
-    except (OSError, ValueError, RuntimeError):
-        # Removed meanwhile, a name with a NUL in it, or a circle of links.
-        return None
+    return named_text(folder / name, MAX_BYTES, [folder])

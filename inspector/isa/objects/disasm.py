@@ -13,16 +13,17 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ...errors import KinspectError
+from ...named_files import file_bytes
+from ...programs import find_program
+from ...staging import scratch_folder
 from .codelisting import DecodedInstruction, count_data, format_listing
 from .codeobject import CodeObject, read_code_object
 from .eflags import target_of
@@ -87,7 +88,7 @@ def _wheel_installed() -> bool:
 def _objdumps() -> Iterator[Path]:
     names = ["llvm-objdump", *(f"llvm-objdump-{v}" for v in range(_NEWEST, _OLDEST - 1, -1))]
     for name in names:
-        path = shutil.which(name)
+        path = find_program(name)
         if path:
             yield Path(path)
     # /opt/rocm-7.2.0 before /opt/rocm-6.4.1; /opt/rocm itself is a link to one of them.
@@ -117,7 +118,7 @@ def disassemble(source: Path | str | bytes, arch: str | None = None) -> str:
         return disassemble_object(read_code_object(source, "code object"), arch).text
     path = Path(source)
     try:
-        data = path.read_bytes()
+        data = file_bytes(path)
     except OSError as error:
         raise KinspectError(f"{path}: {error.strerror or error}", "check the path") from error
     return disassemble_object(read_code_object(data, str(path)), arch).text
@@ -211,8 +212,8 @@ def _run_objdump(path: Path, code: CodeObject, arch: str, timeout: float) -> str
         command.append(f"--mattr={','.join(features)}")
     if arch != code.arch:
         command.append(f"--mcpu={arch}")
-    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
-        file = Path(folder, "code.hsaco")
+    with scratch_folder() as folder:
+        file = folder / "code.hsaco"
         file.write_bytes(code.elf.data)
         output = _execute([*command, str(file)], b"", folder, timeout)
     # The first line names the temporary file.
@@ -232,7 +233,7 @@ def _run_wheel(code: CodeObject, arch: str, timeout: float) -> str:
     }
     contents = [code.elf.bytes_of(s) for s in sections]
     line = json.dumps(request).encode() + b"\n"
-    with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
+    with scratch_folder() as folder:
         command = [sys.executable, "-m", _WORKER]
         output = _execute(command, b"".join((line, *contents)), folder, timeout)
     decoded = list(_decoded(output.decode("utf-8", "replace"), len(sections)))
@@ -249,7 +250,7 @@ def _decoded(output: str, count: int) -> Iterator[list[DecodedInstruction]]:
         yield [DecodedInstruction(int(size), text) for size, text in rows]
 
 
-def _execute(command: list[str], data: bytes, folder: str, timeout: float) -> bytes:
+def _execute(command: list[str], data: bytes, folder: Path, timeout: float) -> bytes:
     """Run a tool in an empty folder (the worker must not import what lies in the user's)."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONSAFEPATH": "1"}
     try:

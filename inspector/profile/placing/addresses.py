@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ...errors import KinspectError
 from ...model import Function, Instruction, Program
+from ...named_files import file_bytes
 from .spelling import PADDING, key_of, operation
 
 _SURE_RUN = 4
@@ -51,7 +52,7 @@ def disassembled(path: Path, arch: str | None = None) -> Program:
     from ...isa.objects.load import load_code_object
 
     try:
-        data = path.read_bytes()
+        data = file_bytes(path)
     except OSError as error:
         raise KinspectError(
             f"{path}: {error.strerror or error}", "analyse the kernel again"

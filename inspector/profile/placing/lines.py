@@ -15,6 +15,7 @@ from ...errors import KinspectError
 from ...isa.asm.includes import includes_beside
 from ...isa.assembly import parse_text
 from ...model import Function, KernelReport, MeasuredLine, Program
+from ...named_files import MOST_BYTES, is_named, opened, opened_named
 from ...recording import CodePlace, Samples, Traced
 from .addresses import AddressMap, addresses_of, disassembled
 from .locating import Location, PlaceLocator, Unlocated
@@ -148,8 +149,10 @@ def _text(report: KernelReport) -> tuple[Program | None, list[str]]:
         path = artifact.path
     elif "hsaco" in report.artifacts:
         path = report.artifacts["hsaco"].path
+    own = artifact is not None or "hsaco" in report.artifacts
     try:
-        data = path.read_bytes()
+        with opened(path, MOST_BYTES) if own else opened_named(path, MOST_BYTES) as stream:
+            data = stream.read()
         if data.startswith(b"\x7fELF"):
             return disassembled(path, report.arch), []
         return parse_text(data.decode("utf-8", "replace"), str(path), includes_beside(path)), []
@@ -171,7 +174,7 @@ def _addresses(
     if all(i.address is not None for function in functions for i in function.instructions):
         return addresses_of(functions, text)  # a disassembly has them already
     hsaco = report.artifacts.get("hsaco")
-    for path in [hsaco.path] if hsaco is not None else saved:
+    for path in [hsaco.path] if hsaco is not None else filter(is_named, saved):
         try:
             program = disassembled(path, report.arch)
         except KinspectError as error:

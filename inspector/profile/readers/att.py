@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ...named_files import opened
 from ...recording import CodePlace, KernelShape, Part, RecordedCodeObject, ThreadTrace, Traced
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
@@ -250,7 +251,7 @@ def _add_code_object(file: Path, builder: RecordingBuilder) -> None:
     """Adds a code object that the profiler saved; its name holds id and process."""
     name_match = _OBJECT.match(file.name)
     try:
-        with file.open("rb") as stream:
+        with opened(file) as stream:
             is_elf = stream.read(4) == b"\x7fELF"
     except OSError:
         is_elf = False

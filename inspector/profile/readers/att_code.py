@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ...named_files import opened
 from ...recording import CodePlace, Samples
 from ..builder import RecordingBuilder, brief, int64, is_int64
 from .json_stream import JsonStream
@@ -95,7 +97,7 @@ def code_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRo
     names, unknown_rows, is_complete = Names(), 0, True
     rows: list[CodeRow] = []
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             stream = JsonStream(file)
             for key in stream.fields():
                 if key != "code" or stream.peek() != b"[":
@@ -229,7 +231,8 @@ def stats_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeR
 def _csv(path: Path, builder: RecordingBuilder) -> Iterator[dict[str, str]]:
     """Yields the rows of a CSV file that has the needed columns."""
     try:
-        with path.open(encoding="utf-8", errors="replace", newline="") as stream:
+        with opened(path) as data:
+            stream = io.TextIOWrapper(data, encoding="utf-8", errors="replace", newline="")
             table = csv.DictReader(stream, skipinitialspace=True)
             missing = {"Vaddr", "Instruction", "Hitcount", "Latency", "Stall"} - {
                 name.strip() for name in table.fieldnames or ()

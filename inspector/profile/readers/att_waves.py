@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...named_files import file_bytes, opened
 from ...recording import WaveSpan
 from ..builder import LARGEST, RecordingBuilder, brief, is_int64
 from .json_stream import JsonStream
@@ -43,7 +44,7 @@ def sum_waves(files: Sequence[Path], builder: RecordingBuilder) -> Sums:
     damaged: list[Path] = []
     for file in files:
         try:
-            with file.open("rb") as source:
+            with opened(file) as source:
                 end_of_last = _begin(source.read(_HEAD))
                 source.seek(0)
                 for record in _instructions(JsonStream(source)):
@@ -198,7 +199,7 @@ def _engine_spans(engine: int, events: Sequence[Sequence[int]]) -> tuple[list[Wa
 def _members(path: Path, builder: RecordingBuilder) -> Iterator[tuple[str, Any]]:
     """Yields the members of a file's object one by one: together they may not fit in memory."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             stream = JsonStream(file)
             for key in stream.fields():
                 if stream.peek() == b"[":
@@ -288,7 +289,7 @@ def _load(path: Path, builder: RecordingBuilder) -> Any:
         if path.stat().st_size > _MOST_BYTES:
             builder.fail(path, f"larger than {_MOST_BYTES >> 20} MiB", "trace fewer waves")
             return None
-        return json.loads(path.read_bytes())
+        return json.loads(file_bytes(path))
     except (ValueError, RecursionError, OSError) as error:
         builder.fail(path, f"damaged or cut off ({brief(error)})", _AGAIN)
         return None

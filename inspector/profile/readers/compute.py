@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
+from ...named_files import opened
 from ...recording import Agent, Part
 from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
@@ -175,7 +176,7 @@ def _figure(text: str) -> float | None:
 
 def _read_tool(file: Path, builder: RecordingBuilder) -> None:
     try:
-        with file.open("rb") as stream:
+        with opened(file) as stream:
             match = _TOOL.search(stream.read(4096))
     except OSError:
         return

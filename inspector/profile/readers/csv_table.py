@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ...named_files import opened
 from ..builder import RecordingBuilder
 from .csv_columns import COLUMN_NAMES, UNREAD_COLUMNS, fold
 from .csv_layout import RowLayout
@@ -39,7 +40,7 @@ def header(path: Path) -> list[str]:
     """The names of a CSV file's columns as written; none if it is empty or cannot be opened."""
     text = ""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             for _ in range(_MOST_BLANK_LINES + 1):
                 text = file.readline(_LONGEST_LINE).decode("utf-8-sig", "replace").strip("\r\n\0 ")
                 if text:
@@ -249,7 +250,7 @@ class CsvTable(Struct):
         """The file in texts of whole lines, some hundred each, without the last line's newline."""
         unfinished = b""
         lost = False
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             while data := file.read(_BLOCK):
                 if b"\0" in data:
                     data = data.replace(b"\0", b"")

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ... import limits
 from ...limits import InflationBudget, LimitError
+from ...named_files import opened
 
 
 class ByteSource(Protocol):
@@ -53,7 +54,7 @@ class _Counted:
 @contextmanager
 def open_plain(path: Path) -> Iterator[ByteSource]:
     """Opens a file for reading, unpacking it if it is gzip (by its first bytes)."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         if packed:

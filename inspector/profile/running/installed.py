@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import KinspectError
+from ...named_files import file_text, opened
+from ...programs import find_program
 from . import versions
 
 OWN_FAILURE = 125
@@ -109,7 +110,7 @@ def describe(path: Path, tool: str, environment: Mapping[str, str] | None = None
 
 
 def _named(named: Path, tool: str | None, env: Mapping[str, str]) -> Profiler:
-    where = shutil.which(str(named), path=env.get("PATH")) or shutil.which(str(named))
+    where = find_program(str(named), env.get("PATH")) or find_program(str(named))
     if where is None:
         raise KinspectError(
             f"{named}: no program that can be run", "give --rocprof the profiler's own path"
@@ -123,7 +124,7 @@ def _named(named: Path, tool: str | None, env: Mapping[str, str]) -> Profiler:
 def _folders(command: Sequence[str], env: Mapping[str, str], opt: Path) -> Iterator[Path]:
     """Yields the folders to look in: of the program's environment, PATH, ROCM_PATH, then /opt."""
     search = env.get("PATH", os.defpath)
-    program = shutil.which(command[0], path=search) if command else None
+    program = find_program(command[0], search) if command else None
     prefixes = [Path(program).absolute().parent.parent] if program else []
     prefixes += [Path(env[name]) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
     for prefix in prefixes:
@@ -132,7 +133,7 @@ def _folders(command: Sequence[str], env: Mapping[str, str], opt: Path) -> Itera
             yield prefix / "bin"
         yield from sorted(prefix.glob("lib/python3*/site-packages/_rocm_sdk_*/bin"))
     for folder in search.split(os.pathsep):
-        if folder:
+        if os.path.isabs(folder):
             yield Path(folder)
     for name in ("ROCM_PATH", "ROCM_HOME"):
         if env.get(name):
@@ -145,7 +146,7 @@ def _folders(command: Sequence[str], env: Mapping[str, str], opt: Path) -> Itera
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             head = stream.read(_MOST_TEXT)
     except OSError:
         return ""
@@ -160,7 +161,7 @@ def _own_version(text: str) -> versions.Version | None:
 def _info_version(path: Path) -> versions.Version | None:
     """Reads the SDK's version from `.info/version` in the profiler's ROCm folder."""
     try:
-        text = (path.resolve().parent.parent / ".info" / "version").read_text(encoding="utf-8")
+        text = file_text(path.resolve().parent.parent / ".info" / "version", 4096)
     except (OSError, UnicodeDecodeError):
         return None
     rocm = versions.parse(text)

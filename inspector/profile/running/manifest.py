@@ -9,14 +9,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
+from ... import limits, named_files
+from ...documents import json_value
 from ...errors import KinspectError
+from ...recording import MANIFEST
 from ...writing import replacing
 
-NAME = "kinspect-run.json"
+NAME = MANIFEST
 VERSION = 1
+_DAMAGED = "import the folder below it: kinspect profile import RUN/passes"
+_MOST_BYTES = 64 << 20
 _STATUSES = ("waiting", "running", "complete", "failed", "killed", "timeout", "skipped")
 
 
@@ -77,37 +83,24 @@ def read(run: Path) -> Manifest:
     """
     path = run / NAME
     try:
-        raw = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-        passes = tuple(_pass(row) for row in raw["passes"])
-        fields = {name: raw[name] for name in Manifest.__struct_fields__ if name in raw}
-        return Manifest(**{**fields, "command": tuple(raw["command"]), "passes": passes})
+        text = named_files.file_bytes(path, _MOST_BYTES).decode("utf-8", "surrogateescape")
+        with limits.reading(str(path), len(text)):
+            raw = json_value(text, f"{path}: damaged", _DAMAGED)
+        manifest = msgspec.convert(raw, Manifest)
+        for item in manifest.passes:
+            if item.status not in _STATUSES:
+                raise ValueError(f"status {item.status!r}")
+        return manifest
     except OSError as error:
         reason = error.strerror or str(error)
         raise KinspectError(
             f"{path}: {reason}", "name the folder of a `kinspect profile` run"
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, msgspec.ValidationError) as error:
         raise KinspectError(
             f"{path}: damaged ({type(error).__name__}: {error})",
-            "import the folder below it: kinspect profile import RUN/passes",
+            _DAMAGED,
         ) from None
-
-
-def _pass(row: Mapping[str, Any]) -> PassRecord:
-    """Converts a pass of the file.
-
-    Raises:
-        ValueError: its status is unknown.
-    """
-    fields: dict[str, Any] = {
-        name: row[name] for name in PassRecord.__struct_fields__ if name in row
-    }
-    for name in ("argv", "counters", "files", "missing", "notes"):
-        fields[name] = tuple(str(word) for word in fields.get(name, ()))
-    fields["errors"] = tuple((str(text), str(hint)) for text, hint in fields.get("errors", ()))
-    if fields.get("status") not in _STATUSES:
-        raise ValueError(f"status {fields.get('status')!r}")
-    return PassRecord(**fields)
 
 
 def is_run(path: Path) -> bool:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...documents import own_yaml
+from ...named_files import opened
 from .commands import PlannedPass
 from .launch import Ending
 from .manifest import PassRecord
@@ -139,7 +140,7 @@ def has_dispatches(folder: Path) -> bool:
 def _rows(path: Path) -> Iterator[list[str]]:
     """Yields the first rows of a CSV file, header included; none if it cannot be read."""
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             data = stream.read(_GLANCE)
     except OSError:
         return

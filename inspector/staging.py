@@ -1,4 +1,4 @@
-"""Temporary folders of a store, which the next run removes if their owner was killed.
+"""Temporary folders, which a later run removes if their owner was killed.
 
 The owner of a folder holds a lock on a file of the same name, which the kernel releases however the
 owner ends. A folder whose lock is free is abandoned.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,17 +19,44 @@ from pathlib import Path
 
 STAGING = "staging"
 """Name of the folder in a store."""
+SCRATCH = "kinspect-"
+"""Prefix of the names in the system's temporary folder."""
 LOCK = ".lock"
 STALE_SECONDS = 24 * 3600.0
 """Age at which a staging folder without a usable lock counts as abandoned: on a file system without
 locks, or left by a version that took none. No compile runs for a day."""
 
 
-class StagingFolders:
-    """The temporary folders below one folder, which is made when it is first needed."""
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yields a new folder in the system's temporary folder, and removes it at the end.
 
-    def __init__(self, root: Path) -> None:
+    Raises:
+        OSError: it cannot be made.
+    """
+    with _scratch_folders().folder() as folder:
+        yield folder
+
+
+@functools.cache
+def _scratch_folders() -> StagingFolders:
+    """Those of this process; its first use removes what killed ones left a day ago."""
+    folders = StagingFolders(Path(tempfile.gettempdir()), SCRATCH)
+    folders.tidy(STALE_SECONDS)
+    return folders
+
+
+class StagingFolders:
+    """The temporary folders below one folder, which is made when it is first needed.
+
+    Args:
+        root: the folder.
+        prefix: of their names; in a folder that others write to, what begins otherwise is theirs.
+    """
+
+    def __init__(self, root: Path, prefix: str = "") -> None:
         self._root = root
+        self._prefix = prefix
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
@@ -52,7 +81,7 @@ class StagingFolders:
     def _create_lock(self) -> tuple[int, str]:
         """Creates a lock file and locks it; returns its descriptor and path."""
         while True:
-            lock, name = tempfile.mkstemp(LOCK, f"{os.getpid()}-", self._root)
+            lock, name = tempfile.mkstemp(LOCK, f"{self._prefix}{os.getpid()}-", self._root)
             try:
                 if _locked(lock) and os.fstat(lock).st_nlink:
                     return lock, name
@@ -60,16 +89,22 @@ class StagingFolders:
                 return lock, name
             os.close(lock)  # another process removed the file before it was locked
 
-    def tidy(self) -> int:
-        """Removes the folders that killed runs have left.
+    def tidy(self, age: float = 0.0) -> int:
+        """Removes the folders that killed runs of this user have left.
+
+        Args:
+            age: seconds; younger ones stay.
 
         Returns:
             The number of bytes freed.
         """
         freed = 0
-        for path in sorted(self._root.glob("*")):
+        for path in sorted(self._root.glob(f"{self._prefix}*")):
             with contextlib.suppress(OSError):
-                if path.suffix == LOCK:
+                facts = path.lstat()
+                if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < age:
+                    continue
+                if path.suffix == LOCK and stat.S_ISREG(facts.st_mode):
                     freed += _take_over(path)
                 elif not path.with_name(path.name + LOCK).exists() and _is_old(path):
                     freed += _remove_folder(path)
@@ -78,7 +113,7 @@ class StagingFolders:
 
 def _take_over(path: Path) -> int:
     """Removes a lock file and its folder if nobody holds the lock; returns the bytes freed."""
-    lock = os.open(path, os.O_RDWR)
+    lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     try:
         try:
             free = _locked(lock)
@@ -109,10 +144,13 @@ def _locked(lock: int) -> bool:
 
 
 def _is_old(path: Path) -> bool:
-    return time.time() - path.stat().st_mtime > STALE_SECONDS
+    return time.time() - path.lstat().st_mtime > STALE_SECONDS
 
 
 def _remove_folder(folder: Path) -> int:
-    freed = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+    """Removes a folder, not what a link of its name leads to; returns the bytes freed."""
+    if folder.is_symlink() or not folder.is_dir():
+        return 0
+    freed = sum(f.lstat().st_size for f in folder.rglob("*") if f.is_file())
     shutil.rmtree(folder, ignore_errors=True)
     return freed

@@ -1,0 +1,147 @@
+"""The code that launches a file's kernels, for the hint where the file itself launches none."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Collection, Iterator
+
+from ..checkout import checkout_of, folders_in
+
+MAX_FILES = 3000
+"""Python files of a checkout that are looked at."""
+MAX_BYTES = 1 << 20
+"""Longer files are not read: they are data."""
+
+
+def calls_that_launch(tree: ast.Module, kernels: Collection[str]) -> dict[str, str]:
+    """The names at the top of a file that lead to a launch and that no other such name uses.
+
+    Args:
+        tree: the file.
+        kernels: names of its `@triton.jit` functions.
+
+    Returns:
+        Name -> its call with the names of its parameters, as `norm(x, weight, eps)`.
+    """
+    calls: dict[str, str] = {}
+    used: dict[str, set[str]] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name not in kernels:
+            name, calls[node.name] = node.name, f"{node.name}({_parameters(node)})"
+        elif isinstance(node, ast.ClassDef):
+            name = node.name
+            forward = next(
+                (f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "forward"),
+                None,
+            )
+            if forward is None:
+                continue
+            applied = any(_names(base) & {"Function"} for base in node.bases)
+            calls[name] = f"{name}{'.apply' if applied else '()'}({_parameters(forward)})"
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id  # `norm = Norm.apply`
+            owner = next(
+                (
+                    n
+                    for n in calls
+                    if isinstance(node.value, ast.Attribute) and _names(node.value.value) == {n}
+                ),
+                None,
+            )
+            if owner is None:
+                continue
+            calls[name] = name + calls[owner].partition(".apply")[2]
+        else:
+            continue
+        used[name] = _names(node) - {name}
+    leading: set[str] = set()
+    while added := {n for n in used if used[n] & {*kernels, *leading}} - leading:
+        leading |= added
+    inner = {n for caller in leading for n in used[caller]}
+    outer = [n for n in calls if n in leading - inner] or sorted(leading)
+    return {n: calls[n] for n in sorted(outer, key=lambda n: n.startswith("_"))}
+
+
+def stated_arguments(tree: ast.Module, kernels: Collection[str]) -> tuple[str, str, list[str]]:
+    """The last kernel of a file that no other kernel calls.
+
+    Returns:
+        Its name, the names of its arguments, as text, and those of its constexprs.
+    """
+    nodes = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name in kernels]
+    called = {name for node in nodes for name in _names(node)}
+    kernel = [node for node in nodes if node.name not in called][-1]
+    parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
+    constant = [p.arg for p in parameters if p.annotation and "constexpr" in _names(p.annotation)]
+    return kernel.name, ", ".join(p.arg for p in parameters if p.arg not in constant), constant
+
+
+def files_that_launch(path: str, names: Collection[str]) -> list[str]:
+    """The files of a checkout that run by themselves and use one of these names of a file.
+
+    Scripts come first, then tests; of each the nearest. They are found by their text: whether they
+    launch anything is seen when they run.
+    """
+    path = os.path.realpath(path)
+    stem = os.path.splitext(os.path.basename(path))[0]
+    top, package = checkout_of(path)
+    sources = "|".join(map(re.escape, filter(None, (stem, package))))  # or the package exports it
+    imported = re.compile(rf"^\s*(?:from|import)\s+[\w.]*\b(?:{sources})\b", re.MULTILINE)
+    word = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
+    found = []
+    for number, file in enumerate(_python_files(top)):
+        if number >= MAX_FILES:
+            break
+        is_test = os.path.basename(file).startswith("test_") or file.endswith("_test.py")
+        text = "" if file == path else _text(file)
+        if imported.search(text) and word.search(text) and (is_test or "__main__" in text):
+            distance = os.path.relpath(file, os.path.dirname(path)).count(os.sep)
+            found.append((is_test, distance, file))
+    return [file for _, _, file in sorted(found)]
+
+
+def _python_files(folder: str) -> Iterator[str]:
+    pending = [folder]
+    while pending:
+        folder = pending.pop(0)
+        try:
+            with os.scandir(folder) as entries:
+                yield from sorted(
+                    e.path
+                    for e in entries
+                    if e.name.endswith(".py")
+                    and e.is_file(follow_symlinks=False)
+                    and e.stat(follow_symlinks=False).st_size <= MAX_BYTES
+                )
+        except OSError:
+            continue
+        pending += folders_in(folder)
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def _names(node: ast.AST) -> set[str]:
+    """All names and attributes in a node."""
+    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return found | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """The parameters that have no default, without `self` and `ctx`."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    needed = [a.arg for a in positional[: len(positional) - len(arguments.defaults)]]
+    needed += [
+        f"{a.arg}={a.arg}"
+        for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults)
+        if default is None
+    ]
+    return ", ".join(needed[1:] if needed[:1] in (["self"], ["ctx"]) else needed)

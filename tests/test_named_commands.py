@@ -1,0 +1,225 @@
+"""No command runs that the user did not name, and none is left when kinspect has been killed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kinspect.inspector import programs, staging
+from kinspect.inspector.bench.history.git import commit
+
+KINSPECT = Path(sys.executable).with_name("kinspect")
+EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Iterator[Path]:
+    """A file that nothing may make."""
+    path = tmp_path / "canary"
+    yield path
+    assert not path.exists(), path.read_text()
+
+
+# --------------------------------------------------------------------------- git
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    done = subprocess.run(
+        ["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    (folder / "a.s").write_text("one\n")
+    (folder / ".gitattributes").write_text("*.s filter=evil diff=evil\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "a")
+    return folder
+
+
+HOSTILE_SETTINGS = {
+    "core.fsmonitor": "{run}",
+    "core.pager": "{run}",
+    "core.sshCommand": "{run}",
+    "core.gitProxy": "{run}",
+    "diff.external": "{run}",
+    "diff.evil.textconv": "{run}",
+    "diff.evil.command": "{run}",
+    "filter.evil.clean": "{run}; cat",
+    "filter.evil.process": "{run}",
+    "filter.evil.required": "true",
+    "alias.status": "!{run}",
+    "credential.helper": "!{run}",
+    "remote.origin.url": "ext::{run}",
+    "remote.origin.promisor": "true",
+    "remote.origin.uploadpack": "{run}",
+    "pager.status": "{run}",
+}
+
+
+def test_settings_of_a_checkout_run_nothing(checkout: Path, canary: Path) -> None:
+    for name, value in HOSTILE_SETTINGS.items():
+        git(checkout, "config", name, value.format(run=f"echo {name} >> {canary}"))
+    for hook in ("post-index-change", "pre-commit", "reference-transaction"):
+        path = checkout / ".git" / "hooks" / hook
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\necho {hook} >> {canary}\n")
+        path.chmod(0o755)
+    head = (checkout / ".git" / "HEAD").read_text().split()[-1]
+    expected = (checkout / ".git" / head).read_text()[:10]
+    assert commit(checkout) == expected
+    (checkout / "a.s").write_text("two\n")
+    assert commit(checkout) == f"{expected}+"
+
+
+def test_a_filter_that_cannot_be_switched_off_leaves_the_commit_unknown(
+    checkout: Path, canary: Path
+) -> None:
+    git(checkout, "config", "filter.a=b.clean", f"touch {canary}")
+    (checkout / ".gitattributes").write_text("*.s filter=a=b\n")
+    (checkout / "a.s").write_text("two\n")
+    assert commit(checkout) is None
+
+
+def test_no_program_of_the_working_folder_is_found(
+    checkout: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / "git").write_text(f"#!/bin/sh\ntouch {canary}\n")
+    (checkout / "git").chmod(0o755)
+    head = git(checkout, "rev-parse", "--short=10", "HEAD")
+    monkeypatch.chdir(checkout)
+    monkeypatch.setenv("PATH", f":.:bin/..:{os.environ['PATH']}")
+    assert commit() == head
+    assert os.path.isabs(programs.find_program("git") or "")
+    assert programs.find_program("./git") == str(checkout / "git")  # named by its path
+    assert programs.find_program("git", ".") is None
+
+
+# --------------------------------------------------------------------------- Python children
+
+MODULES = ("json", "csv", "importlib", "msgspec", "numpy", "platform", "struct", "triton", "torch")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("env", "check"),
+        ("env", "check", "--python", sys.executable),
+        ("lint", "iota.s"),
+        ("analyze", "few_rows.ttgir"),
+        ("emulate", "iota.s", "--args", "i32[64]=zeros", "--block", "64"),
+        ("passes", "few_rows.ttgir"),
+        ("layout", "few_rows.ttgir"),
+        ("check", "vector_add"),
+    ],
+    ids=" ".join,
+)
+def test_no_module_of_the_working_folder_is_imported(
+    words: tuple[str, ...], tmp_path: Path, canary: Path
+) -> None:
+    for name in MODULES:
+        (tmp_path / f"{name}.py").write_text(f"open({str(canary)!r}, 'a').write('{name}\\n')\n")
+    for name in ("iota.s", "few_rows.ttgir"):
+        (tmp_path / name).write_bytes((EXAMPLES / name).read_bytes())
+    done = subprocess.run([KINSPECT, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+
+
+def test_children_of_this_interpreter_find_no_module_of_their_folder(
+    tmp_path: Path, canary: Path
+) -> None:
+    (tmp_path / "json.py").write_text(f"open({str(canary)!r}, 'a')\n")
+    command = programs.python_child("json", "dumps")
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode  # no argument
+
+
+# --------------------------------------------------------------------------- nothing is left
+
+SCRIPT = """
+import os, subprocess, time
+other = subprocess.Popen(["sleep", "600"], start_new_session=True)
+with open("pids.new", "w") as file:
+    file.write(f"{os.getpid()} {other.pid}")
+os.rename("pids.new", "pids")
+time.sleep(600)
+"""
+BY_API = "import kinspect; kinspect.emulate('script.py')"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "command", [(str(KINSPECT), "emulate", "script.py"), (sys.executable, "-c", BY_API)]
+)
+def test_an_emulated_script_ends_with_kinspect(
+    command: tuple[str, ...], number: signal.Signals, tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    pids = tmp_path / "pids"
+    wait_until(pids.exists, 120)
+    process.send_signal(number)
+    process.wait(30)
+    started = [int(pid) for pid in pids.read_text().split()]
+    wait_until(lambda: not any(map(is_alive, started)), 30)
+
+
+def wait_until(condition: object, seconds: float) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_scratch_folders_of_killed_runs_are_removed_after_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging.tempfile, "tempdir", str(tmp_path))
+    staging._scratch_folders.cache_clear()
+    elsewhere = tmp_path / "elsewhere"
+    names = ("killed", "held", "young", "linked")
+    for name in names:
+        folder, lock = tmp_path / f"kinspect-{name}", tmp_path / f"kinspect-{name}.lock"
+        lock.touch()
+        folder.mkdir()
+        (folder / "file").write_text(name)
+    (tmp_path / "kinspect-before").mkdir()  # of a version without locks
+    (tmp_path / "another").mkdir()
+    (tmp_path / "kinspect-linked").rename(elsewhere)
+    (tmp_path / "kinspect-linked").symlink_to(elsewhere)
+    for path in tmp_path.iterdir():
+        if path.name not in ("kinspect-young", "kinspect-young.lock"):
+            os.utime(path, (0, 0), follow_symlinks=False)
+    with (tmp_path / "kinspect-held.lock").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with staging.scratch_folder() as folder:
+            assert folder.parent == tmp_path
+            assert folder.stat().st_mode & 0o777 == 0o700
+    staging._scratch_folders.cache_clear()
+    left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert left == ["another", "elsewhere", "kinspect-held", "kinspect-linked", "kinspect-young"]
+    assert (elsewhere / "file").exists()
