@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ BASE_BYTES = 16 << 20
 """Files up to here share one bound on seconds and memory; beyond, both grow with the size."""
 BASE_SECONDS = 18.0
 """Of processor time: a loaded machine, or one that sleeps, fails no honest file."""
+WALL_FACTOR = 4
+"""Wall time for each second of processor time: what blocks or sleeps ends, too."""
 SECONDS_PER_MIB = 1.5
 """Beyond `BASE_BYTES`: twice what the slowest reader takes of honest text."""
 BASE_MEMORY = 1600 << 20
@@ -121,6 +124,7 @@ class BoundedReading:
     memory: int = field(init=False)
     inflated: InflationBudget = field(init=False)
     used: float = 0.0  # seconds of processor time
+    wall_used: float = 0.0
     _most_data: int | None = None
 
     def __post_init__(self) -> None:
@@ -138,7 +142,8 @@ class BoundedReading:
 
     def out_of_time(self) -> LimitError:
         return LimitError(
-            f"{self.name}: reading it takes more than {self.seconds:.0f} s",
+            f"{self.name}: reading it takes more than {self.seconds:.0f} s"
+            f" ({self.seconds * WALL_FACTOR:.0f} s where it waits)",
             f"split it into smaller files, or set {SECONDS_VARIABLE} to more seconds",
         )
 
@@ -218,9 +223,13 @@ def _at_work(reading: BoundedReading) -> Iterator[None]:
     """Counts time and memory against `reading`, and says in one line when they are used up."""
     _STATE.reading = reading
     clock = processor_clock()
-    started = clock()
+    started, wall_started = clock(), time.monotonic()
+    wall_left = reading.seconds * WALL_FACTOR - reading.wall_used
     try:
-        with time_limit(reading.seconds - reading.used), memory_limit(reading.most_data):
+        with (
+            time_limit(reading.seconds - reading.used, wall_left),
+            memory_limit(reading.most_data),
+        ):
             yield
     except TimeUp:
         raise reading.out_of_time() from None
@@ -229,4 +238,5 @@ def _at_work(reading: BoundedReading) -> Iterator[None]:
         raise reading.out_of_memory() from None
     finally:
         reading.used += clock() - started
+        reading.wall_used += time.monotonic() - wall_started
         _STATE.reading = None
