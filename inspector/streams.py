@@ -193,8 +193,8 @@ def plain(stream: TextIO, *, log: bool = True, name: str = "the output") -> Text
 def standard_streams() -> Iterator[None]:
     """Makes stdout and stderr plain for the duration.
 
-    A standard stream that the caller closed leads nowhere: what is opened next must not get its
-    number, and that nobody listens changes no exit status.
+    What is opened next must not get the number of a standard stream that the caller closed: stdin
+    and stderr lead nowhere then; what is printed to stdout is an error, for it is lost.
 
     Raises:
         KinspectError: what was printed cannot be written. Not while another error passes.
@@ -217,12 +217,13 @@ def standard_streams() -> Iterator[None]:
 
 
 def _open_missing_descriptors() -> None:
-    """Opens standard streams that the caller closed, to the null device."""
+    """Opens standard streams that the caller closed, to the null device; stdout takes no text."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            # Takes the lowest number that is free: this one.
+            os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_RDWR)
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115

@@ -105,7 +105,7 @@ def test_plain_triton_gives_the_same_instructions(
     assert (request["arch"], request["constexprs"]) == (arch, {"BLOCK": 32})
     readme = (folder / "README.md").read_text().splitlines()
     assert len(readme) == 5
-    assert readme[0].startswith(f"# product on {arch}, compiled with Triton ")
+    assert readme[0].startswith(f"# `product` on {arch}, compiled with Triton ")
 
 
 def test_what_differs_is_said(script: Path, tmp_path: Path, tool: Callable[..., Any]) -> None:

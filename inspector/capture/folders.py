@@ -50,7 +50,7 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
     """
     targets: list[Target] = []
     chosen_entries: set[str] = set()
-    for files in files_in(root):
+    for files in _walk(root):
         refused = {path: fault for path in files if (fault := outside(path)) is not None}
         targets += (Target(p, "asm", fault=fault) for p, fault in refused.items() if _is_known(p))
         files = [path for path in files if path not in refused]
@@ -119,7 +119,7 @@ def _unless_read_only(target: Target, generated: Container[Path]) -> Target:
     return replace(target, fault=fault)
 
 
-def files_in(root: Path) -> Iterator[list[Path]]:
+def _walk(root: Path) -> Iterator[list[Path]]:
     """The files of a folder and of each below it, without hidden folders and `SKIPPED_FOLDERS`.
 
     Links to files are followed, those to folders are not.
@@ -133,7 +133,7 @@ def files_in(root: Path) -> Iterator[list[Path]]:
             and not entry.name.startswith(".")
             and entry.name not in SKIPPED_FOLDERS
         ):
-            yield from files_in(root / entry.name)
+            yield from _walk(root / entry.name)
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

@@ -13,6 +13,7 @@ from ..limits import TRY_SECONDS
 from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
 from ..pipeline.jobs import Request
+from .kept import keeping
 from .options import (
     check_save,
     emulate_option,
@@ -135,7 +136,8 @@ def analyze(
             "narrow the targets down with --kernel, --arch or --first 1",
         )
     if recorder is not None:
-        recorder.write_report(report)
+        with keeping():
+            recorder.write_report(report)
     interrupted = False
     if try_cures:
         report, interrupted = _with_trials(request, report, try_budget)
@@ -153,7 +155,8 @@ def analyze(
     elif save is not None:
         from ..report import saved
 
-        saved.save(report, save)
+        with keeping():
+            saved.save(report, save)
     # Failures are in the report and, one line each, on stderr.
     print_problems(report.errors, notes)
     if interrupted:

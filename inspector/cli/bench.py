@@ -35,6 +35,7 @@ from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from ..errors import KinspectError
 from ..limits import BASE_BYTES
 from ..named_files import file_bytes
+from .kept import keeping
 from .options import format_option, output_option, result_stream, split_list
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
@@ -141,16 +142,24 @@ def bench(
         python=python,
         time_limit=time_limit,
     )
-    history = None if no_history or profile else History()
-    if history is not None:
-        history.check_readable()
+    history = None if no_history or profile else _usable_history()
     result, interrupted = _run(request)
     result = _with_references(result, history, own_cases)
     with result_stream(output) as stream:
         _write(result, style, form, stream, color)
     if history is not None:
-        history.add(result)
+        with keeping():
+            history.add(result)
     return _status(result, interrupted)
+
+
+def _usable_history() -> History | None:
+    """The user's history; None where it cannot be used, which is said."""
+    with keeping():
+        history = History()
+        history.check_readable()
+        return history
+    return None
 
 
 def _run(request: BenchRequest) -> tuple[Bench, bool]:

@@ -123,7 +123,15 @@ def run(args: Sequence[str]) -> int:
             with standard_streams():
                 return _report_error(error)
     # Most commands write a partial result when they are interrupted; the status says so.
-    return INTERRUPTED if interrupted() else status
+    if interrupted():
+        return INTERRUPTED
+    return 2 if _something_failed() else status
+
+
+def _something_failed() -> bool:
+    """Whether a result could not be kept; what may have noticed is loaded by then."""
+    kept = sys.modules.get(f"{__package__}.kept")
+    return kept is not None and kept.something_failed()
 
 
 def _run(args: Sequence[str]) -> int:

@@ -19,6 +19,7 @@ from ..pipeline.lint_judge import Judge
 from ..pipeline.lint_plan import LintOptions, LintPlan, make_plan
 from ..pipeline.lint_running import analysis_for, judged_events
 from ..pipeline.linting import lint as run
+from .kept import keeping
 from .options import (
     emulate_option,
     format_option,
@@ -127,8 +128,6 @@ def lint(
     Exit status: 0 clean, 1 new findings at or above --fail-on, 2 usage, settings or input error,
     also when only some targets failed.
     """
-    if output is not None and not output.parent.is_dir():
-        raise KinspectError(f"{output.parent}: no such folder", "check --output")
     loaded = settings.load(config)
     if select and not _names(select):
         raise KinspectError("--select: it is empty", "name rules, or leave the option out")
@@ -186,11 +185,13 @@ def _linted(
         events = recorder.record_events(judged_events(request, WithHistoryFigures(judge), archs))
     report, accepted = run(CompileProgress().watched(events), request, plan)
     if recorder is not None:
-        recorder.write_lint(report)
+        with keeping():
+            recorder.write_lint(report)
     if accepted is not None and plan.baseline is not None:
         from ..lint import baseline as baselines
 
-        baselines.write(accepted, plan.baseline)
+        with keeping():
+            baselines.write(accepted, plan.baseline)
     return report
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
@@ -15,8 +16,9 @@ import click
 from .. import named_files
 from ..errors import KinspectError
 from ..limits import COMPILE_SECONDS
-from ..streams import PlainStream, plain
+from ..streams import PlainStream, plain, underneath
 from ..writing import replacing_text, unwritable
+from .kept import keeping
 
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
@@ -65,7 +67,7 @@ def output_option(function: F) -> F:
     return click.option(
         "--output",
         "-o",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=click.Path(path_type=Path),
         help="Write the result to this file instead of stdout.",
     )(function)
 
@@ -168,7 +170,8 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
 
     Control codes are spelled out, so that no text steers the terminal that shows it.
 
-    A device or pipe (/dev/null, /dev/stderr) is written to, never replaced.
+    A device or pipe (/dev/null, /dev/stderr) is written to, never replaced. Where the file cannot
+    be written, that is an error in the end (`keeping`), and the result goes to stdout.
 
     Args:
         output: the file; None for stdout.
@@ -179,21 +182,35 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
         yield stream
         stream.flush()  # it buffers lines
         return
-    try:
-        if output.exists() and not output.is_file():
-            with output.open("w", encoding="utf-8") as stream:
-                yield from _plain_file(stream, output, log)
-        else:
-            with replacing_text(output) as stream:
-                yield from _plain_file(stream, output, log)
-    except OSError as error:
-        raise unwritable(output, error, "check --output") from None
-
-
-def _plain_file(stream: TextIO, output: Path, log: bool) -> Iterator[TextIO]:
-    clean = PlainStream(stream, log=log, name=str(output))
+    text = io.StringIO()
+    clean = PlainStream(text, log=log)
     yield cast(TextIO, clean)
     clean.flush()
+    is_written = False
+    with keeping():
+        write_result(output, text.getvalue())
+        is_written = True
+    if not is_written:
+        # It is clean already, and commands (::error) are to stay what they are.
+        sys.stdout.flush()
+        underneath(sys.stdout).write(text.getvalue())
+
+
+def write_result(output: Path, text: str) -> None:
+    """Writes a file whole, a device or pipe as far as somebody reads it.
+
+    Raises:
+        KinspectError: it cannot be written.
+    """
+    try:
+        if output.exists() and not output.is_file():
+            with suppress(BrokenPipeError), output.open("w", encoding="utf-8") as stream:
+                stream.write(text)
+        else:
+            with replacing_text(output) as stream:
+                stream.write(text)
+    except OSError as error:
+        raise unwritable(output, error, "check --output") from None
 
 
 def split_list(text: str | None) -> tuple[str, ...]:
@@ -204,11 +221,9 @@ def split_list(text: str | None) -> tuple[str, ...]:
 
 
 def check_save(path: Path) -> None:
-    """Refuses a --save that cannot be written, before anything is read."""
+    """Refuses a --save that is no archive's name, before anything is read."""
     if path.suffix != ".kinspect":
         raise KinspectError(f"--save {path}: not a .kinspect file", f"name it {path}.kinspect")
-    if not path.parent.is_dir():
-        raise KinspectError(f"{path.parent}: no such folder", "check --save")
 
 
 def history_options(function: F) -> F:
@@ -225,11 +240,12 @@ def history_options(function: F) -> F:
 def history_recorder(command: str, history: bool, label: str | None) -> HistoryRecorder | None:
     """Returns the recorder of the run's figures; None if neither option asks for it.
 
-    Raises:
-        KinspectError: the history cannot be used.
+    Where the history cannot be used, that is said, and there is none either.
     """
     if not history and label is None:
         return None
     from ..bench.history.recorder import HistoryRecorder
 
-    return HistoryRecorder(command, label)
+    with keeping():
+        return HistoryRecorder(command, label)
+    return None

@@ -16,6 +16,7 @@ import click
 from ..errors import KinspectError
 from ..limits import COMPILE_SECONDS
 from ..version import VERSION
+from .kept import keeping
 from .options import (
     check_save,
     compile_options,
@@ -217,7 +218,8 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
     errors = (*result.recording.errors, *result.errors)
     print_problems(errors, ())
     if save is not None:
-        _save_reports(result, save)
+        with keeping():
+            _save_reports(result, save)
     return 2 if errors else 0
 
 
@@ -254,7 +256,7 @@ def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int
     "--output",
     "-o",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="FILE.json",
     help="Where to write the timeline.",
 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "--output",
     "-o",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="FILE.html",
     help="Where to write the page.",
 )

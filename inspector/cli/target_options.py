@@ -21,6 +21,7 @@ from ..capture.options import (
 )
 from ..capture.sweep_axes import Axis, point_of
 from ..errors import KinspectError
+from .kept import usable_cache
 from .options import compile_options, launch_options, source_root_option, split_list
 
 if TYPE_CHECKING:
@@ -222,7 +223,8 @@ def target_options(function: F) -> F:
     @functools.wraps(function)
     def command(*args: Any, **values: Any) -> Any:
         target = _target(values)
-        return function(*args, target=target, **values)
+        with usable_cache():
+            return function(*args, target=target, **values)
 
     for option in reversed(CAPTURE):
         command = option(command)
@@ -255,7 +257,7 @@ def _target(values: dict[str, Any]) -> TargetOptions:
     memory_limit = values.pop("memory_limit")
     capture = CaptureOptions(
         argv=click.get_current_context().meta.get(ARGV, ()),
-        time_limit=values.pop("capture_limit"),
+        time_limit=min(values.pop("capture_limit"), values["time_limit"]),
         memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
         **{name: values.pop(name) for name in _CAPTURE_FIELDS},
     )
@@ -362,7 +364,7 @@ CAPTURE = (
         default=TIME_LIMIT,
         show_default=True,
         metavar="S",
-        help="Seconds that the script may run.",
+        help="Seconds that the script may run, and at most --time-limit.",
     ),
     click.option(
         "--memory-limit",

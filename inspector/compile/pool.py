@@ -22,6 +22,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..limits import COMPILE_MEMORY
 from ..model import Artifact, ErrorRecord, Variant
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
@@ -333,6 +334,7 @@ class Compiler:
             "triton_key": self.toolchain().triton_key,
             "time_limit": self.settings.time_limit,
             "memory_limit": self.settings.memory_limit,
+            "most_data": COMPILE_MEMORY,
         }
 
     def _check_space(self, folder: Path) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from ..capture.folders import files_in
 from ..capture.resolving import named, resolve
 from ..errors import KinspectError
 from ..named_files import allow_target
@@ -31,8 +29,10 @@ def is_recording(path: Path) -> bool:
     if path.name == manifest.NAME or (path / manifest.NAME).is_file():
         return True
     if path.is_dir():
-        files = (file for group in files_in(path) for file in group)
-        return reading.knows(path, list(itertools.islice(files, reading.MOST_FILES)))
+        try:
+            return reading.knows(path)
+        except KinspectError:  # too many files: nothing that `profile import` reads
+            return False
     if path.suffix in _DATA_SUFFIXES:  # a report of ours may have such a name as well
         return path.is_file() and reading.knows(path)
     try:

@@ -13,10 +13,10 @@ from msgspec import Struct
 from .. import limits
 from ..errors import KinspectError, unforeseen
 from ..named_files import allow_target, is_named
-from ..recording import Recording
+from ..recording import MANIFEST, Recording
 from .builder import RecordingBuilder
 
-MOST_FILES = 20_000
+_MOST_FILES = 20_000
 """A folder with more was not meant."""
 
 READERS: tuple[str, ...] = (
@@ -98,15 +98,18 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
     return builder.finish()
 
 
-def knows(path: Path, files: Sequence[Path] | None = None) -> bool:
+def knows(path: Path) -> bool:
     """Tells whether any reader would take a file there; reads first bytes alone.
 
-    Args:
-        path: a file or folder.
-        files: those that are looked at; None for all below it.
+    What lies in a run of `kinspect profile` below a folder is that run's, not the folder's.
+
+    Raises:
+        KinspectError: there is no such path, or it holds too many files.
     """
-    looked_at = _files(path) if files is None else files
-    return any(_groups(_reader(name), looked_at, RecordingBuilder(path)) for name in READERS)
+    files = _files(path)
+    runs = {file.parent for file in files if file.name == MANIFEST}
+    files = [file for file in files if runs.isdisjoint(file.parents)]
+    return any(_groups(_reader(name), files, RecordingBuilder(path)) for name in READERS)
 
 
 def size_of(path: Path) -> int:
@@ -187,12 +190,12 @@ def _files(path: Path) -> list[Path]:
         return [path]
     allow_target(path)
     files = []
-    for file in sorted(path.rglob("*")):
+    for file in path.rglob("*"):
         # A link that leads out of the recording is none of its files.
         if is_named(file) if file.is_symlink() else file.is_file():
             files.append(file)
-            if len(files) > MOST_FILES:
+            if len(files) > _MOST_FILES:
                 raise KinspectError(
-                    f"{path}: over {MOST_FILES:,} files", "name the run folder itself"
+                    f"{path}: over {_MOST_FILES:,} files", "name the run folder itself"
                 )
-    return files
+    return sorted(files)

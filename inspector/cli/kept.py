@@ -1,0 +1,63 @@
+"""Places that a result is to be kept in and that cannot be used: the result is printed anyway.
+
+Each is an error of one line on stderr as it is found, and makes the exit status 2 in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import KinspectError
+from .progress import print_error
+
+_CACHE = "KINSPECT_CACHE_DIR"
+_failed = False
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Says an error of the block, which keeps a result, and goes on."""
+    global _failed
+    try:
+        yield
+    except KinspectError as error:
+        _failed = True
+        print_error(str(error))
+
+
+def something_failed() -> bool:
+    """Whether `keeping` has said an error since this was last asked."""
+    global _failed
+    failed, _failed = _failed, False
+    return failed
+
+
+@contextmanager
+def usable_cache() -> Iterator[None]:
+    """Has the block use a temporary cache folder where the user's cannot be written."""
+    from ..compile.store import Store
+
+    store = Store()
+    try:
+        store.root.mkdir(parents=True, exist_ok=True)
+        refusal = store.refusal(store.root)
+    except OSError as error:
+        refusal = error
+    if refusal is None:
+        yield
+        return
+    with keeping():
+        raise store.unwritable(refusal)
+    before = os.environ.get(_CACHE)
+    with tempfile.TemporaryDirectory(prefix="kinspect-", ignore_cleanup_errors=True) as folder:
+        os.environ[_CACHE] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_CACHE]
+            else:
+                os.environ[_CACHE] = before
