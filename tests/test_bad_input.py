@@ -294,3 +294,29 @@ def test_a_file_with_colons_in_its_name_is_said_to_be_one(
         "folder/x::y.s",
         "folder/two::colons/z.s",
     ]
+
+
+@pytest.mark.parametrize("number", ["inf", "1e30", "nan"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("try k.py --budget", "analyze k.py --time-limit", "analyze t.py --capture-limit"),
+        *("analyze t.py --memory-limit", "analyze t.py --emulate-budget"),
+    ],
+)
+def test_no_number_of_seconds_is_too_large(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    words: str,
+    number: str,
+) -> None:
+    (tmp_path / "k.py").write_text(GOOD_CASE)
+    (tmp_path / "t.py").write_text("print('ran')\n")
+    monkeypatch.chdir(tmp_path)
+    main([*words.split(), number])
+    out, err = capfd.readouterr()
+    assert "internal error" not in err
+    assert "OverflowError" not in out + err
+    assert ("is not a number" in err) == (number == "nan")
+    assert number == "nan" or "ran" in err or "copy_kernel" in out or " tried in " in out
