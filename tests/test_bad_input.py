@@ -277,6 +277,20 @@ def test_a_name_too_long_for_a_file_is_no_bug(
     )
 
 
+@pytest.mark.parametrize("name", ["--python=./evil.s", "--output=x.s", "evil.py::x.s"])
+def test_a_files_name_is_no_option_and_names_no_other_file(
+    name: str, tmp_path: Path, tool: Tool
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("s_endpgm\n")
+    (tmp_path / "evil.py").write_text("open('canary', 'w')")
+    (tmp_path / "t.ttir").touch()
+    done = tool("lint", "t.ttir", name, cwd=tmp_path)
+    assert done.returncode == 2
+    assert name.partition("=")[0].rpartition("/")[2] in done.stderr
+    assert not list(tmp_path.rglob("canary"))
+
+
 def test_a_file_with_colons_in_its_name_is_said_to_be_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
