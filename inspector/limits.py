@@ -55,6 +55,8 @@ COMPILE_SECONDS = 300.0
 """What one compile may take, unless told (--time-limit)."""
 COMPILE_MEMORY = 6 << 30
 """Bytes of data that one compile may take: a kernel of 100,000 instructions takes a fifth."""
+MOST_SECONDS = 1e6
+"""The longest time that can be asked for, eleven days: poll(2) takes 2**31 milliseconds."""
 SECONDS_VARIABLE = "KINSPECT_READ_SECONDS"
 
 

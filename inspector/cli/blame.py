@@ -8,7 +8,7 @@ import click
 
 from ..limits import COMPILE_SECONDS
 from ..pipeline.jobs import request_for
-from .options import format_option, output_option, result_stream
+from .options import Amount, format_option, output_option, result_stream
 
 
 @click.command()
@@ -31,7 +31,7 @@ from .options import format_option, output_option, result_stream
 @click.option("--kernel", help="Which kernel or case, where the target has several.")
 @format_option("text", "json")
 @output_option
-@click.option("--time-limit", type=click.FloatRange(1), default=COMPILE_SECONDS, show_default=True)
+@click.option("--time-limit", type=Amount(1), default=COMPILE_SECONDS, show_default=True)
 def blame(
     target: str,
     tritons: tuple[str, ...],

@@ -22,7 +22,7 @@ from ..capture.options import (
 from ..capture.sweep_axes import Axis, point_of
 from ..errors import KinspectError
 from .kept import usable_cache
-from .options import compile_options, launch_options, source_root_option, split_list
+from .options import Amount, compile_options, launch_options, source_root_option, split_list
 
 if TYPE_CHECKING:
     from ..formats.agent_calls import AgentCalls
@@ -360,7 +360,7 @@ CAPTURE = (
     ),
     click.option(
         "--capture-limit",
-        type=click.FloatRange(1),
+        type=Amount(1),
         default=TIME_LIMIT,
         show_default=True,
         metavar="S",
@@ -368,7 +368,7 @@ CAPTURE = (
     ),
     click.option(
         "--memory-limit",
-        type=click.FloatRange(0.5),
+        type=Amount(0.5, 1 << 20),
         metavar="GIB",
         help="Memory that the script may map.  [that of the machine]",
     ),
@@ -387,7 +387,7 @@ CAPTURE = (
     ),
     click.option(
         "--emulate-budget",
-        type=click.FloatRange(0),
+        type=Amount(0),
         default=EMULATE_SECONDS,
         show_default=True,
         metavar="S",
