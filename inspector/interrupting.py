@@ -1,4 +1,4 @@
-"""Interrupts a block of code that takes more processor time or memory than it may."""
+"""Interrupts a block of code that takes more processor time, time or memory than it may."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+_TICKS = 10
+"""Steps in which wall time is counted: a process that was stopped (Ctrl-Z) loses one at most."""
 
 
 class TimeUp(BaseException):
@@ -25,47 +28,61 @@ def processor_clock() -> Callable[[], float]:
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raises `TimeUp` in the block once it has used so much processor time."""
+def time_limit(seconds: float, wall_seconds: float) -> Iterator[None]:
+    """Raises `TimeUp` in the block once it has used so much processor time, or wall time."""
     is_main = threading.current_thread() is threading.main_thread()
-    with _by_signal(seconds) if is_main else _by_watch(seconds):
+    with (_by_signal if is_main else _by_watch)(max(seconds, 0.001), max(wall_seconds, 0.001)):
         yield
 
 
 @contextmanager
-def _by_signal(seconds: float) -> Iterator[None]:
-    """For the main thread: a timer of processor time, which also ends a regular expression."""
-    armed = True
+def _by_signal(seconds: float, wall_seconds: float) -> Iterator[None]:
+    """For the main thread: timers, which also end a regular expression and a call that blocks."""
+    armed, ticks, previous_timer = True, 0, (0.0, 0.0)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if armed:
+        nonlocal ticks
+        ticks += number == signal.SIGALRM
+        if armed and (number == signal.SIGPROF or ticks >= _TICKS):
             raise TimeUp
 
-    previous_handler = signal.signal(signal.SIGPROF, stop)
+    numbers = (signal.SIGPROF, signal.SIGALRM)
+    previous_handlers = [signal.signal(number, stop) for number in numbers]
     try:
         # Again after a second: an exception is lost in a destructor or a callback of C code.
-        signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.001), 1.0)
+        signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
+        tick = wall_seconds / _TICKS
+        previous_timer = signal.setitimer(signal.ITIMER_REAL, tick, tick)
         yield
     finally:
         armed = False
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, previous_handler)
+        for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
+            signal.setitimer(timer, 0)
+        for number, handler in zip(numbers, previous_handlers, strict=True):
+            signal.signal(number, handler)
+        signal.setitimer(signal.ITIMER_REAL, *previous_timer)
 
 
 @contextmanager
-def _by_watch(seconds: float) -> Iterator[None]:
-    """For any other thread: a thread that looks at its clock and raises in it."""
+def _by_watch(seconds: float, wall_seconds: float) -> Iterator[None]:
+    """For any other thread: a thread that looks at the clocks and raises in it.
+
+    What blocks in a call of the system there ends only with that call.
+    """
     import ctypes
 
     ident = threading.get_ident()
     clock = time.pthread_getcpuclockid(ident)
-    end = time.clock_gettime(clock) + max(seconds, 0.001)
+    end, wall_end = time.clock_gettime(clock) + seconds, time.monotonic() + wall_seconds
     raise_asynchronously = ctypes.pythonapi.PyThreadState_SetAsyncExc
     thread, done, lock = ctypes.c_ulong(ident), threading.Event(), threading.Lock()
 
+    def seconds_left() -> float:
+        return min(end - time.clock_gettime(clock), wall_end - time.monotonic())
+
     def watch() -> None:
-        while (seconds_left := end - time.clock_gettime(clock)) > 0:
-            if done.wait(seconds_left):  # the thread cannot have worked for longer than that
+        while (least := seconds_left()) > 0:
+            if done.wait(least):  # the thread cannot have worked for longer than that
                 return
         while True:
             with lock:

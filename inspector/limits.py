@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ BASE_BYTES = 16 << 20
 """Files up to here share one bound on seconds and memory; beyond, both grow with the size."""
 BASE_SECONDS = 18.0
 """Of processor time: a loaded machine, or one that sleeps, fails no honest file."""
+WALL_FACTOR = 4
+"""Wall time for each second of processor time: what blocks or sleeps ends, too."""
 SECONDS_PER_MIB = 1.5
 """Beyond `BASE_BYTES`: twice what the slowest reader takes of honest text."""
 BASE_MEMORY = 1600 << 20
@@ -50,6 +53,10 @@ TRY_SECONDS = 120.0
 """Default of the seconds that the trials of a run may take, all together."""
 COMPILE_SECONDS = 300.0
 """What one compile may take, unless told (--time-limit)."""
+COMPILE_MEMORY = 6 << 30
+"""Bytes of data that one compile may take: a kernel of 100,000 instructions takes a fifth."""
+MOST_SECONDS = 1e6
+"""The longest time that can be asked for, eleven days: poll(2) takes 2**31 milliseconds."""
 SECONDS_VARIABLE = "KINSPECT_READ_SECONDS"
 
 
@@ -119,12 +126,13 @@ class BoundedReading:
     memory: int = field(init=False)
     inflated: InflationBudget = field(init=False)
     used: float = 0.0  # seconds of processor time
+    wall_used: float = 0.0
     _most_data: int | None = None
 
     def __post_init__(self) -> None:
         beyond = max(0, self.size - BASE_BYTES)
         self.seconds = base_seconds() + SECONDS_PER_MIB * beyond / 2**20
-        self.memory = BASE_MEMORY + MEMORY_PER_BYTE * beyond
+        self.memory = most_memory(self.size)
         self.inflated = budget_of(self.name, self.size)
 
     def most_data(self) -> int:
@@ -136,7 +144,8 @@ class BoundedReading:
 
     def out_of_time(self) -> LimitError:
         return LimitError(
-            f"{self.name}: reading it takes more than {self.seconds:.0f} s",
+            f"{self.name}: reading it takes more than {self.seconds:.0f} s"
+            f" ({self.seconds * WALL_FACTOR:.0f} s where it waits)",
             f"split it into smaller files, or set {SECONDS_VARIABLE} to more seconds",
         )
 
@@ -187,6 +196,11 @@ def reading(name: str, size: int) -> Iterator[None]:
         yield
 
 
+def most_memory(size: int) -> int:
+    """Returns the bytes of memory that reading a file of `size` bytes may take."""
+    return BASE_MEMORY + MEMORY_PER_BYTE * max(0, size - BASE_BYTES)
+
+
 def base_seconds() -> float:
     """Returns the seconds of processor time that small files have; SECONDS_VARIABLE sets them."""
     try:
@@ -211,9 +225,13 @@ def _at_work(reading: BoundedReading) -> Iterator[None]:
     """Counts time and memory against `reading`, and says in one line when they are used up."""
     _STATE.reading = reading
     clock = processor_clock()
-    started = clock()
+    started, wall_started = clock(), time.monotonic()
+    wall_left = reading.seconds * WALL_FACTOR - reading.wall_used
     try:
-        with time_limit(reading.seconds - reading.used), memory_limit(reading.most_data):
+        with (
+            time_limit(reading.seconds - reading.used, wall_left),
+            memory_limit(reading.most_data),
+        ):
             yield
     except TimeUp:
         raise reading.out_of_time() from None
@@ -222,4 +240,5 @@ def _at_work(reading: BoundedReading) -> Iterator[None]:
         raise reading.out_of_memory() from None
     finally:
         reading.used += clock() - started
+        reading.wall_used += time.monotonic() - wall_started
         _STATE.reading = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,9 @@ from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.guest.parsed.building import KernelBuilder
+from kinspect.inspector.guest.parsed.guard import Guard
+from kinspect.inspector.guest.parsed.refusals import RefusedError
 from kinspect.inspector.guest.record.source_format import content_hash
 from kinspect.inspector.model import ErrorRecord, Variant
 from kinspect.inspector.pipeline.recording_input import is_recording
@@ -39,6 +43,7 @@ ARCH = "gfx942"
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 KINSPECT = Path(sys.executable).with_name("kinspect")
 RUN = "__import__('os').system('touch {canary}')"
+LANGUAGE_MODULE = "triton.language"
 LANGUAGE = {"tl": {"module": "triton.language"}, "triton": {"module": "triton"}}
 
 
@@ -84,6 +89,28 @@ ATTACKS: Mapping[str, Attack] = {
     "hasattr": Attack("n = hasattr(tl, '__dict__')", said="__dict__"),
     "text that reaches": Attack("n = '{{0.__class__}}'.format(tl)", said="format"),
     "a print to a file": Attack("tl.static_print('x', file=tl)", said="file"),
+    "parts of a function": Attack(
+        "getattr(k_0, 'fn')()", names={"k_0": {"jitted": 0}}, said="fn of"
+    ),
+    "parts of a function, by a dot": Attack(
+        "n = k_0.fn", names={"k_0": {"jitted": 0}}, said="fn of"
+    ),
+    "modules loaded": Attack(
+        "tl.extra.modules.pop('triton.compiler.code_generator')", said="modules of the module"
+    ),
+    "modules loaded, by a text": Attack("n = getattr(tl.extra, 'modules')", said="modules of"),
+    "the path of a module's module": Attack(
+        "n = p.insert(0, '/tmp')",
+        names={"p": {"library": {"module": LANGUAGE_MODULE, "qualname": "core.knobs.os.sys.path"}}},
+        said="no part of a language",
+    ),
+    "state of a library": Attack(
+        "n = p.pop('triton.compiler.code_generator')",
+        names={"p": {"library": {"module": f"{LANGUAGE_MODULE}.extra", "qualname": "modules"}}},
+        said="no constant",
+    ),
+    "state of a class": Attack("n = tl.dtype.SINT_TYPES.append(1)", said="SINT_TYPES of"),
+    "what a tuple contains": Attack("n = len((tl.core.knobs,))", said="the module triton.knobs"),
     "a type that is evaluated": Attack(
         'n = tl.str_to_ty("tensordesc<fp16[8,8],' + RUN + '>", None)', said="str_to_ty"
     ),
@@ -109,7 +136,7 @@ ATTACKS: Mapping[str, Attack] = {
     "what a library's module holds": Attack(
         "f('touch {canary}')",
         names={"f": {"library": {"module": "triton.language", "qualname": "core.knobs.os.system"}}},
-        said="Cannot access global",
+        said="no part of a language",
     ),
     "a function as a value": Attack(
         "f('touch {canary}')", names={"f": {"value": object_of("os", "system")}}, said="system"
@@ -347,6 +374,39 @@ def test_no_kernel_of_a_trace_runs_anything(
     assert ATTACKS[name].said in error.message
     assert error.hint
     assert "\n" not in error.message + error.hint
+
+
+def test_a_trace_holds_no_function_of_the_library() -> None:
+    (line, _) = specialization("honest", Attack(HONEST), Path("/"))
+    (function,) = line["source"]["functions"]
+    builder = KernelBuilder(Guard(), lambda value: value)
+    assert builder.build([function])
+    with pytest.raises(RefusedError, match="which is in the trace"):
+        builder.build([{**function, "module": "triton.language.extra.evil"}])
+
+
+GREEDY = {
+    "shift": "n: tl.constexpr = 1 << (N << 36)",
+    "power": "n: tl.constexpr = (N + 7) ** (10 ** 11)",
+    "repeated tuple": "n: tl.constexpr = (N,) * (1 << 33)",
+    "unrolled for ever": "for i in tl.static_range(0, 1 << 40): tl.store(x_ptr + i, 1.0)",
+}
+
+
+def test_kernels_that_take_too_much_end_alone(
+    tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KINSPECT_READ_SECONDS", "5")
+    attacks = {name: Attack(body) for name, body in GREEDY.items()}
+    attacks = {"honest": Attack(HONEST), **attacks, "honest too": Attack(HONEST)}
+    lines = [line for name, one in attacks.items() for line in specialization(name, one, tmp_path)]
+    write_trace(tmp_path / "greedy.kitrace", lines)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    variants, errors = capture(worker, tmp_path / "greedy.kitrace", "trace")
+    assert {v.kernel for v in variants} == {"k_honest", "k_honest_too"}
+    assert len(errors) == len(GREEDY)
+    assert any("did not finish within 4 s" in error.message for error in errors)
+    assert max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) < 2 << 20  # KiB
 
 
 MODULE = """

@@ -23,6 +23,7 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.formats.md import code, inline
 from kinspect.inspector.model import Report
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_write as json_v1
@@ -281,3 +282,44 @@ def test_markdown_shows_texts_as_they_are(text: str, shown: str) -> None:
 def test_markdown_code() -> None:
     assert code("k<int>") == "`k<int>`"
     assert code("k`<b>`") == "`` k`<b>` ``"
+
+
+_NINES = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "s_add_u32 s0",
+        "s_addc_u32",
+        "buffer_load_dword offen",
+        "v_ashrrev_i32 v1",
+        "v_lshl_add_u32 v0, v0",
+        "v_mov_b32 v0",
+        f"v_mov_b32 v{_NINES}, 1",
+        f"v_mov_b32 v[0:{_NINES}], 1",
+        f"v_mfma_f32_{_NINES}x4x4f32 a[0:3], v0, v1, a[0:3]",
+        f";DEBUG_VALUE: k:a <- $vgpr{_NINES}",
+    ],
+    ids=lambda line: line[:24],
+)
+def test_an_instruction_that_is_cut_short_or_too_long_is_read(line: str) -> None:
+    text = (SMALL.parent / "isa" / "stack.llvm14.gfx90a.s").read_text()
+    in_text = re.sub(r"^\ts_endpgm|^\.LBB", rf"\t{line}\n\g<0>", text, flags=re.MULTILINE)
+    assert in_text != text
+    assert analyze_text(in_text, Context("k.s"))
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("rules/fixtures/hip_one_lane_gfx942.s", "v_lshl_add_u32"),
+        ("rules/fixtures/hip_strides_gfx942.s", "v_lshl_add_u64"),
+        ("tests/data/emulator/ieee_dot.triton-3.9.gfx942.s", "v_add_lshl_u32"),
+    ],
+)
+def test_sums_of_a_loop_that_are_cut_short_are_read(file: str, name: str) -> None:
+    text = (SMALL.parents[2] / file).read_text()
+    cut = re.sub(rf"^(\t{name} +[^,\n]+, [^,\n]+), .*", r"\1", text, flags=re.MULTILINE)
+    assert cut != text
+    assert analyze_text(cut, Context(file))

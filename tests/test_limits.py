@@ -80,6 +80,42 @@ def test_the_callers_own_time_and_sleep_do_not_count() -> None:
         time.sleep(0.6)
 
 
+def _waiting() -> Iterator[int]:
+    yield 1
+    read_end, _ = os.pipe()
+    os.read(read_end, 1)
+
+
+def _sleeping() -> Iterator[int]:
+    yield 1
+    while True:
+        time.sleep(0.01)
+
+
+@pytest.mark.usefixtures("hurry")
+@pytest.mark.parametrize("steps", [_waiting, _sleeping])
+def test_what_waits_ends_though_it_takes_no_processor_time(steps: Any) -> None:
+    reading = limits.within("f.s", 10, steps())
+    next(reading)
+    timer = signal.getitimer(signal.ITIMER_REAL)  # pytest-timeout's
+    with pytest.raises(LimitError, match=r"more than 0 s \(1 s where it waits\)"):
+        next(reading)
+    assert signal.getitimer(signal.ITIMER_REAL)[1] == timer[1]
+
+
+@pytest.mark.usefixtures("hurry")
+def test_a_timer_of_the_caller_goes_on_after_a_reading() -> None:
+    previous = signal.signal(signal.SIGALRM, lambda number, frame: None)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1000, 7)
+        with limits.reading("f.s", 10):
+            pass
+        assert signal.getitimer(signal.ITIMER_REAL)[1] == 7
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
 def test_memory_is_given_back_and_its_end_is_one_line() -> None:
     # In a process of its own: what else the worker ran may have left threads, beside which no
     # memory is bounded, or free what makes room.

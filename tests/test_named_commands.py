@@ -65,6 +65,7 @@ HOSTILE_SETTINGS = {
     "credential.helper": "!{run}",
     "remote.origin.url": "ext::{run}",
     "remote.origin.promisor": "true",
+    "protocol.ext.allow": "always",
     "remote.origin.uploadpack": "{run}",
     "pager.status": "{run}",
 }

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import limits
 from ..model import (
     Assumption,
     EmulatedValue,
@@ -276,10 +277,12 @@ def lost_child(path: Path, record: Mapping[str, Any], mode: str, time_limit: flo
         time_limit: seconds that the child had.
     """
     in_kernel = "kernel" in record
-    end, is_timeout = _child_end(record["lost"], time_limit)
+    end, is_timeout = _child_end(record["lost"])
     subject, hint = _SUBJECTS["frontend" if in_kernel else mode]
     if is_timeout:
-        hint = f"{hint}; or raise --capture-limit"
+        is_whole = record["lost"]["seconds"] >= time_limit  # not what one foreign kernel has
+        more = "raise --capture-limit" if is_whole else f"set {limits.SECONDS_VARIABLE} to more"
+        hint = f"{hint}; or {more}"
     last_line = [line.strip() for line in record["output"].splitlines() if line.strip()][-1:]
     last_words = f'; the last thing it printed is "{last_line[0]}"' if last_line else ""
     stage = "frontend" if in_kernel else "capture"
@@ -287,10 +290,10 @@ def lost_child(path: Path, record: Mapping[str, Any], mode: str, time_limit: flo
     return Refusal(record.get("kernel"), record.get("case"), stage, str(path), text, hint)
 
 
-def _child_end(child_outcome: Mapping[str, Any], time_limit: float) -> tuple[str, bool]:
+def _child_end(child_outcome: Mapping[str, Any]) -> tuple[str, bool]:
     """How a child ended, and whether that was at the time limit."""
     if child_outcome["reason"] == "timeout":
-        return f"did not finish within {time_limit:g} s", True
+        return f"did not finish within {child_outcome['seconds']:.0f} s", True
     if child_outcome["reason"] == "signal":
         return f"crashed ({child_outcome['signal'] or child_outcome['code']})", False
     return f"ended the interpreter (status {child_outcome['code']})", False

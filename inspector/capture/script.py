@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from .. import limits
 from ..errors import KinspectError
 from ..model import ErrorRecord, Variant
 from ..named_files import allow_target, file_bytes, readable
@@ -35,6 +36,8 @@ GENERATED_SECONDS = 30.0
 CASES = "KINSPECT_CASES"
 RECORDS_FILE = "findings.jsonl"
 """File of a capture's folder with the records of its job (`guest/capturing.py`)."""
+FOREIGN_SHARE = 0.8
+"""Of the seconds that a stranger's file has: what each of its kernels may take in the front end."""
 GENERATED = "generated"
 GUEST_RECORDS = frozenset(("begin", "end", "retry", "generated", "asked"))
 """Records in that file that are for the guest's own server."""
@@ -210,6 +213,9 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
     options = plan.options
     allow_target(plan.path)
     memory = options.memory_limit if options.memory_limit is not None else physical_memory()
+    # A stranger's kernel: nothing of it runs, but Triton's front end evaluates what it says.
+    is_foreign = plan.mode in ("trace", "inductor") and not options.trust_trace
+    most_data = limits.most_memory(plan.path.stat().st_size) if is_foreign else None
     request: dict[str, Any] = {
         "op": "capture",
         "mode": plan.mode,
@@ -235,6 +241,8 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "trust": options.trust_trace,
         "readable": readable(),
         "memory_limit": memory,
+        "most_data": most_data,
+        "kernel_seconds": FOREIGN_SHARE * limits.base_seconds() if is_foreign else None,
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},
         "points": [dict(point) for point in options.points],

@@ -15,6 +15,7 @@ from ..pipeline.collecting import collect
 from ..pipeline.jobs import Request
 from .kept import keeping
 from .options import (
+    Amount,
     check_save,
     emulate_option,
     format_option,
@@ -68,7 +69,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 )
 @click.option(
     "--try-budget",
-    type=click.FloatRange(0),
+    type=Amount(0),
     default=TRY_SECONDS,
     show_default=True,
     metavar="S",
@@ -76,7 +77,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 )
 @click.option(
     "--time-us",
-    type=click.FloatRange(0, min_open=True),
+    type=Amount(0, 1e12, min_open=True),
     metavar="T",
     help="Measured time of one launch: its share of the bound is reported.  One kernel only.",
 )

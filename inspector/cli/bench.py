@@ -36,7 +36,7 @@ from ..errors import KinspectError
 from ..limits import BASE_BYTES
 from ..named_files import file_bytes
 from .kept import keeping, say_unkept
-from .options import format_option, output_option, result_stream, split_list
+from .options import Amount, format_option, output_option, result_stream, split_list
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ARGV, ScriptCommand
@@ -82,7 +82,7 @@ MOST_TUNED = 32
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(1),
+    type=Amount(1),
     default=TIME_LIMIT,
     show_default=True,
     metavar="S",

@@ -23,7 +23,7 @@ from ..capture.options import (
 from ..capture.sweep_axes import Axis, point_of
 from ..errors import KinspectError
 from .kept import usable_cache
-from .options import compile_options, launch_options, source_root_option, split_list
+from .options import Amount, compile_options, launch_options, source_root_option, split_list
 
 if TYPE_CHECKING:
     from ..formats.agent_calls import AgentCalls
@@ -280,7 +280,7 @@ def _target(values: dict[str, Any]) -> TargetOptions:
     memory_limit = values.pop("memory_limit")
     capture = CaptureOptions(
         argv=click.get_current_context().meta.get(ARGV, ()),
-        time_limit=values.pop("capture_limit"),
+        time_limit=min(values.pop("capture_limit"), values["time_limit"]),
         memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
         **{name: values.pop(name) for name in _CAPTURE_FIELDS},
     )
@@ -383,15 +383,15 @@ CAPTURE = (
     ),
     click.option(
         "--capture-limit",
-        type=click.FloatRange(1),
+        type=Amount(1),
         default=TIME_LIMIT,
         show_default=True,
         metavar="S",
-        help="Seconds that the script may run.",
+        help="Seconds that the script may run, and at most --time-limit.",
     ),
     click.option(
         "--memory-limit",
-        type=click.FloatRange(0.5),
+        type=Amount(0.5, 1 << 20),
         metavar="GIB",
         help="Memory that the script may map.  [that of the machine]",
     ),
@@ -410,7 +410,7 @@ CAPTURE = (
     ),
     click.option(
         "--emulate-budget",
-        type=click.FloatRange(0),
+        type=Amount(0),
         default=EMULATE_SECONDS,
         show_default=True,
         metavar="S",

@@ -22,10 +22,11 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..limits import COMPILE_MEMORY
 from ..model import Artifact, ErrorRecord, Variant
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
-from .inline_assembly import reads_files
+from .inline_assembly import reads_files, without_special_files
 from .stderr import scan
 from .store import Store, StoreEntry, artifact_key, default_root
 from .toolchain import Toolchain, toolchain
@@ -283,7 +284,8 @@ class Compiler:
         """
         source = INPUT.format(stage=variant.stage)
         try:
-            (folder / source).write_bytes(variant.ttir.encode())
+            text = without_special_files(variant.ttir, folder)
+            (folder / source).write_bytes(text.encode())
             (folder / STDERR).touch()
         except OSError as error:
             raise self.store.unwritable(error) from error
@@ -333,6 +335,7 @@ class Compiler:
             "triton_key": self.toolchain().triton_key,
             "time_limit": self.settings.time_limit,
             "memory_limit": self.settings.memory_limit,
+            "most_data": COMPILE_MEMORY,
         }
 
     def _check_space(self, folder: Path) -> None:

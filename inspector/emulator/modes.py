@@ -21,7 +21,7 @@ from .operands import Decoded, Operand
 from .registry import ExecutionTarget, NotCoveredError
 
 MODE_REGISTERS: Final = frozenset({"HW_REG_MODE", "HW_REG_WAVE_MODE"})
-_FIELD: Final = re.compile(r"hwreg\((\w+)(?:,\s*(\d+))?(?:,\s*(\d+))?\)")
+_FIELD: Final = re.compile(r"hwreg\((\w+)(?:,\s*(\d{1,9}))?(?:,\s*(\d{1,9}))?\)")
 _DENORMALS: Final = 0xF0
 _OVERFLOW: Final = 1 << 23
 _CALLS: Final = frozenset({"s_swappc_b64", "s_call_b64"})

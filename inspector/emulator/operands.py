@@ -33,7 +33,9 @@ _NAMED: Final = {
     "exec_hi": (EXEC + 1, 1),
     "null": (NULL, 2),
 }
-_REGISTER: Final = re.compile(r"(v|s|a|acc|ttmp)(?:(\d+)|\[(\d+)(?::(\d+))?\])(?:\.([lh]))?")
+_REGISTER: Final = re.compile(
+    r"(v|s|a|acc|ttmp)(?:(\d{1,9})|\[(\d{1,9})(?::(\d{1,9}))?\])(?:\.([lh]))?"
+)
 _MOST_AT_A_TIME: Final = 64
 _MOST_ROWS: Final = 1 << 12
 """Beyond the registers of any target: sets of registers are integers with a bit for each."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from .operands import Decoded, Operand
 
-_RELATIVE: Final = re.compile(r"([\w.$]+)@(rel32@lo|rel32@hi|rel64)(?:\+(\d+))?")
+_RELATIVE: Final = re.compile(r"([\w.$]+)@(rel32@lo|rel32@hi|rel64)(?:\+(\d{1,9}))?")
 _COUNTERS: Final = ("s_getpc_b64", "s_get_pc_i64")
 _FARTHEST: Final = 8
 """Instructions between the program counter and an addition to it, at most."""

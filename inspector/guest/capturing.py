@@ -38,13 +38,22 @@ MAX_COPY_BYTES = 1 << 30
 """Bytes of a user's file or folder up to which it is copied for a script that opens it."""
 
 
+class _KernelTimeUpError(Exception):
+    """A kernel takes longer than it may."""
+
+    def __init__(self, outcome: ChildOutcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
 class Capturing:
     """One capture.
 
     Args:
         channel: takes the records, as `{"record": ...}`.
         request: `mode`, `path`, `archs`, `folder` (scratch; the host removes it), `time_limit`
-            (seconds for each run), `memory_limit`, and the keys of the mode's own module.
+            (seconds for each run), `memory_limit` and `most_data` (bytes), `kernel_seconds` (for
+            each kernel of a stranger; null for no limit), and the keys of the mode's own module.
 
     Attributes:
         heavy: whether torch was imported into this process.
@@ -153,7 +162,8 @@ class Capturing:
                 continue
             begin_record = last_record if "begin" in last_record else {}
             self._send({"lost": end.describe(), **begin_record, "output": tail_of(self._output)})
-            if not begin_record or end.reason == "timeout":
+            out_of_time = time.monotonic() >= request["deadline"]
+            if not begin_record or (end.reason == "timeout" and out_of_time):
                 return
         self._give_up(request["path"])
 
@@ -185,15 +195,31 @@ class Capturing:
                     self._out_of_time |= bool(record.pop("late", False))
                     self._send(record)
 
-        end = run_forked(
-            functools.partial(_run_job, capture, dict(request), path),
-            self._channel,
-            stdout=self._output,
-            stderr=self._output,
-            time_limit=max(0.0, request["deadline"] - time.monotonic()),
-            memory_limit=request.get("memory_limit"),
-            watch=forward,
-        )
+        kernel_seconds = request.get("kernel_seconds")
+        begun = time.monotonic()
+
+        def watch() -> None:
+            nonlocal begun
+            known = len(request["finished"])
+            forward()
+            if len(request["finished"]) > known:
+                begun = time.monotonic()
+            elif kernel_seconds is not None and time.monotonic() - begun > kernel_seconds:
+                raise _KernelTimeUpError(ChildOutcome("timeout", None, time.monotonic() - begun))
+
+        try:
+            end = run_forked(
+                functools.partial(_run_job, capture, dict(request), path),
+                self._channel,
+                stdout=self._output,
+                stderr=self._output,
+                time_limit=max(0.0, request["deadline"] - time.monotonic()),
+                memory_limit=request.get("memory_limit"),
+                most_data=request.get("most_data"),
+                watch=watch,
+            )
+        except _KernelTimeUpError as ended:
+            end = ended.outcome
         forward()
         return follower.last, end
 

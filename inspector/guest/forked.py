@@ -75,6 +75,7 @@ def run_forked(
     stderr: str,
     time_limit: float,
     memory_limit: int | None = None,
+    most_data: int | None = None,
     watch: Callable[[], None] | None = None,
 ) -> ChildOutcome:
     """Runs `job` in a forked child and waits for its end.
@@ -87,6 +88,7 @@ def run_forked(
         stderr: file for the child's descriptor 2.
         time_limit: seconds after which the child and all processes that it started are killed.
         memory_limit: bytes of address space that the child may use (RLIMIT_AS); None for no limit.
+        most_data: bytes of data that it may use beyond what this process has (RLIMIT_DATA).
         watch: called every `WATCH_SECONDS` while the child runs.
 
     Raises:
@@ -101,8 +103,8 @@ def run_forked(
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
     if pid == 0:
-        enter = functools.partial(_become_job, channel, parent, stdout, stderr, memory_limit)
-        _run_child(enter, job)
+        enter = functools.partial(_become_job, channel, parent, stdout, stderr)
+        _run_child(enter, functools.partial(_limited, job, memory_limit, most_data))
     has_ended = False
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -159,10 +161,34 @@ def _run_child(enter: Callable[[], None], job: Callable[[], None]) -> NoReturn:
         end_process(status)
 
 
-def _become_job(
-    channel: Channel, parent: int, stdout: str, stderr: str, memory_limit: int | None
-) -> None:
-    """Separates the child from the host, redirects its descriptors to files and sets limits."""
+def _limited(job: Callable[[], None], memory_limit: int | None, most_data: int | None) -> None:
+    """Runs a job within its limits of memory, or the stricter ones of the user (ulimit)."""
+    lower_limit(resource.RLIMIT_AS, memory_limit)
+    if most_data is not None:
+        lower_limit(resource.RLIMIT_DATA, _data_bytes() + most_data)
+    job()
+
+
+def lower_limit(kind: int, value: int | None) -> None:
+    """Sets a limit of this process, unless a lower one holds already."""
+    if value is None:
+        return
+    limits = [limit for limit in (value, *resource.getrlimit(kind)) if limit >= 0]
+    with contextlib.suppress(ValueError, OSError):  # the system knows no such limit
+        resource.setrlimit(kind, (min(limits), min(limits)))
+
+
+def _data_bytes() -> int:
+    """Bytes of data that this process has mapped; 0 if the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as stream:
+            return int(stream.read().split()[5]) * resource.getpagesize()
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _become_job(channel: Channel, parent: int, stdout: str, stderr: str) -> None:
+    """Separates the child from the host, and redirects its descriptors to files."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
     die_with(parent)
@@ -173,8 +199,6 @@ def _become_job(
     _redirect(os.open(stdout, flags, 0o600), 1)
     _redirect(os.open(stderr, flags, 0o600), 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if memory_limit is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

@@ -116,6 +116,7 @@ class Server:
                 stderr=os.path.join(folder, lowering.STDERR),
                 time_limit=float(request["time_limit"]),
                 memory_limit=request.get("memory_limit"),
+                most_data=request.get("most_data"),
             )
             stages = _read_lines(os.path.join(folder, lowering.PROGRESS))
             result = _read_json(os.path.join(folder, lowering.RESULT))

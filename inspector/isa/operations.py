@@ -36,11 +36,11 @@ class Operations(Struct, frozen=True):
 
 _MATRIX: Final = re.compile(
     r"v_(?P<kind>mfma|smfmac|wmma|swmmac)_(?:scale(?:16)?_)?(?:f64|f32|f16|bf16f32|bf16|i32)_"
-    r"(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)(?:_(?P<blocks>\d+)b)?_?(?P<element>[a-z]+\d+)"
+    r"(?P<m>\d{1,9})x(?P<n>\d{1,9})x(?P<k>\d{1,9})(?:_(?P<blocks>\d{1,9})b)?_?(?P<element>[a-z]+\d+)"
 )
 _ELEMENTS: Final = {"fp8": "f8", "bf8": "f8", "iu8": "i8", "iu4": "i4", "f4": "f6f4"}
 _BITS: Final = {"f64": 64, "f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8}
-_REGISTERS: Final = re.compile(r"[va]\[(\d+):(\d+)\]")
+_REGISTERS: Final = re.compile(r"[va]\[(\d{1,9}):(\d{1,9})\]")
 _VECTOR: Final = re.compile(
     r"v_(?P<packed>pk_)?(?P<name>add|sub|subrev|mul|mul_legacy|fma|fmac|fmamk|fmaak|fma_legacy"
     r"|fmac_legacy|mad|mac|madmk|madak|mad_legacy|mac_legacy"

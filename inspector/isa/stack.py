@@ -115,9 +115,9 @@ def _adds_wave_offset(inst: Instruction) -> bool:
     """
     if inst.op.name not in ("s_add_u32", "s_addc_u32"):
         return False
-    to, source, *_ = inst.operands.split(",")
-    match = _SCALAR.fullmatch(to.strip())
-    if match is None or match[1] is None or to.strip() != source.strip():
+    to, source = [*(part.strip() for part in inst.operands.split(",")), ""][:2]
+    match = _SCALAR.fullmatch(to)
+    if match is None or match[1] is None or to != source:
         return False
     return int(match[1]) % _WIDTH == (inst.op.name == "s_addc_u32")
 

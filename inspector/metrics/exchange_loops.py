@@ -158,7 +158,7 @@ class _Loop:
         )
         if base not in _COPIES and not is_canonical:
             return None
-        source = named(sources[0])
+        source = named(sources[0]) if sources else ()
         return source[offset] if len(source) > offset else None
 
     def is_unchanged(self, operand: str) -> bool:

@@ -170,6 +170,9 @@ class _Steps:
         def low(place: int) -> _Form | None:
             return self._low(sources[place], index, depth) if place < len(sources) else None
 
+        def shifted(form: _Form | None, place: int) -> _Form | None:
+            return _shifted(form, sources[place]) if place < len(sources) else None
+
         form: _Form | None = None
         if _SUMS.fullmatch(name):
             form = _sum(low(0), low(1))
@@ -180,19 +183,19 @@ class _Steps:
         elif name == "v_add3_u32":
             form = _sum(_sum(low(0), low(1)), low(2))
         elif name in ("v_lshl_add_u32", "v_lshl_add_u64"):
-            form = _sum(_shifted(low(0), sources[1]), low(2))
+            form = _sum(shifted(low(0), 1), low(2))
         elif name == "v_add_lshl_u32":
-            form = _shifted(_sum(low(0), low(1)), sources[2])
+            form = shifted(_sum(low(0), low(1)), 2)
         elif _SHIFTS.fullmatch(name):
-            form = _shifted(low(0), sources[1])
+            form = shifted(low(0), 1)
         elif _REVERSED_SHIFTS.fullmatch(name):
-            form = _shifted(low(1), sources[0])
+            form = shifted(low(1), 0)
         elif _MOVES.fullmatch(name):
             form = low(0)
         elif name == "s_add_nc_u64" or name == "s_add_u64":
             form = _sum(low(0), low(1))
         elif name == "s_addk_i32":
-            added = decoded.operands[1].integer  # printed as 16 bits, without a sign
+            added = sources[0].integer if sources else None  # printed as 16 bits, without a sign
             own = self._value(row, index, depth)
             if added is not None:
                 form = _sum(own, _Form({}, signed(added, 16)))

@@ -52,7 +52,7 @@ UNIT_SPECS = (
     ),
 )
 
-_SHAPE = re.compile(r"_(\d+)x(\d+)x\d+")
+_SHAPE = re.compile(r"_(\d{1,9})x(\d{1,9})x\d+")
 
 
 def unit_cycles(subject: Subject, region: Tally) -> Iterator[Metric]:

@@ -205,6 +205,8 @@ class RegisterMoves:
         parts = self.decoded(inst)
         halves = halves_of(parts, self._accum_offset) if "::" in parts.text else (parts,)
         for half in halves:
+            if len(half.operands) < 2:
+                continue  # damaged text
             result, *sources = half.operands
             if result.kind == "vgpr" and row in result.rows:
                 if half.name.startswith(_WIDENINGS):
@@ -219,6 +221,8 @@ class RegisterMoves:
 
         None where the source converts: the f32 is a value of its own there.
         """
+        if len(half.operands) != 3:
+            return None
         _, bits, source = half.operands
         is_widening = (half.name.startswith("v_and"), bits.integer) in _WIDENING_BITS
         if not is_widening or source.kind != "vgpr" or self._is_conversion(inst.loc):

@@ -177,7 +177,7 @@ def address_registers(inst: Instruction) -> list[str]:
     if "buffer" in inst.op.traits:
         base = _BUFFER_BASE.search(operands)
         scalar = base[1] if base is not None and base[1].startswith("s") else ""
-        lane = operands.split(",")[1].strip() if "offen" in operands else ""
+        lane = [*operands.split(","), ""][1].strip() if "offen" in operands else ""
         return [register for register in (lane, scalar) if register]
     operands_only = [
         operand.split()[0] for operand in operands.split(",") if operand.strip()

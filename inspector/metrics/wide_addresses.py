@@ -124,7 +124,7 @@ class _Writers:
             if _WIDE.match(inst.op.name) is None:
                 continue
             operands = [operand.strip() for operand in inst.operands.split(",")]
-            if inst.op.name == _SIGN and operands[1] != "31":
+            if inst.op.name == _SIGN and operands[1:2] != ["31"]:
                 continue
             chain.add(writer)
             sources = operands[2 if _CARRIES.match(inst.op.name) else 1 :]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector import named_files
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline import collecting as pipeline
@@ -191,6 +192,7 @@ def test_arguments_that_are_constant_because_they_are_1_are_not_offered(
     def offered() -> list[str]:
         return [one.name for one in settings_of_kernel(kernel) if one.constexpr]
 
+    named_files.allow(tmp_path)
     assert offered() == ["stride", "SPLIT", "BM"]  # there is no source to read
     assert kernel.variant is not None
     source.write_text(

@@ -22,6 +22,7 @@ _SETTINGS = (
     "core.sshCommand=false",
     "diff.external=",
     "protocol.allow=never",
+    *(f"protocol.{kind}.allow=never" for kind in ("ext", "file", "git", "http", "https", "ssh")),
     "submodule.recurse=false",
 )
 _NAME = re.compile(r"filter\.([\w.-]+)\.\w+")

@@ -31,10 +31,10 @@ from .matrix_results import Addend, accumulator, finish_into
 
 _LANES: Final = 64
 _MFMA: Final = re.compile(
-    r"v_mfma_(f32|i32)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_?"
+    r"v_mfma_(f32|i32)_(\d{1,9})x(\d{1,9})x(\d{1,9})(?:_(\d{1,9})b)?_?"
     r"(f32|xf32|f16|bf16|i8|fp8_fp8|fp8_bf8|bf8_fp8|bf8_bf8)(?:_1k)?"
 )
-_F64: Final = re.compile(r"v_mfma_f64_(\d+)x\1x4(?:_4b_)?_?f64")
+_F64: Final = re.compile(r"v_mfma_f64_(\d{1,9})x\1x4(?:_4b_)?_?f64")
 _B_LANES: Final = np.stack(
     [
         np.arange(_LANES),

@@ -18,8 +18,8 @@ from .addressing import I64
 from .atomic_operations import apply, operation_of, values_of, words_of
 from .buffers import resource_of
 
-_LOAD: Final = re.compile(r"s_(buffer_)?load_(?:dword(?:x(\d+))?|([ui])(8|16)|b(\d+))")
-_STORE: Final = re.compile(r"s_(buffer_)?store_dword(?:x(\d+))?")
+_LOAD: Final = re.compile(r"s_(buffer_)?load_(?:dword(?:x(\d{1,9}))?|([ui])(8|16)|b(\d{1,9}))")
+_STORE: Final = re.compile(r"s_(buffer_)?store_dword(?:x(\d{1,9}))?")
 _ATOMIC: Final = re.compile(r"s_(buffer_)?atomic_(\w+?)(_x2)?")
 
 ADDRESS_BITS: Final = (1 << 48) - 1

@@ -34,7 +34,7 @@ from .matrix_results import Addend, finish_into
 from .mfma import result_order
 
 _EIGHT: Final = "fp8_fp8|fp8_bf8|bf8_fp8|bf8_bf8"
-_SMFMAC: Final = re.compile(rf"v_smfmac_(f32|i32)_(16|32)x\2x(\d+)_(f16|bf16|i8|{_EIGHT})")
+_SMFMAC: Final = re.compile(rf"v_smfmac_(f32|i32)_(16|32)x\2x(\d{{1,9}})_(f16|bf16|i8|{_EIGHT})")
 _SWMMAC: Final = re.compile(rf"v_swmmac_(f32|f16|bf16|i32)_16x16x32_(f16|bf16|iu8|{_EIGHT})")
 
 Indices = Callable[[Waves], Array]

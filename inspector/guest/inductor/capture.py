@@ -252,6 +252,7 @@ class _FileCapture:
             check_type(kind)
         for value in constants.values():
             self._file.check(value)
+        self._file.verify()
         source = compiler.ASTSource(function, signature, constants, attributes)
         return lower(source, spec.arch, {**stated, **options}), constants
 

@@ -98,6 +98,14 @@ class GeneratedFile:
         message = f"{self.path}:{source.line}: {message_of(failure, source.name)}"
         return SourceError(message, hint, source.line)
 
+    def verify(self) -> None:
+        """Checks that kernels are still lowered under guard.
+
+        Raises:
+            RefusedError: Triton was changed.
+        """
+        self._guard.verify()
+
     def check(self, value: Any) -> None:
         """Checks a constant of the file's metadata.
 

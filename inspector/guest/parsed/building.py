@@ -61,6 +61,7 @@ class KernelBuilder:
         for function, scope in zip(functions, scopes):
             for name, value in function["names"].items():
                 scope[name] = self._value(value, kernels)
+            scope["__builtins__"] = {}  # were it ever called, it could do nothing
         # A default may name any of the kernels: it can be decoded once they all exist.
         for function, kernel in zip(functions, kernels):
             self._set_defaults(kernel, function["defaults"], kernels)
@@ -79,6 +80,8 @@ class KernelBuilder:
         """
         node = parsed_function(source["text"], source["qualname"])
         check_names(node)
+        if library.is_library(str(source["module"])):  # such a function is taken from the library
+            raise RefusedError(f"{source['module']}.{source['qualname']}, which is in the trace")
         line, column = source["line"], source["column"]
         if not (1 <= line <= _MAX_LINE and 0 <= column <= _MAX_COLUMN):
             raise RefusedError(f"line {line}, column {column}, which no function has")

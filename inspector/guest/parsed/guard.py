@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 from typing import Any
 
 from ..cases.types import is_type
@@ -30,7 +31,8 @@ class Guard:
     def __init__(self) -> None:
         self.language = Language()
         self._kernels: list[Any] = []
-        guarded_getattr, guarded_hasattr = _accessors()
+        self._generator: tuple[Any, Any] = (None, None)
+        guarded_getattr, guarded_hasattr = _accessors(self.language)
         self._builtins = {"getattr": guarded_getattr, "hasattr": guarded_hasattr}
         for function in self._builtins.values():
             self.language.add_builtin(function)
@@ -55,6 +57,7 @@ class Guard:
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
                 self._guarded = guard.covers(self.jit_fn)
+                self._checked: dict[int, Any] = {}  # id of an expression -> its value
                 if self._guarded:
                     self.builtin_namespace = {**original.builtin_namespace, **guard._builtins}
 
@@ -62,6 +65,7 @@ class Guard:
                 value = super().visit(node)
                 if self._guarded and isinstance(node, ast.expr):
                     guard.language.check(value)
+                    self._checked[id(node)] = value
                 return value
 
             def visit_Name(self, node: Any) -> Any:  # noqa: N802
@@ -74,7 +78,11 @@ class Guard:
             def visit_Attribute(self, node: Any) -> Any:  # noqa: N802
                 if self._guarded and not self._is_of_data_module(node):
                     _check_attribute(node.attr)
-                return super().visit_Attribute(node)
+                value = super().visit_Attribute(node)
+                if self._guarded:
+                    owner = self._checked.get(id(node.value))
+                    guard.language.check_member(owner, node.attr, value)
+                return value
 
             def visit_Call(self, node: Any) -> Any:  # noqa: N802
                 if self._guarded:
@@ -92,6 +100,18 @@ class Guard:
                 return guard.language.is_data_module(self.gscope.get(node.value.id))
 
         module.CodeGenerator = CodeGenerator
+        self._generator = module, CodeGenerator
+
+    def verify(self) -> None:
+        """Checks that kernels are still lowered by the code generator of `install`.
+
+        Raises:
+            RefusedError: another one was put in its place.
+        """
+        module, generator = self._generator
+        present: Any = sys.modules.get(module.__name__)
+        if present is not module or module.CodeGenerator is not generator:
+            raise RefusedError("what was changed in Triton's compiler")
 
 
 def strip_evaluated(node: ast.FunctionDef, kernel: Any) -> ast.FunctionDef:
@@ -166,12 +186,14 @@ def _constant(value: Any, parameter: ast.arg) -> ast.expr:
     return ast.copy_location(ast.Constant(plain), parameter)
 
 
-def _accessors() -> tuple[Any, Any]:
+def _accessors(language: Language) -> tuple[Any, Any]:
     """Replacements of `getattr` and `hasattr` that check the attribute's name."""
 
     def guarded_getattr(owner: Any, name: str, *default: Any) -> Any:
         _check_attribute(str(name))
-        return getattr(owner, str(name), *default)
+        value = getattr(owner, str(name), *default)
+        language.check_member(owner, str(name), value)
+        return value
 
     def guarded_hasattr(owner: Any, name: str) -> bool:
         _check_attribute(str(name))

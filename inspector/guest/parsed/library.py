@@ -11,6 +11,7 @@ import importlib
 import inspect
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from ..record.source_format import LANGUAGE, is_library
@@ -19,6 +20,10 @@ from .refusals import RefusedError, Unavailable
 STUBS = f"{LANGUAGE}.extra."
 """Prefix of modules with functions without a body, for which Triton takes the target's own."""
 LITERALS = (bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, range)
+MUTABLE = (list, dict, set, bytearray, types.MappingProxyType)
+"""State of libraries, which a kernel could change, comes in such containers."""
+MOST_NESTED = 20
+"""Levels of tuples and lists in a value."""
 FORMATTING_METHODS = frozenset({"format", "format_map"})
 """Methods of strings that look up attributes by name."""
 LANGUAGE_CLASSES = ("range", "static_range", "condition", "slice", "const")
@@ -54,11 +59,15 @@ def member(module: str, qualname: str) -> Any:
     if isinstance(value, Unavailable):
         return value
     for part in qualname.split("."):
-        if part.startswith("__"):  # special attributes lead out of the language
+        # Special attributes, other modules and functions' parts lead out of the language.
+        is_way = inspect.isclass(value) or _is_library_module(value)
+        if part.startswith("__") or not is_way:
             return Unavailable(f"{module}.{qualname}, which is no part of a language")
         if not hasattr(value, part):
             return Unavailable(f"{module}.{qualname}, which it has not", missing=True)
         value = getattr(value, part)
+    if isinstance(value, MUTABLE):
+        return Unavailable(f"{module}.{qualname}, which is no constant")
     return value
 
 
@@ -79,6 +88,7 @@ class Language:
         self._bound = tuple(kind for kind in bound if kind is not None)
         bases = (getattr(core, name, None) for name in ("base_value", "base_type", "dtype"))
         self._values = tuple(kind for kind in (*bases, core.constexpr, core.tensor) if kind)
+        self._tuple = getattr(core, "tuple", ())
         named = (getattr(language, name, None) for name in LANGUAGE_CLASSES)
         self._classes = tuple(kind for kind in named if inspect.isclass(kind))
         self._builtins: list[Any] = [*PYTHON_BUILTINS]
@@ -96,8 +106,8 @@ class Language:
         """Whether a value is one of the modules made of data."""
         return any(module is made_module for made_module in self._modules)
 
-    def check(self, value: Any) -> None:
-        """Checks the value of an expression in a kernel.
+    def check(self, value: Any, level: int = 0) -> None:
+        """Checks the value of an expression in a kernel, and all that it contains.
 
         Raises:
             RefusedError: it does not belong to the language.
@@ -106,8 +116,34 @@ class Language:
             value = value.value
         if isinstance(value, Unavailable):
             raise value.refusal()
-        if not self._is_permitted(value):
+        if not self._is_permitted(value) or level > MOST_NESTED:
             raise RefusedError(description_of(value))
+        inner: Iterable[Any] = ()
+        if isinstance(value, dict):
+            inner = (*value.keys(), *value.values())
+        elif isinstance(value, (tuple, list, set, frozenset)):
+            inner = value
+        elif isinstance(value, self._tuple):
+            inner = value.values
+        for part in inner:
+            self.check(part, level + 1)
+
+    def check_member(self, owner: Any, name: str, value: Any) -> None:
+        """Checks an attribute's value beside its owner's.
+
+        Raises:
+            RefusedError: it is a part of a function, or state of a library.
+        """
+        while isinstance(owner, self._core.constexpr) and not hasattr(type(owner), name):
+            owner = owner.value
+        if isinstance(owner, (self._jit, self._constexpr_function, *self._bound)):
+            raise RefusedError(f"{name} of {description_of(owner)}")
+        if not isinstance(value, MUTABLE) or self.is_data_module(owner):
+            return
+        kinds = owner.__mro__ if inspect.isclass(owner) else type(owner).__mro__
+        shared = any(vars(kind).get(name) is value for kind in kinds)
+        if shared or isinstance(owner, types.ModuleType):
+            raise RefusedError(f"{name} of {description_of(owner)}, which is no constant")
 
     def _is_permitted(self, value: Any) -> bool:
         """Whether a value belongs to the language; constexprs are unwrapped before."""
@@ -140,7 +176,9 @@ class Language:
             return isinstance(owner, LITERALS) or owner is importlib.import_module("math")
         if type(value).__name__ == "BoundJITMethod":
             return isinstance(owner, self._values)
-        return inspect.isfunction(value) and str(value.__module__).startswith(STUBS)
+        if not inspect.isfunction(value) or not str(value.__module__).startswith(STUBS):
+            return False
+        return getattr(sys.modules.get(value.__module__), value.__name__, None) is value
 
 
 def description_of(value: Any) -> str:
@@ -153,8 +191,10 @@ def description_of(value: Any) -> str:
     return f"{prefix}{name}"
 
 
-def _is_library_module(module: types.ModuleType) -> bool:
-    """Whether a module is a library's own, and not another one of its name."""
+def _is_library_module(module: Any) -> bool:
+    """Whether a value is a library's own module, and not another one of its name."""
+    if not isinstance(module, types.ModuleType):
+        return False
     name = module.__name__
     return is_library(name) and sys.modules.get(name) is module
 

@@ -61,8 +61,9 @@ class RebuiltKernels:
 
         Raises:
             MissingKernelError: its source is missing or does not have the recorded hash.
-            RefusedError: a value that it uses is known only by running code.
+            RefusedError: a value that it uses is known only by running code; Triton was changed.
         """
+        self._guard.verify()
         handle = json.dumps([kernel.get("source"), kernel["qualname"], kernel["sha256"]])
         if handle not in self._results:
             try:

@@ -18,7 +18,7 @@ from ...model import Function, VariableMark
 _MARK = "DEBUG_VALUE:"
 _COMMENT = re.compile(
     r"^[ \t]*;[ \t]*DEBUG_VALUE:[ \t]*(?:[^\n]*:)?([^\s:]+)[ \t]+<-[ \t]+(?:\[([^\]\n]*)\][ \t]+)?"
-    r"\$([va])gpr(\d+)((?:_[va]gpr\d+)*)[ \t]*$",
+    r"\$([va])gpr(\d{1,9})((?:_[va]gpr\d+)*)[ \t]*$",
     re.MULTILINE,
 )
 _IN_REGISTER = re.compile(
