@@ -35,7 +35,7 @@ from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from ..errors import KinspectError
 from ..limits import BASE_BYTES
 from ..named_files import file_bytes
-from .kept import keeping
+from .kept import keeping, say_unkept
 from .options import Amount, format_option, output_option, result_stream, split_list
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
@@ -155,11 +155,13 @@ def bench(
 
 def _usable_history() -> History | None:
     """The user's history; None where it cannot be used, which is said."""
-    with keeping():
-        history = History()
+    history = History()
+    try:
         history.check_readable()
-        return history
-    return None
+    except KinspectError as error:
+        say_unkept(error)
+        return None
+    return history
 
 
 def _run(request: BenchRequest) -> tuple[Bench, bool]:

@@ -18,7 +18,7 @@ from ..errors import KinspectError
 from ..limits import COMPILE_SECONDS, MOST_SECONDS
 from ..streams import PlainStream, plain, underneath
 from ..writing import replacing_text, unwritable
-from .kept import keeping
+from .kept import keeping, say_unkept
 
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
@@ -266,6 +266,8 @@ def history_recorder(command: str, history: bool, label: str | None) -> HistoryR
         return None
     from ..bench.history.recorder import HistoryRecorder
 
-    with keeping():
+    try:
         return HistoryRecorder(command, label)
-    return None
+    except KinspectError as error:
+        say_unkept(error)
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -217,17 +218,37 @@ def point_option(function: F) -> F:
     )(function)
 
 
+def triton_option(text: str, *, required: bool = False) -> Callable[[F], F]:
+    """Adds `tritons`: the Tritons that compile, by interpreter or label."""
+    return click.option(
+        "--triton",
+        _TRITONS,
+        multiple=True,
+        required=required,
+        metavar="PATH|LABEL",
+        help=text,
+    )
+
+
 def target_options(function: F) -> F:
     """Adds the options to a command, which takes them, and its targets, as one `target`."""
+    names_tritons = _TRITONS in inspect.signature(function).parameters
 
     @functools.wraps(function)
     def command(*args: Any, **values: Any) -> Any:
-        target = _target(values)
+        tritons = () if names_tritons else values.pop(_TRITONS)
+        if len(tritons) > 1:
+            raise KinspectError("two --triton: this command takes one", "name one of them")
+        target = _target(values).with_triton(tritons)
         with usable_cache():
             return function(*args, target=target, **values)
 
     for option in reversed(CAPTURE):
         command = option(command)
+    if not names_tritons:
+        command = triton_option("Triton that compiles: an interpreter, or a label such as 3.6.")(
+            command
+        )
     command = _MODE(launch_options(compile_options(command)))
     for option in (_KERNEL, _ARCH):
         command = option(command)
@@ -236,6 +257,8 @@ def target_options(function: F) -> F:
 
 def target_of(context: click.Context) -> TargetOptions:
     """The options on targets of a command line that was parsed and is not run.
+
+    A --triton is left to the caller.
 
     Raises:
         KinspectError: two options exclude each other.

@@ -103,7 +103,7 @@ class _ScriptRun:
         The order matters: each patch wraps those before it.
         """
         request, selects = self._request, self._filter.selects
-        tuning = TunerFollower(self._emit, request.max_configs)
+        self._tuning = tuning = TunerFollower(self._emit, request.max_configs)
         tuning.install()
         layers = Layers(
             tuning,
@@ -203,6 +203,9 @@ class _ScriptRun:
                 f"all {recorder.refused} configurations are refused by the kernel's static_assert"
             )
             self._emit(error("capture", message, "see the notes", place=request.path))
+        elif self._tuning.first_failure:
+            message = f"every launch failed: {self._tuning.first_failure}"
+            self._emit(error("capture", message, "mend the launch", place=request.path))
         else:
             self._emit(
                 self._script.nothing_launched(self._filter.other_kernels, self._filter.patterns)
