@@ -280,6 +280,7 @@ OWN_FILES = {
     "inspector/named_files.py": "this",
     "inspector/profile/running/installed.py": "/sys",
     "inspector/profile/running/launch.py": "/proc",
+    "inspector/staging.py": "locks of its own folders",
     "inspector/streams.py": "its own streams",
     "inspector/writing.py": "its own output",
 }
