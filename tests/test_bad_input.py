@@ -277,6 +277,20 @@ def test_a_name_too_long_for_a_file_is_no_bug(
     )
 
 
+@pytest.mark.parametrize("name", ["--python=./evil.s", "--output=x.s", "evil.py::x.s"])
+def test_a_files_name_is_no_option_and_names_no_other_file(
+    name: str, tmp_path: Path, tool: Tool
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("s_endpgm\n")
+    (tmp_path / "evil.py").write_text("open('canary', 'w')")
+    (tmp_path / "t.ttir").touch()
+    done = tool("lint", "t.ttir", name, cwd=tmp_path)
+    assert done.returncode == 2
+    assert name.partition("=")[0].rpartition("/")[2] in done.stderr
+    assert not list(tmp_path.rglob("canary"))
+
+
 def test_a_file_with_colons_in_its_name_is_said_to_be_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -294,3 +308,29 @@ def test_a_file_with_colons_in_its_name_is_said_to_be_one(
         "folder/x::y.s",
         "folder/two::colons/z.s",
     ]
+
+
+@pytest.mark.parametrize("number", ["inf", "1e30", "nan"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("try k.py --budget", "analyze k.py --time-limit", "analyze t.py --capture-limit"),
+        *("analyze t.py --memory-limit", "analyze t.py --emulate-budget"),
+    ],
+)
+def test_no_number_of_seconds_is_too_large(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    words: str,
+    number: str,
+) -> None:
+    (tmp_path / "k.py").write_text(GOOD_CASE)
+    (tmp_path / "t.py").write_text("print('ran')\n")
+    monkeypatch.chdir(tmp_path)
+    main([*words.split(), number])
+    out, err = capfd.readouterr()
+    assert "internal error" not in err
+    assert "OverflowError" not in out + err
+    assert ("is not a number" in err) == (number == "nan")
+    assert number == "nan" or "ran" in err or "copy_kernel" in out or " tried in " in out

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector import named_files
 from kinspect.inspector.compare.diff.assembly import assembly_of
-from kinspect.inspector.compile.inline_assembly import reads_files
+from kinspect.inspector.compile.inline_assembly import NO_FILE, reads_files, without_special_files
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain.code.texts import texts_of
 from kinspect.inspector.lint.baseline import read as read_baseline
@@ -238,12 +238,25 @@ def test_a_saved_report_names_no_file_outside(places: Path) -> None:
         (r".macro m d\0A x: \5Cd \22/etc/passwd\22\0A.endm\0Am .inc/**/bin", True),
         (r".irp d, incbin\0A/* */.\\d \22/etc/passwd\22\0A.endr", True),
         (r".$(inc$)bin \22/etc/passwd\22", True),
+        (r".ascii \22/*\22\0A.incbin \22/etc/passwd\22\0A.ascii \22*/\22", True),
+        (r".macro f a\0D.\5Ca \22/etc/passwd\22\0D.endm\0Df incbin", True),
+        (r".macro f a\0A\22q q\22: .\5Ca \22/etc/passwd\22\0A.endm\0Af incbin", True),
         (r"v_exp_f32 $0, $1", False),
         (r".macro m d\0Av_\5Cd\5C()_f32 $0, $1\0A.endm\0Am exp", False),
     ],
 )
 def test_inline_assembly_that_names_files_is_found(assembly_text: str, reads: bool) -> None:
     assert reads_files(f'%2 = tt.elementwise_inline_asm "{assembly_text}" {{}}') is reads
+
+
+def test_locations_that_are_no_files_are_not_opened_by_the_compiler(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    names = ("/dev/zero", f"{tmp_path}/pipe", "pipe", r"\2Fdev\2Fzero", "file", "gone.py")
+    ir = " ".join(f'loc("{name}":1:2)' for name in names) + ' loc("name"(#loc))'
+    left = without_special_files(ir, tmp_path)
+    assert left.count(NO_FILE) == 4
+    assert left.endswith('loc("file":1:2) loc("gone.py":1:2) loc("name"(#loc))')
 
 
 def test_inline_assembly_carries_no_file_into_code(places: Path) -> None:
@@ -280,7 +293,7 @@ OWN_FILES = {
     "inspector/named_files.py": "this",
     "inspector/profile/running/installed.py": "/sys",
     "inspector/profile/running/launch.py": "/proc",
-    "inspector/staging.py": "locks of its own folders",
+    "inspector/staging.py": "its own locks",
     "inspector/streams.py": "its own streams",
     "inspector/writing.py": "its own output",
 }

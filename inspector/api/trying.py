@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ..compare.trials.rules import judging_pack
 from ..compare.trials.running import Trials, TryRequest
 from ..errors import KinspectError
-from ..limits import TRY_SECONDS
+from ..limits import MOST_SECONDS, TRY_SECONDS
 from ..model import Report
 from ..pipeline.analysis import with_findings
 from ..pipeline.analysis_options import AnalysisOptions
@@ -79,7 +79,7 @@ def try_(
     run = replace(run, analysis=replace(run.analysis, rules=pack))
     launch = origin.launch if origin is not None else None
     specialise = launch.at if launch is not None else None
-    trials = Trials(TryRequest(run, pack, ids, budget), report, specialise)
+    trials = Trials(TryRequest(run, pack, ids, min(budget, MOST_SECONDS)), report, specialise)
     for _ in trials.events(None, None):
         pass
     result = trials.result()

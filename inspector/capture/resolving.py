@@ -52,7 +52,7 @@ def split(text: str) -> tuple[Path, str | None]:
     if not name:  # Path("") is the current folder: an unset variable would name all of it
         raise KinspectError(f"{text!r} names no file", "name a file or folder; . is this folder")
     checked = named(name)
-    if rest and not os.path.lexists(checked) and os.path.lexists(named(text)):
+    if rest and os.path.lexists(named(text)):  # else a shell's *.s would run another file
         raise _with_colons(text)
     return checked, rest or None
 

@@ -15,6 +15,7 @@ from ..pipeline.collecting import collect
 from ..pipeline.jobs import Request
 from .kept import keeping
 from .options import (
+    Amount,
     check_save,
     emulate_option,
     format_option,
@@ -32,6 +33,7 @@ from .target_options import (
     point_option,
     printed_words,
     target_options,
+    triton_option,
 )
 
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
@@ -45,8 +47,8 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 @click.option(
     "--details",
     is_flag=True,
-    help="text: every kernel in full, however many there are.  json: everything, such that it can"
-    " be read again; else at most 20 KB a kernel.",
+    help="text: every kernel in full and all leads, however many there are.  json: everything, such"
+    " that it can be read again; else at most 20 KB a kernel.",
 )
 @click.option(
     "--save",
@@ -55,12 +57,8 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     help="Write report and artifacts as one file, itself a target.",
 )
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
-@click.option(
-    "--triton",
-    "tritons",
-    multiple=True,
-    metavar="PATH|LABEL",
-    help="Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them.",
+@triton_option(
+    "Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them."
 )
 @emulate_option
 @click.option(
@@ -71,7 +69,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 )
 @click.option(
     "--try-budget",
-    type=click.FloatRange(0),
+    type=Amount(0),
     default=TRY_SECONDS,
     show_default=True,
     metavar="S",
@@ -79,7 +77,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 )
 @click.option(
     "--time-us",
-    type=click.FloatRange(0, min_open=True),
+    type=Amount(0, 1e12, min_open=True),
     metavar="T",
     help="Measured time of one launch: its share of the bound is reported.  One kernel only.",
 )

@@ -35,8 +35,8 @@ from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from ..errors import KinspectError
 from ..limits import BASE_BYTES
 from ..named_files import file_bytes
-from .kept import keeping
-from .options import format_option, output_option, result_stream, split_list
+from .kept import keeping, say_unkept
+from .options import Amount, format_option, output_option, result_stream, split_list
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ARGV, ScriptCommand
@@ -82,7 +82,7 @@ MOST_TUNED = 32
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(1),
+    type=Amount(1),
     default=TIME_LIMIT,
     show_default=True,
     metavar="S",
@@ -155,11 +155,13 @@ def bench(
 
 def _usable_history() -> History | None:
     """The user's history; None where it cannot be used, which is said."""
-    with keeping():
-        history = History()
+    history = History()
+    try:
         history.check_readable()
-        return history
-    return None
+    except KinspectError as error:
+        say_unkept(error)
+        return None
+    return history
 
 
 def _run(request: BenchRequest) -> tuple[Bench, bool]:

@@ -6,41 +6,35 @@ from pathlib import Path
 
 import click
 
-from ..limits import COMPILE_SECONDS
-from ..pipeline.jobs import request_for
 from .options import format_option, output_option, result_stream
-
-
-@click.command()
-@click.argument("target", metavar="TARGET")
-@click.option(
-    "--triton",
-    "tritons",
-    multiple=True,
-    required=True,
-    metavar="PATH|LABEL",
-    help="The two Tritons: an interpreter, or a label such as 3.6.  Twice.",
+from .target_options import (
+    ScriptCommand,
+    TargetOptions,
+    point_option,
+    target_options,
+    triton_option,
 )
+
+
+@click.command(cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
+@triton_option("The two Tritons: an interpreter, or a label such as 3.6.  Twice.", required=True)
 @click.option(
     "--metric",
     metavar="NAME",
     help="The figure to explain: a metric of `kinspect metrics list`, or compile_seconds, the CPU"
     " time from TTIR to the code object.  [the first that differs]",
 )
-@click.option("--arch", metavar="A", help="Target to compile for.  [gfx942]")
-@click.option("--kernel", help="Which kernel or case, where the target has several.")
 @format_option("text", "json")
 @output_option
-@click.option("--time-limit", type=click.FloatRange(1), default=COMPILE_SECONDS, show_default=True)
+@target_options
+@point_option
 def blame(
-    target: str,
+    target: TargetOptions,
     tritons: tuple[str, ...],
     metric: str | None,
-    arch: str | None,
-    kernel: str | None,
     form: str,
     output: Path | None,
-    time_limit: float,
 ) -> None:
     """Name the layer of the compiler that makes a figure differ between two Tritons.
 
@@ -53,10 +47,7 @@ def blame(
         raise click.UsageError("name two Tritons with --triton")
     from ..compare.blame import swaps
 
-    archs = (arch,) if arch else ()
-    request = request_for(
-        (target,), archs=archs, kernel=kernel, jobs=1, passes=True, time_limit=time_limit
-    )
+    request = target.with_triton(tritons).request(passes=True)
     result = swaps.blame(request, (tritons[0], tritons[1]), metric)
     from ..formats import blame_json, blame_text
 

@@ -20,7 +20,7 @@ from ..formats import check as check_format
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..version import VERSION
-from .options import format_option, output_option, result_stream, split_list
+from .options import Amount, format_option, output_option, result_stream, split_list
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
 
@@ -54,7 +54,7 @@ from .signals import INTERRUPTED, end_as_interrupted
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(1),
+    type=Amount(1),
     default=TIME_LIMIT,
     show_default=True,
     metavar="S",

@@ -11,7 +11,7 @@ import click
 
 from ..errors import KinspectError
 from ..passed_signals import signals_for
-from .options import format_option, output_option, result_stream, source_root_option
+from .options import Amount, format_option, output_option, result_stream, source_root_option
 from .target_options import number_or_all
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ OWN_FAILURE = 125
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(0.1),
+    type=Amount(0.1),
     default=600.0,
     show_default=True,
     metavar="S",

@@ -137,6 +137,7 @@ def _something_failed() -> bool:
 def _run(args: Sequence[str]) -> int:
     """Runs the group; every exception but an interrupted write to stdout becomes a status."""
     try:
+        _refuse_files_as_options(args)
         status: Any = cli.main(args=list(args), prog_name="kinspect", standalone_mode=False)
     except KinspectError as error:
         return _report_error(error)
@@ -163,6 +164,22 @@ def _run(args: Sequence[str]) -> int:
     except Exception as error:
         return _bug(error)
     return status if isinstance(status, int) else 0
+
+
+def _refuse_files_as_options(args: Sequence[str]) -> None:
+    """Refuses an option that is the name of a file too: a shell's * or a hook may have put it here.
+
+    Raises:
+        KinspectError: there is one.
+    """
+    for word in args:
+        if word == "--":
+            return
+        if word.startswith("-") and len(word) > 1 and "\0" not in word and os.path.lexists(word):
+            raise KinspectError(
+                f"{word}: an option, and the name of a file here",
+                f"for the file write ./{word}; for the option leave that folder",
+            )
 
 
 def _bug(error: Exception) -> int:

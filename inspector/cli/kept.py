@@ -17,15 +17,20 @@ _CACHE = "KINSPECT_CACHE_DIR"
 _failed = False
 
 
+def say_unkept(error: KinspectError) -> None:
+    """Says that a result could not be kept, at once and in the exit status."""
+    global _failed
+    _failed = True
+    print_error(str(error))
+
+
 @contextmanager
 def keeping() -> Iterator[None]:
     """Says an error of the block, which keeps a result, and goes on."""
-    global _failed
     try:
         yield
     except KinspectError as error:
-        _failed = True
-        print_error(str(error))
+        say_unkept(error)
 
 
 def something_failed() -> bool:
@@ -49,8 +54,7 @@ def usable_cache() -> Iterator[None]:
     if refusal is None:
         yield
         return
-    with keeping():
-        raise store.unwritable(refusal)
+    say_unkept(store.unwritable(refusal))
     before = os.environ.get(_CACHE)
     with tempfile.TemporaryDirectory(prefix="kinspect-", ignore_cleanup_errors=True) as folder:
         os.environ[_CACHE] = folder

@@ -15,10 +15,10 @@ import click
 
 from .. import named_files
 from ..errors import KinspectError
-from ..limits import COMPILE_SECONDS
+from ..limits import COMPILE_SECONDS, MOST_SECONDS
 from ..streams import PlainStream, plain, underneath
 from ..writing import replacing_text, unwritable
-from .kept import keeping
+from .kept import keeping, say_unkept
 
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
@@ -28,6 +28,26 @@ MOST_WORK_ITEMS: Final = 1024
 """The largest workgroup on any target: HIP's `maxThreadsPerBlock`."""
 MOST_IN_GRID: Final = (1 << 31) - 1
 """Workgroups along one dimension: HIP's `maxGridSize`."""
+
+
+class Amount(click.FloatRange):
+    """A number of seconds, or of another unit, from `least` on; more than `most` is `most`.
+
+    Timers and counters of the system take no number as large as `inf` or 1e30.
+    """
+
+    def __init__(self, least: float, most: float = MOST_SECONDS, *, min_open: bool = False) -> None:
+        super().__init__(least, min_open=min_open)
+        self._most = most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parses the text of an option."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return min(number, self._most)
 
 
 def format_option(*formats: str) -> Callable[[F], F]:
@@ -77,10 +97,10 @@ def compile_options(function: F) -> F:
     for option in (
         click.option(
             "--time-limit",
-            type=click.FloatRange(1),
+            type=Amount(1),
             default=COMPILE_SECONDS,
             show_default=True,
-            help="Seconds that one compile may take.",
+            help="Seconds that one compile may take; below the default, one run of a script, too.",
         ),
         click.option(
             "--python",
@@ -246,6 +266,8 @@ def history_recorder(command: str, history: bool, label: str | None) -> HistoryR
         return None
     from ..bench.history.recorder import HistoryRecorder
 
-    with keeping():
+    try:
         return HistoryRecorder(command, label)
-    return None
+    except KinspectError as error:
+        say_unkept(error)
+        return None

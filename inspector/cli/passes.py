@@ -28,7 +28,7 @@ from ..pipeline.jobs import Request, request_for, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.points import ALREADY_COMPILED
 from ..staging import scratch_folder
-from .options import format_option, output_option, result_stream
+from .options import Amount, format_option, output_option, result_stream
 from .target_options import point_option
 
 Environment = tuple[tuple[str, str], ...]
@@ -64,7 +64,7 @@ Environment = tuple[tuple[str, str], ...]
 @format_option("text", "json")
 @output_option
 @click.option("--python", metavar="PATH", help="Interpreter whose Triton compiles.")
-@click.option("--time-limit", type=click.FloatRange(1), default=COMPILE_SECONDS, show_default=True)
+@click.option("--time-limit", type=Amount(1), default=COMPILE_SECONDS, show_default=True)
 def passes(
     target: str,
     arch: str | None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import KinspectError
-from .options import compile_options
+from .options import Amount, compile_options
 from .progress import print_message, print_problems
 from .recordings import (
     checked_expression,
@@ -97,7 +97,7 @@ def profile() -> None:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=Amount(0, min_open=True),
     metavar="SECONDS",
     help="Time limit of each run of the program; what it wrote until then is kept.",
 )

@@ -118,7 +118,7 @@ def _analyzed(
         The kernel, None where it is not there, and the texts of the rules by id.
     """
     options = context.params
-    target: TargetOptions = target_of(context)
+    target: TargetOptions = target_of(context).with_triton(options["tritons"])
     pack = recommended_pack()
     if run.command == "lint":
         request = target.request(emulate=options["emulate"])
@@ -128,7 +128,6 @@ def _analyzed(
         pack, _ = judging_pack(split_list(",".join(options["rules"])))
         request = target.request(analysis=AnalysisOptions(rules=pack))
     else:
-        target = target.with_triton(options["tritons"])
         request = target.request(passes=not options["no_passes"], emulate=options["emulate"])
     kernel = None
     for attempt in (_narrowed(request, printed), request):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +23,7 @@ from ..capture.options import (
 from ..capture.sweep_axes import Axis, point_of
 from ..errors import KinspectError
 from .kept import usable_cache
-from .options import compile_options, launch_options, source_root_option, split_list
+from .options import Amount, compile_options, launch_options, source_root_option, split_list
 
 if TYPE_CHECKING:
     from ..formats.agent_calls import AgentCalls
@@ -217,17 +218,37 @@ def point_option(function: F) -> F:
     )(function)
 
 
+def triton_option(text: str, *, required: bool = False) -> Callable[[F], F]:
+    """Adds `tritons`: the Tritons that compile, by interpreter or label."""
+    return click.option(
+        "--triton",
+        _TRITONS,
+        multiple=True,
+        required=required,
+        metavar="PATH|LABEL",
+        help=text,
+    )
+
+
 def target_options(function: F) -> F:
     """Adds the options to a command, which takes them, and its targets, as one `target`."""
+    names_tritons = _TRITONS in inspect.signature(function).parameters
 
     @functools.wraps(function)
     def command(*args: Any, **values: Any) -> Any:
-        target = _target(values)
+        tritons = () if names_tritons else values.pop(_TRITONS)
+        if len(tritons) > 1:
+            raise KinspectError("two --triton: this command takes one", "name one of them")
+        target = _target(values).with_triton(tritons)
         with usable_cache():
             return function(*args, target=target, **values)
 
     for option in reversed(CAPTURE):
         command = option(command)
+    if not names_tritons:
+        command = triton_option("Triton that compiles: an interpreter, or a label such as 3.6.")(
+            command
+        )
     command = _MODE(launch_options(compile_options(command)))
     for option in (_KERNEL, _ARCH):
         command = option(command)
@@ -236,6 +257,8 @@ def target_options(function: F) -> F:
 
 def target_of(context: click.Context) -> TargetOptions:
     """The options on targets of a command line that was parsed and is not run.
+
+    A --triton is left to the caller.
 
     Raises:
         KinspectError: two options exclude each other.
@@ -360,7 +383,7 @@ CAPTURE = (
     ),
     click.option(
         "--capture-limit",
-        type=click.FloatRange(1),
+        type=Amount(1),
         default=TIME_LIMIT,
         show_default=True,
         metavar="S",
@@ -368,7 +391,7 @@ CAPTURE = (
     ),
     click.option(
         "--memory-limit",
-        type=click.FloatRange(0.5),
+        type=Amount(0.5, 1 << 20),
         metavar="GIB",
         help="Memory that the script may map.  [that of the machine]",
     ),
@@ -387,7 +410,7 @@ CAPTURE = (
     ),
     click.option(
         "--emulate-budget",
-        type=click.FloatRange(0),
+        type=Amount(0),
         default=EMULATE_SECONDS,
         show_default=True,
         metavar="S",

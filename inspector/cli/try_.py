@@ -16,7 +16,7 @@ from ..model import Report
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
 from .cluster import executor_for
-from .options import format_option, output_option, result_stream, split_list
+from .options import Amount, format_option, output_option, result_stream, split_list
 from .progress import (
     CompileProgress,
     ProgressLine,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(0),
+    type=Amount(0),
     default=TRY_SECONDS,
     show_default=True,
     metavar="SECONDS",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -22,12 +24,13 @@ _ASSEMBLY_ERROR = re.compile(
 """Errors of LLVM's assembler, and of its choice of registers for inline assembly."""
 _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{2})|(.))", re.S)
 _READS_FILES = re.compile(r"\.(?:incbin|include)\b", re.I)
-_HAS_MACROS = re.compile(r"\.(?:macro|irpc?)\b", re.I)
-_MAKES_DIRECTIVES = re.compile(
-    r"\.altmacro\b|(?:^|\")[ \t]*(?:[\w$.]+:[ \t]*)*(?:\.[\w$]*)?\\", re.I | re.M
-)
-"""A directive of whose name a macro's argument is a part."""
+_HAS_MACROS = re.compile(r"\.(?:macro|irpc?|rep|rept)\b", re.I)
+_MAKES_DIRECTIVES = re.compile(r"\.altmacro\b|/\*|(?:^|[\n\r\0;\":])[ \t]*(?:\.[\w$.]*)?\\", re.I)
+"""A directive of whose name a macro's argument is a part, or a comment, which could hide one."""
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
+_LOCATION = re.compile(r'loc\(\s*"(?P<file>(?:[^"\\]|\\.)*)"\s*:', re.S)
+NO_FILE = "<no file>"
+"""Stands in a location for what is no file."""
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -78,10 +81,37 @@ def reads_files(ir: str) -> bool:
     """
     if "asm" not in ir:
         return False
-    text = _COMMENT.sub(" ", _ESCAPE.sub(_unescaped, ir))
+    text = _ESCAPE.sub(_unescaped, ir)
     made = _HAS_MACROS.search(text) is not None and _MAKES_DIRECTIVES.search(text) is not None
     chosen = "$(" in text  # LLVM's alternatives of a text: ".$(inc$)bin"
-    return made or chosen or _READS_FILES.search(text) is not None
+    return (
+        made
+        or chosen
+        or _READS_FILES.search(text) is not None  # a comment may be a part of a string
+        or _READS_FILES.search(_COMMENT.sub(" ", text)) is not None
+    )
+
+
+def without_special_files(ir: str, folder: Path) -> str:
+    """Renames files of locations that are no files: MLIR opens them to show the line of an error.
+
+    Args:
+        ir: TTIR or TTGIR.
+        folder: the compiler's working folder.
+    """
+
+    def harmless(match: re.Match[str]) -> str:
+        try:
+            place = folder / _ESCAPE.sub(_unescaped, match["file"])
+            if stat.S_ISREG(place.stat().st_mode):
+                return match[0]
+        except FileNotFoundError:
+            return match[0]
+        except (OSError, ValueError):
+            pass
+        return f'loc("{NO_FILE}":'
+
+    return _LOCATION.sub(harmless, ir)
 
 
 def _unescaped(match: re.Match[str]) -> str:

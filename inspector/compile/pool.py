@@ -26,7 +26,7 @@ from ..limits import COMPILE_MEMORY
 from ..model import Artifact, ErrorRecord, Variant
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
-from .inline_assembly import reads_files
+from .inline_assembly import reads_files, without_special_files
 from .stderr import scan
 from .store import Store, StoreEntry, artifact_key, default_root
 from .toolchain import Toolchain, toolchain
@@ -284,7 +284,8 @@ class Compiler:
         """
         source = INPUT.format(stage=variant.stage)
         try:
-            (folder / source).write_bytes(variant.ttir.encode())
+            text = without_special_files(variant.ttir, folder)
+            (folder / source).write_bytes(text.encode())
             (folder / STDERR).touch()
         except OSError as error:
             raise self.store.unwritable(error) from error

@@ -221,20 +221,20 @@ MOST_TOLD = 3
 """Leads fill a kernel's findings up to so many: who has three to follow needs no doubtful one."""
 
 
-def leads_told(kernel: KernelReport) -> tuple[Finding, ...]:
-    """The leads that stand below a kernel's findings; the report as JSON has all."""
-    return kernel.leads[: max(0, MOST_TOLD - len(kernel.findings))]
+def leads_told(kernel: KernelReport, *, every: bool = False) -> tuple[Finding, ...]:
+    """The leads that stand below a kernel's findings, or all of them."""
+    return kernel.leads if every else kernel.leads[: max(0, MOST_TOLD - len(kernel.findings))]
 
 
-def leads_heading(kernel: KernelReport) -> str:
+def leads_heading(kernel: KernelReport, *, every: bool = False) -> str:
     """What stands above the leads that are told: what they are; their number beside findings."""
-    start = f"{_leads(kernel)}:" if kernel.findings else "leads are"
+    start = f"{_leads(kernel, every)}:" if kernel.findings else "leads are"
     return f"{start} true, but something speaks against a change, or is not known"
 
 
-def _leads(kernel: KernelReport) -> str:
-    told, every = len(leads_told(kernel)), len(kernel.leads)
-    return plural(told, "lead") if told == every else f"{told} of {plural(every, 'lead')}"
+def _leads(kernel: KernelReport, every: bool = False) -> str:
+    told, known = len(leads_told(kernel, every=every)), len(kernel.leads)
+    return plural(told, "lead") if told == known else f"{told} of {plural(known, 'lead')}"
 
 
 def finding_place(finding: Finding) -> str:

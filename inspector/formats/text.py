@@ -25,7 +25,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 def write(
     report: Report, stream: TextIO, *, details: bool = False, color: bool | None = None
 ) -> None:
-    """Prints the report. `details` shows every kernel in full, however many there are."""
+    """Prints the report. `details`: every kernel in full and all leads, however many there are."""
     paper = paper_for(stream, color)
     kernels = report.kernels
     if len(kernels) > 1:
@@ -33,7 +33,7 @@ def write(
     in_full = kernels if details or len(kernels) <= DETAILS_UP_TO else kernels[:1]
     for kernel in in_full:
         paper.print(Line())
-        _kernel(paper, kernel)
+        _kernel(paper, kernel, details)
     if len(in_full) < len(kernels):
         paper.print(Line())
         left_out = len(kernels) - len(in_full)
@@ -90,7 +90,7 @@ def _marks(kernel: KernelReport) -> str:
     return " ".join(parts)
 
 
-def _kernel(paper: Paper, kernel: KernelReport) -> None:
+def _kernel(paper: Paper, kernel: KernelReport, every_lead: bool) -> None:
     """Prints a kernel in full."""
     title = Line(kernel.name, style="bold")
     title.append(f"  {kernel.arch or 'unknown target'}")
@@ -114,7 +114,7 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     _lds_map(paper, kernel)
     _measured(paper, kernel)
     _emulated(paper, kernel)
-    _findings(paper, kernel)
+    _findings(paper, kernel, every_lead)
 
 
 def _resources(paper: Paper, kernel: KernelReport) -> None:
@@ -309,7 +309,7 @@ def _emulated(paper: Paper, kernel: KernelReport) -> None:
     print_table(paper, lines, indent=" " * 6)
 
 
-def _findings(paper: Paper, kernel: KernelReport) -> None:
+def _findings(paper: Paper, kernel: KernelReport, every_lead: bool) -> None:
     paper.print(Line())
     if kernel.findings or int_of(kernel.metrics, "instruction_count") is not None:
         paper.print(Line(f"  {view.findings_summary(kernel)}", style="bold"))
@@ -321,9 +321,9 @@ def _findings(paper: Paper, kernel: KernelReport) -> None:
             print_wrapped(paper, advice, "              ")
         for text in tried_lines(finding):
             print_wrapped(paper, Line(f"            → {text}"), "              ")
-    leads = view.leads_told(kernel)
+    leads = view.leads_told(kernel, every=every_lead)
     if leads:
-        paper.print(Line(f"  {view.leads_heading(kernel)}", style="bold"))
+        paper.print(Line(f"  {view.leads_heading(kernel, every=every_lead)}", style="bold"))
     for lead in leads:
         print_wrapped(paper, _lead(lead), "              ")
         print_wrapped(paper, Line(f"            but {lead.doubt}"), "              ")

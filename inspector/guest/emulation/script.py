@@ -188,7 +188,11 @@ def _run_script(path: str, argv: list[str], source: bytes) -> None:
 
 
 def _run_pytest(argv: list[str], failures: Failures) -> int:
-    pytest: Any = importlib.import_module("pytest")
+    try:
+        pytest: Any = importlib.import_module("pytest")
+    except ImportError as failure:
+        hint = install_hint(failure, "pytest")
+        sys.exit(f"a file of tests is run by pytest, which cannot be imported: {failure}; {hint}")
     status = pytest.main(argv, plugins=[failures])
     if status and isinstance(status, pytest.ExitCode):
         failures.add_pytest_end(status.name)

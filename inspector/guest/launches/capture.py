@@ -103,7 +103,7 @@ class _ScriptRun:
         The order matters: each patch wraps those before it.
         """
         request, selects = self._request, self._filter.selects
-        tuning = TunerFollower(self._emit, request.max_configs)
+        self._tuning = tuning = TunerFollower(self._emit, request.max_configs)
         tuning.install()
         layers = Layers(
             tuning,
@@ -151,7 +151,10 @@ class _ScriptRun:
             message = f"still running after {request.time_limit:g} s"
             if recorder.captured:
                 message += f"; the {recorder.captured} specialisations until then are reported"
-            hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
+            hint = (
+                "give it less to do after --, stop it by --first N, or raise --capture-limit"
+                " (or a lower --time-limit)"
+            )
             self._emit({**error("capture", message, hint, place=request.path), "late": True})
         except BaseException as failure:
             # The script's own `except` may raise another exception while our interrupt is handled.
@@ -200,6 +203,9 @@ class _ScriptRun:
                 f"all {recorder.refused} configurations are refused by the kernel's static_assert"
             )
             self._emit(error("capture", message, "see the notes", place=request.path))
+        elif self._tuning.first_failure:
+            message = f"every launch failed: {self._tuning.first_failure}"
+            self._emit(error("capture", message, "mend the launch", place=request.path))
         else:
             self._emit(
                 self._script.nothing_launched(self._filter.other_kernels, self._filter.patterns)

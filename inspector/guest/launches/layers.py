@@ -105,6 +105,9 @@ class Layers:
             self._thread.in_launch = True
             try:
                 return self._launch(functools.partial(run_layer, run), layer, args, kwargs)
+            except Exception as failure:
+                self._tuning.keep_failure(getattr(_jit_function(layer), "__name__", ""), failure)
+                raise
             finally:
                 self._thread.in_launch = False
 

@@ -34,6 +34,8 @@ class TunerFollower:
         self._sampled: dict[int, tuple[Any, ...]] = {}
         self._active: list[tuple[Any, Any]] = []  # tuner, configuration at work
         self._notes: set[str] = set()
+        self.first_failure = ""
+        """Why the first launch that failed did."""
 
     def install(self) -> None:
         """Patches the class; subclasses (libraries have their own) share what they inherit."""
@@ -66,6 +68,11 @@ class TunerFollower:
         tuner.prune_configs = prune_and_sample
         tuner._bench = bench_once
         tuner.run = run_followed
+
+    def keep_failure(self, kernel: str, failure: Exception) -> None:
+        """Keeps why a launch failed, if it is the first that did."""
+        reason = f"{kernel} ended with {type(failure).__name__}: {failure}"
+        self.first_failure = self.first_failure or reason
 
     def current(self) -> dict[str, Any] | None:
         """The configuration whose launch is under way; None outside of autotuners."""
@@ -133,6 +140,7 @@ class TunerFollower:
         try:
             return bench(tuner, *args, config=config, **meta)
         except Exception as failure:
+            self.keep_failure(name, failure)
             self._note_once(
                 f"{name}: config {config} ended with {type(failure).__name__}: {failure}"
             )

@@ -6,6 +6,7 @@ With them a script that plots, logs or compares with another library still reach
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +79,11 @@ class Inert(metaclass=InertMeta):
 
     def __class_getitem__(cls, item: Any) -> Any:
         return cls
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Lets pydantic know: a field of this type takes any value."""
+        return {"type": "any"}
 
     @classmethod
     def __torch_function__(cls, *called: Any) -> Any:
@@ -220,3 +226,21 @@ def install(names: Sequence[str]) -> None:
         raise ValueError(f"{', '.join(protected)} cannot be stubbed")
     if names:
         sys.meta_path.insert(0, StubFinder(names))
+        _patch_version(frozenset(names))
+
+
+def _patch_version(names: frozenset[str]) -> None:
+    """Gives the named modules a version, for those who ask for their distribution's."""
+    installed_version = importlib.metadata.version
+
+    @functools.wraps(installed_version)
+    def version(distribution_name: str) -> str:
+        try:
+            return installed_version(distribution_name)
+        except importlib.metadata.PackageNotFoundError:
+            if distribution_name.lower().replace("-", "_") not in names:
+                raise
+            asked = f"the version of {distribution_name}, which is not installed"
+            return str(LOG.answer(asked, VERSION))
+
+    importlib.metadata.version = version

@@ -1,0 +1,112 @@
+"""Ways in: scripts that need what is not installed, launches that all fail, shared options."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.cli.group import COMMANDS, cli
+from kinspect.inspector.formats import text
+from kinspect.inspector.guest.emulation import script
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from msgspec.structs import replace
+
+SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
+KERNEL = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def k(x, N: tl.constexpr, MODE: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, i + MODE)
+
+x = torch.zeros(64, dtype=torch.int32, device="cuda")
+"""
+STOOD_IN = {
+    "a pydantic field": """
+import pydantic
+from openai_of_nobody.types import Image
+
+class Part(pydantic.BaseModel):
+    image: Image
+
+assert Part(image=3).image == 3
+""",
+    "the version of its distribution": """
+import importlib.metadata
+import some_helper_package
+assert importlib.metadata.version("some-helper-package")
+""",
+}
+FAILING = {
+    "a launch": "k[(1,)](x, N=64)",
+    "every configuration": (
+        "triton.autotune([triton.Config({}), triton.Config({}, num_warps=8)], ['N'])(k)[(1,)]"
+        "(x, N=64)"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STOOD_IN)
+def test_a_stand_in_serves_as(case: str, tmp_path: Path, tool: Callable[..., Any]) -> None:
+    pytest.importorskip("triton")
+    if "pydantic" in case:
+        pytest.importorskip("pydantic")
+    (tmp_path / "k.py").write_text(f"{STOOD_IN[case]}{KERNEL}\nk[(1,)](x, N=64, MODE=1)\n")
+    done = tool("analyze", "k.py", "--no-passes", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert [kernel["name"] for kernel in json.loads(done.stdout)["kernels"]] == ["k"]
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_the_headline_says_why_every_launch_failed(
+    case: str, tmp_path: Path, tool: Callable[..., Any]
+) -> None:
+    pytest.importorskip("triton")
+    (tmp_path / "kern.py").write_text(KERNEL)
+    (tmp_path / "run.py").write_text(
+        f"import triton\nfrom kern import k, x\ntry:\n    {FAILING[case]}\n"
+        "except Exception as failure:\n    print(failure)\n"
+    )
+    done = tool("analyze", "run.py")
+    assert done.returncode == 2
+    headline = done.stderr.splitlines()[0]
+    assert "every launch failed: k ended with TypeError: " in headline
+    assert "'MODE'" in headline
+
+
+def test_emulate_without_pytest_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    with pytest.raises(SystemExit, match=r"run by pytest, which cannot be imported: .*; "):
+        script._run_pytest([], None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"tui"}))
+def test_commands_that_take_targets_share_their_options(name: str) -> None:
+    command = cli.get_command(None, name)  # type: ignore[arg-type]
+    assert command is not None
+    options = {word for option in command.params for word in option.opts}
+    if name in ("blame", "try") or "--stub" in options:
+        shared = ("--call", "--triton", "--signature", "--define", "--arch", "--kernel", "--python")
+        assert options.issuperset(shared)
+
+
+def test_details_show_every_lead() -> None:
+    (kernel, *_) = collect(Request((str(SMALL),))).kernels
+    finding = kernel.findings[0]
+    leads = tuple(replace(finding, message=f"lead {n}", doubt="a doubt") for n in range(7))
+    report = collect(Request((str(SMALL),)))
+    report = replace(report, kernels=(replace(kernel, leads=leads),))
+    brief, full = io.StringIO(), io.StringIO()
+    text.write(report, brief)
+    text.write(report, full, details=True)
+    assert brief.getvalue().count("a doubt") < 7
+    assert full.getvalue().count("a doubt") == 7
+    assert "7 leads:" in full.getvalue()
