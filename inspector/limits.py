@@ -127,6 +127,9 @@ class BoundedReading:
     inflated: InflationBudget = field(init=False)
     used: float = 0.0  # seconds of processor time
     wall_used: float = 0.0
+    began: tuple[float, float] = (0.0, 0.0)  # the clocks, when it was set to work
+    kernels: int = 0
+    kernels_reached: int = 0
     _most_data: int | None = None
 
     def __post_init__(self) -> None:
@@ -141,6 +144,13 @@ class BoundedReading:
             present = data_bytes()
             self._most_data = sys.maxsize if present is None else present + self.memory
         return self._most_data
+
+    def not_reached(self) -> LimitError:
+        return LimitError(
+            f"{self.name}: {self.kernels - self.kernels_reached:,} of {self.kernels:,} kernels"
+            f" were not reached in {self.seconds:.0f} s",
+            f"name some with --kernel, or set {SECONDS_VARIABLE} to more seconds",
+        )
 
     def out_of_time(self) -> LimitError:
         return LimitError(
@@ -178,8 +188,38 @@ def within(name: str, size: int, steps: Iterable[T]) -> Iterator[T]:
         with _at_work(reading):
             step: Any = next(source, end)
         if step is end:
-            return
+            break
         yield step
+    if reading.kernels:
+        raise reading.not_reached()
+
+
+def is_spent(share: float, reached: int, kernels: int) -> bool:
+    """Tells whether the target being read has used a share of its time; False outside of any.
+
+    Its reading then stops there: what was reached is reported, and `within` counts the others.
+
+    Args:
+        share: of the seconds that it has, to 1.
+        reached: kernels that are done.
+        kernels: all that there are.
+    """
+    reading = _current()
+    if reading is None or not reached:
+        return False
+    used = reading.used + processor_clock()() - reading.began[0]
+    wall_used = reading.wall_used + time.monotonic() - reading.began[1]
+    if max(used, wall_used / WALL_FACTOR) < share * reading.seconds:
+        return False
+    reading.kernels = max(reading.kernels, kernels)
+    reading.kernels_reached = reached
+    return True
+
+
+def is_cut_short() -> bool:
+    """Tells whether the target being read has kernels that were not reached."""
+    reading = _current()
+    return reading is not None and reading.kernels > 0
 
 
 @contextmanager
@@ -225,7 +265,7 @@ def _at_work(reading: BoundedReading) -> Iterator[None]:
     """Counts time and memory against `reading`, and says in one line when they are used up."""
     _STATE.reading = reading
     clock = processor_clock()
-    started, wall_started = clock(), time.monotonic()
+    started, wall_started = reading.began = clock(), time.monotonic()
     wall_left = reading.seconds * WALL_FACTOR - reading.wall_used
     try:
         with (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import signal
 import subprocess
 import sys
@@ -670,3 +671,23 @@ def test_what_the_guest_stands_on_is_asked_for_not_stood_in_for(name: str, tmp_p
     assert f"No module named {name}" in record.message
     assert "stub" not in record.message + str(record.hint)
     assert "install" in str(record.hint)
+
+
+@pytest.mark.parametrize("command", [("analyze",), ("lint",)])
+def test_the_time_limit_holds_for_scripts_and_what_they_started(
+    command: tuple[str, ...],
+    tool: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+) -> None:
+    """--time-limit was for compiles alone; a script slept for --capture-limit, two minutes."""
+    (tmp_path / "k.py").write_text(
+        "import subprocess, time\n"
+        "child = subprocess.Popen(['sleep', '30'], start_new_session=True)\n"
+        "open('PID', 'w').write(str(child.pid))\ntime.sleep(30)\n".replace(
+            "'PID'", repr(str(tmp_path / "pid"))
+        )
+    )
+    done = tool(*command, "k.py", "--time-limit", "4")
+    assert done.returncode == 2, done.stdout
+    assert re.search("(after|within) 4 s", done.stderr)
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()

@@ -21,6 +21,9 @@ from kinspect.inspector import limits
 from kinspect.inspector.documents import json_value, toml_value, yaml_loader, yaml_value
 from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.limits import LimitError
+from kinspect.inspector.pipeline import analysis
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
 
 ROOT = Path(__file__).parents[1]
 
@@ -323,3 +326,22 @@ WAYS: tuple[bytes, ...] = ()
 @pytest.mark.slow
 def test_a_minute_of_fuzzing_every_reader(tmp_path: Path) -> None:
     print(_fuzzed("--minutes", "1", "--keep", str(tmp_path)))  # noqa: T201 - figures to quote
+
+
+@pytest.mark.parametrize("share", ["ANALYSIS_SHARE", "JUDGED_SHARE", "WORK_SHARE"])
+def test_kernels_that_are_not_reached_are_counted_and_the_others_reported(
+    share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 10,000 kernels gave one error and no kernel."""
+    body = (Path(__file__).parent / "data" / "small_gfx942.s").read_text()
+    first, kernel = body.split("\t.text", 1)
+    path = tmp_path / "k.s"
+    path.write_text(
+        first + "".join("\t.text" + re.sub(r"\bsmall\b", f"k{n}", kernel) for n in "abc")
+    )
+    for name in ("ANALYSIS_SHARE", "JUDGED_SHARE", "WORK_SHARE"):
+        monkeypatch.setattr(analysis, name, 0.0 if name == share else 1.0)
+    report = collect(Request((str(path),)))
+    assert [kernel.name for kernel in report.kernels] == ["ka"]
+    (record,) = report.errors
+    assert "2 of 3 kernels were not reached in 18 s" in record.message

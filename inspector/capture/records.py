@@ -280,8 +280,14 @@ def lost_child(path: Path, record: Mapping[str, Any], mode: str, time_limit: flo
     end, is_timeout = _child_end(record["lost"])
     subject, hint = _SUBJECTS["frontend" if in_kernel else mode]
     if is_timeout:
-        is_whole = record["lost"]["seconds"] >= time_limit  # not what one foreign kernel has
-        more = "raise --capture-limit" if is_whole else f"set {limits.SECONDS_VARIABLE} to more"
+        # One kernel of a stranger has less than the whole limit.
+        is_foreign = mode in ("trace", "inductor")
+        is_whole = not is_foreign or record["lost"]["seconds"] >= time_limit
+        more = (
+            "raise --capture-limit (or a lower --time-limit)"
+            if is_whole
+            else f"set {limits.SECONDS_VARIABLE} to more"
+        )
         hint = f"{hint}; or {more}"
     last_line = [line.strip() for line in record["output"].splitlines() if line.strip()][-1:]
     last_words = f'; the last thing it printed is "{last_line[0]}"' if last_line else ""

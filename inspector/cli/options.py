@@ -100,7 +100,7 @@ def compile_options(function: F) -> F:
             type=Amount(1),
             default=COMPILE_SECONDS,
             show_default=True,
-            help="Seconds that one compile may take.",
+            help="Seconds that one compile may take; below the default, one run of a script, too.",
         ),
         click.option(
             "--python",

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .. import machines, named_files
+from .. import limits, machines, named_files
 from ..errors import KinspectError
 from ..isa.asm.includes import includes_beside
 from ..isa.assembly import parse_text
@@ -46,6 +46,9 @@ ANALYSIS_VERSION = 43
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
+
+ANALYSIS_SHARE, JUDGED_SHARE, WORK_SHARE = 0.5, 0.7, 0.9
+"""Of a file's time, after which no further kernel is analysed, judged, or given to the command."""
 
 
 def tool_versions() -> dict[str, str]:
@@ -111,7 +114,9 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     module, ttir = _ttgir(context), _ttir(context)
     reports = []
     instructions = 0
-    for function in functions:
+    for number, function in enumerate(functions):
+        if limits.is_spent(ANALYSIS_SHARE, number, len(functions)):
+            break
         facts = launch_facts(function, machine, module, context)
         instructions += len(function.instructions)
         if not options.lanes or instructions > MOST_INSTRUCTIONS:
@@ -168,8 +173,13 @@ def with_findings(
     """
     pack = default_pack() if options.rules is None else options.rules
     source_text = source_text or source_reader()
-    judged = ((report, judge(pack, report, source_text)) for report in reports)
-    return [replace(report, findings=said.findings, leads=said.leads) for report, said in judged]
+    reports, with_said = list(reports), list[KernelReport]()
+    for report in reports:
+        if limits.is_spent(JUDGED_SHARE, len(with_said), len(reports)):
+            break
+        said = judge(pack, report, source_text)
+        with_said.append(replace(report, findings=said.findings, leads=said.leads))
+    return with_said
 
 
 @functools.cache

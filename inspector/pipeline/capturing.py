@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from .. import limits, machines, named_files
-from ..capture.options import CapturePlan
+from ..capture.options import CaptureOptions, CapturePlan
 from ..capture.records import CapturedVariant, CaptureEnd
 from ..capture.script import GENERATED, capture_file, mode_of
 from ..capture.targets import Kind, Target
@@ -93,7 +93,7 @@ def _captured(
                 devices={arch: device_facts(machines.load(arch)) for arch in archs},
                 patterns=patterns,
                 folder=folder,
-                options=request.capture,
+                options=_capture_options(request),
                 triton_version=version,
                 generated=compiler.store.root / GENERATED,
                 emulator=tuple(emulator_command()),
@@ -129,6 +129,14 @@ def _sources_of(variant: Variant) -> Iterator[str]:
     if variant.source is not None:
         yield variant.source.file
     yield from {match[1] for match in _MLIR_SOURCE.finditer(variant.ttir)}
+
+
+def _capture_options(request: Request) -> CaptureOptions:
+    """The options of a capture; --time-limit below its default bounds each run, too."""
+    if request.time_limit >= limits.COMPILE_SECONDS:
+        return request.capture
+    seconds = min(request.capture.time_limit, request.time_limit)
+    return replace(request.capture, time_limit=seconds)
 
 
 def _reading(target: Target) -> AbstractContextManager[None]:

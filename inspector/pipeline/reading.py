@@ -101,6 +101,8 @@ def _outcomes(index: int, target: Target, work: Work) -> Iterator[Transformed | 
     else:
         reports = analysis.analyze_text(read_text(target.path), context)
     for number, report in enumerate(reports):
+        if limits.is_spent(analysis.WORK_SHARE, number, len(reports)):
+            return
         yield Transformed((index, number), work.transform(report))
 
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..limits import is_cut_short
 from ..lint.rule import NO_RULES
 from ..lint.schema import bundled_folder
 from ..model import Finding, KernelReport, SourceLoc
@@ -98,7 +99,7 @@ class StoredReports:
         else:
             reports, judged = _judge(stored.reports, context)
         # What was not read may be read once there is a disassembler.
-        is_final = not any(report.unread for report in stored.reports)
+        is_final = not any(report.unread for report in stored.reports) and not is_cut_short()
         if is_final and (is_new or judged is not stored.judged):
             _write(place, _Stored(stored.reports, judged))
         return reports

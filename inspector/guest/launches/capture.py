@@ -151,7 +151,10 @@ class _ScriptRun:
             message = f"still running after {request.time_limit:g} s"
             if recorder.captured:
                 message += f"; the {recorder.captured} specialisations until then are reported"
-            hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
+            hint = (
+                "give it less to do after --, stop it by --first N, or raise --capture-limit"
+                " (or a lower --time-limit)"
+            )
             self._emit({**error("capture", message, hint, place=request.path), "late": True})
         except BaseException as failure:
             # The script's own `except` may raise another exception while our interrupt is handled.
