@@ -103,6 +103,7 @@ def _main(request_path: str) -> int:
     failures = Failures(path, project.owns_code)
     if request["is_pytest_session"]:
         sys.argv = ["pytest", *request["argv"]]
+        os.environ["KINSPECT_PYTEST_EMULATED"] = str(os.getppid())  # the supervisor, see the plugin
         status = _ended(lambda: _run_pytest(request["argv"], failures), path, world, failures)
     else:
         status = _run(request, world, failures)
