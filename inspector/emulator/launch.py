@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -92,6 +93,48 @@ class LaunchOutcome(Struct, frozen=True):
     executed: Array
 
 
+MOST_WORKGROUPS: Final = 1 << 25
+"""Executed in one launch: with the arrays of their numbers and order they take 1 GiB."""
+MOST_IN_GRID: Final = 1 << 30
+"""Workgroups of a grid of which some are executed."""
+MOST_THREADS: Final = 1024
+"""Of a workgroup, on all targets (amd_hip: maxThreadsPerBlock)."""
+MOST_ITEMS: Final = (1 << 32) - 1
+"""Work-items of a grid in each dimension (hsa_kernel_dispatch_packet)."""
+MOST_SCRATCH: Final = 1 << 30
+"""Bytes of private memory of the waves that run together."""
+
+
+def check_extents(grid: Sequence[int], block: Sequence[int], is_sampled: bool) -> None:
+    """Refuses what no GPU can launch, or no memory here holds, before anything is allocated.
+
+    Args:
+        grid: workgroups.
+        block: work-items of a workgroup.
+        is_sampled: whether only some of the workgroups are executed.
+
+    Raises:
+        KinspectError: it says what was asked for.
+    """
+    threads, groups = math.prod(block), math.prod(grid)
+    shape = " x ".join(f"{extent:,}" for extent in grid if extent != 1) or "1"
+    if not 0 < threads <= MOST_THREADS:
+        raise KinspectError(
+            f"a workgroup of {threads:,} work-items; it has 1 to {MOST_THREADS:,}", "lower --block"
+        )
+    if any(t * g > MOST_ITEMS for t, g in zip(block, grid, strict=True)):
+        raise KinspectError(
+            f"a grid of {shape} workgroups of {threads:,} work-items; a dimension has at most"
+            f" {MOST_ITEMS:,} work-items",
+            "launch a smaller grid",
+        )
+    if groups > (MOST_IN_GRID if is_sampled else MOST_WORKGROUPS):
+        raise KinspectError(
+            f"a grid of {groups:,} workgroups; the emulator executes {MOST_WORKGROUPS:,} at most",
+            f"--sample N executes N of up to {MOST_IN_GRID:,}, or launch a smaller grid",
+        )
+
+
 class Emulator:
     """One kernel, ready for launches."""
 
@@ -128,8 +171,8 @@ class Emulator:
                 symbols=addresses | called,
                 calls=bool(called),
             )
-        scratch_bytes = function.resources.scratch_bytes or 0
-        self._grid = GridRunner(self.code, self.start, scratch_bytes, constants.data)
+        self._scratch_bytes = function.resources.scratch_bytes or 0
+        self._grid = GridRunner(self.code, self.start, self._scratch_bytes, constants.data)
         # Looked for at the first launch that is checked; 0 from then on.
         set_up = initial_registers(self.start, self.target)
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up
@@ -147,10 +190,13 @@ class Emulator:
         """Executes a launch; buffers are changed in place.
 
         Raises:
+            KinspectError: it is larger than a launch can be here.
             NotCoveredError: an instruction that the emulator does not carry out was reached.
             EmulationLimitError: it hangs, or takes too long.
             NotIndependentError: several processes cannot do it; buffers have been changed.
         """
+        check_extents(launch.grid, launch.threads, launch.workgroups is not None)
+        self._check_scratch(launch)
         numbers = (
             np.arange(math.prod(launch.grid))
             if launch.workgroups is None
@@ -185,6 +231,21 @@ class Emulator:
             self._footprint(),
             executed,
         )
+
+    def _check_scratch(self, launch: Launch) -> None:
+        """Refuses private memory that this machine cannot hold.
+
+        Raises:
+            KinspectError: it says how much it would take.
+        """
+        waves = self._grid.per_slice(launch) * waves_of(launch.threads, self.target)
+        needed = self._scratch_bytes * waves * self.target.lanes
+        if needed > MOST_SCRATCH:
+            raise KinspectError(
+                f"{self._scratch_bytes:,} bytes of private memory for each work-item: {waves} waves"
+                f" take {needed / 2**30:,.1f} GiB, and the emulator has {MOST_SCRATCH >> 30}",
+                "lower what the kernel states (.private_segment_fixed_size)",
+            )
 
     def _machine(self, launch: Launch, buffers: list[Buffer]) -> MachineState:
         """Returns the state of a launch, with what its accesses are watched by."""

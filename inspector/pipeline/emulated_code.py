@@ -12,9 +12,10 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from .. import limits
 from ..capture.targets import CODE_OBJECT
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
-from ..emulator.launch import Emulator, Launch
+from ..emulator.launch import Emulator, Launch, check_extents
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer, buffer_of
 from ..emulator.numbers import to_bf16
@@ -109,14 +110,15 @@ def launch_code(request: CodeLaunch) -> CodeResult:
         KinspectError: the file cannot be read, the kernel or an argument is not understood, or an
             instruction is not covered.
     """
-    program, function, constants = _kernel_of(request)
-    machine = load_machine(request.arch or program.arch or "")
-    emulator = Emulator(
-        function,
-        machine,
-        constants,
-        program.functions if program.form == "asm" else (),
-    )
+    try:
+        size = request.path.stat().st_size
+    except OSError:
+        size = 0  # said when it is read
+    with limits.reading(str(request.path), size):
+        program, function, constants = _kernel_of(request)
+        machine = load_machine(request.arch or program.arch or "")
+        called = program.functions if program.form == "asm" else ()
+        emulator = Emulator(function, machine, constants, called)
     buffers, scalars, arrays = _arguments(request.arguments)
     launch = _launch(request, function, machine, scalars)
     grid_workgroups = math.prod(request.grid)
@@ -157,6 +159,7 @@ def _launch(
         KinspectError: the code or the GPU does not allow it.
     """
     block = request.block or _block_of(function)
+    check_extents(request.grid, block, bool(request.sample))
     threads, most_threads = math.prod(block), function.resources.max_workgroup_size
     if most_threads is not None and threads > most_threads:
         raise KinspectError(

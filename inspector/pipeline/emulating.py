@@ -36,7 +36,7 @@ from msgspec import to_builtins
 
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.instructions import import_all
-from ..emulator.launch import Emulator, Launch
+from ..emulator.launch import MOST_SCRATCH, Emulator, Launch, check_extents
 from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..emulator.processes import NotIndependentError, usable_processes
@@ -200,7 +200,15 @@ class Service:
         emulator = self._emulators[request["kernel"]]
         buffers = self._buffers(message["buffers"], message["memory"])
         grid_workgroups = math.prod(request["grid"])
+        is_sampled = request["sample"] is not None
+        check_extents(request["grid"], (request["threads"], 1, 1), is_sampled)
         scratch_bytes = request["scratch"] * grid_workgroups
+        if scratch_bytes > MOST_SCRATCH:
+            raise KinspectError(
+                f"{scratch_bytes:,} bytes of global scratch memory for {grid_workgroups:,}"
+                f" workgroups; the emulator has {MOST_SCRATCH:,}",
+                "launch a smaller grid",
+            )
         if scratch_bytes:
             data = np.zeros(scratch_bytes + 64, np.uint8)
             buffers.append(Buffer(SCRATCH_ADDRESS, scratch_bytes, data, "global scratch memory"))
