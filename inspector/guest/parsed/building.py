@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..record.source_format import Function, Value
+from ..record.source_format import Function, Value, is_library
 from ..syntax import parse
 from . import library
 from .guard import Guard, check_names
@@ -80,7 +80,7 @@ class KernelBuilder:
         """
         node = parsed_function(source["text"], source["qualname"])
         check_names(node)
-        if library.is_library(str(source["module"])):  # such a function is taken from the library
+        if is_library(str(source["module"])):  # such a function is taken from the library
             raise RefusedError(f"{source['module']}.{source['qualname']}, which is in the trace")
         line, column = source["line"], source["column"]
         if not (1 <= line <= _MAX_LINE and 0 <= column <= _MAX_COLUMN):
