@@ -212,7 +212,7 @@ async def test_moving_sorting_and_the_detail_follow(analysed: KernelReport) -> N
         for keys, at in ((("j",), 1), (("k",), 0), (("G",), 2), (("g",), 0), (("down",), 1)):
             await pressed(pilot, *keys)
             assert table.cursor == at, keys
-        assert "__amd_rocclr_copyBuffer" in text_of(page.kinspect).split("e recording")[1]
+        assert "__amd_rocclr_copyBuffer" in text_of(page.kinspect).split("roofline  recording")[1]
         await pressed(pilot, "s")  # by total time, which is in the same order
         assert names(page) == ["attend#1", "__amd_rocclr_copyBuffer#1", "softmax_kernel#1"]
         assert table.cursor == 1
@@ -495,3 +495,9 @@ async def test_without_measured_data_it_says_how_to_get_some(
         await pilot.press("end")
         await pilot.pause()
         assert words.scroll_offset.y == words.max_scroll_y
+
+
+def test_the_titles_of_the_views_name_no_keys() -> None:
+    from kinspect.tui.screens.profile.lower import _TABS, VIEWS
+
+    assert [*_TABS.values()] == ["kernel", *VIEWS]

@@ -36,7 +36,7 @@ from .matrix_results import Addend, accumulator, finish_into
 ROWS: Final = 16
 _FLOATS: Final = "f16|bf16|f32|fp8_fp8|fp8_bf8|bf8_fp8|bf8_bf8"
 _WMMA: Final = re.compile(
-    rf"v_wmma_(f32|f16|bf16|bf16f32|i32)_16x16x(\d{1, 9})_({_FLOATS}|iu8|iu4)"
+    rf"v_wmma_(f32|f16|bf16|bf16f32|i32)_16x16x(\d{{1,9}})_({_FLOATS}|iu8|iu4)"
 )
 HINTS: Final = ("matrix_a_reuse", "matrix_b_reuse")
 """Modifiers that change no value."""

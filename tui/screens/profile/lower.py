@@ -28,9 +28,9 @@ _WIDE = 150  # columns from which on the roofline stands beside the detail
 _THREADED = 200_000  # dispatches that are looked through in a thread
 _TABS = {
     DETAIL: "kernel",
-    DISPATCHES: "d dispatches",
-    ROOFLINE: "R roofline",
-    RECORDING: "e recording",
+    DISPATCHES: "dispatches",
+    ROOFLINE: "roofline",
+    RECORDING: "recording",
 }
 
 
