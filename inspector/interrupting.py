@@ -55,9 +55,11 @@ def _by_signal(seconds: float, wall_seconds: float) -> Iterator[None]:
         previous_timer = signal.setitimer(signal.ITIMER_REAL, tick, tick)
         yield
     finally:
-        armed = False
-        for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
-            signal.setitimer(timer, 0)
+        try:
+            armed = False
+        finally:  # a second signal may have come before that: the timers end all the same
+            for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
+                signal.setitimer(timer, 0)
         for number, handler in zip(numbers, previous_handlers, strict=True):
             signal.signal(number, handler)
         signal.setitimer(signal.ITIMER_REAL, *previous_timer)

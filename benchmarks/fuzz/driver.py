@@ -176,9 +176,10 @@ def _take_line(line: str, run: _Run) -> bool:
 
 
 def _copied(source: str, target: str) -> None:
-    """Copies a file; of a pipe or a socket only the name."""
-    if stat.S_ISREG(os.lstat(source).st_mode):
-        shutil.copyfile(source, target)  # a hole stays one
+    """Copies a file; of a pipe, a socket or a hole only the name."""
+    facts = os.lstat(source)
+    if stat.S_ISREG(facts.st_mode) and facts.st_size < 1 << 30:
+        shutil.copyfile(source, target)
     else:
         Path(target).write_text(f"{source} is no file\n")
 

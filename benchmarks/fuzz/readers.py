@@ -36,7 +36,8 @@ class FuzzedReader:
         seeds: undamaged files.
         kinds: suffix -> how files are damaged; see `mutate`.
         words: tokens that mean something to it.
-        special: share of the cases that have a pipe, link or device among their files.
+        special: share of the cases that have a pipe, link or device among their files; only of
+            readers that open the files themselves.
     """
 
     name: str
@@ -44,7 +45,7 @@ class FuzzedReader:
     seeds: Callable[[], Sequence[Files]]
     kinds: Mapping[str, str]
     words: tuple[bytes, ...] = ()
-    special: float = 0.1
+    special: float = 0.0
 
 
 def _target(case: Path) -> str:
@@ -336,21 +337,23 @@ def _of(name: str) -> Callable[[], Sequence[Files]]:
 
 
 def _recorded(name: str) -> FuzzedReader:
-    return FuzzedReader(name, _recording, _of(name), _RECORDED, (b"KERNEL_DISPATCH", b"Agent 4"))
+    return FuzzedReader(
+        name, _recording, _of(name), _RECORDED, (b"KERNEL_DISPATCH", b"Agent 4"), special=0.1
+    )
 
 
 READERS: tuple[FuzzedReader, ...] = (
-    FuzzedReader("asm", _target, _of("asm"), _TEXT, _ASM_WORDS),
+    FuzzedReader("asm", _target, _of("asm"), _TEXT, _ASM_WORDS, special=0.1),
     FuzzedReader("named", _named, _of("named"), _TEXT, _HOSTILE_WORDS, special=0.9),
-    FuzzedReader("code_object", _target, _of("code_object"), {"": "bytes"}),
+    FuzzedReader("code_object", _target, _of("code_object"), {"": "bytes"}, special=0.1),
     FuzzedReader("elf", _elf, _of("code_object"), {"": "bytes"}),
     FuzzedReader("bundle", _elf, _of("bundle"), {"": "bytes"}),
     FuzzedReader("ttgir", _ttgir, _of("ttgir"), _TEXT, _MLIR_WORDS),
     FuzzedReader("ttir", _ttir, _of("ttir"), _TEXT, _MLIR_WORDS),
-    FuzzedReader("folder", _folder, _of("folder"), {".json": "json", "": "text"}),
-    FuzzedReader("report", _target, _of("report"), {"": "json"}),
-    FuzzedReader("archive", _target, _of("archive"), {"": "zip"}),
-    FuzzedReader("kitrace", _trace, _of("kitrace"), {"": "jsonl"}),
+    FuzzedReader("folder", _folder, _of("folder"), {".json": "json", "": "text"}, special=0.1),
+    FuzzedReader("report", _target, _of("report"), {"": "json"}, special=0.1),
+    FuzzedReader("archive", _target, _of("archive"), {"": "zip"}, special=0.1),
+    FuzzedReader("kitrace", _trace, _of("kitrace"), {"": "jsonl"}, special=0.1),
     FuzzedReader(
         "inductor", _inductor, _of("inductor"), _TEXT, (b"@triton_heuristics.pointwise(", b"'''")
     ),
@@ -358,15 +361,21 @@ READERS: tuple[FuzzedReader, ...] = (
         "cases", _case_file, _of("cases"), _TEXT, (b"KINSPECT_CASES", b"# kinspect: ignore[KI001]")
     ),
     FuzzedReader(
-        "pack", _lint, _of("pack"), {"": "yaml"}, (b"extends:", b"when:", b"loop.", b"evidence:")
+        "pack",
+        _lint,
+        _of("pack"),
+        {"": "yaml"},
+        (b"extends:", b"when:", b"loop.", b"evidence:"),
+        special=0.1,
     ),
-    FuzzedReader("baseline", _lint, _of("baseline"), {"": "json"}),
+    FuzzedReader("baseline", _lint, _of("baseline"), {"": "json"}, special=0.1),
     FuzzedReader(
         "settings",
         _lint,
         _of("settings"),
         _TEXT,
         (b"[[tool.kinspect.kernel]]\n", b"a." * 60, b"budget = {"),
+        special=0.1,
     ),
     *map(
         _recorded, ("rocprof_csv", "rocprof_json", "rocpd", "rocprof_v1", "torch", "att", "compute")
@@ -377,6 +386,7 @@ READERS: tuple[FuzzedReader, ...] = (
         _of("fault"),
         _TEXT,
         (b"wave_1: pc=0x0 ", b"code object: ", b"loaded at: ["),
+        special=0.1,
     ),
     FuzzedReader(
         "gemm_sizes",
@@ -393,8 +403,12 @@ READERS: tuple[FuzzedReader, ...] = (
         {"": "bytes"},
         (b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91"),
     ),
-    FuzzedReader("mcp", _mcp, _of("mcp"), {".json": "json", "": "text"}, _HOSTILE_WORDS),
-    FuzzedReader("emulate", _emulate, _of("emulate"), {".json": "json", "": "text"}, _ASM_WORDS),
+    FuzzedReader(
+        "mcp", _mcp, _of("mcp"), {".json": "json", "": "text"}, _HOSTILE_WORDS, special=0.1
+    ),
+    FuzzedReader(
+        "emulate", _emulate, _of("emulate"), {".json": "json", "": "text"}, _ASM_WORDS, special=0.1
+    ),
     FuzzedReader("history", _history, _of("history"), {"": "sqlite"}),
     FuzzedReader("ledger", _ledger, _of("ledger"), {"": "json"}),
 )

@@ -75,6 +75,7 @@ class GridRunner:
         executed = [np.zeros(0, np.int64)]
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), per_slice):
+                limits.check(0)  # of time: small workgroups run few blocks each
                 slice_numbers = numbers[start : start + per_slice]
                 executed.append(self._run_slice(launch, slice_numbers, machine, limits, fill))
         return np.concatenate(executed)
