@@ -53,8 +53,8 @@ TRY_SECONDS = 120.0
 """Default of the seconds that the trials of a run may take, all together."""
 COMPILE_SECONDS = 300.0
 """What one compile may take, unless told (--time-limit)."""
-COMPILE_MEMORY = 6 << 30
-"""Bytes of data that one compile may take: a kernel of 100,000 instructions takes a fifth."""
+COMPILE_MEMORY = 4 << 30
+"""Bytes of data that one compile may take: a kernel of 100,000 instructions takes a third."""
 MOST_SECONDS = 1e6
 """The longest time that can be asked for, eleven days: poll(2) takes 2**31 milliseconds."""
 SECONDS_VARIABLE = "KINSPECT_READ_SECONDS"

@@ -65,6 +65,7 @@ def test_nearest_type(wrong: str, right: str | None) -> None:
         (",SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[1, 0])", True),
         (",SwizzledSharedLayout(**{})", False),
         (",SwizzledSharedLayout(f())", False),
+        (r",SwizzledSharedLayout('\,input_rank=1', ',f())#')", False),  # Triton cuts the rank out
         (",SwizzledSharedLayout", False),
         (",print(1)", False),
         (",1", False),

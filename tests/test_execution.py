@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.guest.assembly_text import check_assembly
 from kinspect.inspector.guest.parsed.building import KernelBuilder
 from kinspect.inspector.guest.parsed.guard import Guard
 from kinspect.inspector.guest.parsed.refusals import RefusedError
@@ -869,3 +871,40 @@ def test_a_stated_signature_is_data(
     else:
         assert main(["analyze", "k.py", "--signature", signature]) == 2
     assert not canaries(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ('\t.section\t.rodata,"a",@progbits\n\t.fill 63, 4, 0xbf9f0000\nv_mov_b32 v0, v1\n', False),
+        ('\t.section\t".note.GNU-stack","",@progbits\n.section .text\n', False),
+        ('.loc 1 2 0 ; a.py\n.section x\n.incbin "/etc/passwd"\n', True),
+        ('.section .deplibs,"MS",@llvm_dependent_libraries,1\n.asciz "/etc/passwd"\n', True),
+        ('.section .x,"MS",@0x6fff4c04,1\n.asciz "/etc/passwd"\n', True),
+        ('.pushsection .x,"",@1879002116\n', True),
+        ('.macro m d\n.inc\\d "/etc/passwd"\n.endm\nm bin\n', True),
+        ("\t.macro m d\n\tv_\\d\\()_f32 v0, v1\n\t.endm\n", False),
+    ],
+)
+def test_assembly_that_reads_files_is_not_assembled(text: str, is_refused: bool) -> None:
+    with pytest.raises(ValueError, match="names files") if is_refused else nullcontext():
+        check_assembly(text)
+
+
+@pytest.mark.parametrize("name", ["kernel", "file"])
+def test_no_name_carries_a_file_into_code(name: str, tmp_path: Path, worker: Worker) -> None:
+    lines = r"q\0A.section x\0A.incbin \22/etc/hostname\22\0A.text\0A;"
+    kernel, file = (f'@"{lines}"', "a.py") if name == "kernel" else ("@k", f"/a.py{lines}")
+    (tmp_path / "k.ttir").write_text(
+        f'#loc = loc("{file}":1:2)\nmodule {{\n  tt.func public {kernel}(%p: !tt.ptr<i32>) {{\n'
+        "    %c = arith.constant 1 : i32 loc(#loc)\n    tt.store %p, %c : !tt.ptr<i32> loc(#loc)\n"
+        "    tt.return loc(#loc)\n  } loc(#loc)\n} loc(#loc)\n"
+    )
+    done = subprocess.run(
+        [KINSPECT, "k.ttir", "--format", "json", "--no-passes"],
+        cwd=tmp_path, env={**os.environ, "KINSPECT_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    secret = Path("/etc/hostname").read_bytes().strip()
+    assert not any(secret in path.read_bytes() for path in (tmp_path / "cache").rglob("*.hsaco"))

@@ -199,16 +199,16 @@ class Capturing:
                     self._send(record)
 
         kernel_seconds = request.get("kernel_seconds")
-        if kernel_seconds is not None:  # a file's slow kernels have these seconds all together
-            kernel_seconds = max(MIN_KERNEL_SECONDS, kernel_seconds - self._slow_seconds)
         begun = time.monotonic()
 
         def watch() -> None:
-            nonlocal begun
+            nonlocal begun, kernel_seconds
             known = len(request["finished"])
             forward()
             if len(request["finished"]) > known:
                 begun = time.monotonic()
+                if kernel_seconds is not None:  # slow kernels of a file have them all together
+                    kernel_seconds = max(MIN_KERNEL_SECONDS, kernel_seconds - self._slow_seconds)
             elif kernel_seconds is not None and time.monotonic() - begun > kernel_seconds:
                 raise _KernelTimeUpError(ChildOutcome("timeout", None, time.monotonic() - begun))
 

@@ -26,6 +26,8 @@ from .process_tree import descendants, die_with, end_orphans, has_children
 POLL_SECONDS = 0.01
 """Interval of the checks for the child's end where the kernel lacks pidfd_open (Linux < 5.3)."""
 
+MOST_WRITTEN = 2 << 30
+"""Bytes of a file that a job with a limit of memory writes: dumps of passes are the longest."""
 WATCH_SECONDS = 0.02
 """Interval at which `watch` is called."""
 
@@ -166,6 +168,7 @@ def _limited(job: Callable[[], None], memory_limit: int | None, most_data: int |
     lower_limit(resource.RLIMIT_AS, memory_limit)
     if most_data is not None:
         lower_limit(resource.RLIMIT_DATA, _data_bytes() + most_data)
+        lower_limit(resource.RLIMIT_FSIZE, MOST_WRITTEN)
     job()
 
 

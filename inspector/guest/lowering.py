@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .about import replace_triton_key
+from .assembly_text import check_assembly
 from .knobs import switches
 from .lds_allocations import lds_allocations
 from .llvm_inputs import LlvmInputs
@@ -31,6 +32,7 @@ PASSES = "passes.mlir"
 STDERR = "stderr.txt"
 STDOUT = "stdout.txt"
 
+HSACO = "hsaco"
 LLIR = "llir"
 LLIR_HEADER = "; kinspect: "
 """Begins the first line of an input of LLVM IR; a JSON object follows. `metadata` is that of the
@@ -215,6 +217,8 @@ def _compile_llir(backend: Any, options: Any) -> dict[str, Any]:
     names = list(runs)
     for name in names[names.index(LLIR) + 1 :]:
         clock = _Clock()
+        if name == HSACO:
+            check_assembly(content)
         content = runs[name](content, metadata)
         stages.append({"stage": name, **clock.read(), "dump_bytes": None})
         files[name] = f"kernel.{name}"
@@ -257,6 +261,8 @@ def _observe_stages(backend_class: Any, finished: list[dict[str, Any]], dump: st
         with open(PROGRESS, "a", encoding="utf-8") as stream:
             stream.write(json.dumps({"stage": name}) + "\n")
         clock = _Clock()
+        if name == HSACO:
+            check_assembly(source)
         result = run(source, metadata)
         times = clock.read()
         size = os.path.getsize(dump) if dump is not None and os.path.exists(dump) else None

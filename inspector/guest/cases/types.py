@@ -18,7 +18,7 @@ LAYOUTS = ("NVMMASharedLayout", "PaddedSharedLayout", "SwizzledSharedLayout")
 """Calls that end a descriptor's type in Gluon; `str_to_ty` evaluates that end."""
 DESCRIPTOR = re.compile(
     r"tensordesc(?:_im2col)?<(?P<element>\w+)\[\d+(?:, ?\d+){0,7}\]"
-    r"(?:,input_rank=\d{1,2})?(?:,(?P<layout>[^<>]{1,2000}))?>"
+    r"(?:,input_rank=\d{1,2})?(?:,(?P<layout>[\w\s=,.()\[\]-]{1,2000}))?>"
 )
 MODULES = ("torch.", "tl.", "np.", "numpy.")
 

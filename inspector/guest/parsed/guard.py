@@ -92,7 +92,6 @@ class Guard:
                     _check_keywords(node)
                     if getattr(node.func, "id", None) not in guard._builtins:
                         given = (*node.args, *(keyword.value for keyword in node.keywords))
-                        self._arguments |= {id(getattr(a, "value", a)) for a in given}
                         self._arguments |= set(map(id, given))
                 return super().visit_Call(node)
 
