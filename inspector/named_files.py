@@ -318,11 +318,18 @@ def readable() -> list[str]:
     return [*map(str, _stated()), *(str(f) for f in _projects() if f not in wide)]
 
 
+_SHOWN = frozenset((".venv", ".triton", ".cache", ".tox", ".nox"))
+"""Hidden folders that hold sources and what compilers wrote."""
+
+
 def _holds(folder: Path, place: Path) -> bool:
     """Whether a file lies in a folder; of the user's home and what is above, not further below."""
-    if folder in _wide(os.path.expanduser("~")):
-        return place.parent == folder
-    return place.is_relative_to(folder)
+    if not place.is_relative_to(folder):
+        return False
+    parts = place.relative_to(folder).parts
+    if any(part.startswith(".") and part not in _SHOWN for part in parts):
+        return False  # .git/config, .env, .netrc: no sources
+    return len(parts) == 1 if folder in _wide(os.path.expanduser("~")) else True
 
 
 @functools.lru_cache(maxsize=8)

@@ -109,6 +109,30 @@ ATTACKS: Mapping[str, Attack] = {
         names={"p": {"library": {"module": f"{LANGUAGE_MODULE}.extra", "qualname": "modules"}}},
         said="no constant",
     ),
+    "a function of torch in a module": Attack(
+        "n = m.save",
+        names={
+            "m": {
+                "members": {"save": {"library": {"module": "torch", "qualname": "save"}}},
+                "name": "m",
+            }
+        },
+        said="save",
+    ),
+    "a module that a library's function asks": Attack(
+        "tl.pointer_type(tl.float32).to_ir(tl)", said="the attribute to_ir"
+    ),
+    "a module as an argument": Attack("n = tl.zeros((N,), tl)", said="as an argument"),
+    "a member that Python calls": Attack(
+        "n = m.x",
+        names={
+            "m": {
+                "members": {"__getattr__": {"library": {"module": "torch", "qualname": "float16"}}},
+                "name": "m",
+            }
+        },
+        said="__getattr__",
+    ),
     "state of a class": Attack("n = tl.dtype.SINT_TYPES.append(1)", said="SINT_TYPES of"),
     "what a tuple contains": Attack("n = len((tl.core.knobs,))", said="the module triton.knobs"),
     "a type that is evaluated": Attack(

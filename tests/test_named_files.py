@@ -246,17 +246,27 @@ def test_a_saved_report_names_no_file_outside(places: Path) -> None:
     ],
 )
 def test_inline_assembly_that_names_files_is_found(assembly_text: str, reads: bool) -> None:
+    escaped = rf'"tt.elementwise_inline_\61sm"(%c) <{{"\61sm_string" = "{assembly_text}"}}>'
+    assert reads_files(escaped) is reads
     assert reads_files(f'%2 = tt.elementwise_inline_asm "{assembly_text}" {{}}') is reads
 
 
 def test_locations_that_are_no_files_are_not_opened_by_the_compiler(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").touch()
-    names = ("/dev/zero", f"{tmp_path}/pipe", "pipe", r"\2Fdev\2Fzero", "file", "gone.py")
-    ir = " ".join(f'loc("{name}":1:2)' for name in names) + ' loc("name"(#loc))'
+    special = ("/dev/zero", f"{tmp_path}/pipe", "pipe", r"\2Fdev\2Fzero")
+    forms = (
+        'loc("{}":1:2)',
+        'loc(fused["{}" : 1:2])',
+        'loc("n"("{}":1:2))',
+        'loc( // "\n"{}" // x\n:1:3)',
+    )
+    ir = "\n".join(form.format(name) for name in special for form in forms)
     left = without_special_files(ir, tmp_path)
-    assert left.count(NO_FILE) == 4
-    assert left.endswith('loc("file":1:2) loc("gone.py":1:2) loc("name"(#loc))')
+    assert left.count(NO_FILE) == 16
+    assert not any(name in left for name in special)
+    kept = 'loc("file":1:2) loc("gone.py":1:2) loc("name"(#loc)) {a = "/dev/zero"}'
+    assert without_special_files(kept, tmp_path) == kept
 
 
 def test_inline_assembly_carries_no_file_into_code(places: Path) -> None:

@@ -28,7 +28,9 @@ _HAS_MACROS = re.compile(r"\.(?:macro|irpc?|rep|rept)\b", re.I)
 _MAKES_DIRECTIVES = re.compile(r"\.altmacro\b|/\*|(?:^|[\n\r\0;\":])[ \t]*(?:\.[\w$.]*)?\\", re.I)
 """A directive of whose name a macro's argument is a part, or a comment, which could hide one."""
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
-_LOCATION = re.compile(r'loc\(\s*"(?P<file>(?:[^"\\]|\\.)*)"\s*:', re.S)
+_GAP = r"(?:\s|//[^\n]*\n)*"
+_LOCATION = re.compile(rf'"(?P<file>(?:[^"\\\n]|\\.)*)"(?={_GAP}:{_GAP}\d)')
+"""A file's name before its line, in a location of any form."""
 NO_FILE = "<no file>"
 """Stands in a location for what is no file."""
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
@@ -79,7 +81,7 @@ def reads_files(ir: str) -> bool:
     Args:
         ir: TTIR, TTGIR or LLVM IR; in their strings two hexadecimal digits are a character.
     """
-    if "asm" not in ir:
+    if "asm" not in ir and "\\" not in ir:  # an attribute's name may be escaped, too
         return False
     text = _ESCAPE.sub(_unescaped, ir)
     made = _HAS_MACROS.search(text) is not None and _MAKES_DIRECTIVES.search(text) is not None
@@ -99,19 +101,24 @@ def without_special_files(ir: str, folder: Path) -> str:
         ir: TTIR or TTGIR.
         folder: the compiler's working folder.
     """
+    special = {}
+    for quote in re.finditer('"', ir):  # any may begin a string: a comment may hold a single one
+        match = _LOCATION.match(ir, quote.start())
+        if match is not None and match["file"] not in special:
+            special[match["file"]] = _is_special(folder, _ESCAPE.sub(_unescaped, match["file"]))
+    for name in (name for name, is_special in special.items() if is_special):
+        ir = ir.replace(f'"{name}"', f'"{NO_FILE}"')
+    return ir
 
-    def harmless(match: re.Match[str]) -> str:
-        try:
-            place = folder / _ESCAPE.sub(_unescaped, match["file"])
-            if stat.S_ISREG(place.stat().st_mode):
-                return match[0]
-        except FileNotFoundError:
-            return match[0]
-        except (OSError, ValueError):
-            pass
-        return f'loc("{NO_FILE}":'
 
-    return _LOCATION.sub(harmless, ir)
+def _is_special(folder: Path, name: str) -> bool:
+    """Whether something other than a file has a name."""
+    try:
+        return not stat.S_ISREG((folder / name).stat().st_mode)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
 
 
 def _unescaped(match: re.Match[str]) -> str:

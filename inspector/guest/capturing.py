@@ -34,6 +34,8 @@ RETRY_TIME_FACTOR = 3
 time limit."""
 MIN_GENERATED_SECONDS = 30.0
 """Time in seconds that the front end has at least for code that torch.compile generated."""
+MIN_KERNEL_SECONDS = 3.0
+"""What a stranger's kernel has in the front end where others of its file took too long."""
 MAX_COPY_BYTES = 1 << 30
 """Bytes of a user's file or folder up to which it is copied for a script that opens it."""
 
@@ -70,6 +72,7 @@ class Capturing:
         self._last_deadline = 0.0  # for all runs that are repeated for missing modules
         self._generated: dict[str, dict[str, Any]] = {}  # file of torch.compile's code -> origin
         self._out_of_time = False  # whether the child reported itself that its time was up
+        self._slow_seconds = 0.0  # of kernels that took longer than they may
         self.heavy = False
 
     def run(self) -> dict[str, Any]:
@@ -196,6 +199,8 @@ class Capturing:
                     self._send(record)
 
         kernel_seconds = request.get("kernel_seconds")
+        if kernel_seconds is not None:  # a file's slow kernels have these seconds all together
+            kernel_seconds = max(MIN_KERNEL_SECONDS, kernel_seconds - self._slow_seconds)
         begun = time.monotonic()
 
         def watch() -> None:
@@ -220,6 +225,7 @@ class Capturing:
             )
         except _KernelTimeUpError as ended:
             end = ended.outcome
+            self._slow_seconds += end.seconds
         forward()
         return follower.last, end
 

@@ -113,12 +113,21 @@ def target(arch: str, wave_size: int | None = None) -> Any:
     return gpu_target("hip", arch, wave_size)
 
 
+def _triton_file() -> str:
+    return str(importlib.import_module("triton").__file__)
+
+
 def parse_options(backend: Any, options: dict[str, Any]) -> Any:
     """The backend's options object.
 
     Raises:
         UnknownOptionError: the backend has no such option, and would ignore it silently.
+        ValueError: an option names a library of elsewhere.
     """
+    own = os.path.join(os.path.dirname(os.path.realpath(_triton_file())), "")
+    libraries = dict(options.get("extern_libs") or ())
+    if not all(os.path.realpath(str(path)).startswith(own) for path in libraries.values()):
+        raise ValueError("extern_libs names files that are not Triton's: they are not linked")
     option_names = set(backend.parse_options({}).__dict__)
     unknown = sorted(set(options) - option_names)
     if unknown:

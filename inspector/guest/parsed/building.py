@@ -60,6 +60,8 @@ class KernelBuilder:
         kernels = [self._kernel(f, scope) for f, scope in zip(functions, scopes)]
         for function, scope in zip(functions, scopes):
             for name, value in function["names"].items():
+                if name.startswith("__"):
+                    raise RefusedError(f"the name {name}")
                 scope[name] = self._value(value, kernels)
             scope["__builtins__"] = {}  # were it ever called, it could do nothing
         # A default may name any of the kernels: it can be decoded once they all exist.
@@ -135,7 +137,9 @@ class KernelBuilder:
         if kind == "module" and isinstance(content, str):
             return library.library_module(content)
         if kind == "library" and isinstance(content, dict):
-            return library.member(str(content.get("module")), str(content.get("qualname")))
+            return self._guard.language.known(
+                library.member(str(content.get("module")), str(content.get("qualname")))
+            )
         if kind == "members" and isinstance(content, dict):
             return self._module(str(value.get("name")), content, kernels)
         if kind == "host":
@@ -146,6 +150,8 @@ class KernelBuilder:
         """A module with the described members."""
         module = types.ModuleType(name)
         for member, value in members.items():
+            if member.startswith("__"):  # Python itself would call it
+                raise RefusedError(f"the member {member} of {name}")
             vars(module)[member] = self._value(value, kernels)
         self._guard.language.add_module(module)
         return module

@@ -58,6 +58,7 @@ class Guard:
                 super().__init__(*args, **kwargs)
                 self._guarded = guard.covers(self.jit_fn)
                 self._checked: dict[int, Any] = {}  # id of an expression -> its value
+                self._arguments: set[int] = set()  # ids of the expressions that calls are given
                 if self._guarded:
                     self.builtin_namespace = {**original.builtin_namespace, **guard._builtins}
 
@@ -66,6 +67,8 @@ class Guard:
                 if self._guarded and isinstance(node, ast.expr):
                     guard.language.check(value)
                     self._checked[id(node)] = value
+                    if id(node) in self._arguments:
+                        guard.language.check_argument(value)
                 return value
 
             def visit_Name(self, node: Any) -> Any:  # noqa: N802
@@ -87,6 +90,10 @@ class Guard:
             def visit_Call(self, node: Any) -> Any:  # noqa: N802
                 if self._guarded:
                     _check_keywords(node)
+                    if getattr(node.func, "id", None) not in guard._builtins:
+                        given = (*node.args, *(keyword.value for keyword in node.keywords))
+                        self._arguments |= {id(getattr(a, "value", a)) for a in given}
+                        self._arguments |= set(map(id, given))
                 return super().visit_Call(node)
 
             def visit_FunctionDef(self, node: Any) -> Any:  # noqa: N802

@@ -24,8 +24,8 @@ MUTABLE = (list, dict, set, bytearray, types.MappingProxyType)
 """State of libraries, which a kernel could change, comes in such containers."""
 MOST_NESTED = 20
 """Levels of tuples and lists in a value."""
-FORMATTING_METHODS = frozenset({"format", "format_map"})
-"""Methods of strings that look up attributes by name."""
+FORMATTING_METHODS = frozenset({"format", "format_map", "to_ir", "mangle"})
+"""Methods that look up attributes by name, or call methods of their argument."""
 LANGUAGE_CLASSES = ("range", "static_range", "condition", "slice", "const")
 PYTHON_BUILTINS = (
     len,
@@ -127,6 +127,26 @@ class Language:
             inner = value.values
         for part in inner:
             self.check(part, level + 1)
+            self.check_argument(part)
+
+    def known(self, value: Any) -> Any:
+        """A value of a library; an `Unavailable` for one that does not belong to the language."""
+        try:
+            self.check(value)
+        except RefusedError as failure:
+            return Unavailable(failure.subject, failure.missing)
+        return value
+
+    def check_argument(self, value: Any) -> None:
+        """Checks an argument of a call: functions of a library ask modules for anything.
+
+        Raises:
+            RefusedError: it is a module.
+        """
+        while isinstance(value, self._core.constexpr):
+            value = value.value
+        if isinstance(value, types.ModuleType):
+            raise RefusedError(f"{description_of(value)} as an argument")
 
     def check_member(self, owner: Any, name: str, value: Any) -> None:
         """Checks an attribute's value beside its owner's.
