@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
@@ -158,3 +159,92 @@ def test_every_target_states_its_l2_with_a_source_or_nothing() -> None:
             unknown = machine.sources[field] == "not published"
             assert unknown == (getattr(machine, field) is None), (arch, field)
     assert {arch for arch in names() if load(arch).xcds == XCDS} == {"gfx942", "gfx950"}
+
+
+TWO_LOOPS = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def same(x, o, n, B: tl.constexpr):
+    r = tl.program_id(0)
+    s = tl.zeros([B], tl.float32)
+    row = x + r * n
+    for i in range(0, n, B):
+        s += tl.load(row + i + tl.arange(0, B))
+    for i in range(0, n, B):
+        p = i + (tl.arange(0, B) + r * n)
+        tl.store(o + p, tl.load(x + p, p < 1 << 24, other=0.5) - s)
+
+@triton.jit
+def behind(x, o, n, B: tl.constexpr):
+    r = tl.program_id(0) * n + tl.arange(0, B)
+    s = tl.zeros([B], tl.float32)
+    for i in range(0, n // 2, B):
+        s += tl.load(x + r + i)
+    for i in range(n // 2, n, B):
+        s += tl.load(x + r + i)
+    tl.store(o + r, s)
+
+@triton.jit
+def shifted(x, o, n, B: tl.constexpr):
+    r = tl.program_id(0)
+    s = tl.zeros([B], tl.float32)
+    for i in range(0, n, B):
+        s += tl.load(x + r * B + i + tl.arange(0, B))
+    for i in range(0, n, B):
+        s += tl.load(x + (r + 1) * B + i + tl.arange(0, B))
+    tl.store(o + r * B + tl.arange(0, B), s)
+
+@triton.jit
+def turned(x, o, n, B: tl.constexpr):
+    a, b = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    r = tl.program_id(0) * B * n
+    s = tl.zeros([B, B], tl.float32)
+    for i in range(0, n, B):
+        s += tl.load(x + r + i + a * 8 + b)
+    for i in range(0, n, B):
+        s += tl.load(x + r + i + a + b * 8)
+    tl.store(o + r + a * n + b, s)
+
+@triton.jit
+def other(x, o, n, B: tl.constexpr):
+    r = tl.program_id(0) * n + tl.arange(0, B)
+    s = tl.zeros([B], tl.float32)
+    for i in range(0, n, B):
+        s += tl.load(x + r + i)
+    for i in range(0, n, B):
+        tl.store(o + r + i, tl.load(o + r + i) - s)
+
+x, o = torch.empty(4, 1 << 20, device="cuda"), torch.empty(4, 1 << 20, device="cuda")
+for kernel in same, behind, shifted, other:
+    kernel[(96,)](x, o, 2048, B=512, num_warps=4)
+turned[(96,)](x, o, 2048, B=64, num_warps=4)
+"""
+LOOPS = {
+    # tensor and elements of each load's tile in the first iteration
+    "same": lambda r: (("x", range(r * 2048, r * 2048 + 512)),) * 2,
+    "behind": lambda r: tuple(("x", range(r * 2048 + i, r * 2048 + i + 512)) for i in (0, 1024)),
+    "shifted": lambda r: tuple(("x", range(t * 512, t * 512 + 512)) for t in (r, r + 1)),
+    "turned": lambda r: tuple(("x", (r, a)) for a in "ab"),
+    "other": lambda r: tuple((name, range(r * 2048, r * 2048 + 512)) for name in "xo"),
+}
+
+
+def test_what_two_loops_load_counts_once(tmp_path: Path) -> None:
+    """Against the tiles of all workgroups, listed."""
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    (tmp_path / "loops.py").write_text(TWO_LOOPS)
+    report = collect_kept(Request((str(tmp_path / "loops.py"),), ("gfx942",), passes=False, jobs=1))
+    assert not report.errors
+    for kernel in report.kernels:
+        tiles: Callable[[int], tuple[object, ...]] = LOOPS[kernel.name]
+        dealt = [{tile for r in range(xcd, 96, XCDS) for tile in tiles(r)} for xcd in range(XCDS)]
+        value = kernel.metrics["xcd.tiles"].value
+        assert isinstance(value, Mapping)
+        assert (value["loads"], value["unknown"]) == (2, 0), kernel.name
+        distinct = len({tile for r in range(96) for tile in tiles(r)})
+        assert value["distinct"] == distinct, kernel.name
+        assert value["reads"] == sum(map(len, dealt)), kernel.name
+        size = 4 * (64 * 64 if kernel.name == "turned" else 512)
+        assert kernel.metrics["l2.footprint"].value == size * max(map(len, dealt)), kernel.name

@@ -90,7 +90,7 @@ def compute(
         for start in (xcd * workgroups // machine.xcds for xcd in range(machine.xcds))
     ]
     note = _note(tiles, unknown)
-    footprint = max(sum(t.size * _distinct(t, on_xcd) for t in tiles) for on_xcd in dealt)
+    footprint = max(_reads(tiles, [on_xcd])[1] for on_xcd in dealt)
     yield Metric(FOOTPRINT, footprint, "bytes", "estimated", note)
     share = None if machine.l2_bytes is None else round(100 * footprint / machine.l2_bytes, 1)
     missing = "" if share is not None else f"the size of {machine.arch}'s L2 is not known"
@@ -98,29 +98,22 @@ def compute(
     if machine.xcds == 1:
         yield Metric(TILES, None, "mapping", "estimated", f"{machine.arch} has one L2")
         return
-    reads = {tile.op.index: sum(_distinct(tile, on) for on in dealt) for tile in tiles}
-    near = {tile.op.index: sum(_distinct(tile, on) for on in contiguous) for tile in tiles}
-    apart = sum(near.values())
+    reads, read_bytes = _reads(tiles, dealt)
+    apart, near_bytes = _reads(tiles, contiguous)
     rate = memory_bytes_per_clk(machine)
     cycles, near_cycles = (
-        None
-        if rate is None
-        else round(sum(tile.size * count[tile.op.index] for tile in tiles) / rate)
-        for count in (reads, near)
+        None if rate is None else round(size / rate) for size in (read_bytes, near_bytes)
     )
-    distinct = {tile.op.index: _distinct(tile, range(first_round)) for tile in tiles}
-    worst = max(
-        tiles, key=lambda tile: (reads[tile.op.index] - distinct[tile.op.index]) * tile.size
-    )
-    total = sum(reads.values())
+    everywhere = [range(first_round)]
+    worst = max(tiles, key=lambda tile: _reads([tile], dealt)[1] - _reads([tile], everywhere)[1])
     value: dict[str, Scalar] = {
         "loads": len(tiles),
         "unknown": unknown,
         "xcds": machine.xcds,
-        "distinct": sum(distinct.values()),
-        "reads": total,
+        "distinct": _reads(tiles, everywhere)[0],
+        "reads": reads,
         "contiguous": apart,
-        "ratio": round(total / apart, 2),
+        "ratio": round(reads / apart, 2),
         "cycles": cycles,
         "contiguous_cycles": near_cycles,
         "iteration": _iteration(metrics if main is None else main.metrics),
@@ -169,10 +162,21 @@ def _note(tiles: Sequence[OperandTile], unknown: int) -> str:
     return f"{unknown} of {unknown + len(tiles)} loads are not known" if unknown else ""
 
 
-def _distinct(tile: OperandTile, workgroups: range) -> int:
-    """The number of different tiles that some workgroups load."""
-    chosen = tile.number[workgroups.start : workgroups.stop : workgroups.step]
-    return len(set(chosen.tolist()))
+def _reads(tiles: Sequence[OperandTile], caches: Sequence[range]) -> tuple[int, int]:
+    """The different tiles that workgroups load, and their bytes, summed over caches.
+
+    Args:
+        tiles: those of each load; what several loads bring counts once.
+        caches: the workgroups on each.
+    """
+    count = total = 0
+    for size in {tile.size for tile in tiles}:
+        numbers = [tile.number for tile in tiles if tile.size == size]
+        for on in caches:
+            loaded = {n for part in numbers for n in part[on.start : on.stop : on.step].tolist()}
+            count += len(loaded)
+            total += size * len(loaded)
+    return count, total
 
 
 def _neighbours(tiles: Sequence[OperandTile], first_round: int) -> float | None:

@@ -1,25 +1,29 @@
 """Which workgroups of a launch load the same tile, by the program ids that its address depends on.
 
 The scalars that a load's address is made of are evaluated for all workgroups at once, in the first
-iteration of the loops around it. Two workgroups for which all of them are equal load the same tile.
-Nothing is said of a load whose address rests on values in memory, or on a quotient of what is not
-known.
+iteration of the loops around it. What is not known of an address (arguments, the position in the
+tile) is a number of 64 bits drawn for it: equal sums and products have equal numbers, however they
+are written, and loads whose numbers are equal bring the same tile. Nothing is said of a load whose
+address rests on values in memory, or on a quotient of what is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp
+from .axes.tiles import tile_of
 from .conversions import tile_bytes
 from .executions import MOST_WORKGROUPS, Numbers, computed, constant, in_range, program_number
 from .flow import UNKNOWN, DataFlow, flow_of
 from .opforms import FUNCTIONS
 from .queries import LOADS
+from .values import undense
 
 _MIXING: Final = frozenset(
     ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.andi", "arith.shrui",
@@ -30,8 +34,21 @@ _ADDS: Final = frozenset(
     ("arith.addi", "arith.subi", "arith.muli", "arith.extsi", "arith.extui", "arith.trunci",
      "arith.index_cast", "tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims",
      "tt.make_range", "tt.make_tensor_descriptor", "tt.bitcast", "arith.constant",
-     "ttg.convert_layout", "tt.get_num_programs")
+     "ttg.convert_layout")
 )  # fmt: skip
+_LINEAR: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "arith.addi": np.add,
+    "arith.subi": np.subtract,
+    "arith.muli": np.multiply,
+    "tt.addptr": np.add,
+}
+_SAME: Final = _ADDS - {"tt.make_tensor_descriptor", "tt.bitcast"}
+"""Operations of one operand that have its value."""
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+_Draws = np.ndarray[Any, np.dtype[np.uint64]]
+"""A number for each workgroup, or one for all of them, modulo 2^64."""
+_Place = tuple[int, tuple[int, ...]]
+"""A value, and which dimensions of the load's tile its own dimensions are."""
 
 
 class OperandTile(Struct, frozen=True):
@@ -40,7 +57,8 @@ class OperandTile(Struct, frozen=True):
     Args:
         op: the load.
         size: bytes of a tile.
-        number: by workgroup, the number of its tile: equal for those that load the same one.
+        number: by workgroup, the number of its tile: equal for those that load the same one, and
+            for other loads that bring it.
         in_loop: whether the load is in a loop.
     """
 
@@ -81,16 +99,21 @@ class _Values:
         self._arguments = arguments
         self._extents = extents
         self._known: dict[int, Numbers] = {}
+        self._drawn: dict[int, _Draws] = {}
+        """The function's arguments: the same for all workgroups."""
         self._initial: dict[int, int] = {}
         """Argument of a loop's body -> the value that it has in the first iteration."""
-        self._of_launch: set[int] = set()
-        """The function's arguments: the same for all workgroups."""
 
     def add(self, op: TtgirOp) -> None:
         """Takes an operation's result, or the arguments of its region, where they are known."""
         arguments = self._flow.arguments.get(op.index, ())
         if op.name in FUNCTIONS:
-            self._of_launch.update(arguments)
+            for value in arguments:
+                name = op.attributes["block_args"][0][value - arguments[0]]
+                argument = self._arguments.get(name[1:])
+                if argument is not None and in_range(argument):
+                    self._known[value] = np.full(1, argument, np.int64)
+                self._drawn[value] = _draw(value)
             return
         operands = self._flow.operands[op.index]
         if op.name == "scf.for":
@@ -114,60 +137,112 @@ class _Values:
             return (
                 constant(op) if op.name == "arith.constant" else program_number(op, self._extents)
             )
-        values = []
-        for value, name in zip(operands, op.operands, strict=False):
-            known = self._known.get(value)
-            if known is None and value in self._of_launch and name[1:] in self._arguments:
-                argument = self._arguments[name[1:]]
-                known = np.full(1, argument, np.int64) if in_range(argument) else None
-            if known is None:
-                return None
-            values.append(known)
-        return computed(op, values)
+        values = [self._known.get(value) for value in operands]
+        known = [value for value in values if value is not None]
+        return computed(op, known) if len(known) == len(values) else None
 
     def tile(self, op: TtgirOp, count: int) -> OperandTile | None:
         """The tiles of a load for `count` workgroups; None where they are not known."""
         size = _loaded_bytes(self._flow, op)
-        keys: list[Numbers] = []
-        if size is None or not self._collect(self._flow.operands[op.index], keys):
+        if size is None:
             return None
-        number = np.zeros(count, np.int64)
-        for key in keys:
-            pairs = np.stack((number, np.broadcast_to(key, count)))
-            number = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(count)
+        moved, parts = tile_of(op), list[_Draws]()
+        for value, name, kind in zip(
+            self._flow.operands[op.index], op.operands, op.operand_types, strict=False
+        ):
+            if kind.kind == "memdesc" or kind.element == "i1":
+                continue  # where a copy goes, or a mask
+            if moved is not None and name not in (moved.pointer, moved.offsets):
+                continue
+            part = self._address((value, tuple(range(len(kind.shape)))))
+            if part is None:
+                return None
+            parts.append(part)
+        shape = moved and (moved.tensor_type.shape, moved.element)
+        address = sum(parts, np.zeros(1, np.uint64)) if moved else _mixed("descriptor", parts)
+        number = np.broadcast_to(_mixed((size, shape), [address]), count).view(np.int64)
         return OperandTile(op, size, number, self._flow.loop[op.index] is not None)
 
-    def _collect(self, addresses: tuple[int, ...], keys: list[Numbers]) -> bool:
-        """Adds what differs between workgroups in some values; False where that is not known."""
-        work = [(value, False) for value in addresses]
-        visited: set[tuple[int, bool]] = set()
+    def _address(self, root: _Place) -> _Draws | None:
+        """What an address amounts to in each workgroup; None where that is not known."""
+        drawn: dict[_Place, _Draws | None] = {}
+        work: list[tuple[_Place, bool]] = [(root, False)]
         while work:
-            value, mixed = work.pop()
-            if (value, mixed) in visited or value in self._of_launch:
+            place, is_ready = work.pop()
+            if place in drawn and not is_ready:
                 continue
-            visited.add((value, mixed))
-            known = self._known.get(value)
-            if known is not None:
-                if len(known) > 1 and mixed:
-                    return False
-                if len(known) > 1:
-                    keys.append(known)
+            value, dims = place
+            known, op = self._known.get(value), self._flow.op(value)
+            drawn[place] = self._drawn.get(value) if known is None else known.view(np.uint64)
+            if drawn[place] is not None:
                 continue
             if value in self._initial:
-                work.append((self._initial[value], mixed))
+                sources = [(self._initial[value], dims)]
+            elif op is None or not op.result_types or op.name not in _ADDS | _MIXING:
+                return None
+            else:
+                dims = _source_dims(op, dims)
+                sources = [(operand, dims) for operand in self._flow.operands[op.index]]
+            if not is_ready:
+                work += [(place, True), *((source, False) for source in sources)]
                 continue
-            op = self._flow.op(value)
-            if op is None or not op.result_types:
-                return False
-            of_result = op.result_types[0]
-            if of_result.kind == "memdesc" or of_result.element == "i1":
-                continue  # where a copy goes, or a mask
-            is_scalar = of_result.kind == "scalar"
-            if op.name not in _ADDS and not (op.name in _MIXING and len(op.results) == 1):
-                return False
-            mixed |= is_scalar and op.name in _MIXING
-            work += [(operand, mixed) for operand in self._flow.operands[op.index]]
-        return True
+            parts = [part for source in sources if (part := drawn.get(source)) is not None]
+            if len(parts) < len(sources) or (
+                op is not None
+                and op.name in _MIXING
+                and op.result_types[0].kind == "scalar"
+                and any(len(part) > 1 for part in parts)
+            ):
+                return None
+            drawn[place] = parts[0] if op is None else _combined(op, parts, dims)
+        return drawn[root]
+
+
+def _source_dims(op: TtgirOp, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Which dimensions of the load's tile those of an operation's operands are."""
+    if op.name == "tt.expand_dims":
+        axis = op.attributes.get("axis")
+        return tuple(dim for at, dim in enumerate(dims) if at != axis)
+    return () if op.name == "tt.splat" else dims
+
+
+def _combined(op: TtgirOp, parts: Sequence[_Draws], dims: tuple[int, ...]) -> _Draws:
+    """What an operation makes of its operands.
+
+    Args:
+        op: one of `_ADDS` or `_MIXING`.
+        parts: the operands.
+        dims: which dimensions of the load's tile theirs are.
+    """
+    if op.name in _LINEAR and len(parts) == 2:
+        result: _Draws = _LINEAR[op.name](*parts)
+        return result
+    if op.name == "tt.make_range":
+        return _integer(op.attributes.get("start")) + _draw("lane", dims)
+    if op.name == "arith.constant":
+        return _integer(undense(op.attributes.get("value")))
+    if op.name in _SAME and parts:
+        return parts[0]
+    return _mixed((op.name, sorted(op.attributes.items())), parts)
+
+
+def _integer(value: object) -> _Draws:
+    return np.full(1, value % 2**64, np.uint64) if isinstance(value, int) else _draw(value)
+
+
+def _mixed(what: object, parts: Sequence[_Draws]) -> _Draws:
+    """A number for each list of parts, of which nothing else is known."""
+    mixed = _draw(what)
+    for part in parts:
+        mixed = (mixed ^ part) * _ODD
+        mixed = mixed ^ mixed >> np.uint64(29)
+    return mixed
+
+
+def _draw(*what: object) -> _Draws:
+    """An odd number of 64 bits that stands for something unknown, the same in every run."""
+    digest = hashlib.blake2b(repr(what).encode(), digest_size=8).digest()
+    return np.frombuffer(digest, np.uint64) | np.uint64(1)
 
 
 def _loaded_bytes(flow: DataFlow, op: TtgirOp) -> int | None:
