@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.compare.sweep.figures import figures_of
+from kinspect.inspector.compare.sweep.pareto import PER_WORK, loss
 from kinspect.inspector.explain.occupancy_view import occupancy_lines
 from kinspect.inspector.lint.schema import bundled_packs, load_named
 from kinspect.inspector.model import Demand, KernelReport, Metric
 from kinspect.inspector.pipeline.analysis import catalogue
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.jobs import Request
+from msgspec.structs import replace
 
 KINSPECT = [sys.executable, "-m", "kinspect.inspector.cli"]
 KERNEL = """\
@@ -39,7 +45,7 @@ amdhsa.kernels:
     .symbol: k.kd
     .kernarg_segment_size: 0
     .kernarg_segment_align: 8
-    .group_segment_fixed_size: 0
+    .group_segment_fixed_size: {lds}
     .private_segment_fixed_size: 0
     .wavefront_size: {wave_size}
     .sgpr_count: 8
@@ -58,6 +64,12 @@ def kinspect(*arguments: object, status: int | None = 0) -> str:
     return done.stdout
 
 
+def report_of(values: Mapping[str, int | str]) -> KernelReport:
+    """A report of figures alone."""
+    metrics = {name: Metric(name, value, "", "derived") for name, value in values.items()}
+    return KernelReport("k", "k", "gfx1100", None, None, {}, metrics, (), None, (), (), ())
+
+
 # --------------------------------------------------------------------------- CU or WGP
 
 
@@ -74,7 +86,7 @@ def test_what_workgroups_fit_on_has_the_name_of_the_target(
     arch: str, directives: str, unit: str, form: str, tmp_path: Path
 ) -> None:
     size = 64 if arch == "gfx942" else 32
-    metadata = METADATA.format(vgprs=256, wave_size=size)
+    metadata = METADATA.format(vgprs=256, wave_size=size, lds=0)
     text = KERNEL.format(arch=arch, vgprs=256, directives=directives, metadata=metadata)
     (tmp_path / "k.s").write_text(text)
     output = kinspect(
@@ -106,14 +118,78 @@ def test_occupancy_and_rounds_name_the_unit(cu_mode: bool, unit: str) -> None:
         "gpu.cus": 96,
         "gpu.units": 96 if cu_mode else 48,
     }
-    metrics = {name: Metric(name, value, "", "derived") for name, value in values.items()}
-    kernel = KernelReport(
-        *("k", "k", "gfx1100", None, None, {}, metrics, (), None, (), (), ()),
-        demand=Demand(vgprs=16, cu_mode=cu_mode),
-    )
+    kernel = replace(report_of(values), demand=Demand(vgprs=16, cu_mode=cu_mode))
     assert occupancy_lines(kernel) == [
         f"16 waves/EU = 32 workgroups/{unit}: limited by the workgroup limit of a {unit} with 2 "
         "waves/workgroup",
         f"6,144 workgroups in 2 rounds on {96 if cu_mode else 48} {unit}s: 100 % of their places "
         "used",
     ]
+
+
+# --------------------------------------------------------------------------- no access is 0
+
+LOOP = """\
+	s_load_dwordx4 s[4:7], s[0:1], 0x0
+	v_lshlrev_b32_e32 v1, 2, v0
+	s_mov_b32 s8, 64
+	s_waitcnt lgkmcnt(0)
+.Lloop:
+{body}	s_add_i32 s8, s8, -1
+	s_cmp_lg_u32 s8, 0
+	s_cbranch_scc1 .Lloop
+	s_endpgm
+"""
+LOAD = "\tglobal_load_dword v2, v1, s[4:5]\n\ts_waitcnt vmcnt(0)\n"
+STORE = "\tglobal_store_dword v1, v2, s[6:7]\n"
+EXCHANGE = "\tds_write_b32 v1, v2\n\tds_read_b32 v2, v1\n\ts_waitcnt lgkmcnt(0)\n"
+BODIES = {
+    "exchange": LOAD + EXCHANGE + STORE,
+    "plain": LOAD + STORE,
+    "lds": EXCHANGE,
+    "flat": "\tflat_load_dword v2, v[4:5]\n\ts_waitcnt vmcnt(0) lgkmcnt(0)\n" + STORE,
+}
+
+
+def assembly(name: str, folder: Path) -> Path:
+    """A loop in LDS and global memory, by its body."""
+    lds = 1024 if "ds_" in BODIES[name] else 0
+    directives = f"{CDNA.format(vgprs=8)}\t\t.amdhsa_group_segment_fixed_size {lds}\n"
+    metadata = METADATA.format(vgprs=8, wave_size=64, lds=lds)
+    text = KERNEL.format(arch="gfx942", vgprs=8, directives=directives, metadata=metadata)
+    path = folder / f"{name}.s"
+    path.write_text(text.replace("\ts_endpgm\n", LOOP.format(body=BODIES[name])))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("plain", {"lds.conflict_cycles": 0, "lds.data_cycles": 0, "cache.lines": 4}),
+        ("lds", {"lds.conflict_cycles": 0, "cache.lines": 0, "cache.lines_ideal": 0}),
+        ("lds", {"cache.line_use": None}),  # a share of nothing
+        ("flat", {"lds.conflict_cycles": None}),  # may be of the LDS
+    ],
+)
+def test_no_access_takes_nothing(
+    name: str, figures: Mapping[str, int | None], tmp_path: Path
+) -> None:
+    (kernel,) = collect(Request((str(assembly(name, tmp_path)),), jobs=1)).kernels
+    (loop,) = kernel.loops
+    assert {figure: loop.metrics[figure].value for figure in figures} == figures
+
+
+@pytest.mark.parametrize(("before", "after"), [("exchange", "plain"), ("plain", "plain")])
+def test_an_exchange_that_goes_is_no_unknown(before: str, after: str, tmp_path: Path) -> None:
+    paths = assembly(before, tmp_path), assembly(after, tmp_path)
+    output = kinspect("diff", *paths, "--fail-on", "regression")
+    assert "unknown" not in output
+
+
+def test_products_that_no_matrix_unit_does_are_the_worst_without_a_loop_too() -> None:
+    counts = {"count.mfma": 0, "count.wmma": 0, "cycles.mfma": 0, "count.full_wait": 2}
+    figures = figures_of(report_of({**counts, "work.macs": 4096, "waves_per_workgroup": 4}))
+    assert (figures.matrix_per_iteration, figures.full_waits_per_iteration) == (0, 2)
+    columns = ("matrix_cycles_per_work", "full_waits_per_work")
+    objectives = [o for o in PER_WORK["mac"] if o.column in columns]
+    assert [loss(figures, objective) for objective in objectives] == [math.inf, math.inf]

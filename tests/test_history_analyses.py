@@ -131,6 +131,9 @@ def test_unknown_is_not_kept(report: Report) -> None:
     }
     kept, units = analysed(replace(full, metrics=metrics, loops=()), None)
     assert "lds_bytes" not in {*kept.figures, *units}
+    assert kept.figures["hot_loops.count.mfma"] == 0
+    without_code = {n: m for n, m in metrics.items() if not n.startswith("count.")}
+    kept, _ = analysed(replace(full, metrics=without_code, loops=()), None)
     assert not any(name.startswith("hot_loops") for name in kept.figures)
 
 

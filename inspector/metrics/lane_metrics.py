@@ -41,7 +41,8 @@ SPECS = (
         "cycles",
         "derived",
         "both",
-        "Cycles that LDS bank conflicts add to one wave's accesses; unknown if one of them is",
+        "Cycles that LDS bank conflicts add to one wave's accesses, 0 where it has none; unknown "
+        "if one of them is",
     ),
     MetricSpec(
         "lds.data_cycles",
@@ -141,7 +142,9 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     ]
     in_lds = [inst for inst in accesses if inst.cls in LDS_ACCESSES]
     in_global = [inst for inst in accesses if inst.cls in GLOBAL_ACCESSES]
-    yield from _lds_metrics(subject, in_lds)
+    # Flat accesses may be of the LDS.
+    has_flat = any(inst.mnemonic.startswith("flat_") for inst in in_global)
+    yield from _lds_metrics(subject, in_lds, may_have_more=has_flat)
     yield from _global_metrics(subject, in_global)
     yield _uniform_loads(subject, [i for i in in_global if i.cls == "global_load"])
 
@@ -323,14 +326,17 @@ def _same_for_any_size(subject: Subject, loads: Sequence[Instruction]) -> list[I
     return [load for load in loads if load.index in independent]
 
 
-def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
+def _lds_metrics(
+    subject: Subject, accesses: Sequence[Instruction], *, may_have_more: bool
+) -> Iterator[Metric]:
     """The metrics of accesses of LDS."""
     known_uses = _with_figure(subject, accesses, "cycles")
     note = _unknown_reason(subject, accesses, len(known_uses), NO_LDS)
-    complete = bool(accesses) and len(known_uses) == len(accesses)
+    complete = len(known_uses) == len(accesses) and not (may_have_more and not accesses)
     origin = origin_of(use for _, use in known_uses)
     for name, field in (("conflict_cycles", "conflicts"), ("data_cycles", "cycles")):
-        total = sum_of(getattr(use, field) for _, use in known_uses) if complete else None
+        figures = [0.0, *(getattr(use, field) for _, use in known_uses)]
+        total = sum_of(figures) if complete else None
         yield Metric(f"lds.{name}", _rounded(total), "cycles", origin, note)
     if not known_uses:
         yield Metric("lds.conflicts", None, "mapping", "derived", note)
@@ -384,13 +390,13 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
     """The metrics of accesses of global memory."""
     known_uses = _with_figure(subject, accesses, "lines")
     note = _unknown_reason(subject, accesses, len(known_uses), NO_GLOBAL)
-    complete = bool(accesses) and len(known_uses) == len(accesses)
-    lines = sum_of(use.lines for _, use in known_uses) if complete else None
+    complete = len(known_uses) == len(accesses)
+    lines = sum_of([0.0, *(use.lines for _, use in known_uses)]) if complete else None
     touched = sum_of(use.bytes for _, use in known_uses) if complete else None
     line = subject.machine.cache_line_bytes if subject.machine is not None else None
     origin = origin_of(use for _, use in known_uses)
     yield Metric("cache.lines", _rounded(lines), "lines", origin, note)
-    lines_ideal = sum_of(use.lines_ideal for _, use in known_uses) if complete else None
+    lines_ideal = sum_of([0.0, *(use.lines_ideal for _, use in known_uses)]) if complete else None
     yield Metric("cache.lines_ideal", _rounded(lines_ideal), "lines", origin, note)
     use = 100 * touched / (lines * line) if touched is not None and lines and line else None
     yield Metric("cache.line_use", _rounded(use), "%", origin, note if use is None else "")

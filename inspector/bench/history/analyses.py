@@ -49,7 +49,7 @@ HOT_COUNTS = (
 )
 """Classes of instructions that are counted in the hot loops, without the prefix `count.`."""
 HOT = "hot_loops.count."
-"""Prefix of their sums over the hot loops, per iteration; without a hot loop there are none."""
+"""Prefix of their sums over the hot loops, per iteration; 0 without a hot loop, as for rules."""
 FINDINGS = "findings."
 """Prefix of the numbers of findings by severity."""
 
@@ -137,7 +137,7 @@ def analysed(
         metrics = [loop.metrics.get(f"count.{word}") for loop in hot]
         values = [_number(m.value) for m in metrics if m is not None]
         known_values = [v for v in values if v is not None]
-        if hot and len(known_values) == len(hot):
+        if f"count.{word}" in report.metrics and len(known_values) == len(hot):
             figures[HOT + word], units[HOT + word] = sum(known_values), "instructions"
     variant = report.variant
     config: dict[str, Any] = {}

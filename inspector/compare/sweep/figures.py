@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, int_of, number_of, text_of
 
-FORMAT = 3
+FORMAT = 4
 """Raised when figures of an unchanged report would change."""
 
 Work = Literal["mac", "element"]
@@ -31,7 +31,8 @@ _SCRATCH = ("count.scratch_load", "count.scratch_store")
 class Figures(Struct, frozen=True):
     """The figures of a point; `COLUMNS` describes them.
 
-    None is unknown, or does not exist: what happens in the main loop of a kernel without one.
+    None is unknown, or does not exist: what happens in the main loop of a kernel whose loops do
+    none of its work. Of a kernel without any loop, figures of an iteration are those of all of it.
 
     `cannot_launch` says why not even one workgroup fits; None where one does, or that is unknown.
     """
@@ -93,7 +94,8 @@ COLUMNS = (
         "matrix_per_iteration",
         "MFMA/iter",
         "instructions",
-        "MFMA or WMMA instructions per iteration of the main loop",
+        "MFMA or WMMA instructions per iteration of the main loop; of the whole kernel where it has"
+        " no loop",
     ),
     FigureColumn(
         "matrix_cycles_per_iteration",
@@ -179,7 +181,7 @@ def figures_of(report: KernelReport, loop_id: str | None = None) -> Figures:
     region = inside if report.loops else m
     repeated = number_of(region, "matrix.redundancy")
     unit, waves = _work_unit(region), int_of(m, "waves_per_workgroup")
-    cycles, full_waits = int_of(inside, "cycles.mfma"), int_of(inside, "count.full_wait")
+    cycles, full_waits = int_of(region, "cycles.mfma"), int_of(region, "count.full_wait")
     assembly = report.artifacts.get("amdgcn")
 
     def per_work(name: str) -> float | None:
@@ -196,7 +198,7 @@ def figures_of(report: KernelReport, loop_id: str | None = None) -> Figures:
         waves_per_workgroup=waves,
         waves_per_eu=number_of(m, "occupancy.waves_per_eu"),
         limiter=text_of(m, "occupancy.limiter"),
-        matrix_per_iteration=_sum(inside, ("count.mfma", "count.wmma")),
+        matrix_per_iteration=_sum(region, ("count.mfma", "count.wmma")),
         matrix_cycles_per_iteration=cycles,
         matrix_efficiency=round(100 / repeated, 2) if repeated else None,
         full_waits_per_iteration=full_waits,
