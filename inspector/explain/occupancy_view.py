@@ -13,7 +13,7 @@ _RESOURCES = {
     "vgpr": "VGPRs",
     "sgpr": "SGPRs",
     "lds": "LDS",
-    "workgroups": "the workgroup limit of a CU",
+    "workgroups": "the workgroup limit",
     "waves": "the wave limit",
     "waves_per_eu": "waves_per_eu",
     "vgpr_request": "the VGPRs asked for",
@@ -55,7 +55,7 @@ def launch_lines(kernel: KernelReport) -> list[str]:
         share = f"{efficiency:.0f}" if efficiency >= 1 else f"{efficiency:.2g}"
         lines.append(
             f"{plural(workgroups, 'workgroup')} in {plural(rounds, 'round')} on "
-            f"{show(value_of(m, 'gpu.cus'))} CUs: {share} % of their places used"
+            f"{show(value_of(m, 'gpu.units'))} {_unit(kernel)}s: {share} % of their places used"
         )
     lines += _tile_lines(kernel)
     least, time = number_of(m, "launch.matrix_us"), number_of(m, "time.us")
@@ -158,7 +158,8 @@ def _limiter(kernel: KernelReport, limiter: str) -> str:
     if limiter == "lds":
         in_use, pool = int_of(m, "lds_bytes"), int_of(m, "lds_pool")
         return f"{resource} ({kib(in_use)} of {kib(pool)} per {_unit(kernel)}{with_waves})"
-    return f"{resource}{with_waves}"
+    of_unit = f" of a {_unit(kernel)}" if limiter == "workgroups" else ""
+    return f"{resource}{of_unit}{with_waves}"
 
 
 def _why_llvm_differs(kernel: KernelReport) -> str:

@@ -34,6 +34,7 @@ SPECS = (
         "Units of the GPU that take a workgroup each: CUs, or pairs of them (WGPs) where the code "
         "lets a workgroup's waves be on both",
     ),
+    MetricSpec("gpu.unit", "name", "derived", "kernel", "What such a unit is called: CU or WGP"),
     MetricSpec(
         "gpu.memory_rate",
         "bytes/cycle",
@@ -94,6 +95,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     demand = subject.demand
     units = None if cus is None or demand is None else cus if demand.cu_mode else cus // 2
     yield Metric("gpu.units", units, "units", "derived", note)
+    yield Metric("gpu.unit", None if demand is None else demand.unit, "name", "derived")
     rate = memory_bytes_per_clk(machine) if machine is not None else None
     per_simd = None
     if machine is not None and cus and rate is not None:

@@ -36,7 +36,7 @@ _LIMITED_BY: Mapping[str, str] = MappingProxyType(
         "vgpr_request": "the VGPRs that the kernel asks for",
         "sgpr": "SGPRs",
         "lds": "LDS",
-        "workgroups": "the workgroup limit of a CU",
+        "workgroups": "the workgroup limit",
         "waves": "the wave limit",
     }
 )
