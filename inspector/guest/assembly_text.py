@@ -29,14 +29,14 @@ _PLAIN_NUMBERS = frozenset((0, 1, 2, 3, 4, 7, 8, 9, 14, 15, 16, 17, 18, 0x6FFF4C
 def guard_linker() -> None:
     """Looks at each object of this process before Triton links it."""
     amd: Any = importlib.import_module("triton._C.libtriton").amd
-    assemble = amd.assemble_amdgcn
+    link = amd.link_hsaco
 
-    def assembled(*arguments: Any) -> Any:
-        content = assemble(*arguments)
-        check_object(bytes(content))
-        return content
+    def checked(source: str, *arguments: Any) -> Any:
+        with open(source, "rb") as stream:
+            check_object(stream.read())
+        return link(source, *arguments)
 
-    amd.assemble_amdgcn = assembled
+    amd.link_hsaco = checked
 
 
 def check_object(content: bytes) -> None:
@@ -52,9 +52,7 @@ def check_object(content: bytes) -> None:
     for number in range(count):
         (kind,) = struct.unpack_from("<I", content, start + number * size + 4)
         if kind not in _PLAIN_NUMBERS:
-            raise ValueError(
-                f"its assembly has a section for the linker (type {kind:#x}): leave it out"
-            )
+            raise ValueError(f"its assembly has a section of type {kind:#x}, for the linker")
 
 
 def check_assembly(text: str) -> None:
