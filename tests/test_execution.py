@@ -808,6 +808,7 @@ def test_sources_in_the_folder_of_a_run_are_run_where_they_are_named(
     ("compiled", "beside"),
     [
         ("cache/" + "A2" * 26 + "/k.amdgcn", ("cache", "cache/" + "A2" * 26, "cache/other/deep")),
+        ("me/triton/0/" + "A2" * 26 + "/k.amdgcn", ("me", "me/triton", "me/triton/0")),
         ("dump/" + "0f" * 32 + "/k.amdgcn", ("dump", "dump/" + "0f" * 32)),
         ("entry/k.amdgcn", ("entry",)),
         ("inductor/ab/output_code.py", ("inductor", "inductor/ab", "inductor/cd")),
