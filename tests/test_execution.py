@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import resource
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,7 @@ from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.guest.assembly_text import check_assembly
+from kinspect.inspector.guest.assembly_text import check_assembly, check_object
 from kinspect.inspector.guest.parsed.building import KernelBuilder
 from kinspect.inspector.guest.parsed.guard import Guard
 from kinspect.inspector.guest.parsed.refusals import RefusedError
@@ -807,6 +808,7 @@ def test_sources_in_the_folder_of_a_run_are_run_where_they_are_named(
     ("compiled", "beside"),
     [
         ("cache/" + "A2" * 26 + "/k.amdgcn", ("cache", "cache/" + "A2" * 26, "cache/other/deep")),
+        ("me/triton/0/" + "A2" * 26 + "/k.amdgcn", ("me", "me/triton", "me/triton/0")),
         ("dump/" + "0f" * 32 + "/k.amdgcn", ("dump", "dump/" + "0f" * 32)),
         ("entry/k.amdgcn", ("entry",)),
         ("inductor/ab/output_code.py", ("inductor", "inductor/ab", "inductor/cd")),
@@ -889,6 +891,15 @@ def test_a_stated_signature_is_data(
 def test_assembly_that_reads_files_is_not_assembled(text: str, is_refused: bool) -> None:
     with pytest.raises(ValueError, match="names files") if is_refused else nullcontext():
         check_assembly(text)
+
+
+def test_sections_for_the_linker_are_refused() -> None:
+    section = struct.Struct("<II56x")
+    head = b"\x7fELF".ljust(0x28, b"\0") + struct.pack("<Q", 0x40)
+    head = head.ljust(0x3A, b"\0") + struct.pack("<HH", section.size, 2) + b"\0\0"
+    check_object(head + section.pack(1, 1) + section.pack(1, 0x6FFF4C03))
+    with pytest.raises(ValueError, match="0x6fff4c04"):
+        check_object(head + section.pack(1, 1) + section.pack(1, 0x6FFF4C04))
 
 
 @pytest.mark.parametrize("name", ["kernel", "file"])

@@ -99,7 +99,7 @@ def check(path: Path) -> None:
         raise KinspectError("a file's name cannot hold a null character", "leave it out")
     if path.is_dir():
         raise KinspectError(f"{path} is a folder", "name a file in it")
-    if path.exists() and not path.is_file():
+    if os.path.lexists(path) and not path.is_file():  # a link to what is not there is no file
         raise KinspectError(f"{path} is not a regular file", "name another")
     if not path.parent.is_dir():
         raise KinspectError(f"{path.parent}: no such folder", "make it, or name another")

@@ -97,6 +97,8 @@ def _generated(targets: Iterable[Target]) -> Iterator[Path]:
                 yield folder.parent
         elif _HASH.fullmatch(folder.name):
             yield folder.parent
+            if folder.parent.name.isdecimal() and folder.parent.parent.name == "triton":
+                yield from folder.parent.parents[:2]  # Inductor's: triton/DEVICE/HASH
         elif triton_metadata(target.siblings.get("metadata")) is not None:
             yield folder
 

@@ -6,7 +6,10 @@ do names of kernels and of source files, with any line that they hold.
 
 from __future__ import annotations
 
+import importlib
 import re
+import struct
+from typing import Any
 
 _FILES = re.compile(
     r"\.(?:incbin|include|deplibs|linker-options)\b|llvm_(?:dependent_libraries|linker_options)",
@@ -17,6 +20,39 @@ _PLAIN_TYPES = frozenset(("progbits", "nobits", "note", "init_array", "fini_arra
 _MACROS = re.compile(r"\.(?:macro|irpc?|rept?)\b", re.I)
 _MAKES_DIRECTIVES = re.compile(r"\.altmacro\b|/\*|(?:^|[\n\r\0;\":])[ \t]*(?:\.[\w$.]*)?\\", re.I)
 """In a macro: a directive of whose name an argument is a part, or what could hide one."""
+
+
+_PLAIN_NUMBERS = frozenset((0, 1, 2, 3, 4, 7, 8, 9, 14, 15, 16, 17, 18, 0x6FFF4C03))
+"""Types of sections that name no file: those of the ELF specification, and LLVM's addrsig."""
+
+
+def guard_linker() -> None:
+    """Looks at each object of this process before Triton links it."""
+    amd: Any = importlib.import_module("triton._C.libtriton").amd
+    link = amd.link_hsaco
+
+    def checked(source: str, *arguments: Any) -> Any:
+        with open(source, "rb") as stream:
+            check_object(stream.read())
+        return link(source, *arguments)
+
+    amd.link_hsaco = checked
+
+
+def check_object(content: bytes) -> None:
+    """Checks the sections of an object: lld opens the files that some name.
+
+    Raises:
+        ValueError: one is of such a type.
+    """
+    (start,) = struct.unpack_from("<Q", content, 0x28)
+    size, count = struct.unpack_from("<HH", content, 0x3A)
+    if not count and start:  # more than 65,279: the first section says how many
+        (count,) = struct.unpack_from("<Q", content, start + 0x20)
+    for number in range(count):
+        (kind,) = struct.unpack_from("<I", content, start + number * size + 4)
+        if kind not in _PLAIN_NUMBERS:
+            raise ValueError(f"its assembly has a section of type {kind:#x}, for the linker")
 
 
 def check_assembly(text: str) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .about import replace_triton_key
-from .assembly_text import check_assembly
+from .assembly_text import check_assembly, guard_linker
 from .knobs import switches
 from .lds_allocations import lds_allocations
 from .llvm_inputs import LlvmInputs
@@ -165,6 +165,7 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     if rest is not None:
         rest.install(type(backend), INPUT.format(stage=TTGIR))
     _observe_stages(type(backend), stages, dump)
+    guard_linker()
     replace_triton_key(request["triton_key"])
     facts: dict[str, Any] = {"switches": _switches(gpu.arch)}
     if start_stage == LLIR:

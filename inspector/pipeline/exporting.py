@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,7 +14,7 @@ from ..compile.pool import Compiler
 from ..compile.reproducer import Reproducer
 from ..errors import KinspectError
 from ..lint.rule import NO_RULES
-from ..model import ErrorRecord, KernelReport
+from ..model import ErrorRecord, KernelReport, Variant
 from ..named_files import file_text
 from .analysis_options import AnalysisOptions
 from .capturing import COMPILED, check_names, variants_of
@@ -78,11 +79,21 @@ def _saved(request: Request, errors: list[ErrorRecord]) -> Iterator[Reproducer]:
             continue
         amdgcn = kernel.artifacts.get("amdgcn")
         yield Reproducer(
-            variant=replace(variant, ttir=read_text(kernel.artifacts[stage].path), stage=stage),
+            variant=replace(
+                variant,
+                options=_own_options(variant),
+                ttir=read_text(kernel.artifacts[stage].path),
+                stage=stage,
+            ),
             label=label_of(variant),
             triton=variant.triton_version,
             assembly=_assembly(amdgcn.path) if amdgcn is not None else None,
         )
+
+
+def _own_options(variant: Variant) -> dict[str, Any]:
+    """The options of a saved kernel without libraries, which a stranger's report may name."""
+    return {name: value for name, value in variant.options.items() if name != "extern_libs"}
 
 
 def _stage(kernel: KernelReport) -> str | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..missing_modules import install_hint
-from ..regular_files import read
+from ..regular_files import read_named
 from ..world.device import StandInDevice
 from .literals import LibraryName
 from .metadata import REDUCTION_BLOCK
@@ -158,7 +158,7 @@ def _best_config(source: KernelSource, path: str) -> tuple[dict[str, Any], str] 
 def _read_best_config(path: str) -> tuple[dict[str, Any], str] | None:
     """The choice in a file, and the file's name; None where it cannot be read."""
     try:
-        choice = json.loads(read(path))
+        choice = json.loads(read_named(path))
     except (OSError, ValueError, RecursionError):
         return None
     return (choice, os.path.basename(path)) if isinstance(choice, dict) else None
@@ -181,7 +181,7 @@ def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
         for name in os.listdir(folder_of_entry):
             if name.endswith((".ttir", ".source")):
                 try:
-                    text = read(os.path.join(folder_of_entry, name))
+                    text = read_named(os.path.join(folder_of_entry, name))
                 except OSError:
                     continue
                 if f'/{module}"'.encode() in text:
