@@ -242,7 +242,8 @@ def _mixed(what: object, parts: Sequence[_Draws]) -> _Draws:
 def _draw(*what: object) -> _Draws:
     """An odd number of 64 bits that stands for something unknown, the same in every run."""
     digest = hashlib.blake2b(repr(what).encode(), digest_size=8).digest()
-    return np.frombuffer(digest, np.uint64) | np.uint64(1)
+    drawn: _Draws = np.frombuffer(digest, np.uint64) | np.uint64(1)
+    return drawn
 
 
 def _loaded_bytes(flow: DataFlow, op: TtgirOp) -> int | None:
