@@ -125,6 +125,10 @@ ATTACKS: Mapping[str, Attack] = {
     "a module that a library's function asks": Attack(
         "tl.pointer_type(tl.float32).to_ir(tl)", said="the attribute to_ir"
     ),
+    "a module in a with": Attack("with tl.zeros((N,), tl): pass", said="as an argument"),
+    "a builtin that the trace binds": Attack(
+        "n = getattr(tl, 'float32')", names={"getattr": {"value": 1}}, said="the name getattr"
+    ),
     "a module as an argument": Attack("n = tl.zeros((N,), tl)", said="as an argument"),
     "a member that Python calls": Attack(
         "n = m.x",

@@ -19,7 +19,7 @@ from typing import Any
 from ..record.source_format import Function, Value, is_library
 from ..syntax import parse
 from . import library
-from .guard import Guard, check_names
+from .guard import GUARDED_BUILTINS, Guard, check_names
 from .refusals import RefusedError, Unavailable
 
 Decode = Callable[[Any], Any]
@@ -60,7 +60,7 @@ class KernelBuilder:
         kernels = [self._kernel(f, scope) for f, scope in zip(functions, scopes)]
         for function, scope in zip(functions, scopes):
             for name, value in function["names"].items():
-                if name.startswith("__"):
+                if name.startswith("__") or name in GUARDED_BUILTINS:
                     raise RefusedError(f"the name {name}")
                 scope[name] = self._value(value, kernels)
             scope["__builtins__"] = {}  # were it ever called, it could do nothing

@@ -21,6 +21,8 @@ from .refusals import RefusedError, Unavailable
 
 RESERVED = frozenset({"_semantic", "_generator", "_builder"})
 """Arguments that only the code generator itself may pass."""
+GUARDED_BUILTINS = frozenset({"getattr", "hasattr"})
+"""Functions of Python that stand replaced; they may be given a module."""
 OTHER_TYPES = frozenset({"B", "constexpr", "nvTmaDesc", "void"})
 """Types of arguments that no case states."""
 
@@ -90,10 +92,22 @@ class Guard:
             def visit_Call(self, node: Any) -> Any:  # noqa: N802
                 if self._guarded:
                     _check_keywords(node)
-                    if getattr(node.func, "id", None) not in guard._builtins:
-                        given = (*node.args, *(keyword.value for keyword in node.keywords))
-                        self._arguments |= set(map(id, given))
+                    self._note_arguments(node)
                 return super().visit_Call(node)
+
+            def visit_With(self, node: Any) -> Any:  # noqa: N802
+                if self._guarded:
+                    for item in node.items:
+                        if isinstance(item.context_expr, ast.Call):
+                            _check_keywords(item.context_expr)
+                            self._note_arguments(item.context_expr)
+                visit: Any = getattr(super(), "visit_With", self.generic_visit)  # not in Triton 3.4
+                return visit(node)
+
+            def _note_arguments(self, node: ast.Call) -> None:
+                if getattr(node.func, "id", None) not in GUARDED_BUILTINS:
+                    given = (*node.args, *(keyword.value for keyword in node.keywords))
+                    self._arguments |= set(map(id, given))
 
             def visit_FunctionDef(self, node: Any) -> Any:  # noqa: N802
                 if self._guarded:

@@ -196,6 +196,8 @@ class RebuiltKernels:
         if "fields" in path:
             return collections.namedtuple(name, [str(f) for f in path["fields"]])
         members = [(str(n), decode(v, self._resolve)) for n, v in path["members"]]
+        if any(member.startswith("_") for member, _ in members):  # Python itself would call it
+            raise RefusedError(f"a member of {name}")
         mixin = {"int": int, "str": str}.get(str(path.get("mixin")))
         return enum.Enum(name, members[:MAX_MEMBERS], type=mixin)
 
