@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
 
+LLVM_MC, READELF = shutil.which("llvm-mc-22"), shutil.which("llvm-readelf-22")
 KINSPECT = [sys.executable, "-m", "kinspect.inspector.cli"]
 KERNEL = """\
 	.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
@@ -35,7 +38,7 @@ k:
 		.amdhsa_next_free_sgpr 8
 {directives}	.end_amdhsa_kernel
 	.amdgpu_metadata
-{metadata}	.end_amdgpu_metadata
+{metadata} .end_amdgpu_metadata
 """
 METADATA = """\
 ---
@@ -193,3 +196,48 @@ def test_products_that_no_matrix_unit_does_are_the_worst_without_a_loop_too() ->
     columns = ("matrix_cycles_per_work", "full_waits_per_work")
     objectives = [o for o in PER_WORK["mac"] if o.column in columns]
     assert [loss(figures, objective) for objective in objectives] == [math.inf, math.inf]
+
+
+# --------------------------------------------------------------------------- kernel metadata
+
+BLOCK = METADATA.format(wave_size=64, lds=96, vgprs=7).removeprefix("---\n").removesuffix("...\n")
+BLOCKS = {
+    "usual": f"---\n{BLOCK}...\n",
+    "ends with a second separator": f"---\n{BLOCK}---\n",
+    "ends with both": f"---\n{BLOCK}...\n---\n",
+    "has no end": f"---\n{BLOCK}",
+    "has no beginning": f"{BLOCK}...\n",
+    "begins twice": f"---\n--- # c\n{BLOCK}...\n",
+    "a second document": f"---\n{BLOCK}---\nfoo: bar\n...\n",
+    "a damaged second document": f"---\n{BLOCK}...\n---\n[ {{\n",
+    "text behind the end": f"---\n{BLOCK}... # c\nfoo bar\n",
+    "comments of YAML": f"%YAML 1.2\n--- # c\n# c\n{BLOCK.replace('96', '96 # c')}--- # c\n",
+    "comments of the assembler": "---\n; c\n" + BLOCK.replace(" 96", " 96 // c") + "---\n",
+    "a comment's sign in quotes": f'---\namdhsa.printf: ["1:1:4:a;b//c"]\n{BLOCK}---\n',
+    "tabs": "---\n" + BLOCK.replace("size: 96", "size:\t96\t") + "---\n",
+    "quotes": "---\n" + BLOCK.replace(".name: k", "\".name\": 'k'") + "---\n",
+    "a number in quotes": "---\n" + BLOCK.replace(" 96", ' "96"') + "---\n",
+    "other line ends": f"---\n{BLOCK}---\n".replace("\n", "\r\n"),
+    "blank lines": "\n---\n\n" + BLOCK.replace("\n", "\n\n") + "\n---\n",
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_metadata_is_read_as_llvm_reads_it(name: str, tmp_path: Path) -> None:
+    text = KERNEL.format(
+        arch="gfx942", vgprs=8, directives=CDNA.format(vgprs=8), metadata=BLOCKS[name]
+    )
+    source = tmp_path / "k.s"
+    source.write_bytes(text.encode())
+    (kernel,) = collect(Request((str(source),), jobs=1)).kernels
+    assert kernel.name == "k"
+    assert not [note for note in kernel.notes if "metadata" in note]
+    assert (kernel.metrics["lds_bytes"].value, kernel.metrics["vgpr_count"].value) == (96, 7)
+    if LLVM_MC is None or READELF is None:
+        pytest.skip("needs LLVM 22's tools")
+    built = tmp_path / "k.o"
+    target = ("-triple=amdgcn-amd-amdhsa", "-mcpu=gfx942", "-filetype=obj")
+    subprocess.run([LLVM_MC, *target, source, "-o", built], check=True)
+    notes = subprocess.check_output([READELF, "--notes", built], text=True)
+    figures = dict(re.findall(r"\.(name|group_segment_fixed_size|vgpr_count): +(\S+)", notes))
+    assert figures == {"name": "k", "group_segment_fixed_size": "96", "vgpr_count": "7"}

@@ -29,6 +29,12 @@ _OFFSET_AND_KIND = re.compile(
 )
 """An argument's offset and kind; LLVM writes the keys in alphabetical order."""
 
+_COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'[^'\n]*')|(?:;|//)[^\n]*""")
+"""A comment of the assembler, which ends where the line does, or quoted text that may hold one."""
+_DOCUMENT_MARK = re.compile(r"^(?:---|\.\.\.)(?=\s|$)", re.MULTILINE)
+_NO_CONTENT = re.compile(r"(?:[^\S\n]*(?:[#%][^\n]*)?\n)*[^\S\n]*(?:[#%][^\n]*)?")
+"""Blank lines, comments of YAML and its directives."""
+
 # Code object v2 names its figures differently (AMDGPUUsage, "Code Object V2 AssemblyMetadata").
 _V2_NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -87,7 +93,7 @@ def read_metadata(text: str) -> AssemblyMetadata:
 
 def _load(text: str) -> tuple[Any, str]:
     """Parses the YAML: (document, "") or (None, why it cannot be read)."""
-    shortened = _without_arguments(text)
+    shortened = _without_arguments(_first_document(text))
     try:
         check_yaml(shortened, "it")
         return yaml.load(shortened, Loader=yaml_loader()), ""
@@ -98,6 +104,17 @@ def _load(text: str) -> tuple[Any, str]:
     except Exception:
         # PyYAML's constructors raise what their conversions of dates and numbers raise.
         return None, "it is not YAML"
+
+
+def _first_document(text: str) -> str:
+    """The part of the text that LLVM reads: no comments, and nothing behind the first document.
+
+    Empty documents before it count as none.
+    """
+    if ";" in text or "//" in text:
+        text = _COMMENT.sub(lambda match: match[1] or "", text)
+    documents = _DOCUMENT_MARK.split(text)
+    return next((part for part in documents if not _NO_CONTENT.fullmatch(part)), "")
 
 
 def _without_arguments(text: str) -> str:
