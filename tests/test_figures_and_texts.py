@@ -53,6 +53,7 @@ amdhsa.kernels:
     .wavefront_size: {wave_size}
     .sgpr_count: 8
     .vgpr_count: {vgprs}
+    .agpr_count: 0
     .max_flat_workgroup_size: 1024
 ...
 """
@@ -241,3 +242,39 @@ def test_metadata_is_read_as_llvm_reads_it(name: str, tmp_path: Path) -> None:
     notes = subprocess.check_output([READELF, "--notes", built], text=True)
     figures = dict(re.findall(r"\.(name|group_segment_fixed_size|vgpr_count): +(\S+)", notes))
     assert figures == {"name": "k", "group_segment_fixed_size": "96", "vgpr_count": "7"}
+
+
+# --------------------------------------------------------------------------- VGPRs asked for
+
+
+@pytest.mark.parametrize(
+    ("used", "requested", "words"),
+    [
+        # 512 registers hold two waves with 169 to 256 of them, 8 with up to 64.
+        (41, 169, "2 waves/EU by the VGPRs asked for: 176, of which 41 are used"),
+        (169, 169, "2 waves/EU by VGPRs"),
+        (41, 64, "8 waves/EU by VGPRs"),
+    ],
+)
+def test_what_limits_waves_where_the_lds_is_not_known(
+    used: int, requested: int, words: str, tmp_path: Path
+) -> None:
+    (kernel,) = collect(Request((str(asking(used, requested, tmp_path)),), jobs=1)).kernels
+    note = " with 4 waves/workgroup" if "asked" in words else ""
+    assert occupancy_lines(kernel)[0] == f"at most {words}{note}   (LDS unknown)"
+
+
+def test_diff_names_the_request(tmp_path: Path) -> None:
+    paths = asking(41, 64, tmp_path), asking(41, 169, tmp_path)
+    output = kinspect("diff", *paths, "--fail-on", "never")
+    assert "8 → 2 waves/EU: limited by the VGPRs that the kernel asks for" in output
+
+
+def asking(used: int, requested: int, folder: Path) -> Path:
+    """A kernel of dynamic LDS, of 256 work-items at most, by its VGPRs."""
+    metadata = METADATA.format(vgprs=used, wave_size=64, lds=0).replace("1024", "256")
+    directives = CDNA.format(vgprs=-(-requested // 4) * 4)
+    text = KERNEL.format(arch="gfx942", vgprs=requested, directives=directives, metadata=metadata)
+    path = folder / f"k{used}-{requested}.s"
+    path.write_text(text.replace("\ts_endpgm\n", "\tds_write_b32 v1, v2\n\ts_endpgm\n"))
+    return path

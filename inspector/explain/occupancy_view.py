@@ -100,7 +100,11 @@ def occupancy_words(kernel: KernelReport) -> OccupancyWords:
     if not isinstance(resident, int | float):
         waves = int_of(m, "occupancy.by_vgpr")
         note = m["occupancy.waves_per_eu"].note if "occupancy.waves_per_eu" in m else ""
-        bound = f"at most {plural(waves, 'wave')}/EU by VGPRs" if waves is not None else "unknown"
+        bound = "unknown"
+        if waves is not None:
+            limiter = limiter_of_vgprs(kernel)
+            by = "VGPRs" if limiter == "vgpr" else _limiter(kernel, limiter)
+            bound = f"at most {plural(waves, 'wave')}/EU by {by}"
         return OccupancyWords(f"{bound}   ({note})" if note else bound)
     if groups == 0:
         why = m["occupancy.waves_per_eu"].note or "a resource is over its limit"
@@ -121,6 +125,17 @@ def occupancy_words(kernel: KernelReport) -> OccupancyWords:
     return OccupancyWords(
         resident=line, launch=launch, compiler=differs, why_compiler=why, step=next_step
     )
+
+
+def limiter_of_vgprs(kernel: KernelReport) -> str:
+    """What of a kernel's VGPRs limits its waves: a value of `occupancy.limiter`.
+
+    More of them may be asked for than its code uses.
+    """
+    needed, in_use = (int_of(kernel.metrics, f"occupancy.by_vgpr{of}") for of in ("", "_used"))
+    if kernel.demand is None or needed is None or in_use is None or needed >= in_use:
+        return "vgpr"
+    return "waves_per_eu" if kernel.demand.option_given else "vgpr_request"
 
 
 def cannot_launch(kernel: KernelReport) -> bool:

@@ -40,6 +40,7 @@ _CATALOGUE = (
         "than it uses, and no option is known to have done that)",
     ),
     ("by_vgpr", _WAVES, "Waves that VGPRs alone allow"),
+    ("by_vgpr_used", _WAVES, "Waves that they would, were no more asked for than the code uses"),
     ("by_sgpr", _WAVES, "Waves that SGPRs alone allow"),
     ("by_lds", _WAVES, "Waves that LDS alone allows"),
     ("by_workgroups", _WAVES, "Waves that wave slots and barriers allow at this workgroup size"),
@@ -93,6 +94,7 @@ class Occupancy(Struct, frozen=True):
     workgroups_per_cu: int | None
     limiter: Limiter | None
     by_vgpr: int | None
+    by_vgpr_used: int | None
     by_sgpr: int | None
     by_lds: int | float | None
     by_workgroups: int | float | None
@@ -120,7 +122,7 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
         demand.lds_bytes,
         _vgprs_needed(machine, demand),
     )
-    by_lds = None
+    vgprs_used, by_lds = _vgprs_used(machine, demand), None
     if lds is not None and waves is not None:
         by_lds = unit.waves_per_eu(min(_groups_by_lds(unit, lds), unit.slots(waves)), waves)
     residency = Occupancy(
@@ -129,6 +131,7 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
         workgroups_per_cu=None,
         limiter=None,
         by_vgpr=None if vgprs_needed is None else unit.waves_by_vgpr(vgprs_needed),
+        by_vgpr_used=None if vgprs_used is None else unit.waves_by_vgpr(vgprs_used),
         by_sgpr=unit.waves_by_sgpr(demand.sgprs),
         by_lds=by_lds,
         by_workgroups=(
@@ -146,7 +149,6 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
     groups = _groups(unit, vgprs_needed, demand.sgprs, lds, waves)
     resident = min(groups.values())
     limiter = min(groups.items(), key=lambda item: item[1])[0]
-    vgprs_used = _vgprs_used(machine, demand)
     if limiter == "vgpr" and vgprs_used is not None:
         by_use = _groups(unit, vgprs_used, demand.sgprs, lds, waves)
         if by_use["vgpr"] > resident:
@@ -368,6 +370,7 @@ def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict
         "occupancy.workgroups_per_cu": residency.workgroups_per_cu,
         "occupancy.limiter": residency.limiter,
         "occupancy.by_vgpr": residency.by_vgpr,
+        "occupancy.by_vgpr_used": residency.by_vgpr_used,
         "occupancy.by_sgpr": residency.by_sgpr,
         "occupancy.by_lds": residency.by_lds,
         "occupancy.by_workgroups": residency.by_workgroups,

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from ...explain.occupancy_view import limiter_of_vgprs
 from ...model import KernelReport, Metric, MetricValue, value_of
 from .results import FigureChange, Judgement, Verdict
 from .tolerances import JUDGED, Tolerances
@@ -200,8 +201,10 @@ def _occupancy(
         return
     fewer = after < before
     judgement: Judgement = "improvement" if after > before else "regression"
-    limiter = value(right if fewer else left, "occupancy.limiter")
-    limited_by = _LIMITED_BY.get(str(limiter), "") if name == RESIDENT else "VGPRs"
+    limited = right if fewer else left
+    known = name == RESIDENT
+    limiter = value(limited, "occupancy.limiter") if known else limiter_of_vgprs(limited)
+    limited_by = _LIMITED_BY.get(str(limiter), "")
     figures, reason = f"{before:g} → {after:g} waves/EU", ""
     if after == 0:
         reason = "it cannot be launched"
