@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
+from collections.abc import Mapping
+
+from .errors import KinspectError
+
+
+def absolute_folders(path: str | None = None) -> str:
+    """PATH, or the folders of `path`, without relative and empty ones: the working folder's."""
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    return os.pathsep.join(filter(os.path.isabs, folders))
 
 
 def find_program(name: str, path: str | None = None) -> str | None:
@@ -12,13 +22,27 @@ def find_program(name: str, path: str | None = None) -> str | None:
 
     Args:
         name: its name, or a path.
-        path: folders as in PATH; None: those of the environment. Relative and empty ones, which
-            stand for the working folder, are left out.
+        path: folders as in PATH, of which the absolute ones count; None: those of the environment.
     """
     if os.sep in name:
         return shutil.which(os.path.abspath(name))
-    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
-    return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))
+    return shutil.which(name, path=absolute_folders(path)) if name else None
+
+
+def find_interpreter(python: str, environment: Mapping[str, str]) -> str:
+    """The absolute path of the interpreter that the user named.
+
+    Raises:
+        KinspectError: there is none in PATH's absolute folders, or it cannot be run.
+    """
+    program = find_program(python, environment.get("PATH"))
+    if program is None:
+        why = os.strerror(errno.EACCES if os.path.exists(python) else errno.ENOENT)
+        raise KinspectError(
+            f"the interpreter {python} cannot be started: {why}",
+            "name one that has Triton with --python",
+        )
+    return program
 
 
 def python_child(module: str, function: str = "main") -> list[str]:

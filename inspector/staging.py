@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -25,23 +26,28 @@ LOCK = ".lock"
 STALE_SECONDS = 24 * 3600.0
 """Age at which a staging folder without a usable lock counts as abandoned: on a file system without
 locks, or left by a version that took none. No compile runs for a day."""
+_OWN_LOCK = re.compile(r"\d+-\w{8}\.lock")
+"""The lock of a folder, after the prefix: the process id, and what `mkstemp` makes."""
 
 
 @contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Yields a new folder in the system's temporary folder, and removes it at the end.
+def scratch_folder(root: str | None = None) -> Iterator[Path]:
+    """Yields a new folder in a temporary folder, and removes it at the end.
+
+    Args:
+        root: the temporary folder; None: the system's, or what TMPDIR names.
 
     Raises:
         OSError: it cannot be made.
     """
-    with _scratch_folders().folder() as folder:
+    with _scratch_folders(root or tempfile.gettempdir()).folder() as folder:
         yield folder
 
 
 @functools.cache
-def _scratch_folders() -> StagingFolders:
+def _scratch_folders(root: str) -> StagingFolders:
     """Those of this process; its first use removes what killed ones left a day ago."""
-    folders = StagingFolders(Path(tempfile.gettempdir()), SCRATCH)
+    folders = StagingFolders(Path(root), SCRATCH)
     folders.tidy(STALE_SECONDS)
     return folders
 
@@ -51,7 +57,8 @@ class StagingFolders:
 
     Args:
         root: the folder.
-        prefix: of their names; in a folder that others write to, what begins otherwise is theirs.
+        prefix: of their names. With one, others write to `root`, too: a folder whose name does not
+            have the form of ours, or that has no lock, is theirs.
     """
 
     def __init__(self, root: Path, prefix: str = "") -> None:
@@ -100,6 +107,8 @@ class StagingFolders:
         """
         freed = 0
         for path in sorted(self._root.glob(f"{self._prefix}*")):
+            if self._prefix and _OWN_LOCK.fullmatch(path.name.removeprefix(self._prefix)) is None:
+                continue
             with contextlib.suppress(OSError):
                 facts = path.lstat()
                 if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < age:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kinspect.inspector import programs, staging
+from kinspect.inspector import lifetimes, programs, staging
 from kinspect.inspector.bench.history.git import commit
 
 KINSPECT = Path(sys.executable).with_name("kinspect")
@@ -95,11 +96,32 @@ def test_a_filter_that_cannot_be_switched_off_leaves_the_commit_unknown(
     assert commit(checkout) is None
 
 
+def test_what_a_checkout_lacks_is_not_fetched(
+    checkout: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"core.repositoryFormatVersion": "1", "extensions.partialClone": "origin"}
+    settings |= {"remote.origin.promisor": "true", "remote.origin.url": "mine::x"}
+    for name, value in {**settings, "protocol.mine.allow": "always"}.items():
+        git(checkout, "config", name, value)
+    tree = git(checkout, "rev-parse", "HEAD^{tree}")
+    (checkout / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    # Git before 2.39.4 does not know the variable.
+    old = f"unset GIT_NO_LAZY_FETCH; exec {shutil.which('git')}"
+    programs_of(checkout, git=f'{old} "$@"', **{"git-remote-mine": f"touch {canary}"})
+    monkeypatch.setenv("PATH", f"{checkout}:{os.environ['PATH']}")
+    assert commit(checkout) is None, "whether files differ is not known"
+
+
+def programs_of(folder: Path, **scripts: str) -> None:
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+
+
 def test_no_program_of_the_working_folder_is_found(
     checkout: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (checkout / "git").write_text(f"#!/bin/sh\ntouch {canary}\n")
-    (checkout / "git").chmod(0o755)
+    programs_of(checkout, git=f"touch {canary}")
     head = git(checkout, "rev-parse", "--short=10", "HEAD")
     monkeypatch.chdir(checkout)
     monkeypatch.setenv("PATH", f":.:bin/..:{os.environ['PATH']}")
@@ -107,6 +129,29 @@ def test_no_program_of_the_working_folder_is_found(
     assert os.path.isabs(programs.find_program("git") or "")
     assert programs.find_program("./git") == str(checkout / "git")  # named by its path
     assert programs.find_program("git", ".") is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("analyze", "few_rows.ttgir"),
+        ("emulate", "few_rows.py"),
+        ("env", "check"),
+        ("check", "vector_add"),
+    ],
+    ids=" ".join,
+)
+def test_no_interpreter_of_the_working_folder_is_found(
+    words: tuple[str, ...], tmp_path: Path, canary: Path
+) -> None:
+    programs_of(tmp_path, python_here=f"touch {canary}")
+    (tmp_path / "few_rows.ttgir").write_bytes((EXAMPLES / "few_rows.ttgir").read_bytes())
+    (tmp_path / "few_rows.py").touch()
+    done = subprocess.run(
+        [KINSPECT, *words, "--python", "python_here"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PATH": f".:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert "python_here cannot be started" in done.stderr or "python_here does not" in done.stdout
 
 
 # --------------------------------------------------------------------------- Python children
@@ -168,16 +213,66 @@ def test_an_emulated_script_ends_with_kinspect(
     command: tuple[str, ...], number: signal.Signals, tmp_path: Path
 ) -> None:
     pytest.importorskip("triton")
+    check_nothing_is_left(command, number, tmp_path)
+
+
+def check_nothing_is_left(command: tuple[str, ...], number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+        command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     pids = tmp_path / "pids"
     wait_until(pids.exists, 120)
     process.send_signal(number)
     process.wait(30)
     started = [int(pid) for pid in pids.read_text().split()]
     wait_until(lambda: not any(map(is_alive, started)), 30)
+
+
+FORKED = """
+import os, time
+from types import SimpleNamespace
+from kinspect.inspector.pipeline import forked
+def read(*_):
+    open("pids.new", "w").write(str(os.getpid()))
+    os.rename("pids.new", "pids")
+    time.sleep(600)
+forked.read_target = read
+list(forked._Pool([(0, None)], SimpleNamespace(request=SimpleNamespace(jobs=1)), [0]).outcomes())
+"""
+IN_A_PASS = """
+import os, sys
+from kinspect.inspector.profile.running.launch import run
+run([sys.executable, "script.py"], os.environ)
+"""
+
+
+RECORD = (str(KINSPECT), "record", "--", sys.executable, "script.py")
+
+
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        (RECORD, signal.SIGKILL),
+        (RECORD, signal.SIGTERM),
+        ((sys.executable, "-c", IN_A_PASS), signal.SIGKILL),
+        ((sys.executable, "-c", FORKED), signal.SIGKILL),
+    ],
+    ids=["record", "record, terminated", "profile", "reading"],
+)
+def test_a_command_ends_with_kinspect(
+    command: tuple[str, ...], number: signal.Signals, tmp_path: Path
+) -> None:
+    check_nothing_is_left(command, number, tmp_path)
+
+
+def test_what_a_command_leaves_running_goes_on() -> None:
+    with lifetimes.ending_with_this("KINSPECT_TEST") as (name, value):
+        process = subprocess.Popen(["sleep", "600"], env={**os.environ, name: value})
+    assert list(lifetimes.marked(f"{name}={value}")) == [process.pid]
+    lifetimes.kill_marked(f"{name}={value}")
+    assert process.wait(30) == -signal.SIGKILL
 
 
 def wait_until(condition: object, seconds: float) -> None:
@@ -202,25 +297,26 @@ def test_scratch_folders_of_killed_runs_are_removed_after_a_day(
     monkeypatch.setattr(staging.tempfile, "tempdir", str(tmp_path))
     staging._scratch_folders.cache_clear()
     elsewhere = tmp_path / "elsewhere"
-    names = ("killed", "held", "young", "linked")
-    for name in names:
-        folder, lock = tmp_path / f"kinspect-{name}", tmp_path / f"kinspect-{name}.lock"
+    ours = {name: f"kinspect-123-{name:_<8}" for name in ("killed", "held", "young", "linked")}
+    theirs = ["kinspect-123-12345678", "kinspect-checkout", "another"]  # without a lock, or a name
+    for name in [*ours.values(), "kinspect-checkout"]:
+        folder, lock = tmp_path / name, tmp_path / f"{name}.lock"
         lock.touch()
         folder.mkdir()
         (folder / "file").write_text(name)
-    (tmp_path / "kinspect-before").mkdir()  # of a version without locks
-    (tmp_path / "another").mkdir()
-    (tmp_path / "kinspect-linked").rename(elsewhere)
-    (tmp_path / "kinspect-linked").symlink_to(elsewhere)
+    for name in theirs:
+        (tmp_path / name).mkdir(exist_ok=True)
+    (tmp_path / ours["linked"]).rename(elsewhere)
+    (tmp_path / ours["linked"]).symlink_to(elsewhere)
     for path in tmp_path.iterdir():
-        if path.name not in ("kinspect-young", "kinspect-young.lock"):
+        if not path.name.startswith(ours["young"]):
             os.utime(path, (0, 0), follow_symlinks=False)
-    with (tmp_path / "kinspect-held.lock").open("rb") as held:
+    with (tmp_path / f"{ours['held']}.lock").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with staging.scratch_folder() as folder:
             assert folder.parent == tmp_path
             assert folder.stat().st_mode & 0o777 == 0o700
     staging._scratch_folders.cache_clear()
     left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
-    assert left == ["another", "elsewhere", "kinspect-held", "kinspect-linked", "kinspect-young"]
+    assert left == sorted([*theirs, "elsewhere", *(ours[n] for n in ("held", "young", "linked"))])
     assert (elsewhere / "file").exists()

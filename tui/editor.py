@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import threading
@@ -17,6 +16,7 @@ from msgspec import Struct
 from textual.app import App, SuspendNotSupported
 
 from ..inspector.errors import KinspectError
+from ..inspector.programs import find_program
 
 _VARIABLES = ("VISUAL", "EDITOR")
 """Environment variables that name the editor; the first that is set counts."""
@@ -113,9 +113,11 @@ def editor_command(environment: Mapping[str, str], file: Path, line: int | None)
         words = shlex.split(environment[variable])
     except ValueError as error:
         raise KinspectError(f"{variable}: {error}", "check its quotes") from None
-    if not words or shutil.which(words[0], path=environment.get("PATH")) is None:
+    program = find_program(words[0], environment.get("PATH")) if words else None
+    if program is None:
         raise KinspectError(f"{variable} names {words[0] if words else '?'}, which is not there")
     name = Path(words[0]).name
+    words[0] = program
     style = _STYLE_OF.get(name) or _STYLE_OF.get(name.partition(".")[0])
     # Absolute, so that a name that starts with - or + is not taken for an option.
     path = str(file.absolute())

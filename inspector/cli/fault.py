@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from ..host.fault import agent as debug_agent
 from ..host.fault.values import AgentReport, FaultReport
 from ..named_files import allow, allow_run, allow_target
 from ..programs import find_program
+from ..staging import scratch_folder
 from . import foreground
 from .options import format_option, output_option, result_stream, source_root_option
 from .progress import print_message
@@ -258,12 +258,11 @@ def _writable_folder(folder: Path) -> Iterator[Path]:
         yield folder
         return
     # Not TMPDIR, which may need quoting as well.
-    work = Path(tempfile.mkdtemp(prefix="kinspect-fault-", dir="/tmp"))
-    try:
-        yield work
-    finally:
-        shutil.copytree(work, folder, dirs_exist_ok=True)
-        shutil.rmtree(work, ignore_errors=True)
+    with scratch_folder("/tmp") as work:
+        try:
+            yield work
+        finally:
+            shutil.copytree(work, folder, dirs_exist_ok=True)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], stderr_copy: Path) -> int:
@@ -272,10 +271,10 @@ def _run(command: Sequence[str], environment: Mapping[str, str], stderr_copy: Pa
     Raises:
         KinspectError: it cannot be started.
     """
-    process = foreground.start(
+    with foreground.started(
         command, environment, tool="kinspect fault", failure=debug_agent.FAILED, read_stderr=True
-    )
-    return foreground.wait(process, stderr_copy)
+    ) as process:
+        return foreground.wait(process, stderr_copy)
 
 
 def _show(fault_report: FaultReport, form: str, output: Path | None) -> None:

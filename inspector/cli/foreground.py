@@ -7,27 +7,32 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from ..errors import KinspectError
+from ..lifetimes import ending_with_this, kill_marked
 from ..passed_signals import signals_for
 
+MARK = "KINSPECT_COMMAND"
+"""The environment variable that marks the processes of a command."""
 _CHUNK_BYTES = 1 << 16
 _LAST_OUTPUT_SECONDS = 2
 """How long stderr is read after the program has ended: a child of it may keep it open."""
 
 
-def start(
+@contextmanager
+def started(
     command: Sequence[str],
     environment: Mapping[str, str],
     *,
     tool: str,
     failure: int,
     read_stderr: bool = False,
-) -> subprocess.Popen[bytes]:
-    """Starts the user's command.
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Starts the user's command, for the block to follow to its end.
 
     Args:
         command: program and arguments.
@@ -41,14 +46,22 @@ def start(
     """
     sys.stdout.flush()
     stderr = subprocess.PIPE if read_stderr else None
-    try:
-        return subprocess.Popen(command, env=dict(environment), stderr=stderr)
-    except OSError as error:
-        hint = "name a program, as you would without kinspect"
-        if command[0].endswith(".py"):
-            hint = f"did you mean `{tool} -- python {' '.join(command)}`?"
-        reason = error.strerror or str(error)
-        raise KinspectError(f"{command[0]}: cannot be run ({reason})", hint, failure) from None
+    with ending_with_this(MARK) as (name, value):
+        try:
+            process = subprocess.Popen(command, env={**environment, name: value}, stderr=stderr)
+        except OSError as error:
+            raise _start_error(error, command, tool, failure) from None
+        yield process
+        if process.returncode in (-signal.SIGTERM, -signal.SIGHUP):  # which was for all of it
+            kill_marked(f"{name}={value}")
+
+
+def _start_error(error: OSError, command: Sequence[str], tool: str, failure: int) -> KinspectError:
+    hint = "name a program, as you would without kinspect"
+    if command[0].endswith(".py"):
+        hint = f"did you mean `{tool} -- python {' '.join(command)}`?"
+    reason = error.strerror or str(error)
+    return KinspectError(f"{command[0]}: cannot be run ({reason})", hint, failure)
 
 
 def shell_status(status: int) -> int:
@@ -60,7 +73,7 @@ def wait(process: subprocess.Popen[bytes], stderr_copy: Path) -> int:
     """Follows a command, whose stderr is read, to its end.
 
     Args:
-        process: a process from `start`.
+        process: a process from `started`.
         stderr_copy: file that gets everything that it writes to stderr.
 
     Returns:

@@ -6,11 +6,11 @@ Each is an error of one line on stderr as it is found, and makes the exit status
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..errors import KinspectError
+from ..staging import scratch_folder
 from .progress import print_error
 
 _CACHE = "KINSPECT_CACHE_DIR"
@@ -56,8 +56,8 @@ def usable_cache() -> Iterator[None]:
         return
     say_unkept(store.unwritable(refusal))
     before = os.environ.get(_CACHE)
-    with tempfile.TemporaryDirectory(prefix="kinspect-", ignore_cleanup_errors=True) as folder:
-        os.environ[_CACHE] = folder
+    with scratch_folder() as folder:
+        os.environ[_CACHE] = str(folder)
         try:
             yield
         finally:

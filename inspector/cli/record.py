@@ -76,8 +76,10 @@ def _environment(environment: Mapping[str, str], startup: Path, journals: Path) 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Runs the command to its end; returns its exit status, 128 + N if signal N ended it."""
-    process = foreground.start(command, environment, tool="kinspect record", failure=2)
-    with signals_for(process):
+    with (
+        foreground.started(command, environment, tool="kinspect record", failure=2) as process,
+        signals_for(process),
+    ):
         return foreground.shell_status(process.wait())
 
 

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..errors import KinspectError
+from ..programs import find_program
 from .store import Store
 from .worker import START_SECONDS, Worker
 
@@ -84,7 +84,7 @@ def toolchain(worker: Worker, cache: Path | None) -> Toolchain:
 
 def _identity(worker: Worker) -> str:
     # Not realpath: a virtual environment's python is a link, and the link decides what it imports.
-    executable = shutil.which(worker.python, path=worker.environment.get("PATH"))
+    executable = find_program(worker.python, worker.environment.get("PATH"))
     stated = {name: worker.environment.get(name) for name in PATH_VARIABLES}
     text = json.dumps([os.path.abspath(executable or worker.python), stated], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -22,6 +22,8 @@ from types import TracebackType
 from typing import IO, Any
 
 from ..errors import KinspectError
+from ..lifetimes import kill_marked
+from ..programs import find_interpreter
 from .environment import guest_environment
 
 BOOTSTRAP = Path(__file__).resolve().parent.parent / "guest" / "bootstrap.py"
@@ -36,8 +38,6 @@ TAIL_BYTES = 4000
 CHUNK = 1 << 16
 LOOK_SECONDS = 1.0
 """How often to look whether a silent guest was stopped (SIGSTOP)."""
-ENDING_SECONDS = 5.0
-"""For ending what a dead guest's job has left running."""
 MARK = "KINSPECT_GUEST"
 """Environment variable by which a guest's processes are recognised after its death."""
 
@@ -171,7 +171,7 @@ class Worker:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if process.returncode != 0:
-            _end_marked(f"{MARK}={self._mark}")  # it had no time to end what its job had started
+            kill_marked(f"{MARK}={self._mark}")  # it had no time to end what its job had started
         if self._stderr is not None:
             self._stderr.close()
             self._stderr = None
@@ -182,6 +182,7 @@ class Worker:
         Raises:
             KinspectError: the interpreter cannot be started.
         """
+        python = find_interpreter(self.python, self.environment)
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
         self._mark = secrets.token_hex(16)
@@ -189,7 +190,7 @@ class Worker:
         stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close())
         try:
             self._process = subprocess.Popen(
-                [self.python, str(BOOTSTRAP), str(request_read), str(reply_write), *options],
+                [python, str(BOOTSTRAP), str(request_read), str(reply_write), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
@@ -278,32 +279,3 @@ class Worker:
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - TAIL_BYTES))
         return self._stderr.read().decode(errors="replace")
-
-
-def _end_marked(mark: str) -> None:
-    """Kills the processes that have `mark` (NAME=VALUE) in their environment (Linux)."""
-    deadline = time.monotonic() + ENDING_SECONDS
-    while time.monotonic() < deadline:
-        pids = [pid for pid in map(int, _processes()) if _is_marked(pid, mark.encode())]
-        if not pids:
-            return
-        for pid in pids:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.005)
-
-
-def _processes() -> list[str]:
-    try:
-        return [name for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:
-        return []
-
-
-def _is_marked(pid: int, mark: bytes) -> bool:
-    """Tells whether another process runs that has `mark` in its environment."""
-    try:
-        # That of a zombie, which has ended, is empty.
-        return pid != os.getpid() and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False

@@ -8,7 +8,6 @@ fails, the launch has to be executed again by one process.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pickle
 import signal
@@ -21,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ..lifetimes import die_with
 from .checks.global_shadow import Granules
 from .counts import AccessCount, AccessCounter
 from .footprint import Spans
@@ -34,7 +34,6 @@ MOST_PROCESSES: Final = 8
 _CLOCKS: Final = frozenset(
     {"s_memtime", "s_memrealtime", "s_sendmsg_rtn_b64", "s_get_shader_cycles_u64"}
 )
-_PR_SET_PDEATHSIG: Final = 1
 
 
 class NotIndependentError(Exception):
@@ -183,14 +182,12 @@ def _fork(share: Array, execute: Callable[[Array], ShareResult]) -> tuple[int, i
         return child, reading
     status = 1
     try:
-        # Whoever ends the parent, however hard, ends this one too.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == parent:
-            os.close(reading)
-            raw = pickle.dumps(execute(share), pickle.HIGHEST_PROTOCOL)
-            with os.fdopen(writing, "wb") as stream:
-                stream.write(raw)
-            status = 0
+        die_with(parent)
+        os.close(reading)
+        raw = pickle.dumps(execute(share), pickle.HIGHEST_PROTOCOL)
+        with os.fdopen(writing, "wb") as stream:
+            stream.write(raw)
+        status = 0
     finally:
         os._exit(status)  # no `except`: nothing of the parent's may run here
 

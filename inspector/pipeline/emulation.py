@@ -19,6 +19,7 @@ from ..compile.worker import BOOTSTRAP
 from ..errors import KinspectError
 from ..machines.loader import load as load_machine
 from ..named_files import allow_run, file_bytes, file_text
+from ..programs import find_interpreter
 from ..staging import scratch_folder
 from .capturing import device_facts
 from .emulation_profile import EmulationFinding, EmulationProfile
@@ -177,8 +178,9 @@ def _run(
     signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
 ) -> int:
     """Runs the guest and returns its status; of a signal, 128 plus its number, as shells do."""
+    program = find_interpreter(python, environment)
     hangup, held = os.pipe()  # closed when this process ends, however it does
-    command: Sequence[str] = [python, str(BOOTSTRAP), "emulate", str(request), str(hangup)]
+    command: Sequence[str] = [program, str(BOOTSTRAP), "emulate", str(request), str(hangup)]
     try:
         process = subprocess.Popen(command, env=guest_environment(environment), pass_fds=(hangup,))
         with signals(process):

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from ..capture.targets import Target
 from ..compile.store import default_root
 from ..errors import KinspectError, unforeseen
+from ..lifetimes import die_with
 from ..model import KernelReport
 from .error_records import target_record
 from .events import Failed
@@ -169,9 +170,8 @@ class _Pool:
         parent_end, worker_end = multiprocessing.Pipe()
         parent_ends = [parent_end, *(worker.pipe for worker in self._workers)]
         context = multiprocessing.get_context("fork")
-        process = context.Process(
-            target=_serve, args=(self._targets, self._work, worker_end, parent_ends), daemon=True
-        )
+        arguments = (os.getpid(), self._targets, self._work, worker_end, parent_ends)
+        process = context.Process(target=_serve, args=arguments, daemon=True)
         process.start()
         worker_end.close()
         self._workers.append(_Worker(process, parent_end))
@@ -230,9 +230,14 @@ def _death(indexed: Indexed, process: ForkProcess) -> Failed:
 
 
 def _serve(
-    targets: Sequence[Indexed], work: Work, pipe: Connection, parent_ends: Sequence[Connection]
+    parent: int,
+    targets: Sequence[Indexed],
+    work: Work,
+    pipe: Connection,
+    parent_ends: Sequence[Connection],
 ) -> None:
     """The worker's loop: reads the targets that it is sent until its pipe is closed."""
+    die_with(parent)
     for connection in parent_ends:
         connection.close()  # or a sibling's pipe would stay open after the parent has gone
     # Ctrl-C reaches the whole group: the parent says what becomes of the run.

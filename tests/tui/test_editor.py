@@ -59,7 +59,10 @@ def test_each_editor_is_told_the_line_in_its_own_way(
     program = editor.split()[0]
     make_editor(bin_folder, program)
     found = editor_command({"EDITOR": editor, "PATH": str(bin_folder)}, source, 7)
-    assert found.words == (program, *(word.replace("FILE", str(source)) for word in expected))
+    assert found.words == (
+        str(bin_folder / program),
+        *(word.replace("FILE", str(source)) for word in expected),
+    )
     assert found.at_line
     assert found.window == (program in ("code", "codium", "subl", "kate"))
 
@@ -77,9 +80,18 @@ def test_visual_comes_before_editor_and_an_unknown_one_gets_the_file(
     make_editor(bin_folder, "vi")
     environment = {"VISUAL": "mine -x", "EDITOR": "vi", "PATH": str(bin_folder)}
     found = editor_command(environment, source, 3)
-    assert found.words == ("mine", "-x", str(source))
+    assert found.words == (str(bin_folder / "mine"), "-x", str(source))
     assert not found.at_line
     assert editor_command(environment, source, None).at_line
+
+
+def test_no_editor_of_the_working_folder_is_found(
+    bin_folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_editor(bin_folder, "vi")
+    monkeypatch.chdir(bin_folder)
+    with pytest.raises(KinspectError, match="not there"):
+        editor_command({"EDITOR": "vi", "PATH": ".:"}, source, 1)
 
 
 def test_a_relative_file_is_never_taken_for_an_option(
@@ -89,7 +101,7 @@ def test_a_relative_file_is_never_taken_for_an_option(
     monkeypatch.chdir(tmp_path)
     Path("-c.py").write_text("")
     found = editor_command({"EDITOR": "vi", "PATH": str(bin_folder)}, Path("-c.py"), None)
-    assert found.words == ("vi", str(tmp_path / "-c.py"))
+    assert found.words == (str(bin_folder / "vi"), str(tmp_path / "-c.py"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...programs import find_program
+from ...programs import absolute_folders, find_program
 
 GIT_SECONDS = 10.0
 _SETTINGS = (
@@ -21,10 +21,13 @@ _SETTINGS = (
     "core.pager=cat",
     "core.sshCommand=false",
     "diff.external=",
-    "protocol.allow=never",
-    *(f"protocol.{kind}.allow=never" for kind in ("ext", "file", "git", "http", "https", "ssh")),
     "submodule.recurse=false",
 )
+_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "none",  # for git before 2.39.4, which fetches what a checkout lacks
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+}
 _NAME = re.compile(r"filter\.([\w.-]+)\.\w+")
 
 
@@ -35,8 +38,8 @@ def commit(folder: Path | None = None) -> str | None:
         folder: None for the current one.
 
     Returns:
-        Ten digits or more; None outside of a checkout, without git, or where the checkout has
-        filters whose names cannot be passed to git.
+        Ten digits or more; None outside of a checkout, without git, or where it cannot be told
+        whether files differ: in time, or without a filter whose name cannot be passed to git.
     """
     commit_hash = _git(folder, _SETTINGS, "rev-parse", "--short=10", "HEAD")
     if not commit_hash:
@@ -46,6 +49,8 @@ def commit(folder: Path | None = None) -> str | None:
         return None
     status = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
     changed = _git(folder, settings, *status)
+    if changed is None:
+        return None
     return f"{commit_hash}+" if changed else commit_hash
 
 
@@ -72,7 +77,7 @@ def _git(folder: Path | None, settings: Sequence[str], *arguments: str) -> str |
         process = subprocess.run(
             [git, "--no-pager", "--no-optional-locks", *words, *arguments],
             cwd=folder,
-            env={**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"},
+            env={**os.environ, **_ENVIRONMENT, "PATH": absolute_folders()},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ...programs import find_program
+
 _PATIENCE = 20.0
 """Seconds that a program may take to answer."""
 
@@ -97,9 +99,13 @@ def this_host() -> Host:
 
 def run_program(command: Sequence[str]) -> str | None:
     """Runs a program and returns its standard output; None if it fails or takes too long."""
+    program = find_program(command[0])
+    if program is None:
+        return None
+    words = [program, *command[1:]]
     try:
         process = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PATIENCE, errors="replace"
+            words, capture_output=True, text=True, timeout=_PATIENCE, errors="replace"
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

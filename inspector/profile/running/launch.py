@@ -20,14 +20,14 @@ import termios
 import threading
 import time
 import tty
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 from typing import Literal
 
 from msgspec import Struct
+
+from ...lifetimes import ending_with_this, signal_marked
 
 MARK = "KINSPECT_PASS"
 """The environment variable that marks the processes of a pass."""
@@ -93,7 +93,6 @@ def run(
     Raises:
         OSError: it cannot be started.
     """
-    mark = uuid.uuid4().hex
     began = time.monotonic()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -101,10 +100,10 @@ def run(
         with suppress(OSError):
             os.lseek(0, input_position, os.SEEK_SET)
     own_group = not _reads_terminal()
-    errors = _ErrorOutput()
     signals = _Signals(own_group)
-    with signals.caught():
-        process = _started(argv, {**environment, MARK: mark}, errors, own_group)
+    with ending_with_this(MARK) as (name, value), signals.caught():
+        errors = _ErrorOutput()
+        process = _started(argv, {**environment, name: value}, errors, own_group)
         signals.send_to(process)
         errors.start()
         timed_out = False
@@ -112,7 +111,7 @@ def run(
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
-            _end(process, mark, grace)
+            _end(process, f"{name}={value}", grace)
     log = errors.finish()
     code, interrupted = process.returncode, bool(signals.received & _ENDING)
     return Ending(
@@ -160,37 +159,16 @@ def _status(code: int, interrupted: bool, timed_out: bool) -> Status:
     return "complete" if code == 0 else "killed" if code < 0 else "failed"
 
 
-def marked(mark: str) -> Iterator[int]:
-    """Yields the processes that have a mark and have not ended."""
-    entry_of_mark = f"{MARK}={mark}".encode()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        # Another user's process, or one that has just ended: neither is ours.
-        with suppress(OSError):
-            if entry_of_mark in (entry / "environ").read_bytes().split(b"\0"):
-                yield int(entry.name)
-
-
 def _end(process: subprocess.Popen[bytes], mark: str, grace: float) -> None:
     """Asks all processes of a pass to end, so that they write what they have; then kills them."""
-    _signal_all(mark, signal.SIGTERM)
+    signal_marked(mark, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(grace)
     until = time.monotonic() + _MOST_KILLING
-    while _signal_all(mark, signal.SIGKILL) and time.monotonic() < until:
+    while signal_marked(mark, signal.SIGKILL) and time.monotonic() < until:
         process.poll()  # one that is dead but not yet asked after is no more found
         time.sleep(_BETWEEN_KILLS)  # others may just have started new ones
     process.wait()
-
-
-def _signal_all(mark: str, number: signal.Signals) -> int:
-    count = 0
-    for pid in marked(mark):
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-            count += 1
-    return count
 
 
 def _reads_terminal() -> bool:
