@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from kept_compiles import collect_kept
 from kinspect.inspector.compare.sweep.figures import figures_of
 from kinspect.inspector.compare.sweep.pareto import PER_WORK, loss
 from kinspect.inspector.explain.occupancy_view import occupancy_lines
@@ -278,3 +279,73 @@ def asking(used: int, requested: int, folder: Path) -> Path:
     path = folder / f"k{used}-{requested}.s"
     path.write_text(text.replace("\ts_endpgm\n", "\tds_write_b32 v1, v2\n\ts_endpgm\n"))
     return path
+
+
+# --------------------------------------------------------------------------- narrow writes
+
+NARROW = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def scores(q, k, o, sk, n, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, W: tl.constexpr):
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    d = tl.arange(0, D)
+    x = tl.load(q + m[:, None] * D + d[None, :])
+    for j in range(0, n, BN):
+        c = j + tl.arange(0, BN)
+        y = tl.load(k + c[None, :] * (sk // W * W) + d[:, None])
+        tl.store(o + m[:, None] * n + c[None, :], tl.dot(x, y).to(tl.float16))
+
+half = dict(dtype=torch.float16, device="cuda")
+q, k, o = (torch.empty(4096, columns, **half) for columns in (64, 72, 4096))
+for W in 1, 8:
+    scores[(64,)](q, k, o, 72, 4096, BM=64, BN=32, D=64, W=W, num_warps=4, num_stages=1)
+"""
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1151"])
+def test_a_write_as_narrow_as_its_load_says_so(arch: str, tmp_path: Path) -> None:
+    """With sk // 8 * 8 the load is wide, and the write with it: nothing else was changed."""
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    (tmp_path / "narrow.py").write_text(NARROW)
+    request = Request((str(tmp_path / "narrow.py"),), (arch,), passes=False, jobs=1)
+    for kernel in collect_kept(request).kernels:
+        assert kernel.variant is not None
+        writes = {a.bits: a for a in kernel.accesses if a.cls == "lds_write"}
+        if kernel.variant.constexprs["W"] == 8:
+            assert 16 not in writes
+            continue
+        assert "the load that brings the tile (line 11) takes 1 element at" in writes[16].reason
+        assert writes[16].fix.startswith("Make that load wider")
+
+
+# --------------------------------------------------------------------------- loads into LDS
+
+WIDE = "\tglobal_load_dwordx4 v[4:7], v1, s[4:5]\n"
+HALF = "\tglobal_load_dwordx2 v[2:3], v1, s[4:5]\n"
+INTO_LDS = "\ts_mov_b32 m0, 0\n\tglobal_load_lds_dwordx4 v1, s[4:5]\n"
+NARROW_INTO_LDS = INTO_LDS.replace("x4", "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (7 * WIDE + HALF, 7 * INTO_LDS + HALF, None),  # 120 bits in the mean, before and after
+        (8 * WIDE, 8 * INTO_LDS, None),
+        (7 * WIDE + HALF, 7 * NARROW_INTO_LDS + HALF, "120 → 36 bits per load from memory"),
+        (7 * INTO_LDS + HALF, 7 * WIDE + HALF, None),
+        (8 * WIDE, 8 * HALF, "128 → 64 bits per load from memory"),
+    ],
+)
+def test_loads_into_lds_count_among_the_loads(
+    before: str, after: str, words: str | None, tmp_path: Path
+) -> None:
+    texts = []
+    for side, loads in (("before", before), ("after", after)):
+        BODIES[side] = f"{loads}\ts_waitcnt vmcnt(0)\n"
+        texts.append(assembly(side, tmp_path).with_suffix(".s"))
+        texts[-1].write_text(texts[-1].read_text().replace("gfx942", "gfx950"))
+    output = kinspect("diff", *texts, "--fail-on", "never")
+    told = [line for line in output.splitlines() if "bits per load" in line]
+    assert (told == []) if words is None else (len(told) == 1 and words in told[0])

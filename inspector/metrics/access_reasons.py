@@ -7,11 +7,14 @@ layout's elements per thread. The smallest of these is the reason (`explain_glob
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from msgspec.structs import replace
 
 from ..ttgir.axes.analysis import Axes
+from ..ttgir.axes.buffer_traffic import loads_behind
+from ..ttgir.axes.graph import ValueGraph
 from ..ttgir.axes.tiles import Tile
 from ..ttgir.axes.widths import WIDEST_BITS, WidthLimits, distinct_addresses
 from ..ttgir.lowered import MATRIX_LAYOUTS
@@ -142,6 +145,39 @@ def short_run(tile: Tile, limits: WidthLimits, need: int) -> Reason:
             else ", use fewer waves, or load the tile by itself."
         ),
     )
+
+
+def narrow_load(
+    tile: Tile, limits: WidthLimits, graph: ValueGraph, loads: Mapping[int, WidthLimits]
+) -> Reason | None:
+    """The reason of a tile that is written to LDS as narrow as it was loaded; None for others.
+
+    Triton gives a load as many neighbours a thread as the facts of its addresses allow, and what
+    is computed from it keeps that layout.
+
+    Args:
+        tile: the operation.
+        limits: the limits that each fact sets.
+        graph: the values of the function.
+        loads: the limits on loads from global memory, by the operation's index.
+    """
+    if tile.cls != "lds_write":
+        return None  # stores to global memory get layouts of their own
+    for load in loads_behind(graph, tile.op.operands[0]):
+        of_load = loads.get(load.index)
+        if of_load is None or load.result_types[0].layout != tile.tensor_type.layout:
+            continue
+        facts = min(of_load.contiguity or 1, of_load.aligned or 1)
+        is_fixed = of_load.dim == limits.dim and facts <= of_load.per_thread == limits.per_thread
+        if is_fixed and limits.elements == limits.per_thread < of_load.widest:
+            at = f" (line {load.loc.in_user_code.line})" if load.loc is not None else ""
+            return Reason(
+                "layout",
+                f"the load that brings the tile{at} takes {count(facts)} at a time, and a thread"
+                " holds the tile as it was loaded",
+                "Make that load wider, whose own reason is said: this access follows.",
+            )
+    return None
 
 
 def _is_of_product(tile: Tile) -> bool:

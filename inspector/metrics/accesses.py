@@ -6,7 +6,7 @@ and `lds_reasons.py` name the limits on their width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from ..model import Access, Layout, MemoryOp
@@ -16,7 +16,7 @@ from ..ttgir.axes.graph import ValueGraph, functions
 from ..ttgir.axes.tiles import Tile, needed_values, tile_of
 from ..ttgir.axes.widths import WIDEST_BITS, Layouts, WidthLimits, limits_of
 from ..ttgir.lowered import element_bits
-from .access_reasons import explain_global
+from .access_reasons import explain_global, narrow_load
 from .lds_reasons import explain_lds
 from .reasons import Reason
 from .subject import Subject
@@ -63,9 +63,14 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
             continue
         axes = analyze(graph, needed_values(tiles))
         all_limits = [limits_of(tile, axes, layouts) for tile in tiles]
+        loads = {
+            tile.op.index: limits
+            for tile, limits in zip(tiles, all_limits, strict=True)
+            if tile.cls == "global_load" and limits is not None
+        }
         matches = machine_accesses(graph, tiles, all_limits, memory_ops)
         tile_accesses += [
-            _access(tile, limits, ops, axes, layouts)
+            _access(tile, limits, ops, axes, layouts, loads)
             for tile, limits, ops in zip(tiles, all_limits, matches, strict=True)
         ]
     return tuple(tile_accesses)
@@ -88,12 +93,19 @@ def _graphs(subject: Subject) -> list[ValueGraph]:
 
 
 def _access(
-    tile: Tile, limits: WidthLimits | None, ops: Sequence[MemoryOp], axes: Axes, layouts: Layouts
+    tile: Tile,
+    limits: WidthLimits | None,
+    ops: Sequence[MemoryOp],
+    axes: Axes,
+    layouts: Layouts,
+    loads: Mapping[int, WidthLimits],
 ) -> Access:
-    """The report's entry of one operation."""
+    """The report's entry of one operation; `loads` by index, with the limits on each."""
     widths = [op.bits for op in ops if op.bits is not None]
     bits = min(widths, default=None)
     reason = _reason(tile, limits, bits, axes, layouts)
+    if reason is not None and limits is not None:
+        reason = narrow_load(tile, limits, axes.graph, loads) or reason
     deepest = max(ops, key=lambda op: op.depth, default=None)
     divisibility = limits.divisibility if limits is not None else None
     is_zero = divisibility is not None and divisibility >= UNBOUNDED

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from ...model import KernelReport, LoopReport, Metric, value_of
+from ...model import KernelReport, LoopReport, Metric, MetricValue, value_of
 from .loops import ALL_WAVES, basis_of, needed_work, waves_of
 from .results import Basis, FigureChange, Judgement, LoopPair
 from .tolerances import JUDGED, JudgedFigure
@@ -21,6 +21,9 @@ BOUND = "bound.cycles"
 BOUND_AS_MEASURED = "per ISA iteration of all resident workgroups"
 _MATRIX_COUNTS = ("count.mfma", "count.wmma")
 _ELSEWHERE = "another target: other instructions"
+_INTO_LDS = "lds_direct"
+_WITH_LOADS_INTO_LDS = {f"vector_bits.{cls}.mean": cls for cls in ("global_load", "lds_write")}
+"""Figures of accesses that a load past the registers, straight into LDS, takes the place of."""
 _PER_ITERATION = ("count.", "cycles.", "lds.conflict_cycles")
 """Prefixes of figures that grow with the work of an iteration; the others are shares or widths."""
 
@@ -208,7 +211,7 @@ def _figure(
 ) -> Iterator[FigureChange]:
     """Yields the judgement of a figure, if it differs once divided by the work of each side."""
     metric_name = name
-    left, right = value_of(region.left, name), value_of(region.right, name)
+    left, right = _value(region.left, name), _value(region.right, name)
     if name == CYCLES and left is None and right is None:
         metric_name = "count.mfma"  # the cycles of these instructions are unknown: count them
         left, right = _matrix_count(region.left), _matrix_count(region.right)
@@ -242,6 +245,21 @@ def _figure(
     )
     if not scaled.is_same:
         yield _judged(figure, scaled, region, context)
+
+
+def _value(metrics: Mapping[str, Metric], name: str) -> MetricValue:
+    """A figure of a region; loads into LDS count among those whose mean width it is."""
+    cls = _WITH_LOADS_INTO_LDS.get(name)
+    if cls is None or not value_of(metrics, f"count.{_INTO_LDS}"):
+        return value_of(metrics, name)
+    accesses = bits = 0.0
+    for part in (cls, _INTO_LDS):
+        count = number(value_of(metrics, f"count.{part}"))
+        mean = number(value_of(metrics, f"vector_bits.{part}.mean"))
+        if count and mean is None:
+            return None
+        accesses, bits = accesses + (count or 0), bits + (count or 0) * (mean or 0)
+    return round(bits / accesses, 2)
 
 
 def _judged(

@@ -22,7 +22,13 @@ def comes_from_dot(graph: ValueGraph, value: str) -> bool:
 
 def comes_from_load(graph: ValueGraph, value: str) -> bool:
     """Whether a tile in registers is computed from one loaded from global memory."""
-    return _comes_from(graph, value, lambda op: op.name in LOADS)
+    return bool(loads_behind(graph, value))
+
+
+def loads_behind(graph: ValueGraph, value: str) -> list[TtgirOp]:
+    """The loads from global memory that a tile in registers is computed from."""
+    behind = makers(graph, [value], _is_computation, _MOST_VALUES)
+    return [op for op in behind if op.name in LOADS]
 
 
 def tiles_written_to(graph: ValueGraph, buffer: str) -> list[str]:
