@@ -280,7 +280,7 @@ def _target(values: dict[str, Any]) -> TargetOptions:
     memory_limit = values.pop("memory_limit")
     capture = CaptureOptions(
         argv=click.get_current_context().meta.get(ARGV, ()),
-        time_limit=min(values.pop("capture_limit"), values["time_limit"]),
+        time_limit=values.pop("capture_limit"),
         memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
         **{name: values.pop(name) for name in _CAPTURE_FIELDS},
     )
@@ -387,7 +387,7 @@ CAPTURE = (
         default=TIME_LIMIT,
         show_default=True,
         metavar="S",
-        help="Seconds that the script may run, and at most --time-limit.",
+        help="Seconds that the script may run.",
     ),
     click.option(
         "--memory-limit",
