@@ -20,9 +20,9 @@ from kinspect.inspector.compile.store import (
     Store,
     StoreEntry,
     artifact_key,
-    default_root,
 )
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.named_files import own_cache
 from kinspect.inspector.staging import LOCK, STAGING, STALE_SECONDS
 
 KEY = "ab" + "0" * 62
@@ -292,6 +292,6 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_the_root_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path))
-    assert default_root() == tmp_path
+    assert own_cache() == tmp_path
     monkeypatch.delenv("KINSPECT_CACHE_DIR")
-    assert "kinspect" in default_root().parts
+    assert "kinspect" in own_cache().parts

@@ -24,11 +24,12 @@ from msgspec.structs import replace
 
 from ..limits import COMPILE_MEMORY
 from ..model import Artifact, ErrorRecord, Variant
+from ..named_files import own_cache
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
 from .inline_assembly import reads_files, without_special_files
 from .stderr import scan
-from .store import Store, StoreEntry, artifact_key, default_root
+from .store import Store, StoreEntry, artifact_key
 from .toolchain import Toolchain, toolchain
 from .worker import GRACE_SECONDS, Worker, WorkerLostError
 
@@ -142,7 +143,7 @@ class Compiler:
 
     def __init__(self, settings: CompileSettings | None = None) -> None:
         self.settings = CompileSettings() if settings is None else settings
-        self.store = Store(self.settings.cache_dir or default_root())
+        self.store = Store(self.settings.cache_dir or own_cache())
         self._environment = {
             **guest_environment(os.environ),
             **dict(self.settings.environment),

@@ -86,20 +86,15 @@ def artifact_key(
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def default_root() -> Path:
-    """Returns `KINSPECT_CACHE_DIR`, or the user's cache directory for kinspect."""
-    return own_cache()
-
-
 class Store:
     """The artifact store below one root folder. Safe to share between threads and processes.
 
     Args:
-        root: the folder; `default_root()` when None. Made when first written to.
+        root: the folder; `own_cache()` when None. Made when first written to.
     """
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = (default_root() if root is None else root).absolute()
+        self.root = (own_cache() if root is None else root).absolute()
         self._entries = self.root / f"artifacts-v{FORMAT}"
         self._staging = StagingFolders(self.root / STAGING)
 

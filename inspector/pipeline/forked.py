@@ -25,10 +25,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..capture.targets import Target
-from ..compile.store import default_root
 from ..errors import KinspectError, unforeseen
 from ..lifetimes import die_with
 from ..model import KernelReport
+from ..named_files import own_cache
 from .error_records import target_record
 from .events import Failed
 from .reading import Transformed, Work, interrupted, read_target
@@ -75,7 +75,7 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Transformed
         (Ctrl-C) yields the outcomes finished so far and one `Failed` that counts the others.
     """
     first, *later = range(len(targets))
-    stored = StoredReports(default_root())
+    stored = StoredReports(own_cache())
     work = replace(work, stored=stored)
     pool = _Pool(targets, work, later)
     finished = 0

@@ -15,12 +15,11 @@ from pathlib import Path
 
 from msgspec import MsgspecError, Struct
 
-from ..compile.store import default_root
 from ..explain import ids
 from ..explain.view import path_of
 from ..lint.results import CheckedKernel
 from ..model import KernelReport
-from ..named_files import file_bytes
+from ..named_files import file_bytes, own_cache
 from ..writing import reason, replacing
 
 _FOLDER = "printed-v1"
@@ -87,7 +86,7 @@ def record(
         folder=os.getcwd(),
         kernels=tuple(map(_printed, kernels)),
     )
-    folder = default_root() / _FOLDER
+    folder = own_cache() / _FOLDER
     try:
         data = json.encode(run)
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +104,7 @@ def runs() -> Iterator[PrintedRun]:
     """The recorded runs, the newest first; damaged records are passed over."""
     from msgspec import json
 
-    for file in _newest_first(default_root() / _FOLDER):
+    for file in _newest_first(own_cache() / _FOLDER):
         with contextlib.suppress(OSError, MsgspecError):
             if file.stat().st_size <= _MOST_BYTES:
                 yield json.decode(file_bytes(file), type=PrintedRun)

@@ -15,7 +15,7 @@ from .. import limits
 from ..capture.targets import Target, triton_metadata
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
-from ..named_files import file_bytes, file_text, named_text
+from ..named_files import file_bytes, file_text, named_text, own_cache
 from . import analysis
 from .analysis import Context
 from .error_records import target_record
@@ -155,12 +155,11 @@ def _open(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
 
     if path.suffix == ".json":
         return SavedReport.open(file_bytes(path), str(path))
-    from ..compile.store import default_root
     from ..report import saved
 
-    report = saved.opened(path, default_root() / "saved", artifacts)
+    report = saved.opened(path, own_cache() / "saved", artifacts)
     if artifacts is not None and _is_older(report.tool):  # analyse them again
-        report = saved.opened(path, default_root() / "saved", artifacts | _ANALYSED)
+        report = saved.opened(path, own_cache() / "saved", artifacts | _ANALYSED)
     return report
 
 
