@@ -318,6 +318,26 @@ def test_what_a_run_chose_beats_the_heuristics(compiler: Compiler, tmp_path: Pat
     assert "chosen by a real run (cabc.best_config)" in variant.notes[0]
 
 
+def test_a_file_takes_no_choice_from_a_folder_that_it_names(
+    compiler: Compiler, tmp_path: Path
+) -> None:
+    needs_torch()
+    for name in ("own", "elsewhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "elsewhere" / "x.best_config").write_text('{"XBLOCK": 32, "num_warps": 1}')
+    path = tmp_path / "own" / "output_code.py"
+    path.write_text(
+        "from torch._inductor.async_compile import AsyncCompile\nasync_compile = AsyncCompile()\n"
+        f"# kernel path: {tmp_path}/elsewhere/x.py\n"
+        f"triton_a = async_compile.triton('triton_a', '''{SINGLE}''', device_str='cuda')\n"
+    )
+    notes = [
+        note for v in capture(compiler, path).variants.values() for one in v for note in one.notes
+    ]
+    assert notes
+    assert not any("best_config" in note for note in notes)
+
+
 def test_the_choice_of_newer_torch_is_found_by_the_compiled_entry(
     compiler: Compiler, tmp_path: Path
 ) -> None:

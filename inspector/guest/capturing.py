@@ -17,6 +17,7 @@ from .channel import Channel
 from .forked import ChildOutcome, run_forked
 from .missing_modules import stub_note
 from .records import Follower, error, tail_of, writer
+from .regular_files import confine
 
 MODES: Mapping[str, str] = {
     "cases": "cases.capture",
@@ -276,6 +277,7 @@ def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
 
     sys.path[:] = [os.path.abspath(entry) for entry in sys.path]
     os.chdir(request["cwd"])
+    confine(None if request.get("trust") else request.get("readable"))
     capture(request, emit)
     # Marks the records as complete, unless the capture asked for another run.
     if "retry" not in last_record:

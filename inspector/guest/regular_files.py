@@ -28,14 +28,19 @@ def read_named(path: str, most: int = MOST_BYTES) -> bytes:
         OSError: as `read`; or it lies elsewhere.
     """
     place = os.path.realpath(path)
-    parts = place.split(os.sep)
-    is_package = place.endswith(".py") and not PACKAGES.isdisjoint(parts)
-    is_allowed = _allowed is None or any(
-        os.path.commonpath((place, folder)) == folder for folder in _allowed
-    )
-    if not is_allowed and not is_package:
+    if not is_allowed(place):
         raise PermissionError(errno.EACCES, "outside the checkouts of the targets", path)
     return read(place, most, follow=False)
+
+
+def is_allowed(path: str) -> bool:
+    """Whether data may name a file; see `confine`."""
+    place = os.path.realpath(path)
+    if place.endswith(".py") and not PACKAGES.isdisjoint(place.split(os.sep)):
+        return True
+    return _allowed is None or any(
+        os.path.commonpath((place, folder)) == folder for folder in _allowed
+    )
 
 
 def read(path: str, most: int = MOST_BYTES, *, follow: bool = True) -> bytes:

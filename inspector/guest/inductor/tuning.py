@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..missing_modules import install_hint
-from ..regular_files import read_named
+from ..regular_files import is_allowed, read
 from ..world.device import StandInDevice
 from .literals import LibraryName
 from .metadata import REDUCTION_BLOCK
@@ -134,8 +134,9 @@ def _best_config(source: KernelSource, path: str) -> tuple[dict[str, Any], str] 
     then the choice is the one whose compiled kernel names the module in its locations, or the only
     one in a folder with no other module.
     """
-    module = source.stored_at or path
-    module = os.path.join(os.path.dirname(path), module)
+    module = os.path.join(os.path.dirname(path), source.stored_at or path)
+    if source.stored_at is not None and not is_allowed(os.path.dirname(module)):
+        return None  # a stranger's file names the folder
     folder = os.path.dirname(module)
     choice_file = os.path.splitext(module)[0] + ".best_config"
     if os.path.isfile(choice_file):
@@ -158,7 +159,7 @@ def _best_config(source: KernelSource, path: str) -> tuple[dict[str, Any], str] 
 def _read_best_config(path: str) -> tuple[dict[str, Any], str] | None:
     """The choice in a file, and the file's name; None where it cannot be read."""
     try:
-        choice = json.loads(read_named(path))
+        choice = json.loads(read(path))
     except (OSError, ValueError, RecursionError):
         return None
     return (choice, os.path.basename(path)) if isinstance(choice, dict) else None
@@ -181,7 +182,7 @@ def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
         for name in os.listdir(folder_of_entry):
             if name.endswith((".ttir", ".source")):
                 try:
-                    text = read_named(os.path.join(folder_of_entry, name))
+                    text = read(os.path.join(folder_of_entry, name))
                 except OSError:
                     continue
                 if f'/{module}"'.encode() in text:

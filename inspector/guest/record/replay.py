@@ -25,7 +25,6 @@ from ..lowering import target
 from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError, message_of
 from ..records import Emit, error, note
-from ..regular_files import confine
 from ..world.device import StandInDevice
 from .importing import ImportedKernels, MissingKernelError, extend_path
 from .rebuilding import RebuiltKernels
@@ -55,7 +54,6 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
             `{"error": ...}`; last, `{"launches": ...}` for each target.
     """
     path = os.path.abspath(request["path"])
-    confine(None if request.get("trust") else request.get("readable"))
     archs: list[str] = request["archs"]
     trace = read(path)
     if trace is None:
