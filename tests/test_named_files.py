@@ -300,6 +300,7 @@ OWN_FILES = {
     "inspector/guest/": "runs in the user's interpreter; but for `GUEST`",
     "inspector/host/env/": "/sys and /proc, its own ledger",
     "inspector/interrupting.py": "/proc",
+    "inspector/lifetimes.py": "/proc",
     "inspector/named_files.py": "this",
     "inspector/profile/running/installed.py": "/sys",
     "inspector/profile/running/launch.py": "/proc",

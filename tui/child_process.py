@@ -26,6 +26,7 @@ from typing import IO, Any
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
+from ..inspector import named_files
 from ..inspector.errors import KinspectError
 from ..inspector.model import Metric
 from ..inspector.programs import python_child
@@ -88,8 +89,9 @@ class MessagingChild:
             try:
                 process = self._start(errors)
                 assert process.stdin is not None
+                work = (named_files.state(), self._work)  # it reads what this process may read
                 with contextlib.suppress(OSError, ValueError):  # `_received` says why it ended
-                    pickle.dump(self._work, process.stdin, pickle.HIGHEST_PROTOCOL)
+                    pickle.dump(work, process.stdin, pickle.HIGHEST_PROTOCOL)
                     process.stdin.flush()
                 yield from self._received(process, errors, is_cancelled)
             except OSError as error:
@@ -178,7 +180,8 @@ def serve(work: Callable[[Any, Callable[[str, Any], None]], None]) -> None:
 
     interrupt_on_signals()
     try:
-        job = pickle.load(sys.stdin.buffer)
+        allowed, job = pickle.load(sys.stdin.buffer)
+        named_files.restore(allowed)
         interrupt_on_closed_input()
         _serve(job, work, send)
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
