@@ -25,6 +25,8 @@ MANIFEST = "kinspect-run.json"
 """The file in the folder of each run of `kinspect profile` that says what was run."""
 NONE = -1
 """Stands for "not recorded" in columns of integers."""
+NO_CODE = "a thread trace without code.json and stats CSV: no line of it is known"
+"""The note of a recording of which that holds."""
 
 
 class Agent(Struct, frozen=True):

@@ -85,9 +85,9 @@ STEERING: list[tuple[str, list[tuple[str, str, int]] | None]] = [
     ),
     ("launch(32 if torch.equal(y, x) else 64)", None),
     ("launch(32 * (1 + len(y.nonzero()[:0])))", None),
-    ("kept = y[y > 0]\nlaunch(32)", None),
-    ("a = y.cpu().numpy()\nlaunch(32)", [(f"numpy of {WRITTEN}", "…", 1)]),
-    ("a = y.tolist()\nlaunch(32)", [(f"tolist of {WRITTEN}", "…", 1)]),
+    ("kept = y[y > 0]\nlaunch(32, len(kept))", None),
+    ("a = y.cpu().numpy()\nlaunch(32, len(a))", [(f"numpy of {WRITTEN}", "…", 1)]),
+    ("a = y.tolist()\nlaunch(32, len(a))", [(f"tolist of {WRITTEN}", "…", 1)]),
     (
         "t = triton.testing.do_bench(lambda: launch(16))\nlaunch(32 if t < 5 else 64)",
         [(f"{TIME} < 5", "True", 2)],
@@ -137,6 +137,15 @@ STEERING: list[tuple[str, list[tuple[str, str, int]] | None]] = [
         None,
     ),
     ("other = torch.empty(8, device='cuda')\nlaunch(32 if other[0] < 9 else 64)", None),
+    ("n = int(y.max())\nm = n + 32\nif m > 40:\n    b = 64\nelse:\n    b = 32\nlaunch(b)", None),
+    ("n = int(y.max())\ndef later():\n    launch(32 + n)\nlater()", None),
+    ("n = int(y.max())\nsizes = []\nsizes.append(n)\nalias = sizes\nlaunch(32 + alias[0])", None),
+    ("b = 16\nfor _ in range(2):\n    launch(b)\n    b = 64 - 32 * int(y.max() == 0)", None),
+    (
+        "def pick():\n    n = int(y.max())\n    launch(32)\n    return n\npick()",
+        None,  # the caller may call it again with that
+    ),
+    ("n = int(y.max())\nlaunch(32 + globals()['n'])", None),
 ]
 HARMLESS = [
     "print(y.sum().item())",
@@ -164,6 +173,11 @@ HARMLESS = [
     "def close(a, b, limit=1e-3, warn=False):\n    error = (a - b).abs().max().item()\n"
     "    if error <= limit:\n        return\n    if warn:\n        if error > 1:\n"
     "            print('far off')\n    else:\n        assert error < 1\nclose(x, y)",
+    # What a launch does not depend on.
+    "n = int(y.max())\nlaunch(64)\nlaunch(64, n)",
+    "if y.max() > 2:\n    found = 1\nelse:\n    found = 2\nlaunch(64)\nprint(found + 1)\nx[found]",
+    "def main(b):\n    n = int(y.max())\n    m = n + 1\n    launch(b)\n    print(m)\nmain(64)",
+    "a = y.tolist()\nlaunch(64)\nx[int(a[0])]",
 ]
 
 

@@ -467,6 +467,16 @@ def test_unknown_on_one_side_is_unknown_not_equal() -> None:
     assert report.not_compared() == ["k on gfx942: unknown: occupancy.waves_per_eu"]
 
 
+def test_a_change_from_unknown_to_none_is_no_regression() -> None:
+    none, some = (kernel(loop(**{"lds.conflict_cycles": n})) for n in (0, 4))
+    unknown = kernel(loop(**{"lds.conflict_cycles": None}))
+    assert compared(unknown, none).verdict == "neutral"
+    assert compared(unknown, some).verdict == compared(none, unknown).verdict == "unknown"
+    before, after = kernel(vgpr_spill_count=None), kernel(vgpr_spill_count=0)
+    assert compared(before, after, "vgpr_spill_count=0").verdict == "neutral"
+    assert compared(after, before, "vgpr_spill_count=0").verdict == "unknown"
+
+
 def test_without_lds_on_both_sides_the_vgprs_still_tell() -> None:
     pair = compared(kernel(loop(), lds=None, vgprs=128), kernel(loop(), lds=None, vgprs=136))
     assert pair.verdict == "regression"

@@ -345,12 +345,16 @@ class KinspectApp(RobustApp):
             self.feed.stop(0)
         if self.watcher is not None:
             self.watcher.stop()
+        self.keep_state()
+        self.exit(status, return_code=status)
+
+    def keep_state(self) -> None:
+        """Saves the settings, as soon as one changes: a killed session keeps them too."""
         self.state.theme = self.theme
         if self.opening.remember:
-            # A folder that cannot be written does not stop the user from leaving.
+            # A folder that cannot be written does not stop the user.
             with contextlib.suppress(OSError):
                 self.state.save()
-        self.exit(status, return_code=status)
 
     @contextlib.contextmanager
     def suspend(self) -> Iterator[None]:

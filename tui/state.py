@@ -31,6 +31,8 @@ class State:
         columns: names of the shown columns of the kernels' table; empty: the default ones.
         sort: name of the column that the kernels are sorted by; "" for the run's order.
         reverse: whether that order is reversed.
+        measured_sort: name of the column that measured kernels are sorted by; "" for their time.
+        measured_falling: whether the largest comes first.
         export: the path of the last export.
         code_columns: names of the columns beside code, the first of which says which lines are hot;
             empty: the default ones.
@@ -42,6 +44,8 @@ class State:
     reverse: bool = False
     export: str = ""
     code_columns: list[str] = field(default_factory=list)
+    measured_sort: str = ""
+    measured_falling: bool = True
 
     @classmethod
     def load(cls) -> State:

@@ -237,6 +237,8 @@ async def test_a_click_on_a_title_sorts(opened: Make, filled: Report) -> None:
         assert not pilot.app.state.reverse
         await pilot.click(Table, offset=(x, 0))
         assert pilot.app.state.reverse
+        # Kept at once: the session may be killed.
+        assert (State.load().sort, State.load().reverse) == ("vgpr", True)
 
 
 async def test_the_mouse_moves_and_opens(opened: Make, filled: Report) -> None:

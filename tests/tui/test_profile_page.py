@@ -13,7 +13,14 @@ import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Metric, Report
 from kinspect.inspector.pipeline.events import Profiled, Reported
 from kinspect.inspector.profile.placing.loop_costs import with_lines
-from kinspect.inspector.recording import Dispatches, KernelMatch, KernelProfile, Profile, TopKernel
+from kinspect.inspector.recording import (
+    NO_CODE,
+    Dispatches,
+    KernelMatch,
+    KernelProfile,
+    Profile,
+    TopKernel,
+)
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import page_class
 from kinspect.tui.screens.profile.columns import columns, ordered
@@ -23,6 +30,7 @@ from kinspect.tui.screens.profile.page import ProfilePage
 from kinspect.tui.screens.profile.rows import filtered, of_profile, point
 from kinspect.tui.screens.profile.styled_lines import gridded
 from kinspect.tui.session import RunProgress
+from kinspect.tui.state import State
 from kinspect.tui.widgets.filter_line import FilterLine
 from kinspect.tui.widgets.roofline import Roofline
 from kinspect.tui.widgets.table import Table
@@ -225,6 +233,31 @@ async def test_moving_sorting_and_the_detail_follow(analysed: KernelReport) -> N
         await pilot.click(Table, offset=(3, 0))
         await pilot.pause()
         assert names(page)[0] == "softmax_kernel#1"
+
+
+async def test_a_trace_without_code_says_so_at_first(analysed: KernelReport) -> None:
+    profile = recorded(analysed)
+    said = replace(profile, recording=replace(profile.recording, notes=(NO_CODE,)))
+    async with page_on(said, (120, 40)) as (_, page):
+        assert "without code.json" in text_of(page.kinspect)
+
+
+async def test_the_order_is_kept_however_the_session_ends(analysed: KernelReport) -> None:
+    app = KinspectApp(Opening(None, "profile"))
+    app.session.take(Profiled(recorded(analysed)))
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        await pressed(pilot, "s", "S")
+        page = app.screen
+        assert isinstance(page, ProfilePage)
+        kept = State.load()  # before any leave
+        assert (kept.measured_sort, kept.measured_falling) == page._sort
+    again = KinspectApp(Opening(None, "profile"))
+    again.session.take(Profiled(recorded(analysed)))
+    async with again.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        assert isinstance(again.screen, ProfilePage)
+        assert names(again.screen)[0] == "softmax_kernel#1"
 
 
 async def test_the_filter_takes_names_and_verdicts(analysed: KernelReport) -> None:

@@ -185,6 +185,7 @@ class ExportScreen(Dialogue[None]):
         self._writing = False
         app.session.exported.extend(saved)
         app.state.export = str(path)
+        app.keep_state()
         app.notify(f"{path} ({view.kib(size)})", title="Written")
         if self.is_attached:
             self.dismiss()

@@ -226,6 +226,7 @@ def _figure(
     if raw_left is None or raw_right is None:
         # A width is unknown where there is no access of that kind, which is no gap in the report.
         if is_per_iteration:
+            matters &= not (raw_right == 0 and judged.better == "less")  # that is no regression
             yield figure.change("unknown", judged.words, "unknown on one side", matters=matters)
         return
     per = region.per if is_per_iteration else (1.0, 1.0)

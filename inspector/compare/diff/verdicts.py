@@ -242,7 +242,8 @@ def _resource(
         yield usage.change("shown", figures, _ELSEWHERE)
         return
     if before is None or after is None:
-        yield usage.change("unknown", figures, _ONE_UNKNOWN, matters=context.is_stated(name))
+        matters = context.is_stated(name) and after != 0  # a change to none is no regression
+        yield usage.change("unknown", figures, _ONE_UNKNOWN, matters=matters)
         return
     if reason := context.over_budget(name, before, after):
         yield usage.change("regression", figures, reason, matters=True)
@@ -297,7 +298,8 @@ def _spills(
     before, after = number(left_spills), number(right_spills)
     figures = f"{_text(left_spills)} → {_text(right_spills)} {JUDGED[name].words}"
     if before is None or after is None:
-        yield spills.change("unknown", figures, _ONE_UNKNOWN, matters=context.is_stated(name))
+        matters = context.is_stated(name) and after != 0  # a change to none is no regression
+        yield spills.change("unknown", figures, _ONE_UNKNOWN, matters=matters)
         return
     if reason := context.over_budget(name, before, after):
         yield spills.change("regression", figures, reason, matters=True)

@@ -2,8 +2,8 @@
 
 Without a GPU some values are unknown: those of a module that is not installed, of a tensor that a
 kernel would have written, of a measured time. The script gets a plausible one. Each such assumption
-is logged with the line that asked for it, and is attached to every kernel launched after it. Values
-that the script only prints are left out.
+is logged with the line that asked for it, and is attached to every kernel launched after it that
+may depend on it. Values that the script only prints are left out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
+from .independence import is_independent
 from .reporting import reporting_lines
 
 MAX_ASSUMPTIONS = 32
@@ -125,7 +126,14 @@ class Assumptions:
         return self._asking_site() is not None
 
     def records(self) -> list[dict[str, Any]]:
-        """The answers until now: `what`, `assumed`, `file`, `line`, `explored` and `reason`."""
+        """The answers that a launch made here may depend on.
+
+        Each has `what`, `assumed`, `file`, `line`, `explored` and `reason`.
+        """
+        stack, frame = [], sys._getframe(1) if self._assumptions else None
+        while frame is not None:
+            stack.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
         return [
             {
                 "what": question_text,
@@ -136,6 +144,7 @@ class Assumptions:
                 "reason": reason,
             }
             for question_text, assumed, file, line, reason in self._assumptions
+            if not is_independent(file, line, stack)
         ]
 
     def __enter__(self) -> None:

@@ -36,7 +36,7 @@ def reporting_lines(file: str) -> dict[int, bool]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_check(node):
             checking_ifs.update(inner for inner in ast.walk(node) if isinstance(inner, ast.If))
         if isinstance(node, ast.stmt):
-            is_reporting = _is_report(node) or (
+            is_reporting = is_report(node) or (
                 isinstance(node, ast.If) and _only_selects_reports(node)
             )
             is_reporting |= node in checking_ifs
@@ -76,7 +76,7 @@ def _mark_reported_names(tree: ast.AST, lines: dict[int, bool]) -> None:
 def _only_selects_reports(node: ast.If) -> bool:
     """Whether an `if` only decides what is reported, or whether the script goes on."""
     return all(
-        _is_report(inner) or isinstance(inner, ast.Raise) for inner in (*node.body, *node.orelse)
+        is_report(inner) or isinstance(inner, ast.Raise) for inner in (*node.body, *node.orelse)
     )
 
 
@@ -94,7 +94,7 @@ def _is_check(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         elif has_conditions or not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
             if not _is_report_or_exit(node):
                 return False
-        elif isinstance(node, ast.Expr) and index and not _is_report(node):
+        elif isinstance(node, ast.Expr) and index and not is_report(node):
             return False  # a call may launch something
     return has_conditions
 
@@ -106,10 +106,10 @@ def _is_report_or_exit(node: ast.stmt) -> bool:
     if isinstance(node, ast.Return):
         value = node.value
         return value is None or (isinstance(value, ast.Constant) and value.value is None)
-    return isinstance(node, ast.Raise) or _is_report(node)
+    return isinstance(node, ast.Raise) or is_report(node)
 
 
-def _is_report(node: ast.stmt) -> bool:
+def is_report(node: ast.stmt) -> bool:
     """Whether a statement does nothing but report."""
     if isinstance(node, (ast.Pass, ast.Assert)):
         return True

@@ -16,7 +16,15 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...named_files import opened
-from ...recording import CodePlace, KernelShape, Part, RecordedCodeObject, ThreadTrace, Traced
+from ...recording import (
+    NO_CODE,
+    CodePlace,
+    KernelShape,
+    Part,
+    RecordedCodeObject,
+    ThreadTrace,
+    Traced,
+)
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .att_code import CodeRow, Names, code_rows, stats_rows
@@ -189,7 +197,7 @@ def _rows(
         if len(stats_lines) > len(rows):
             return stats_names, stats_lines
     if code is None and stats is None:
-        builder.note("a thread trace without code.json and stats CSV: no line of it is known")
+        builder.note(NO_CODE)
     return names, rows
 
 

@@ -223,6 +223,7 @@ class KernelPage(Page):
         def show_columns(names: list[str] | None) -> None:
             if names is not None:
                 self.kinspect.state.code_columns = names
+                self.kinspect.keep_state()
                 self.texts.show_again()
 
         titles = {

@@ -234,6 +234,7 @@ class KernelsPage(Page):
             self.action_reverse()
         else:
             self.listing.sort_by(message.name)
+            self.kinspect.keep_state()
             self.rebuild()
 
     def action_next(self, direction: int) -> None:
@@ -276,11 +277,13 @@ class KernelsPage(Page):
     def action_sort(self) -> None:
         """Sorts by the next of: name, the columns shown, the run's order."""
         self.listing.sort_by_next()
+        self.kinspect.keep_state()
         self.rebuild()
 
     def action_reverse(self) -> None:
         """Reverses the order."""
         self.kinspect.state.reverse = not self.kinspect.state.reverse
+        self.kinspect.keep_state()
         self.rebuild()
 
     def action_columns(self) -> None:
@@ -289,6 +292,7 @@ class KernelsPage(Page):
         def show_columns(names: list[str] | None) -> None:
             if names is not None:
                 self.kinspect.state.columns = names
+                self.kinspect.keep_state()
                 self.rebuild()
 
         shown = [column.name for column in self.listing.columns]

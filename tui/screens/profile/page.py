@@ -80,7 +80,6 @@ class ProfilePage(Page):
         self._rows: list[KernelRow] = []  # those that pass the filter, in order
         self._columns: list[ProfileColumn] = []
         self._points: dict[str, RooflinePoint] = {}
-        self._sort: tuple[str, bool] | None = None  # (column, descending); None: the default
         self._filter_text = ""
         self._shows_tried = False
 
@@ -166,6 +165,20 @@ class ProfilePage(Page):
     def _show_header(self) -> None:
         if self._profile is not None:
             unbroken(self.query_one("#recording", Static), recording.header(self._profile))
+
+    @property
+    def _sort(self) -> tuple[str, bool] | None:
+        """(column, descending); None: the default, also where the kept column is not shown."""
+        state = self.kinspect.state
+        if state.measured_sort not in [column.name for column in (NAME, *self._columns)]:
+            return None
+        return state.measured_sort, state.measured_falling
+
+    def _sort_to(self, name: str, *, falling: bool) -> None:
+        state = self.kinspect.state
+        state.measured_sort, state.measured_falling = name, falling
+        self.kinspect.keep_state()
+        self._fill_table()
 
     def _fill_table(self) -> None:
         """Filters and sorts the rows; the cursor stays with its kernel."""
@@ -314,14 +327,12 @@ class ProfilePage(Page):
 
     def _sort_by(self, name: str) -> None:
         texts = [column.name for column in (NAME, *self._columns) if column.is_text]
-        self._sort = name, name not in texts
-        self._fill_table()
+        self._sort_to(name, falling=name not in texts)
 
     def action_reverse(self) -> None:
         """Reverses the order."""
         sort_name, descending = self._sort or (_DEFAULT_SORT, True)
-        self._sort = sort_name, not descending
-        self._fill_table()
+        self._sort_to(sort_name, falling=not descending)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the table while the user types."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ....inspector.explain import profile_view, quantities, recording_view, view
 from ....inspector.model import ErrorRecord
-from ....inspector.recording import Part, Profile
+from ....inspector.recording import NO_CODE, Part, Profile
 from ...widgets.bars import Piece
 from .styled_lines import BLANK, StyledLine, gridded, wrapped
 
@@ -83,6 +83,8 @@ def header(profile: Profile) -> tuple[StyledLine, StyledLine]:
     errors, notes = errors_of(profile), notes_of(profile)
     if errors:
         state_line.append((f"{view.plural(len(errors), 'error')}  ", "error"))
+    if NO_CODE in notes:
+        state_line.append((f"{NO_CODE}  ", "warning"))
     if notes:
         state_line.append((f"{view.plural(len(notes), 'note')}  ", "dim"))
     state_line += [(f"{recording_view.part_text(part)}  ", "dim") for part in complete]
