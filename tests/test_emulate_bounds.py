@@ -48,6 +48,7 @@ def test_many_small_workgroups_end_at_the_time_limit(tmp_path: Path, tool_in_pro
     words = ("--block", "64", "--grid", "30000000", "--time-limit", "1")
     done = tool_in_process("emulate", "k.s", *ARGUMENTS, *words, cwd=tmp_path)
     assert "1 launch given up" in done.stdout
+    assert done.returncode == 125  # no finding, but not what was asked for either
 
 
 def test_code_that_takes_too_long_to_read_is_refused(

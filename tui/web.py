@@ -1,19 +1,20 @@
 """`kinspect tui --web`: the terminal UI in a browser on this machine.
 
 textual-serve runs the command once for each browser window and carries keys and screens over a
-WebSocket. It listens on 127.0.0.1 alone. A page of another site in the same browser could reach
-that address too, and then type into a program that writes files: requests that name another host
-or origin are refused.
+WebSocket. It listens on 127.0.0.1 alone. Another user of this machine, or a page of another site in
+the same browser, could reach that address too, and then type into a program that writes files:
+everything lies below a path that only the address on the terminal tells.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shlex
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..inspector.errors import KinspectError
@@ -43,18 +44,6 @@ def command_line(argv: Sequence[str]) -> list[str]:
     return tui_arguments
 
 
-def allowed(host: str | None, origin: str | None, port: int) -> bool:
-    """Whether a request came from a page of this server.
-
-    Args:
-        host: the request's Host header; another name may have been rebound to this address.
-        origin: the request's Origin header, which browsers send with every WebSocket.
-        port: the server's port.
-    """
-    names = {f"{name}:{port}" for name in (HOST, "localhost")}
-    return host in names and (origin is None or origin in {f"http://{name}" for name in names})
-
-
 def serve(port: int, argv: Sequence[str] | None = None) -> int:
     """Serves the terminal UI until Ctrl-C.
 
@@ -65,7 +54,7 @@ def serve(port: int, argv: Sequence[str] | None = None) -> int:
     Raises:
         KinspectError: textual-serve is not installed, or the port cannot be bound.
     """
-    server = _loopback_server(port)
+    server = _loopback_server()
     _check_port(port)
     arguments = command_line(sys.argv[1:] if argv is None else argv)
     child = python_child("kinspect.inspector.cli.main", "console_script")
@@ -73,7 +62,7 @@ def serve(port: int, argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _loopback_server(port: int) -> Callable[..., Any]:
+def _loopback_server() -> Callable[..., Any]:
     """The class of the server, which is derived from a package that is not always installed.
 
     Raises:
@@ -87,21 +76,14 @@ def _loopback_server(port: int) -> Callable[..., Any]:
             "tui --web: textual-serve is not installed", "pip install 'kinspect[web]'"
         ) from None
 
-    @web.middleware
-    async def own_pages_only(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[Any]]
-    ) -> Any:
-        headers = request.headers
-        if not allowed(headers.get("Host"), headers.get("Origin"), port):
-            raise web.HTTPForbidden(text="kinspect answers pages of its own alone\n")
-        return await handler(request)
+    secret = f"/{secrets.token_urlsafe(16)}"
 
     class Loopback(Server):
         """textual-serve for this machine's user alone."""
 
         async def _make_app(self) -> web.Application:
-            app = await super()._make_app()
-            app.middlewares.append(own_pages_only)
+            app = web.Application()
+            app.add_subapp(secret, await super()._make_app())
             return app
 
         async def on_startup(self, app: web.Application) -> None:
@@ -112,7 +94,7 @@ def _loopback_server(port: int) -> Callable[..., Any]:
             web.run_app(self._make_app(), host=self.host, port=self.port, print=self._listening)
 
         def _listening(self, *_: object) -> None:
-            sys.stderr.write(f"kinspect: {self.public_url} (Ctrl-C ends it)\n")
+            sys.stderr.write(f"kinspect: {self.public_url}{secret}/ (Ctrl-C ends it)\n")
             sys.stderr.flush()
 
     return Loopback

@@ -33,7 +33,7 @@ class Emulation:
 
     @property
     def passed(self) -> bool:
-        """Whether the script's status is 0 and no kernel did what it must not.
+        """Whether the script's status is 0 and all kernels ended and did nothing that they must not.
 
         What was not asserted was not checked; where `launches` is 0, nothing was.
         """
@@ -46,7 +46,7 @@ class Emulation:
 
     @property
     def exit_status(self) -> int:
-        """That of `kinspect emulate`: the script's, or 1 where it succeeded with findings."""
+        """That of `kinspect emulate`: 1 where a script succeeded with findings, for example."""
         return self.result.exit_status
 
     @property

@@ -97,8 +97,8 @@ def emulate(
     uninitialised, lds_uninitialised (values); lds_race, global_race, divergent_barrier, hang (waves
     and workgroups); mfma_hazard (wait states). README says what each means.
 
-    Exit status: that of TARGET; 1 where it succeeds and something was found; 125 where the
-    emulation itself fails.
+    Exit status: that of TARGET; 1 where it succeeds and something was found; 125 where a launch was
+    given up, or the emulation itself fails.
     """
     from ..capture.resolving import split
     from ..capture.targets import SUFFIXES
@@ -161,7 +161,7 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
     """Launches a kernel of a file and writes the result; returns the exit status."""
     from ..formats import emulation as text
     from ..pipeline.emulated_code import launch_code
-    from ..pipeline.emulation import FINDINGS
+    from ..pipeline.emulation import exit_status_of
 
     result = launch_code(code)
     for is_error, printed in result.printed:
@@ -175,7 +175,7 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
             emulation_agent.write_code(result, stream)
         else:
             text.write_code_text(result, stream)
-    return FINDINGS if result.profile.findings else 0
+    return exit_status_of((result.profile,))
 
 
 def _extents(value: str | None, option: str) -> tuple[int, int, int] | None:

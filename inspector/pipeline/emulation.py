@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ LAUNCH_SECONDS = 600.0
 """Default limit on the seconds that one launch may take."""
 FINDINGS = 1
 """Exit status of a run with findings. It is also pytest's, where a test failed."""
+GIVEN_UP = 125
+"""Exit status of a run without findings, one of whose launches was given up."""
 
 
 class EmulationRequest(Struct, frozen=True):
@@ -126,8 +128,16 @@ class EmulationResult(Struct, frozen=True):
 
     @property
     def exit_status(self) -> int:
-        """The script's; `FINDINGS` where it succeeded and a kernel did what it must not."""
-        return FINDINGS if not self.status and self.findings else self.status
+        """The script's; of one that succeeded, that of its kernels."""
+        return self.status or exit_status_of(self.kernels)
+
+
+def exit_status_of(kernels: Iterable[EmulationProfile]) -> int:
+    """`FINDINGS` where a kernel did what it must not, `GIVEN_UP` where one did not end, else 0."""
+    profiles = list(kernels)
+    if any(kernel.findings for kernel in profiles):
+        return FINDINGS
+    return GIVEN_UP if any(kernel.given_up for kernel in profiles) else 0
 
 
 def emulate(
