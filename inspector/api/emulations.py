@@ -33,7 +33,7 @@ class Emulation:
 
     @property
     def passed(self) -> bool:
-        """Whether the script's status is 0 and all kernels ended and did nothing that they must not.
+        """Whether the script's status is 0, and all kernels ended and did nothing wrong.
 
         What was not asserted was not checked; where `launches` is 0, nothing was.
         """
