@@ -93,7 +93,7 @@ def test_commands_that_take_targets_share_their_options(name: str) -> None:
     command = cli.get_command(None, name)  # type: ignore[arg-type]
     assert command is not None
     options = {word for option in command.params for word in option.opts}
-    if name in ("blame", "try") or "--stub" in options:
+    if name in ("blame", "passes", "try") or "--stub" in options:
         shared = ("--call", "--triton", "--signature", "--define", "--arch", "--kernel", "--python")
         assert options.issuperset(shared)
 

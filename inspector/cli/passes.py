@@ -11,34 +11,28 @@ import click
 from msgspec.structs import replace
 
 from .. import machines
-from ..capture.options import CaptureOptions
 from ..capture.resolving import resolve, split
-from ..capture.sweep_axes import Axis
 from ..compile.llvm_passes import DUMP, TIMING, MachinePass, machine_passes, pass_times
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
 from ..compile.pool import Compiler, CompileResult
 from ..errors import KinspectError
 from ..explain.table import Column, rows_of
-from ..limits import COMPILE_SECONDS
 from ..model import Variant
 from ..named_files import file_text
 from ..pipeline.capturing import check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
-from ..pipeline.jobs import Request, request_for, settings_of
+from ..pipeline.jobs import Request, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.points import ALREADY_COMPILED
 from ..staging import scratch_folder
-from .options import Amount, format_option, output_option, result_stream
-from .target_options import point_option
+from .options import format_option, output_option, result_stream
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 Environment = tuple[tuple[str, str], ...]
 
 
-@click.command()
-@click.argument("target", metavar="TARGET")
-@click.option("--arch", metavar="A", help="Target to compile for.  [gfx942]")
-@click.option("--kernel", help="Which kernel or case, where the target has several.")
-@point_option
+@click.command(cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
 @click.option(
     "--diff",
     "points",
@@ -63,13 +57,10 @@ Environment = tuple[tuple[str, str], ...]
 )
 @format_option("text", "json")
 @output_option
-@click.option("--python", metavar="PATH", help="Interpreter whose Triton compiles.")
-@click.option("--time-limit", type=Amount(1), default=COMPILE_SECONDS, show_default=True)
+@target_options
+@point_option
 def passes(
-    target: str,
-    arch: str | None,
-    kernel: str | None,
-    point: tuple[Axis, ...],
+    target: TargetOptions,
     points: str | None,
     changed: bool,
     thing: str | None,
@@ -77,8 +68,6 @@ def passes(
     timed: bool,
     form: str,
     output: Path | None,
-    python: str | None,
-    time_limit: float,
 ) -> None:
     """What each compiler pass did to a kernel: name, operation, changed or not, size.
 
@@ -88,21 +77,12 @@ def passes(
     """
     if sum((points is not None, thing is not None, llvm, timed)) > 1:
         raise click.UsageError("--diff, --of, --llvm and --time exclude one another")
-    request = request_for(
-        (target,),
-        archs=(arch,) if arch else (),
-        kernel=kernel,
-        python=python,
-        jobs=1,
-        time_limit=time_limit,
-        passes=True,
-        capture=CaptureOptions(max_configs=1) if point else None,
-        point=point,
-    )
+    request = target.request(passes=True)
+    (name,) = target.targets
     if llvm or timed:
-        (_write_llvm if llvm else _write_costs)(target, request, form, output)
+        (_write_llvm if llvm else _write_costs)(name, request, form, output)
         return
-    dump = _dump(target, request)
+    dump = _dump(name, request)
     if thing is not None:
         from ..compare.passhistory import history_of
         from ..formats.pass_history import write_history
