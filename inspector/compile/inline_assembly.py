@@ -23,11 +23,7 @@ _ASSEMBLY_ERROR = re.compile(
 )
 """Errors of LLVM's assembler, and of its choice of registers for inline assembly."""
 _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{2})|(.))", re.S)
-_READS_FILES = re.compile(r"\.(?:incbin|include)\b", re.I)
-_HAS_MACROS = re.compile(r"\.(?:macro|irpc?|rep|rept)\b", re.I)
-_MAKES_DIRECTIVES = re.compile(r"\.altmacro\b|/\*|(?:^|[\n\r\0;\":])[ \t]*(?:\.[\w$.]*)?\\", re.I)
-"""A directive of whose name a macro's argument is a part, or a comment, which could hide one."""
-_COMMENT = re.compile(r"/\*.*?\*/", re.S)
+_NAMES_FILES = re.compile(r"\.(?:incbin|include)\b", re.I)
 _GAP = r"(?:\s|//[^\n]*\n)*"
 _LOCATION = re.compile(rf'"(?P<file>(?:[^"\\\n]|\\.)*)"(?={_GAP}:{_GAP}\d)')
 """A file's name before its line, in a location of any form."""
@@ -75,23 +71,17 @@ def assembly_in_error(ttir: str, diagnostics: Diagnostics) -> InlineAssembly | N
     return InlineAssembly(assembly_text(matches[0]), matches[0].loc)
 
 
-def reads_files(ir: str) -> bool:
+def names_files(ir: str) -> bool:
     """Tells whether inline assembly names files, which LLVM's assembler would read into the code.
+
+    What macros make of it is not seen here: the compiler's process can read no file then.
 
     Args:
         ir: TTIR, TTGIR or LLVM IR; in their strings two hexadecimal digits are a character.
     """
     if "asm" not in ir and "\\" not in ir:  # an attribute's name may be escaped, too
         return False
-    text = _ESCAPE.sub(_unescaped, ir)
-    made = _HAS_MACROS.search(text) is not None and _MAKES_DIRECTIVES.search(text) is not None
-    chosen = "$(" in text  # LLVM's alternatives of a text: ".$(inc$)bin"
-    return (
-        made
-        or chosen
-        or _READS_FILES.search(text) is not None  # a comment may be a part of a string
-        or _READS_FILES.search(_COMMENT.sub(" ", text)) is not None
-    )
+    return _NAMES_FILES.search(_ESCAPE.sub(_unescaped, ir)) is not None
 
 
 def without_special_files(ir: str, folder: Path) -> str:

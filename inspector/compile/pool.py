@@ -27,7 +27,7 @@ from ..model import Artifact, ErrorRecord, Variant
 from ..named_files import own_cache
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
-from .inline_assembly import reads_files, without_special_files
+from .inline_assembly import names_files, without_special_files
 from .stderr import scan
 from .store import Store, StoreEntry, artifact_key
 from .toolchain import Toolchain, toolchain
@@ -253,7 +253,7 @@ class Compiler:
         Raises:
             KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
         """
-        if reads_files(variant.ttir):
+        if names_files(variant.ttir):
             return CompileResult(variant, error=_names_files(variant))
         keys = [self.key(variant)]
         if not self.settings.passes:

@@ -1,7 +1,8 @@
-"""Refuses assembly that would make LLVM's assembler or linker read files, before it is assembled.
+"""Refuses assembly that names files for LLVM's assembler or linker, before it is assembled.
 
 Triton prints a kernel as text and assembles that. Inline assembly stands in it as written, and so
-do names of kernels and of source files, with any line that they hold.
+do names of kernels and of source files, with any line that they hold. Directives that macros make
+are not seen here: `without_files` keeps the assembler from files, and `check_object` the linker.
 """
 
 from __future__ import annotations
@@ -17,11 +18,6 @@ _FILES = re.compile(
 )
 _SECTION_TYPE = re.compile(r"\.(?:push)?section\b[^\n\r;]*,\s*[@%\"](?P<type>[\w.-]*)", re.I)
 _PLAIN_TYPES = frozenset(("progbits", "nobits", "note", "init_array", "fini_array"))
-_MACROS = re.compile(r"\.(?:macro|irpc?|rept?)\b", re.I)
-_MAKES_DIRECTIVES = re.compile(r"\.altmacro\b|/\*|(?:^|[\n\r\0;\":])[ \t]*(?:\.[\w$.]*)?\\", re.I)
-"""In a macro: a directive of whose name an argument is a part, or what could hide one."""
-
-
 _PLAIN_NUMBERS = frozenset((0, 1, 2, 3, 4, 7, 8, 9, 14, 15, 16, 17, 18, 0x6FFF4C03))
 """Types of sections that name no file: those of the ELF specification, and LLVM's addrsig."""
 
@@ -62,8 +58,7 @@ def check_assembly(text: str) -> None:
         ValueError: it would read a file.
     """
     types = (match["type"].lower() for match in _SECTION_TYPE.finditer(text) if match["type"])
-    made = _MACROS.search(text) is not None and _MAKES_DIRECTIVES.search(text) is not None
-    if made or _FILES.search(text) is not None or not _PLAIN_TYPES.issuperset(types):
+    if _FILES.search(text) is not None or not _PLAIN_TYPES.issuperset(types):
         raise ValueError(
             "its assembly names files or libraries (.incbin, .include, sections for the linker), "
             "which would go into the code: put what it needs into the kernel itself"
