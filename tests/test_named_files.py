@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import named_files
+from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.compare.diff.assembly import assembly_of
-from kinspect.inspector.compile.inline_assembly import NO_FILE, names_files, without_special_files
+from kinspect.inspector.compile.inline_assembly import names_files
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain.code.texts import texts_of
 from kinspect.inspector.lint.baseline import read as read_baseline
@@ -244,22 +245,21 @@ def test_inline_assembly_that_names_files_is_found(assembly_text: str, reads: bo
     assert names_files(f'%2 = tt.elementwise_inline_asm "{assembly_text}" {{}}') is reads
 
 
-def test_locations_that_are_no_files_are_not_opened_by_the_compiler(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "file").touch()
-    special = ("/dev/zero", f"{tmp_path}/pipe", "pipe", r"\2Fdev\2Fzero")
-    forms = (
-        'loc("{}":1:2)',
-        'loc(fused["{}" : 1:2])',
-        'loc("n"("{}":1:2))',
-        'loc( // "\n"{}" // x\n:1:3)',
+@pytest.mark.parametrize("name", ["secret", "pipe"])
+def test_the_compiler_opens_no_file_that_a_location_names(name: str, places: Path) -> None:
+    """To show its line beside an error; LLVM shows no caret below letters beyond ASCII."""
+    (places.parent / "secret").write_text(f"{MARKED} \N{LATIN SMALL LETTER U WITH DIAERESIS}\n" * 9)
+    os.mkfifo(places.parent / "pipe")
+    at = f'loc("{places.parent}/{name}":2:1)'
+    (places / "k.ttir").write_text(
+        "module {\n  tt.func public @k(%p: !tt.ptr<i32>) {\n%0 = tt.get_program_id x : i32\n"
+        f"ttng.fence_async_shared {{bCluster = false}} {at}\n"
+        f"tt.store %p, %0 : !tt.ptr<i32> {at}\ntt.return\n}} }}\n"
     )
-    ir = "\n".join(form.format(name) for name in special for form in forms)
-    left = without_special_files(ir, tmp_path)
-    assert left.count(NO_FILE) == 16
-    assert not any(name in left for name in special)
-    kept = 'loc("file":1:2) loc("gone.py":1:2) loc("name"(#loc)) {a = "/dev/zero"}'
-    assert without_special_files(kept, tmp_path) == kept
+    request = replace(request_for(["k.ttir"]), time_limit=20.0)
+    report = collect(request)
+    assert "illegal" in report.errors[0].message
+    assert SECRET not in repr(report)
 
 
 @pytest.mark.parametrize(
@@ -367,3 +367,20 @@ def test_nothing_else_reads_files_by_their_paths() -> None:
         for line in reads(ast.parse((ROOT / name).read_text("utf-8")))
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "name", ["k.s", "run.kitrace", "base.json", "k.hsaco", "r.csv", "link.ext"]
+)
+def test_a_file_to_read_that_is_not_there_runs_no_module(name: str, places: Path) -> None:
+    folder, _, part = name.partition(".")
+    for place in (places, places / "src"):
+        (place / folder).mkdir(parents=True)
+        (place / folder / f"{part}.py").write_text("import triton\n")
+    if folder == "link":
+        (places / name).symlink_to("gone")
+    with pytest.raises(KinspectError, match=r"no such file|which is not there"):
+        resolve(name)
+    (places / "pkg").mkdir()
+    (places / "pkg" / "mod.py").write_text("import triton\n")
+    assert resolve("pkg.mod")[0].path == Path("pkg/mod.py")

@@ -13,11 +13,17 @@ from msgspec.structs import replace
 from ..errors import KinspectError, too_long, unforeseen
 from ..named_files import allow_target
 from .confining import outside
-from .targets import SUFFIXES, Target, kind_of, siblings_of
+from .targets import STAGES, SUFFIXES, Target, kind_of, siblings_of
 from .triton_entries import for_archs
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _SOURCE_FOLDERS = (".", "src", "python")
+_READ = re.compile(
+    "|".join(map(re.escape, {*SUFFIXES, *STAGES.values()}))
+    + r"|\.(?:bc|bz2|csv|db|gz|htm|html|ll|log|md|out|pftrace|tar|toml|txt|xml|xz|ya?ml|zip|zst)",
+    re.I,
+)
+"""Suffixes of files that some command reads."""
 
 
 def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
@@ -82,7 +88,7 @@ def _with_colons(name: str) -> KinspectError:
 def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Target]:
     """The targets at a path; see `resolve`."""
     name = str(path)
-    if not path.exists():
+    if not os.path.lexists(path):
         path = _module_file(name) or path
     fault = outside(path)
     if fault is not None:
@@ -145,8 +151,11 @@ def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]
 
 
 def _module_file(name: str) -> Path | None:
-    """The file of a dotted module name below the current folder; None without one."""
-    if _MODULE.fullmatch(name) is None:
+    """The file of a dotted module name below the current folder; None without one.
+
+    What is called like a file to read is none: `k.s` that was not built yet must not run `k/s.py`.
+    """
+    if _MODULE.fullmatch(name) is None or _READ.fullmatch(Path(name).suffix):
         return None
     for folder in _SOURCE_FOLDERS:
         path = Path(folder, *name.split("."))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -24,11 +22,6 @@ _ASSEMBLY_ERROR = re.compile(
 """Errors of LLVM's assembler, and of its choice of registers for inline assembly."""
 _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{2})|(.))", re.S)
 _NAMES_FILES = re.compile(r"\.(?:incbin|include)\b", re.I)
-_GAP = r"(?:\s|//[^\n]*\n)*"
-_LOCATION = re.compile(rf'"(?P<file>(?:[^"\\\n]|\\.)*)"(?={_GAP}:{_GAP}\d)')
-"""A file's name before its line, in a location of any form."""
-NO_FILE = "<no file>"
-"""Stands in a location for what is no file."""
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -82,33 +75,6 @@ def names_files(ir: str) -> bool:
     if "asm" not in ir and "\\" not in ir:  # an attribute's name may be escaped, too
         return False
     return _NAMES_FILES.search(_ESCAPE.sub(_unescaped, ir)) is not None
-
-
-def without_special_files(ir: str, folder: Path) -> str:
-    """Renames files of locations that are no files: MLIR opens them to show the line of an error.
-
-    Args:
-        ir: TTIR or TTGIR.
-        folder: the compiler's working folder.
-    """
-    special = {}
-    for quote in re.finditer('"', ir):  # any may begin a string: a comment may hold a single one
-        match = _LOCATION.match(ir, quote.start())
-        if match is not None and match["file"] not in special:
-            special[match["file"]] = _is_special(folder, _ESCAPE.sub(_unescaped, match["file"]))
-    for name in (name for name, is_special in special.items() if is_special):
-        ir = ir.replace(f'"{name}"', f'"{NO_FILE}"')
-    return ir
-
-
-def _is_special(folder: Path, name: str) -> bool:
-    """Whether something other than a file has a name."""
-    try:
-        return not stat.S_ISREG((folder / name).stat().st_mode)
-    except FileNotFoundError:
-        return False
-    except (OSError, ValueError):
-        return True
 
 
 def _unescaped(match: re.Match[str]) -> str:

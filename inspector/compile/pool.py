@@ -27,7 +27,7 @@ from ..model import Artifact, ErrorRecord, Variant
 from ..named_files import own_cache
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
-from .inline_assembly import names_files, without_special_files
+from .inline_assembly import names_files
 from .stderr import scan
 from .store import Store, StoreEntry, artifact_key
 from .toolchain import Toolchain, toolchain
@@ -285,8 +285,7 @@ class Compiler:
         """
         source = INPUT.format(stage=variant.stage)
         try:
-            text = without_special_files(variant.ttir, folder)
-            (folder / source).write_bytes(text.encode())
+            (folder / source).write_bytes(variant.ttir.encode())
             (folder / STDERR).touch()
         except OSError as error:
             raise self.store.unwritable(error) from error

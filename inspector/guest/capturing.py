@@ -18,6 +18,7 @@ from .forked import ChildOutcome, run_forked
 from .missing_modules import stub_note
 from .records import Follower, error, tail_of, writer
 from .regular_files import confine
+from .without_files import guard_diagnostics
 
 MODES: Mapping[str, str] = {
     "cases": "cases.capture",
@@ -277,7 +278,10 @@ def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
 
     sys.path[:] = [os.path.abspath(entry) for entry in sys.path]
     os.chdir(request["cwd"])
-    confine(None if request.get("trust") else request.get("readable"))
+    readable = None if request.get("trust") else request.get("readable")
+    confine(readable)
+    if readable is not None:  # the kernels are data
+        guard_diagnostics()
     capture(request, emit)
     # Marks the records as complete, unless the capture asked for another run.
     if "retry" not in last_record:

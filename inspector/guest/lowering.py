@@ -22,7 +22,7 @@ from .knobs import switches
 from .lds_allocations import lds_allocations
 from .llvm_inputs import LlvmInputs
 from .remaining_passes import TTGIR, RemainingPasses
-from .without_files import guard_assembler
+from .without_files import guard_assembler, guard_diagnostics
 
 INPUT = "kernel.{stage}"
 """Name of the input in the job's folder. Relative: it ends up in the debug locations."""
@@ -168,6 +168,7 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     _observe_stages(type(backend), stages, dump)
     guard_linker()
     guard_assembler()
+    guard_diagnostics()
     replace_triton_key(request["triton_key"])
     facts: dict[str, Any] = {"switches": _switches(gpu.arch)}
     if start_stage == LLIR:

@@ -1,8 +1,9 @@
-"""Keeps LLVM's assembler from opening files, whatever the assembly that it is given says.
+"""Keeps the compiler from opening files that a kernel names, in whatever way it does.
 
 Assembly makes directives of macros, arguments and operands in more ways than can be looked for, and
-`.incbin` would carry a file into the code. A filter of system calls (seccomp, Linux) holds for one
-thread: the assembler runs in such a thread, which ends with it.
+`.incbin` would carry a file into the code. MLIR opens the file of an operation's location, be it a
+pipe, to show the line of an error. A filter of system calls (seccomp, Linux) holds for one thread:
+such functions of Triton's run in a thread of their own, which ends with them.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _FUNCTIONS = (
     ("triton.backends.amd.compiler", None, "assemble_amdgcn"),
 )
 """(module, object in it, function) of Triton that parse assembly, their first argument."""
+_QUOTING = (("pass_manager", "run"), ("module", "verify"))
+"""Classes and methods of Triton that show lines of the files in locations."""
 
 
 def guard_assembler() -> None:
@@ -53,25 +56,33 @@ def guard_assembler() -> None:
         backend._load_amd_codegen(backend.get_amd_codegen_path())
 
 
-def without_files(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a function of a text so that it can open no file.
+def guard_diagnostics() -> None:
+    """Makes errors of this process's MLIR show no lines of files."""
+    ir: Any = importlib.import_module("triton._C.libtriton").ir
+    for owner, name in _QUOTING:
+        method = getattr(getattr(ir, owner), name)
+        setattr(getattr(ir, owner), name, without_files(method))
 
-    Where the system has no such filter, it raises ValueError for texts with inline assembly.
+
+def without_files(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function so that it can open no file.
+
+    Where the system has no such filter, it raises ValueError for a text with inline assembly.
     """
 
     @functools.wraps(function)
-    def run(text: str, *args: Any, **kwargs: Any) -> Any:
+    def run(first: Any, *args: Any, **kwargs: Any) -> Any:
         results: list[Any] = []
         errors: list[BaseException] = []
 
         def work() -> None:
             try:
-                if not _deny_opening() and _INLINE.search(text):
+                if not _deny_opening() and isinstance(first, str) and _INLINE.search(first):
                     raise ValueError(
                         "it has inline assembly, and this system has no seccomp to keep the"
                         " assembler from reading files into the code"
                     )
-                results.append(function(text, *args, **kwargs))
+                results.append(function(first, *args, **kwargs))
             except BaseException as error:
                 errors.append(error)
 
