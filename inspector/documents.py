@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,24 @@ def json_value(text: str | bytes, name: str, hint: str = _CORRECT) -> Any:
     """Parses JSON.
 
     Raises:
-        KinspectError: it is not JSON, is nested too deeply, or holds a number of thousands of
-            digits.
+        KinspectError: it is not JSON (which has no NaN), is nested too deeply, or holds a number
+            that is too large or has thousands of digits.
     """
     import json
 
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise KinspectError(f"{name}: not valid JSON (nested too deeply)", hint) from None
     except ValueError as error:
         raise KinspectError(f"{name}: not valid JSON ({_reason(error)})", hint) from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is no number of JSON's")
+    return value
 
 
 def toml_value(text: str, name: str, hint: str = _CORRECT) -> dict[str, Any]:

@@ -196,7 +196,8 @@ def checked(path: Path, by: Path) -> Path:
     """
     place = Path(os.path.realpath(path))
     own = Path(os.path.realpath(by)).parent
-    if _is_allowed(place, [_checkout(own)]) or _is_allowed(place, None):
+    is_there = place.is_relative_to(_checkout(own))  # also in .github
+    if (is_there and not _is_of_kernel(place)) or _is_allowed(place, None):
         return path
     raise KinspectError(
         f"{path}: outside the checkout of {by}, which names it", "name it on the command line"
@@ -286,17 +287,21 @@ def _is_outside(name: Path | str) -> bool:
 
 def _is_allowed(place: Path, folders: Sequence[Path] | None) -> bool:
     """Whether data may name the file at a resolved path."""
-    if any(place.is_relative_to(folder) for folder in _KERNEL_FOLDERS):
+    if _is_of_kernel(place):
         return False
     if folders is None and _Places.only is not None:
         folders = [_Places.only]
     if folders is not None:
-        return any(place.is_relative_to(os.path.realpath(folder)) for folder in folders)
+        return any(_shows(Path(os.path.realpath(folder)), place) for folder in folders)
     if _Places.packages and place.suffix == ".py" and not _PACKAGES.isdisjoint(place.parts):
         return True
     if any(place.is_relative_to(folder) for folder in _stated()):
         return True
     return any(_holds(folder, place) for folder in _projects())
+
+
+def _is_of_kernel(place: Path) -> bool:
+    return any(place.is_relative_to(folder) for folder in _KERNEL_FOLDERS)
 
 
 def _stated() -> list[Path]:
@@ -322,14 +327,19 @@ _SHOWN = frozenset((".venv", ".triton", ".cache", ".tox", ".nox"))
 """Hidden folders that hold sources and what compilers wrote."""
 
 
-def _holds(folder: Path, place: Path) -> bool:
-    """Whether a file lies in a folder; of the user's home and what is above, not further below."""
+def _shows(folder: Path, place: Path) -> bool:
+    """Whether a file lies in a folder, and is not hidden there: .git/config, .env, .netrc."""
     if not place.is_relative_to(folder):
         return False
     parts = place.relative_to(folder).parts
-    if any(part.startswith(".") and part not in _SHOWN for part in parts):
-        return False  # .git/config, .env, .netrc: no sources
-    return len(parts) == 1 if folder in _wide(os.path.expanduser("~")) else True
+    return not any(part.startswith(".") and part not in _SHOWN for part in parts)
+
+
+def _holds(folder: Path, place: Path) -> bool:
+    """The same; of the user's home and what is above, not further below."""
+    if folder in _wide(os.path.expanduser("~")) and place.parent != folder:
+        return False
+    return _shows(folder, place)
 
 
 @functools.lru_cache(maxsize=8)
@@ -344,9 +354,18 @@ def _checkout(folder: Path) -> Path:
     for parent in (folder, *folder.parents):
         if parent in _wide(os.path.expanduser("~")):
             break
-        if os.path.lexists(parent / ".git"):
+        if _is_checkout(parent):
             return parent
     return folder
+
+
+def _is_checkout(folder: Path) -> bool:
+    """Whether a folder has a `.git`, which anyone could have made in one that all may write to."""
+    try:
+        made_by = os.lstat(folder / ".git").st_uid
+        return made_by == os.getuid() or not os.stat(folder).st_mode & stat.S_IWOTH
+    except OSError:
+        return False
 
 
 @functools.lru_cache(maxsize=8)

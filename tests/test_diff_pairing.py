@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.compare.diff.loops import pair_loops
+from kinspect.inspector.compare.diff.loops import pair_loops, paired_by_lines
 from kinspect.inspector.compare.diff.pairing import ARCH, Pairing, pair_up
 from kinspect.inspector.model import KernelReport, LoopReport, Metric, SourceLoc, Variant
 
@@ -240,3 +240,12 @@ def test_loops_are_in_one_pair_each_and_hot_ones_in_one(
     back = pair_loops(loops_of(*right), loops_of(*left))
     ends = {(p.left and p.left.id, p.right and p.right.id) for p in pairs}
     assert {(p.right and p.right.id, p.left and p.left.id) for p in back} == ends
+
+
+def test_very_many_loops_are_paired_by_equal_lines() -> None:
+    """Without a list of all pairs, which took 7 GB for two reports of 4 MB."""
+    lines = [{("k.py", n % 3)} for n in range(1200)]
+    pairs = paired_by_lines(lines, [{("k.py", 9)}, *lines[1:], {("k.py", 0)}])
+    assert pairs == [(0, 3), *((n, n) for n in range(1, 3)), *pairs[3:]]
+    assert len(pairs) == 1200
+    assert all(n == other or n % 3 == 0 for n, other in pairs)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import lifetimes, programs, staging
-from kinspect.inspector.bench.history.git import commit
+from kinspect.inspector.bench.history.git import GIT_SECONDS, commit
 
 KINSPECT = Path(sys.executable).with_name("kinspect")
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
@@ -85,6 +85,35 @@ def test_settings_of_a_checkout_run_nothing(checkout: Path, canary: Path) -> Non
     assert commit(checkout) == expected
     (checkout / "a.s").write_text("two\n")
     assert commit(checkout) == f"{expected}+"
+
+
+@pytest.mark.parametrize("name", ["core.attributesFile", "core.excludesFile"])
+def test_git_reads_no_file_that_a_checkout_names(name: str, checkout: Path) -> None:
+    """Without end, from /dev/zero; from a pipe it would wait for its limit."""
+    os.mkfifo(checkout / "pipe")
+    git(checkout, "config", name, str(checkout / "pipe"))
+    os.utime(checkout / "a.s")
+    begun = time.monotonic()
+    assert commit(checkout)
+    assert time.monotonic() - begun < GIT_SECONDS
+
+
+def test_what_is_started_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    code = (
+        "from kinspect.inspector.programs import run_to_end\n"
+        f"run_to_end(['/bin/sh', '-c', 'echo $$ > {tmp_path}/pid; exec sleep 60'], 60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text():
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    started = Path("/proc", (tmp_path / "pid").read_text().strip(), "status")
+    for _ in range(500):
+        if not started.exists() or "State:\tZ" in started.read_text():
+            return
+        time.sleep(0.01)
+    pytest.fail("it goes on")
 
 
 def test_a_filter_that_cannot_be_switched_off_leaves_the_commit_unknown(

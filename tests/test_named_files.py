@@ -17,6 +17,7 @@ from kinspect.inspector.compare.diff.assembly import assembly_of
 from kinspect.inspector.compile.inline_assembly import names_files
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain.code.texts import texts_of
+from kinspect.inspector.guest import regular_files
 from kinspect.inspector.lint.baseline import read as read_baseline
 from kinspect.inspector.lint.schema import load_pack
 from kinspect.inspector.metrics.catalogue import specs
@@ -91,6 +92,27 @@ def test_what_may_be_named_is_quoted(places: Path, monkeypatch: pytest.MonkeyPat
     assert SECRET in quoted_text(places, "../secret.py")
     named_files.confine(places)  # as kinspect mcp --root
     assert SECRET not in quoted_text(places, "../secret.py")
+
+
+def test_hidden_files_and_foreign_checkouts_are_not_quoted(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (places / ".env").write_text(f"{SECRET}\n" * 99)
+    assert SECRET not in quoted_text(places, ".env")
+    # A .git that anybody could have made names no checkout.
+    (places.parent / "secret.py").write_text(f"{SECRET}\n" * 99)
+    (places.parent / ".git").mkdir()
+    places.parent.chmod(0o1777)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    named_files._working_checkout.cache_clear()
+    monkeypatch.setattr(named_files._Places, "folders", ())
+    assert SECRET not in quoted_text(places, "../secret.py")
+    named_files.confine(places)  # as kinspect mcp --root
+    assert SECRET not in quoted_text(places, ".env")
+    regular_files.confine([str(places)])
+    assert not regular_files.is_allowed(str(places / ".env"))
+    assert regular_files.is_allowed(str(places / "k.s"))
+    regular_files.confine(None)
 
 
 def quoted_text(place: Path, source: str) -> str:

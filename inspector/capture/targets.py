@@ -7,7 +7,6 @@ the contents of a .py file, and from the suffix otherwise.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..documents import python_tree
+from ..documents import json_value, python_tree
 from ..errors import KinspectError
 from ..limits import BASE_BYTES
 from ..named_files import file_bytes, named_text, opened
@@ -160,8 +159,8 @@ def triton_metadata(path: Path | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        data = json.loads(named_text(path) or "")
-    except (ValueError, RecursionError):
+        data = json_value(named_text(path) or "", str(path))
+    except KinspectError:
         return None
     return data if isinstance(data, dict) and "shared" in data else None
 

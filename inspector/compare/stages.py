@@ -6,7 +6,6 @@ locations, value numbers, labels and the numbering of layout aliases do not.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from ..compile import code_text, mlir_text
 from ..compile.mlir_content import content_of
 from ..compile.mlir_text import unified_diff
 from ..compile.passes import PassDump, read_passes
+from ..documents import json_value
 from ..errors import KinspectError
 from ..model import Artifact, KernelReport
 from ..named_files import file_bytes, file_text
@@ -265,8 +265,8 @@ def _triton_version(side: Side) -> str | None:
     if artifact is None:
         return None
     try:
-        metadata = json.loads(file_bytes(artifact.path))
-    except (OSError, ValueError, RecursionError):
+        metadata = json_value(file_bytes(artifact.path), str(artifact.path))
+    except (OSError, KinspectError):
         return None
     version = metadata.get("triton_version") if isinstance(metadata, dict) else None
     return version if isinstance(version, str) else None

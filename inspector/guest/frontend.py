@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,8 +59,8 @@ class TritonKernels:
                     "num_stages": config.num_stages,
                 }
                 return TuningConfig(
-                    {n: plain(v) for n, v in values.items() if n in names},
-                    {n: plain(v) for n, v in values.items() if n not in names},
+                    {n: _stated(v) for n, v in values.items() if n in names},
+                    {n: _stated(v) for n, v in values.items() if n not in names},
                 )
         return None
 
@@ -267,8 +268,10 @@ def _attributes(backend: Any, bound: BoundCase) -> Mapping[str, list[list[Any]]]
 
 
 def plain(value: Any) -> Any:
-    """A constexpr or option as JSON can hold it: dtypes and functions become their names."""
+    """A constexpr or option as JSON can hold it: dtypes, functions and infinities become names."""
     value = _unwrap_constexpr(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
@@ -277,6 +280,12 @@ def plain(value: Any) -> Any:
         return {str(k): plain(v) for k, v in value.items()}
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
     return name if isinstance(name, str) else repr(value)
+
+
+def _stated(value: Any) -> Any:
+    """The same, to compile with."""
+    value = _unwrap_constexpr(value)
+    return value if isinstance(value, float) else plain(value)
 
 
 def _unwrap_constexpr(value: Any) -> Any:

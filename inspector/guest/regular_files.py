@@ -11,6 +11,8 @@ import stat
 from collections.abc import Sequence
 
 MOST_BYTES = 64 << 20
+SHOWN = frozenset((".venv", ".triton", ".cache", ".tox", ".nox"))
+"""Hidden folders that hold sources and what compilers wrote."""
 PACKAGES = frozenset(("site-packages", "dist-packages"))
 _allowed: list[str] | None = None
 
@@ -38,9 +40,15 @@ def is_allowed(path: str) -> bool:
     place = os.path.realpath(path)
     if place.endswith(".py") and not PACKAGES.isdisjoint(place.split(os.sep)):
         return True
-    return _allowed is None or any(
-        os.path.commonpath((place, folder)) == folder for folder in _allowed
-    )
+    return _allowed is None or any(_shows(folder, place) for folder in _allowed)
+
+
+def _shows(folder: str, place: str) -> bool:
+    """Whether a file lies in a folder, and is not hidden there."""
+    if os.path.commonpath((place, folder)) != folder:
+        return False
+    parts = os.path.relpath(place, folder).split(os.sep)
+    return not any(part.startswith(".") and part not in SHOWN for part in parts)
 
 
 def read(path: str, most: int = MOST_BYTES, *, follow: bool = True) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 
 from .. import limits
 from ..capture.targets import Target, triton_metadata
+from ..documents import json_value
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from ..named_files import file_bytes, file_text, named_text, own_cache
@@ -249,7 +249,7 @@ def artifact_text(artifact: Artifact | None) -> str | None:
 
 def _metadata(text: str | None) -> Mapping[str, Any] | None:
     try:
-        metadata = json.loads(text) if text is not None else None
-    except (ValueError, RecursionError):
+        metadata = json_value(text, "metadata") if text is not None else None
+    except KinspectError:
         return None
     return metadata if isinstance(metadata, dict) else None

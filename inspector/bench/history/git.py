@@ -12,10 +12,14 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...programs import absolute_folders, find_program
+from ...programs import absolute_folders, find_program, run_to_end
 
 GIT_SECONDS = 10.0
+_MEMORY = 1 << 30
+"""Bytes of data: a setting may name a file without end."""
 _SETTINGS = (
+    "core.attributesFile=",
+    "core.excludesFile=",
     "core.fsmonitor=",
     "core.hooksPath=/dev/null",
     "core.pager=cat",
@@ -74,17 +78,15 @@ def _git(folder: Path | None, settings: Sequence[str], *arguments: str) -> str |
         return None
     words = [word for setting in settings for word in ("-c", setting)]
     try:
-        process = subprocess.run(
+        process = run_to_end(
             [git, "--no-pager", "--no-optional-locks", *words, *arguments],
-            cwd=folder,
-            env={**os.environ, **_ENVIRONMENT, "PATH": absolute_folders()},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=GIT_SECONDS,
-            check=False,
+            GIT_SECONDS,
+            folder=folder,
+            environment={**os.environ, **_ENVIRONMENT, "PATH": absolute_folders()},
+            memory=_MEMORY,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return process.stdout.strip() if process.returncode == 0 else None
+    if process.returncode:
+        return None
+    return process.stdout.decode("utf-8", "replace").strip()

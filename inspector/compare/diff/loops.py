@@ -9,7 +9,8 @@ iteration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import isclose
 from types import MappingProxyType
@@ -21,6 +22,8 @@ from .results import Basis, LoopBound, LoopPair
 
 _LEAST_OVERLAP = 0.25
 """Loops with a smaller share of source lines in common are not paired by their lines."""
+_MOST_COMPARED = 1_000_000
+"""Pairs of loops whose lines are compared, of two kernels."""
 _WORK_METRICS: Mapping[Work, str] = MappingProxyType({"mac": "work.macs", "element": "work.loaded"})
 """Measures of the source's work; the first that is not 0 on both sides is compared."""
 PER: Mapping[Work, str] = MappingProxyType({"mac": "per MMAC", "element": "per kelem"})
@@ -101,10 +104,14 @@ def paired_by_lines(
 ) -> list[tuple[int, int]]:
     """Pairs of indices of loops with source lines in common, the largest overlap first.
 
+    Of very many loops those with the same lines are paired, in order.
+
     Args:
         left: source lines (file, line) of each loop of the left side.
         right: those of the right side.
     """
+    if len(left) * len(right) > _MOST_COMPARED:
+        return list(_paired_by_equal_lines(left, right))
     candidates = sorted(
         (-share, abs(left_index - right_index), left_index + right_index, left_index, right_index)
         for left_index, left_lines in enumerate(left)
@@ -119,6 +126,17 @@ def paired_by_lines(
             paired_right.add(right_index)
             pairs.append((left_index, right_index))
     return pairs
+
+
+def _paired_by_equal_lines(
+    left: Sequence[AbstractSet[tuple[str, int]]], right: Sequence[AbstractSet[tuple[str, int]]]
+) -> Iterator[tuple[int, int]]:
+    unpaired = defaultdict[frozenset[tuple[str, int]], deque[int]](deque)
+    for right_index, lines in enumerate(right):
+        unpaired[frozenset(lines)].append(right_index)
+    for left_index, lines in enumerate(left):
+        if lines and (indices := unpaired.get(frozenset(lines))):
+            yield left_index, indices.popleft()
 
 
 def _overlap(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ... import machines
+from ... import limits, machines
 from ...errors import KinspectError
 from ...model import ErrorRecord, Function, KernelReport, Metric, Report
 from ..stages import Comparison, Side, compare
@@ -36,6 +37,10 @@ _JUDGEMENTS = ("regression", "unknown", "improvement", "shown", "neutral")
 
 TextReader = Callable[[KernelReport], str | None]
 """Returns the assembly text of a kernel's report; None where it cannot be read."""
+
+
+_REPORT_BYTES = 1 << 16
+"""About what a kernel's report has."""
 
 
 class DiffOptions(Struct, frozen=True):
@@ -69,7 +74,27 @@ def diff_reports(
         right: the report after it.
         options: how.
         text: the assembly of a kernel.
+
+    Raises:
+        LimitError: that takes more than files of their size may.
     """
+    sides = left.report.kernels, right.report.kernels
+    with limits.reading(f"{left.label} against {right.label}", sum(map(_bytes, chain(*sides)))):
+        return _diff_reports(left, right, options, text)
+
+
+def _bytes(kernel: KernelReport) -> int:
+    """What comparing a kernel is bounded by: the bytes of its artifacts, and of its report."""
+    sizes = (artifact.path.stat().st_size for artifact in kernel.artifacts.values())
+    try:
+        return _REPORT_BYTES + sum(sizes)
+    except OSError:
+        return _REPORT_BYTES
+
+
+def _diff_reports(
+    left: NamedReport, right: NamedReport, options: DiffOptions, text: TextReader
+) -> DiffReport:
     pairing = pair_up(left.report.kernels, right.report.kernels, options.varied)
     labels = left.label, right.label
     pairs = [

@@ -5,11 +5,12 @@ A rule without cures of its own has those of its subject, by its tags.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from ...documents import json_value
+from ...errors import KinspectError
 from ...lint.catalogue import Catalogue
 from ...lint.expr import ExpressionError, compile_number
 from ...lint.nodes import Values
@@ -331,7 +332,7 @@ def _metadata(kernel: KernelReport) -> Mapping[str, object]:
     if artifact is None:
         return {}
     try:
-        metadata = json.loads(file_bytes(artifact.path))
-    except (OSError, ValueError, RecursionError):
+        metadata = json_value(file_bytes(artifact.path), str(artifact.path))
+    except (OSError, KinspectError):
         return {}
     return metadata if isinstance(metadata, dict) else {}

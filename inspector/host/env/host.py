@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...programs import find_program
+from ...programs import find_program, run_to_end
 
 _PATIENCE = 20.0
 """Seconds that a program may take to answer."""
@@ -104,12 +104,10 @@ def run_program(command: Sequence[str]) -> str | None:
         return None
     words = [program, *command[1:]]
     try:
-        process = subprocess.run(
-            words, capture_output=True, text=True, timeout=_PATIENCE, errors="replace"
-        )
+        process = run_to_end(words, _PATIENCE)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return process.stdout if process.returncode == 0 else None
+    return None if process.returncode else process.stdout.decode("utf-8", "replace")
 
 
 def _this_user() -> User:

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ...errors import KinspectError
 from ...named_files import file_bytes
-from ...programs import find_program
+from ...programs import find_program, run_to_end
 from ...staging import scratch_folder
 from .codelisting import DecodedInstruction, count_data, format_listing
 from .codeobject import CodeObject, read_code_object
@@ -254,15 +254,7 @@ def _execute(command: list[str], data: bytes, folder: Path, timeout: float) -> b
     """Run a tool in an empty folder (the worker must not import what lies in the user's)."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONSAFEPATH": "1"}
     try:
-        process = subprocess.run(
-            command,
-            input=data,
-            capture_output=True,
-            timeout=timeout,
-            cwd=folder,
-            env=environment,
-            check=False,
-        )
+        process = run_to_end(command, timeout, data=data, folder=folder, environment=environment)
     except subprocess.TimeoutExpired as error:
         raise _ToolError(f"no result after {timeout:.0f} s") from error
     except OSError as error:

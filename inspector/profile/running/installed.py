@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...errors import KinspectError
 from ...named_files import file_text, opened
-from ...programs import find_program
+from ...programs import find_program, run_to_end
 from . import versions
 
 OWN_FAILURE = 125
@@ -171,18 +171,12 @@ def _info_version(path: Path) -> versions.Version | None:
 def _reported_version(path: Path, env: Mapping[str, str] | None) -> versions.Version | None:
     """Runs `--version`; returns None if there is no such option, it hangs or cannot run."""
     try:
-        process = subprocess.run(
-            [str(path), "--version"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_WAIT,
-            stdin=subprocess.DEVNULL,
-            env=None if env is None else dict(env),
-        )
+        process = run_to_end([str(path), "--version"], _VERSION_WAIT, environment=env)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return versions.parse(process.stdout) if process.returncode == 0 else None
+    if process.returncode:
+        return None
+    return versions.parse(process.stdout.decode("utf-8", "replace"))
 
 
 def find_decoder(
@@ -256,16 +250,10 @@ def _archs_by_tool(path: Path) -> Iterator[str]:
     if not path.is_file():
         return
     try:
-        process = subprocess.run(
-            [str(path)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_WAIT,
-            stdin=subprocess.DEVNULL,
-        )
+        process = run_to_end([str(path)], _VERSION_WAIT)
     except (OSError, subprocess.TimeoutExpired):
         return
-    for name in re.findall(r"^\s*(?:Name:\s*)?(gfx[0-9a-f]+)\s*$", process.stdout, re.MULTILINE):
+    listed = process.stdout.decode("utf-8", "replace")
+    for name in re.findall(r"^\s*(?:Name:\s*)?(gfx[0-9a-f]+)\s*$", listed, re.MULTILINE):
         if name != "gfx000":  # the enumerator's word for the CPU
             yield name
