@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _ENDING_SECONDS = 5.0
@@ -24,6 +29,51 @@ def die_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def run_to_end(
+    words: Sequence[str],
+    seconds: float,
+    *,
+    data: bytes = b"",
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    memory: int | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs a program, which ends with this process if that ends first.
+
+    Args:
+        words: its command line, with an absolute path.
+        seconds: limit on its time.
+        data: its standard input.
+        folder: its working folder; None for this process's.
+        environment: its variables; None for those of this process.
+        memory: limit on the bytes of its data; None for that of this process.
+
+    Raises:
+        OSError: it cannot be started.
+        subprocess.TimeoutExpired: it was ended for its time.
+    """
+    import ctypes  # noqa: F401  (before the fork: the child must not wait for another's import)
+    import subprocess
+
+    def bind(parent: int = os.getpid()) -> None:
+        die_with(parent)
+        if memory is not None:
+            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            least = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
+            resource.setrlimit(resource.RLIMIT_DATA, (least, hard))
+
+    return subprocess.run(
+        words,
+        input=data,
+        capture_output=True,
+        timeout=seconds,
+        cwd=folder,
+        env=environment,
+        check=False,
+        preexec_fn=bind,
+    )
 
 
 def marked(entry: str) -> Iterator[int]:

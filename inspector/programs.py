@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from .errors import KinspectError
-
-if TYPE_CHECKING:
-    import subprocess
 
 
 def absolute_folders(path: str | None = None) -> str:
@@ -49,53 +43,6 @@ def find_interpreter(python: str, environment: Mapping[str, str]) -> str:
             "name one that has Triton with --python",
         )
     return program
-
-
-def run_to_end(
-    words: Sequence[str],
-    seconds: float,
-    *,
-    data: bytes = b"",
-    folder: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    memory: int | None = None,
-) -> subprocess.CompletedProcess[bytes]:
-    """Runs a program, which ends with this process if that ends first.
-
-    Args:
-        words: its command line, with an absolute path.
-        seconds: limit on its time.
-        data: its standard input.
-        folder: its working folder; None for this process's.
-        environment: its variables; None for those of this process.
-        memory: limit on the bytes of its data; None for that of this process.
-
-    Raises:
-        OSError: it cannot be started.
-        subprocess.TimeoutExpired: it was ended for its time.
-    """
-    import ctypes  # noqa: F401  (before the fork: the child must not wait for another's import)
-    import subprocess
-
-    from .lifetimes import die_with
-
-    def bind(parent: int = os.getpid()) -> None:
-        die_with(parent)
-        if memory is not None:
-            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-            least = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
-            resource.setrlimit(resource.RLIMIT_DATA, (least, hard))
-
-    return subprocess.run(
-        words,
-        input=data,
-        capture_output=True,
-        timeout=seconds,
-        cwd=folder,
-        env=environment,
-        check=False,
-        preexec_fn=bind,
-    )
 
 
 def python_child(module: str, function: str = "main") -> list[str]:

@@ -354,6 +354,7 @@ ENDS = {
     "import os; os._exit(7)": "os._exit: status 7",
     "import os; os.abort()": "crashed (SIGABRT)",
     "import sys; sys.exit('usage: ...')": "sys.exit('usage: ...')",
+    "import sys; sys.exit('much ' * 10**6)": "much much",
     "input('how many? ')": "reads from stdin",
     "torch.empty(2**50, device='cuda').cpu()[:4].numpy().sum(); 1/0": "ZeroDivisionError",
     "x = 'a' * 2**46": "out of memory",
@@ -372,6 +373,7 @@ def test_what_was_captured_outlives_the_script(captured: Any) -> None:
         assert said in error["message"]
         assert error["hint"]
         assert "\n" not in error["message"]
+        assert len(error["message"]) < 3000
 
 
 def test_endless_scripts_and_forks(capture: Any) -> None:

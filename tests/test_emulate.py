@@ -236,6 +236,19 @@ def test_a_hang_is_a_finding_with_its_place(tool: Tool, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("killed", ["os.getpid()", "os.getppid()"])
+def test_what_was_executed_before_a_kill_is_kept(killed: str, tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(
+        "import os, time, torch, triton\nimport triton.language as tl\n"
+        "@triton.jit\ndef one(x):\n    tl.store(x, 1.0)\n"
+        "one[(2,)](torch.zeros(4, device='cuda'))\n"
+        f"os.kill({killed}, 9)\ntime.sleep(60)\n"
+    )
+    done = tool("emulate", "s.py")
+    assert done.returncode == 137
+    assert "status 137 (SIGKILL); 1 kernel, 1 launch executed" in done.stdout + done.stderr
+
+
 def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     """Assembly whose every value is known: v3 = argument's element + 5, for 100 of 128 lanes."""
     (tmp_path / "add.s").write_text(CODE)

@@ -100,7 +100,7 @@ def test_git_reads_no_file_that_a_checkout_names(name: str, checkout: Path) -> N
 
 def test_what_is_started_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     code = (
-        "from kinspect.inspector.programs import run_to_end\n"
+        "from kinspect.inspector.lifetimes import run_to_end\n"
         f"run_to_end(['/bin/sh', '-c', 'echo $$ > {tmp_path}/pid; exec sleep 60'], 60)"
     )
     process = subprocess.Popen([sys.executable, "-c", code])

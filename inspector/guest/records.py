@@ -10,6 +10,8 @@ from typing import Any
 from .record.unpatched import append, encode_json
 
 Emit = Callable[[dict[str, Any]], None]
+MOST_OF_A_LINE = 2000
+"""Characters of a message; a script's may have any number."""
 TAIL_BYTES = 4000
 """Bytes of a child's output that are reported."""
 
@@ -54,8 +56,9 @@ def note(text: str) -> dict[str, Any]:
 
 
 def one_line(text: object) -> str:
-    """A text with each run of white space replaced by one blank."""
-    return " ".join(str(text).split())
+    """A text with each run of white space replaced by one blank, and without what is too much."""
+    line = " ".join(str(text)[: 2 * MOST_OF_A_LINE].split())
+    return line if len(line) <= MOST_OF_A_LINE else f"{line[:MOST_OF_A_LINE]}…"
 
 
 def writer(path: str) -> Emit:

@@ -318,18 +318,23 @@ def main() -> None:
     options = parser.parse_args()
     service = Service(options.descriptor, options.processes or usable_processes())
     encode = msgspec.json.Encoder().encode
-    for line in sys.stdin.buffer:
-        message = msgspec.json.decode(line)
-        if "end" in message:
-            break
-        answer = {} if "idle" in message else _answer(service, message)
-        reply = {**answer, "request": message.get("request")}
-        sys.stdout.buffer.write(encode(reply) + b"\n")
-        sys.stdout.buffer.flush()
+    # The profile has what was executed until the script's process ended, however it did.
+    with contextlib.suppress(_ParentGoneError, BrokenPipeError):
+        for line in sys.stdin.buffer:
+            message = msgspec.json.decode(line)
+            if "end" in message:
+                break
+            answer = {} if "idle" in message else _answer(service, message)
+            reply = {**answer, "request": message.get("request")}
+            sys.stdout.buffer.write(encode(reply) + b"\n")
+            sys.stdout.buffer.flush()
+    signal.setitimer(signal.ITIMER_REAL, 0)
     if options.profile is not None:
         # Where the command was killed, its folder is gone, and nobody reads this.
         with contextlib.suppress(FileNotFoundError):
-            options.profile.write_bytes(encode(service.profile()))
+            partial = options.profile.with_suffix(".partial")
+            partial.write_bytes(encode(service.profile()))
+            partial.replace(options.profile)
 
 
 def _answer(service: Service, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -344,13 +349,17 @@ def _answer(service: Service, message: Mapping[str, Any]) -> dict[str, Any]:
         return {"error": "it was interrupted", "kind": "limit"}
 
 
+class _ParentGoneError(BaseException):
+    """The process that started this one has ended."""
+
+
 def end_with_parent() -> None:
     """Makes this process end soon after the one that started it, whatever it executes then."""
     parent = os.getppid()
 
     def look(number: int, frame: FrameType | None) -> None:
         if os.getppid() != parent:
-            raise SystemExit(1)
+            raise _ParentGoneError
 
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)

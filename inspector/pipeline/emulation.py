@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -29,6 +30,7 @@ LAUNCH_SECONDS = 600.0
 """Default limit on the seconds that one launch may take."""
 FINDINGS = 1
 """Exit status of a run with findings. It is also pytest's, where a test failed."""
+_PROFILE_SECONDS, _STEP_SECONDS = 5.0, 0.02
 GIVEN_UP = 125
 """Exit status of a run without findings, one of whose launches was given up."""
 
@@ -103,7 +105,7 @@ class EmulationResult(Struct, frozen=True):
     """The results of a run.
 
     Args:
-        status: the script's exit status.
+        status: the script's exit status; of a signal 128 plus its number, as shells do.
         kernels: a profile for each kernel that it launched.
         launches: in all.
         complete: whether the script came to its own end.
@@ -178,7 +180,11 @@ def emulate(
         }
         (folder / "request.json").write_text(json.dumps(description))
         status = _run(request.python, folder / "request.json", environment, signals)
-        return _result(status, records, profile)
+        if status < 0:  # its supervisor was killed: the emulator ends by itself
+            until = time.monotonic() + _PROFILE_SECONDS
+            while time.monotonic() < until and not profile.exists():
+                time.sleep(_STEP_SECONDS)
+        return _result(128 - status if status < 0 else status, records, profile)
 
 
 def _run(
@@ -187,7 +193,7 @@ def _run(
     environment: dict[str, str],
     signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
 ) -> int:
-    """Runs the guest and returns its status; of a signal, 128 plus its number, as shells do."""
+    """Runs the guest and returns its status, below 0 where a signal ended it."""
     program = find_interpreter(python, environment)
     hangup, held = os.pipe()  # closed when this process ends, however it does
     command: Sequence[str] = [program, str(BOOTSTRAP), "emulate", str(request), str(hangup)]
@@ -201,7 +207,7 @@ def _run(
     finally:
         os.close(hangup)
         os.close(held)
-    return 128 - status if status < 0 else status
+    return status
 
 
 def _result(status: int, records: Path, profile: Path) -> EmulationResult:

@@ -9,10 +9,14 @@ import time
 from collections.abc import Callable
 
 from ..forked import HostGoneError, wait
-from ..process_tree import adopt_orphans, descendants, die_with, end_orphans
+from ..process_tree import END_STEP_SECONDS, adopt_orphans, descendants, die_with, end_orphans
 
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 LOOK_SECONDS = 3600.0
+EMULATOR_SECONDS = 5.0
+"""What the emulator has to write its profile once the script's process was killed."""
+_EMULATOR = b"pipeline.emulating"
+"""Stands in its command line."""
 
 
 def supervised(run: Callable[[], int], hangup_fd: int) -> int:
@@ -43,5 +47,22 @@ def supervised(run: Callable[[], int], hangup_fd: int) -> int:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
     _, state = os.waitpid(child, 0)
+    if os.WIFSIGNALED(state):
+        _await_emulator(supervisor)
     end_orphans(frozenset())
     return 128 + os.WTERMSIG(state) if os.WIFSIGNALED(state) else os.WEXITSTATUS(state)
+
+
+def _await_emulator(supervisor: int) -> None:
+    """Waits for the emulator to end, which sees its input end."""
+    until = time.monotonic() + EMULATOR_SECONDS
+    while time.monotonic() < until and any(map(_is_emulator, descendants(supervisor))):
+        time.sleep(END_STEP_SECONDS)
+
+
+def _is_emulator(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            return _EMULATOR in stream.read()
+    except OSError:
+        return False

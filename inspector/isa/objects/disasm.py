@@ -21,8 +21,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import KinspectError
+from ...lifetimes import run_to_end
 from ...named_files import file_bytes
-from ...programs import find_program, run_to_end
+from ...programs import find_program
 from ...staging import scratch_folder
 from .codelisting import DecodedInstruction, count_data, format_listing
 from .codeobject import CodeObject, read_code_object

@@ -14,8 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import KinspectError
+from ...lifetimes import run_to_end
 from ...named_files import file_text, opened
-from ...programs import find_program, run_to_end
+from ...programs import find_program
 from . import versions
 
 OWN_FAILURE = 125
