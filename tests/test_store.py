@@ -20,6 +20,8 @@ from kinspect.inspector.compile.store import (
     Store,
     StoreEntry,
     artifact_key,
+    sealed,
+    unsealed,
 )
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.named_files import own_cache
@@ -89,14 +91,27 @@ def _empty_manifest(folder: Path) -> None:
     (folder / MANIFEST).write_text("[]")
 
 
+def _nest_manifest(folder: Path) -> None:
+    (folder / MANIFEST).write_text("[" * 100_000)
+
+
+def _change_a_fact(folder: Path) -> None:
+    manifest = folder / MANIFEST
+    manifest.write_text(manifest.read_text().replace('"facts"', '"facta"'))
+
+
 def _swap_key(folder: Path) -> None:
     manifest = folder / MANIFEST
-    manifest.write_text(manifest.read_text().replace(KEY, "cd" + KEY[2:]))
+    value = unsealed(manifest.read_bytes())
+    manifest.write_text(sealed({**value, "key": "cd" + KEY[2:]}))
 
 
 @pytest.mark.parametrize(
     "damage",
-    [_truncate, _lose_file, _lose_manifest, _garble_manifest, _empty_manifest, _swap_key],
+    [
+        *(_truncate, _lose_file, _lose_manifest, _garble_manifest, _empty_manifest),
+        *(_nest_manifest, _change_a_fact, _swap_key),
+    ],
 )
 def test_damage_counts_as_absence_and_is_mended(
     tmp_path: Path, damage: Callable[[Path], None]
@@ -123,8 +138,9 @@ def test_a_manifest_leads_nowhere_else(tmp_path: Path) -> None:
     store = Store(tmp_path)
     folder = put(store).artifacts["ttir"].path.parent
     (folder.parent / "other").write_text("module {}")
-    manifest = (folder / MANIFEST).read_text()
-    (folder / MANIFEST).write_text(manifest.replace('"kernel.ttir"', '"../other"'))
+    manifest = unsealed((folder / MANIFEST).read_bytes())
+    manifest["files"]["ttir"]["name"] = "../other"
+    (folder / MANIFEST).write_text(sealed(manifest))
     assert store.get(KEY) is None
 
 

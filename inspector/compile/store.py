@@ -27,7 +27,7 @@ from ..named_files import own_cache
 from ..staging import STAGING, StagingFolders
 from ..writing import sha256_of, synced, unwritable
 
-FORMAT = 1
+FORMAT = 2
 """Part of every key: raise it when the same inputs come to mean other files."""
 MANIFEST = "manifest.json"
 MOST_BYTES = 8 << 30
@@ -115,7 +115,7 @@ class Store:
         """Returns the entry as its manifest states it; None if that is unusable. Reads no file."""
         folder = self._folder(key)
         try:
-            manifest = json.loads((folder / MANIFEST).read_bytes())
+            manifest = unsealed((folder / MANIFEST).read_bytes())
             artifacts = {
                 str(kind): Artifact(str(kind), str(f["sha256"]), int(f["size"]), folder / f["name"])
                 for kind, f in manifest["files"].items()
@@ -306,7 +306,31 @@ def _write_manifest(
         },
         "facts": dict(facts),
     }
-    (folder / MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
+    (folder / MANIFEST).write_text(sealed(manifest), encoding="utf-8")
+
+
+def sealed(value: Mapping[str, Any]) -> str:
+    """An object as JSON with its own hash, which `unsealed` checks."""
+    return json.dumps({**value, "sha256": _digest(value)}, sort_keys=True)
+
+
+def unsealed(text: bytes) -> dict[str, Any]:
+    """The object that `sealed` wrote.
+
+    Raises:
+        ValueError: it was changed.
+    """
+    try:
+        value: dict[str, Any] = json.loads(text)
+        if value.pop("sha256") == _digest(value):
+            return value
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError):
+        pass
+    raise ValueError("it was changed")
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _is_undamaged(entry: StoreEntry) -> bool:

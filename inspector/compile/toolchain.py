@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ..errors import KinspectError
 from ..programs import find_program
-from .store import Store
+from .store import Store, sealed, unsealed
 from .worker import START_SECONDS, Worker
 
 FORMAT = 2
@@ -92,18 +92,12 @@ def _identity(worker: Worker) -> str:
 
 def _cached(path: Path) -> dict[str, Any] | None:
     try:
-        answer = json.loads(path.read_bytes())
-        if answer.pop("sha256") != _digest(answer):
-            return None
+        answer = unsealed(path.read_bytes())
         fresh = bool(answer["witnesses"]) and all(_unchanged(w) for w in answer["witnesses"])
         complete = all(answer[name] for name in ("python", "triton", "triton_key", "options"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return dict(answer) if fresh and complete else None
-
-
-def _digest(answer: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()
 
 
 def _unchanged(witness: list[Any]) -> bool:
@@ -123,6 +117,6 @@ def _remember(path: Path, answer: Mapping[str, Any]) -> None:
         Store(path.parent.parent).stage() as folder,
     ):
         partial = folder / path.name
-        partial.write_text(json.dumps({**answer, "sha256": _digest(answer)}), encoding="utf-8")
+        partial.write_text(sealed(answer), encoding="utf-8")
         path.parent.mkdir(parents=True, exist_ok=True)
         os.replace(partial, path)
