@@ -53,7 +53,7 @@ def test_arguments_to_state_are_those_of_the_outer_kernel() -> None:
     assert stated_arguments(ast.parse(outer), {"kernel", "outer"}) == ("outer", "p", ["N"])
 
 
-def test_files_that_launch_come_nearest_first_and_tests_last(tmp_path: Path) -> None:
+def test_files_that_launch_are_found_named_alike_first_and_tests_last(tmp_path: Path) -> None:
     use = "from pkg.ops.norm import rms_norm\nrms_norm(x)\n"
     main = use + "if __name__ == '__main__':\n    rms_norm(x)\n"
     files = {
@@ -62,9 +62,10 @@ def test_files_that_launch_come_nearest_first_and_tests_last(tmp_path: Path) -> 
         "pkg/ops/norm.py": KERNEL,
         "pkg/ops/bench.py": main.replace("pkg.ops", ""),
         "bench/far.py": main.replace("pkg.ops.norm", "pkg.ops"),
-        "tests/test_norm.py": use,
-        "pkg/library.py": use,  # does not run by itself
-        "bench/unused.py": main.replace("rms_norm", "layer"),
+        "tests/test_other.py": use,
+        "bench/bench_norm.py": "from pkg.library import layer\nif '__main__': layer(x)\n",
+        "pkg/library.py": f"{use}def layer(x):\n    return rms_norm(x)\n",  # does not run by itself
+        "bench/unused.py": main.replace("rms_norm", "nothing"),
         "bench/other.py": main.replace("pkg.ops.norm", "elsewhere"),
         ".venv/lib/copy.py": main,
     }
@@ -73,5 +74,8 @@ def test_files_that_launch_come_nearest_first_and_tests_last(tmp_path: Path) -> 
         (tmp_path / name).write_text(text)
     (tmp_path / ".git").mkdir()
     found = files_that_launch(str(tmp_path / "pkg/ops/norm.py"), {"rms_norm", "kernel"})
-    names = [Path(file).relative_to(tmp_path).as_posix() for file in found]
-    assert names == ["pkg/ops/bench.py", "bench/far.py", "tests/test_norm.py"]
+    names = [Path(runner.file).relative_to(tmp_path).as_posix() for runner in found]
+    assert names == [
+        *("bench/bench_norm.py", "pkg/ops/bench.py", "bench/far.py", "tests/test_other.py")
+    ]
+    assert [runner.by for runner in found] == [f"{tmp_path}/pkg/library.py:4", None, None, None]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
 
 from ..checkout import checkout_of, folders_in
+from ..syntax import parse
 
 MAX_FILES = 3000
 """Python files of a checkout that are looked at."""
 MAX_BYTES = 1 << 20
 """Longer files are not read: they are data."""
+_AROUND = re.compile(r"^(?:test|bench|benchmark|example)_|_(?:test|tests|bench|benchmark|example)$")
+"""What the name of a test, benchmark or example has besides that of what it runs."""
 
 
 def calls_that_launch(tree: ast.Module, kernels: Collection[str]) -> dict[str, str]:
@@ -78,28 +84,85 @@ def stated_arguments(tree: ast.Module, kernels: Collection[str]) -> tuple[str, s
     return kernel.name, ", ".join(p.arg for p in parameters if p.arg not in constant), constant
 
 
-def files_that_launch(path: str, names: Collection[str]) -> list[str]:
+class Runner(NamedTuple):
+    """A file that runs by itself and leads to a launch.
+
+    Args:
+        file: its path.
+        by: `file:line` of the code between that uses the file with the kernels; None without any.
+    """
+
+    file: str
+    by: str | None
+
+
+def files_that_launch(path: str, names: Collection[str]) -> list[Runner]:
     """The files of a checkout that run by themselves and use one of these names of a file.
 
-    Scripts come first, then tests; of each the nearest. They are found by their text: whether they
+    A library between is looked through, one deep. Files that are called like this one come first,
+    then scripts before tests; of each the nearest. They are found by their text: whether they
     launch anything is seen when they run.
     """
     path = os.path.realpath(path)
-    stem = os.path.splitext(os.path.basename(path))[0]
     top, package = checkout_of(path)
-    sources = "|".join(map(re.escape, filter(None, (stem, package))))  # or the package exports it
+    texts = {file: _text(file) for file in islice(_python_files(top), MAX_FILES) if file != path}
+    direct = _users(texts, [path], package, names)
+    between: dict[str, str] = {}
+    for file in direct:
+        if not _runs_alone(file, texts[file]):
+            between.update(_definitions_that_use(file, texts[file], names))
+    modules = [by.rpartition(":")[0] for by in between.values()]
+    indirect = _users(texts, modules, package, between) if between else []
+    found = {file: Runner(file, None) for file in direct if _runs_alone(file, texts[file])}
+    for file in indirect:
+        if _runs_alone(file, texts[file]):
+            used = next(name for name in between if re.search(rf"\b{name}\b", texts[file]))
+            found.setdefault(file, Runner(file, between[used]))
+    return sorted(found.values(), key=functools.partial(_order, path))
+
+
+def _users(
+    texts: Mapping[str, str], modules: Collection[str], package: str | None, names: Collection[str]
+) -> list[str]:
+    """The files that import one of these files, or their package, and have one of these words."""
+    stems = (os.path.splitext(os.path.basename(module))[0] for module in modules)
+    sources = "|".join(sorted(map(re.escape, filter(None, {*stems, package}))))
     imported = re.compile(rf"^\s*(?:from|import)\s+[\w.]*\b(?:{sources})\b", re.MULTILINE)
     word = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
-    found = []
-    for number, file in enumerate(_python_files(top)):
-        if number >= MAX_FILES:
-            break
-        is_test = os.path.basename(file).startswith("test_") or file.endswith("_test.py")
-        text = "" if file == path else _text(file)
-        if imported.search(text) and word.search(text) and (is_test or "__main__" in text):
-            distance = os.path.relpath(file, os.path.dirname(path)).count(os.sep)
-            found.append((is_test, distance, file))
-    return [file for _, _, file in sorted(found)]
+    return [file for file, text in texts.items() if imported.search(text) and word.search(text)]
+
+
+def _runs_alone(file: str, text: str) -> bool:
+    return _is_test(file) or "__main__" in text
+
+
+def _is_test(file: str) -> bool:
+    return os.path.basename(file).startswith("test_") or file.endswith("_test.py")
+
+
+def _definitions_that_use(file: str, text: str, names: Collection[str]) -> dict[str, str]:
+    """Functions and classes at the top of a file that use a name -> `file:line` where they do."""
+    try:
+        tree = parse(text.encode(), file)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found = {}
+    for node in getattr(tree, "body", ()):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for inner in ast.walk(node):
+                name = getattr(inner, "id", None) or getattr(inner, "attr", None)
+                if name in names and node.name not in names:
+                    found.setdefault(node.name, f"{file}:{inner.lineno}")
+    return found
+
+
+def _order(path: str, runner: Runner) -> tuple[bool, bool, bool, int, str]:
+    """The sort key of a file that runs; see `files_that_launch`."""
+    stem, name = (os.path.splitext(os.path.basename(f))[0].strip("_") for f in (path, runner.file))
+    is_named_so = _AROUND.sub("", name) == stem
+    distance = os.path.relpath(runner.file, os.path.dirname(path)).count(os.sep)
+    is_test = _is_test(runner.file)
+    return not is_named_so, is_test, runner.by is not None, distance, runner.file
 
 
 def _python_files(folder: str) -> Iterator[str]:

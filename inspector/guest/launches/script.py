@@ -145,7 +145,13 @@ class Script:
             files = files_that_launch(path, {*calls, *kernels})
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, IndexError):
             return "say what to call: " + command(path, "--call", "'function(T(1024, 1024))'")
-        ways = [f"a file that uses it: {command(file)}" for file in files[:MAX_FILES]]
+        ways = [
+            f"it is launched by {runner.by.removeprefix(home)}, which a file calls: "
+            f"{command(runner.file)}"
+            if runner.by is not None
+            else f"a file that uses it: {command(runner.file)}"
+            for runner in files[:MAX_FILES]
+        ]
         if calls:
             named = [*calls.values()][:MAX_CALLS]
             others = f" (or {', '.join(named[1:])})" if named[1:] else ""
