@@ -22,8 +22,16 @@ from .limits import MOST_DIGITS, MOST_KEY_PARTS, MOST_NESTED, MOST_YAML_NODES, L
 _CORRECT = "correct the file"
 
 
-def json_value(text: str | bytes, name: str, hint: str = _CORRECT) -> Any:
+def json_value(
+    text: str | bytes, name: str, hint: str = _CORRECT, *, infinite_as_text: bool = False
+) -> Any:
     """Parses JSON.
+
+    Args:
+        text: the document.
+        name: what errors call it.
+        hint: of errors.
+        infinite_as_text: whether what Python writes for floats that JSON lacks becomes text.
 
     Raises:
         KinspectError: it is not JSON (which has no NaN), is nested too deeply, or holds a number
@@ -32,11 +40,16 @@ def json_value(text: str | bytes, name: str, hint: str = _CORRECT) -> Any:
     import json
 
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        constant = _text_of_constant if infinite_as_text else _finite
+        return json.loads(text, parse_constant=constant, parse_float=_finite)
     except RecursionError:
         raise KinspectError(f"{name}: not valid JSON (nested too deeply)", hint) from None
     except ValueError as error:
         raise KinspectError(f"{name}: not valid JSON ({_reason(error)})", hint) from None
+
+
+def _text_of_constant(text: str) -> str:
+    return str(float(text))  # nan, inf, -inf
 
 
 def _finite(text: str) -> float:

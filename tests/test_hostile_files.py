@@ -482,13 +482,13 @@ def test_settings_with_a_key_of_100_000_parts(tmp_path: Path) -> None:
         settings.load(start=tmp_path)
 
 
-@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+@pytest.mark.parametrize("number", ["[NaN]", "1e999"])
 def test_a_report_of_numbers_that_json_lacks_is_refused(
     number: str, tmp_path: Path, report: dict[str, Any]
 ) -> None:
     """What is written of it would be no JSON either."""
     text = json.dumps(report)
     assert '"value": ' in text
-    (tmp_path / "r.json").write_text(text.replace('"value": ', f'"value": [{number}], "was": ', 1))
+    (tmp_path / "r.json").write_text(text.replace('"value": ', f'"value": {number}, "was": ', 1))
     found = pipeline.collect(Request((str(tmp_path / "r.json"),)))
     assert found.errors

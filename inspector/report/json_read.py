@@ -92,7 +92,8 @@ class SavedReport(Struct, frozen=True):
         """Reads all but the kernels; arguments and errors as for `read`."""
         data = _cut(text)
         if data is None:
-            data = json_value(text, name, "pass a report made by kinspect")
+            hint = "pass a report made by kinspect"
+            data = json_value(text, name, hint, infinite_as_text=True)  # of older versions
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version not in _READ_VERSIONS or not isinstance(data, dict):
             raise KinspectError(
