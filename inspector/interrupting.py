@@ -18,6 +18,19 @@ class TimeUp(BaseException):
     """Raised wherever the block is. No Exception: nothing on the way out is to keep it."""
 
 
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Ctrl-C comes to this thread, and to processes that it starts meanwhile, behind the block.
+
+    Such a process has it held until it lets it come.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def processor_clock() -> Callable[[], float]:
     """Returns the function that gives the seconds of processor time which `time_limit` counts.
 

@@ -16,7 +16,10 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def signals_for(
-    process: subprocess.Popen[bytes], waited: Sequence[signal.Signals] = (signal.SIGINT,)
+    process: subprocess.Popen[bytes],
+    waited: Sequence[signal.Signals] = (signal.SIGINT,),
+    *,
+    repeated: signal.Signals | None = None,
 ) -> Iterator[None]:
     """Passes SIGTERM and SIGHUP on to a command, and ignores those that the terminal sends it.
 
@@ -24,13 +27,19 @@ def signals_for(
         process: the command.
         waited: signals that the terminal sends to the command as well: this process goes on, to
             read its output.
+        repeated: what is sent to the command for a waited signal that comes again; None: nothing.
     """
+    count = 0
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         process.send_signal(number)
 
     def wait(number: int, frame: FrameType | None) -> None:
-        """Does nothing: the terminal sends the signal to the command as well."""
+        """Waits: the terminal sends the signal to the command as well."""
+        nonlocal count
+        count += 1
+        if count > 1 and repeated is not None:
+            process.send_signal(repeated)
 
     handlers = {**dict.fromkeys(waited, wait), **dict.fromkeys(_PASSED_ON, pass_on)}
     previous_handlers = {

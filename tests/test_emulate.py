@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,6 +250,27 @@ def test_what_was_executed_before_a_kill_is_kept(killed: str, tool: Tool, tmp_pa
     done = tool("emulate", "s.py")
     assert done.returncode == 137
     assert "status 137 (SIGKILL); 1 kernel, 1 launch executed" in done.stdout + done.stderr
+
+
+def test_a_script_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    """At the second signal, or some seconds after the first one: also one that is stopped."""
+    (tmp_path / "s.py").write_text(
+        "import os, signal, torch, triton\nimport triton.language as tl\n"
+        "@triton.jit\ndef one(x):\n    tl.store(x, 1.0)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "one[(2,)](torch.zeros(4, device='cuda'))\n"
+        "print('launched', flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    command = [Path(sys.executable).with_name("kinspect"), "emulate", "s.py"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "launched\n"
+    process.terminate()
+    time.sleep(0.2)
+    process.terminate()
+    printed, _ = process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert "status 143 (SIGTERM); 1 kernel, 1 launch executed" in printed
 
 
 def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:

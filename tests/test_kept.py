@@ -103,3 +103,12 @@ def test_an_unusable_cache(is_script: bool, tmp_path: Path) -> None:
     assert f"the cache folder {cache}: cannot be written" in done.stderr
     assert '"vgpr_count"' in done.stdout
     assert cache.read_text() == "a file"
+
+
+def test_no_empty_result_replaces_a_file(tmp_path: Path) -> None:
+    (tmp_path / "k.s").write_text("nothing")
+    (tmp_path / "old").write_text("a report")
+    done = kinspect(tmp_path, "analyze", "k.s", "-o", "old")
+    assert done.returncode == 2
+    assert (tmp_path / "old").read_text() == "a report"
+    assert "old stays as it was: there is no result" in done.stderr

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from .. import machines
@@ -56,7 +58,8 @@ def run_session(
     )
     sys.stdout.flush()
     is_main = threading.current_thread() is threading.main_thread()  # only there signals arrive
-    signals = signals_for if is_main else ended_with_this_process
+    ending = partial(signals_for, repeated=signal.SIGTERM)
+    signals = ending if is_main else ended_with_this_process
     result = run_emulation(request, environment, signals)
     text.write_text(result, sys.stdout)
     sys.stdout.flush()

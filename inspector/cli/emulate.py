@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,7 +136,8 @@ def emulate(
             seconds=time_limit,
             test=test,
         )
-        result = run_emulation(request, dict(os.environ), signals_for)
+        signals = partial(signals_for, repeated=signal.SIGTERM)
+        result = run_emulation(request, dict(os.environ), signals)
     except KinspectError as error:
         sys.stderr.write(f"kinspect: error: {error.message}; {error.hint}\n")
         return OWN_FAILURE

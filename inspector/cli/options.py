@@ -19,6 +19,7 @@ from ..limits import COMPILE_SECONDS, MOST_SECONDS
 from ..streams import PlainStream, plain, underneath
 from ..writing import replacing_text, unwritable
 from .kept import keeping, say_unkept
+from .progress import print_message
 
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
@@ -190,7 +191,8 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
 
     Control codes are spelled out, so that no text steers the terminal that shows it.
 
-    A device or pipe (/dev/null, /dev/stderr) is written to, never replaced. Where the file cannot
+    A device or pipe (/dev/null, /dev/stderr) is written to, never replaced, and no file by an empty
+    one. Where the file cannot
     be written, that is an error in the end (`keeping`), and the result goes to stdout.
 
     Args:
@@ -206,6 +208,9 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
     clean = PlainStream(text, log=log)
     yield cast(TextIO, clean)
     clean.flush()
+    if not text.tell() and output.is_file() and output.stat().st_size:
+        print_message(f"{output} stays as it was: there is no result")
+        return
     is_written = False
     with keeping():
         write_result(output, text.getvalue())

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ..interrupting import interrupts_held
 from ..lifetimes import die_with
 from .checks.global_shadow import Granules
 from .counts import AccessCount, AccessCounter
@@ -172,7 +173,10 @@ def _fork(share: Array, execute: Callable[[Array], ShareResult]) -> tuple[int, i
         with warnings.catch_warnings():
             # BLAS may have threads, which it stops and starts again around a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
+            with interrupts_held():
+                child = os.fork()
+                if not child:  # Ctrl-C is for the parent, which ends this one
+                    signal.signal(signal.SIGINT, signal.SIG_IGN)
     except OSError:
         os.close(reading)
         os.close(writing)

@@ -22,6 +22,12 @@ def main():  # type: () -> int
     if sys.version_info < (3, 9):  # noqa: UP036  (this is not the interpreter kinspect runs in)
         sys.stderr.write("Python " + sys.version.split()[0] + " is too old: 3.9 is the oldest\n")
         return 3
+    if sys.argv[1:2] == ["emulate"]:
+        import signal
+
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the script runs
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held by the host
     folder = os.path.dirname(os.path.abspath(__file__))
     # Under -P or PYTHONSAFEPATH the folder was never put there.
     if sys.path and os.path.abspath(sys.path[0]) == folder:

@@ -308,6 +308,7 @@ def main() -> None:
     """Answers messages until standard input ends, or the process that started this one does."""
     # The terminal's Ctrl-C is for the guest, which decides whether it goes on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held by the guest
     keep_freed_memory()
     end_with_parent()
     import_all()  # while the guest compiles

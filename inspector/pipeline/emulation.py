@@ -18,6 +18,7 @@ from msgspec import Struct
 from ..compile.environment import guest_environment
 from ..compile.worker import BOOTSTRAP
 from ..errors import KinspectError
+from ..interrupting import interrupts_held
 from ..machines.loader import load as load_machine
 from ..named_files import allow_run, file_bytes, file_text
 from ..programs import find_interpreter
@@ -198,7 +199,10 @@ def _run(
     hangup, held = os.pipe()  # closed when this process ends, however it does
     command: Sequence[str] = [program, str(BOOTSTRAP), "emulate", str(request), str(hangup)]
     try:
-        process = subprocess.Popen(command, env=guest_environment(environment), pass_fds=(hangup,))
+        with interrupts_held():  # the guest begins with them held, until it can end without a word
+            process = subprocess.Popen(
+                command, env=guest_environment(environment), pass_fds=(hangup,)
+            )
         with signals(process):
             status = process.wait()
     except OSError as error:

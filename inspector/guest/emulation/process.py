@@ -9,6 +9,7 @@ import json
 import mmap
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -155,14 +156,19 @@ class EmulatorProcess:
         if self._lock_file < 0:
             # Not the memory: a mapping of it that is closed would drop the lock.
             self._lock_file = _unnamed_file()
-        with processes.ours():
-            self._process = subprocess.Popen(
-                [*self._command, str(self._file)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                pass_fds=(self._file,),
-                env=self._environment,
-            )
+        # It begins with Ctrl-C held, until it ignores it.
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with processes.ours():
+                self._process = subprocess.Popen(
+                    [*self._command, str(self._file)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    pass_fds=(self._file,),
+                    env=self._environment,
+                )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:

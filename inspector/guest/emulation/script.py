@@ -10,6 +10,7 @@ import atexit
 import importlib
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -163,6 +164,8 @@ def _check_selects(argv: list[str]) -> None:
 
 def _ended(run: Callable[[], int], path: str, world: Any, failures: Failures) -> int:
     """Calls a function in the stand-in world; returns the exit status that a process has then."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # since the bootstrap
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with world.running():
             return run()

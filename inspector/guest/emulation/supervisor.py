@@ -7,11 +7,14 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from types import FrameType
 
 from ..forked import HostGoneError, wait
 from ..process_tree import END_STEP_SECONDS, adopt_orphans, descendants, die_with, end_orphans
 
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+ENDING_SECONDS = 5
+"""What the script has to end once it was asked to; one that is stopped or ignores it is killed."""
 LOOK_SECONDS = 3600.0
 EMULATOR_SECONDS = 5.0
 """What the emulator has to write its profile once the script's process was killed."""
@@ -37,8 +40,16 @@ def supervised(run: Callable[[], int], hangup_fd: int) -> int:
         return run()
     # The terminal's Ctrl-C is for the child as well, which decides what comes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in PASSED_ON:
-        signal.signal(number, lambda n, frame: os.kill(child, n))
+    asked: list[int] = []  # signals that were passed on
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        """Ends the child at once if it was asked before, or does not end in time."""
+        os.kill(child, signal.SIGKILL if asked else number)
+        asked.append(number)
+        signal.alarm(ENDING_SECONDS)
+
+    for number in (*PASSED_ON, signal.SIGALRM):
+        signal.signal(number, pass_on)
     try:
         while not wait(child, time.monotonic() + LOOK_SECONDS, hangup_fd):
             pass
@@ -46,11 +57,15 @@ def supervised(run: Callable[[], int], hangup_fd: int) -> int:
         for pid in {child, *descendants(supervisor)}:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+    for number in (*PASSED_ON, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
     _, state = os.waitpid(child, 0)
     if os.WIFSIGNALED(state):
         _await_emulator(supervisor)
     end_orphans(frozenset())
-    return 128 + os.WTERMSIG(state) if os.WIFSIGNALED(state) else os.WEXITSTATUS(state)
+    if os.WIFSIGNALED(state):
+        return 128 + (asked[0] if asked else os.WTERMSIG(state))
+    return os.WEXITSTATUS(state)
 
 
 def _await_emulator(supervisor: int) -> None:
