@@ -24,8 +24,8 @@ SCRATCH = "kinspect-"
 """Prefix of the names in the system's temporary folder."""
 LOCK = ".lock"
 STALE_SECONDS = 24 * 3600.0
-"""Age at which a staging folder without a usable lock counts as abandoned: on a file system without
-locks, or left by a version that took none. No compile runs for a day."""
+"""Age at which a folder counts as abandoned on a file system without locks: no compile runs for a
+day."""
 _OWN_LOCK = re.compile(r"\d+-\w{8}\.lock")
 """The lock of a folder, after the prefix: the process id, and what `mkstemp` makes."""
 
@@ -57,8 +57,8 @@ class StagingFolders:
 
     Args:
         root: the folder.
-        prefix: of their names. With one, others write to `root`, too: a folder whose name does not
-            have the form of ours, or that has no lock, is theirs.
+        prefix: of their names. Others may write to `root`, too: a folder whose name does not have
+            the form of ours, or that has no lock, is theirs.
     """
 
     def __init__(self, root: Path, prefix: str = "") -> None:
@@ -107,16 +107,14 @@ class StagingFolders:
         """
         freed = 0
         for path in sorted(self._root.glob(f"{self._prefix}*")):
-            if self._prefix and _OWN_LOCK.fullmatch(path.name.removeprefix(self._prefix)) is None:
+            if _OWN_LOCK.fullmatch(path.name.removeprefix(self._prefix)) is None:
                 continue
             with contextlib.suppress(OSError):
                 facts = path.lstat()
                 if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < age:
                     continue
-                if path.suffix == LOCK and stat.S_ISREG(facts.st_mode):
+                if stat.S_ISREG(facts.st_mode):
                     freed += _take_over(path)
-                elif not path.with_name(path.name + LOCK).exists() and _is_old(path):
-                    freed += _remove_folder(path)
         return freed
 
 

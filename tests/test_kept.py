@@ -105,6 +105,21 @@ def test_an_unusable_cache(is_script: bool, tmp_path: Path) -> None:
     assert cache.read_text() == "a file"
 
 
+@pytest.mark.parametrize("command", ["analyze", "lint", "report", "registers"])
+def test_no_result_replaces_what_was_read(command: str, tmp_path: Path) -> None:
+    text = SMALL.read_text("utf-8")
+    for name in ("k.s", "l.s", "r.json"):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "link").symlink_to("k.s")
+    for output in ("k.s", "link", "l.s"):
+        done = kinspect(tmp_path, command, "k.s", "-o", output)
+        assert done.returncode == 2
+        assert "name another --output" in done.stderr
+        assert "small" in done.stdout
+    assert {(tmp_path / name).read_text() for name in ("k.s", "l.s")} == {text}
+    assert kinspect(tmp_path, command, "k.s", "-o", "r.json").returncode in (0, 1)
+
+
 def test_no_empty_result_replaces_a_file(tmp_path: Path) -> None:
     (tmp_path / "k.s").write_text("nothing")
     (tmp_path / "old").write_text("a report")

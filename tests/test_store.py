@@ -216,17 +216,17 @@ def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
     assert not list((tmp_path / STAGING).iterdir())
 
 
-def test_a_folder_without_a_lock_goes_by_its_age(tmp_path: Path) -> None:
+def test_what_others_put_there_stays(tmp_path: Path) -> None:
+    """KINSPECT_CACHE_DIR may name a folder of the user's own."""
     store = Store(tmp_path)
     put(store)
-    left = tmp_path / STAGING / "1-of-an-older-version"
-    left.mkdir()
-    (left / "half").write_text("x")
+    for name in ("site", "1-abcdefgh", "notes.lock"):
+        path = tmp_path / STAGING / name
+        path.mkdir()
+        old = path.stat().st_mtime - STALE_SECONDS - 1
+        os.utime(path, (old, old))
     assert store.tidy() == 0
-    old = left.stat().st_mtime - STALE_SECONDS - 1
-    os.utime(left, (old, old))
-    assert store.tidy() == 1
-    assert not left.exists()
+    assert len(list((tmp_path / STAGING).iterdir())) == 3
 
 
 def test_where_the_file_system_has_no_locks_age_decides(

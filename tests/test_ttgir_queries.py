@@ -131,3 +131,19 @@ def test_every_tensor_of_compiled_kernels_converts() -> None:
                     assert type_to_linear(of) is not None, of.text
                     seen += 1
     assert seen > 300
+
+
+def test_a_range_is_as_long_as_its_tensor() -> None:
+    """What a file claims beyond is not counted: a list of it would not end."""
+    ends = (8, 2**63, 7)
+    lines = (
+        f"%{n} = tt.make_range {{end = {end} : i32, start = 0 : i32}} : tensor<8xi32>"
+        for n, end in enumerate(ends)
+    )
+    text = "module {\ntt.func @k() {\n" + "\n".join(lines) + "\ntt.return\n}\n}\n"
+    ops = parse_ttgir(text, "k.ttgir").ops
+    assert [queries.range_of(op) for op in ops if op.name == "tt.make_range"] == [
+        range(8),
+        None,
+        None,
+    ]

@@ -31,6 +31,9 @@ MOST_IN_GRID: Final = (1 << 31) - 1
 """Workgroups along one dimension: HIP's `maxGridSize`."""
 
 
+_CODE = frozenset((".py", ".s", ".S", ".asm", ".amdgcn", ".hsaco", ".co", ".o", ".ttir", ".ttgir"))
+
+
 class Amount(click.FloatRange):
     """A number of seconds, or of another unit, from `least` on; more than `most` is `most`.
 
@@ -221,12 +224,39 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
         underneath(sys.stdout).write(text.getvalue())
 
 
+def _check_output(output: Path) -> None:
+    """Refuses to replace what the command line names besides, or code by a report of it.
+
+    A shell's `-o *.s` would put the report into the first kernel.
+
+    Raises:
+        KinspectError: `output` is such a file.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None or not output.is_file():
+        return
+    named = {name: value for name, value in context.params.items() if value != output}
+    for value in named.values():
+        for word in value if isinstance(value, tuple) else (value,):
+            if isinstance(word, str | Path) and _is_file(str(word).partition("::")[0], output):
+                raise KinspectError(f"{output}: the command reads it", "name another --output")
+    if output.suffix in _CODE and context.info_name != "show":
+        raise KinspectError(f"{output}: there is code of that name", "name another --output")
+
+
+def _is_file(name: str, output: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return os.path.samefile(name, output)
+    return False
+
+
 def write_result(output: Path, text: str) -> None:
     """Writes a file whole, a device or pipe as far as somebody reads it.
 
     Raises:
-        KinspectError: it cannot be written.
+        KinspectError: it cannot be written, or is another file of the command line.
     """
+    _check_output(output)
     try:
         if output.exists() and not output.is_file():
             with suppress(BrokenPipeError), output.open("w", encoding="utf-8") as stream:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..model import TtgirOp, TtgirType
 from .axes.graph import Carried, ValueGraph
 from .lowered import element_bits, pointee
+from .queries import range_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -146,8 +147,8 @@ class Evaluation:
                 return None
             return np.full((1, *shape), int(number), np.int64)
         if op.name == "tt.make_range":
-            numbers = np.arange(op.attributes["start"], op.attributes["end"])
-            return np.broadcast_to(numbers, (1, *shape))
+            row = range_of(op)
+            return None if row is None else np.array(row, np.int64)[None]
         if op.name == "tt.get_program_id":
             is_x = op.attributes.get("axis") in ("x", 0)
             return self._program if is_x else np.zeros(1, np.int64)

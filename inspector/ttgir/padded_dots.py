@@ -26,6 +26,7 @@ from .queries import (
     POINTER_LOADS,
     VIEWS,
     in_dialects,
+    range_of,
 )
 from .redundant_work import dot_work
 from .values import undense
@@ -160,9 +161,9 @@ def _constant_masks(flow: DataFlow) -> dict[int, _Ends]:
             if isinstance(constant, int) and not isinstance(constant, bool):
                 numbers[result] = None, (constant,)
         elif op.name == _RANGE:
-            start, end = op.attributes.get("start"), op.attributes.get("end")
-            if isinstance(start, int) and isinstance(end, int):
-                numbers[result] = 0, range(start, end)
+            row = range_of(op)
+            if row is not None:
+                numbers[result] = 0, row
         elif not operands or any(value not in numbers for value in operands):
             continue
         elif op.name in _SAME or op.name in ("tt.broadcast", "tt.splat"):

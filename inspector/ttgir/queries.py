@@ -108,6 +108,14 @@ def assembly_text(op: TtgirOp) -> str:
     return line if len(line) <= LONGEST_ASSEMBLY else line[: LONGEST_ASSEMBLY - 3] + "..."
 
 
+def range_of(op: TtgirOp) -> range | None:
+    """The numbers of a `tt.make_range`; None where they are not as many as its result has."""
+    start, end = op.attributes.get("start"), op.attributes.get("end")
+    if not isinstance(start, int) or not isinstance(end, int):
+        return None
+    return range(start, end) if op.result_types[0].shape == (end - start,) else None
+
+
 def is_tile(op: TtgirOp) -> bool:
     """Whether an operation's result is more than a row or a column."""
     return sum(size > 1 for size in op.result_types[0].shape) > 1

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from math import gcd, prod
 
 from ...model import TtgirOp
+from ..queries import range_of
 from .facts import UNBOUNDED, AxisFacts, everywhere, of_constant, power_of_two_in, settled
 from .pointwise_rules import Rule, element_divisor, unchanged_operand
 
 
 def _range(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
     """A range is one run, which begins with its start."""
-    start, end = op.attributes.get("start"), op.attributes.get("end")
-    if not isinstance(start, int) or not isinstance(end, int):
-        return None
-    return AxisFacts((end - start,), (power_of_two_in(start),), (1,))
+    row = range_of(op)
+    return None if row is None else AxisFacts((len(row),), (power_of_two_in(row.start),), (1,))
 
 
 def _splat(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
