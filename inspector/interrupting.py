@@ -56,7 +56,9 @@ def _by_signal(seconds: float, wall_seconds: float) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal ticks
         ticks += number == signal.SIGALRM
-        if armed and (number == signal.SIGPROF or ticks >= _TICKS):
+        # At the end of a block the timers have to be ended: what comes then is for the next time.
+        is_ending = frame is not None and frame.f_code.co_filename in _FILES_OF_BLOCKS
+        if armed and not is_ending and (number == signal.SIGPROF or ticks >= _TICKS):
             raise TimeUp
 
     numbers = (signal.SIGPROF, signal.SIGALRM)
@@ -68,11 +70,9 @@ def _by_signal(seconds: float, wall_seconds: float) -> Iterator[None]:
         previous_timer = signal.setitimer(signal.ITIMER_REAL, tick, tick)
         yield
     finally:
-        try:
-            armed = False
-        finally:  # a second signal may have come before that: the timers end all the same
-            for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
-                signal.setitimer(timer, 0)
+        armed = False
+        for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
+            signal.setitimer(timer, 0)
         for number, handler in zip(numbers, previous_handlers, strict=True):
             signal.signal(number, handler)
         signal.setitimer(signal.ITIMER_REAL, *previous_timer)
@@ -115,6 +115,10 @@ def _by_watch(seconds: float, wall_seconds: float) -> Iterator[None]:
             done.set()
             raise_asynchronously(thread, None)  # one that is raised but has not arrived
         watcher.join()
+
+
+_FILES_OF_BLOCKS = frozenset(f.__code__.co_filename for f in (contextmanager, time_limit))
+"""Those of the code that begins and ends the blocks."""
 
 
 @contextmanager

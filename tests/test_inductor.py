@@ -338,6 +338,27 @@ def test_a_file_takes_no_choice_from_a_folder_that_it_names(
     assert not any("best_config" in note for note in notes)
 
 
+def test_a_choice_is_no_link_to_elsewhere_and_holds_numbers_alone(
+    compiler: Compiler, tmp_path: Path
+) -> None:
+    """A parameter of the kernel may be called as any key of a file of the user's."""
+    needs_torch()
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (tmp_path / "secret.json").write_text('{"XBLOCK": "zebra-secret", "num_warps": 1}')
+    path = folder / "output_code.py"
+    path.write_text(
+        "from torch._inductor.async_compile import AsyncCompile\nasync_compile = AsyncCompile()\n"
+        f"triton_a = async_compile.triton('triton_a', '''{SINGLE}''', device_str='cuda')\n"
+    )
+    choice = folder / "output_code.best_config"
+    choice.symlink_to("../secret.json")
+    assert "best_config" not in repr(capture(compiler, path))
+    choice.unlink()
+    choice.write_text((tmp_path / "secret.json").read_text())
+    assert "zebra-secret" not in repr(capture(compiler, path))
+
+
 def test_the_choice_of_newer_torch_is_found_by_the_compiled_entry(
     compiler: Compiler, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kinspect.inspector import limits
+from kinspect.inspector import interrupting, limits
 from kinspect.inspector.documents import json_value, toml_value, yaml_loader, yaml_value
 from kinspect.inspector.errors import KinspectError, unforeseen
 from kinspect.inspector.limits import LimitError
@@ -124,7 +124,7 @@ def test_memory_is_given_back_and_its_end_is_one_line() -> None:
     # memory is bounded, or free what makes room.
     script = """
 import resource
-from kinspect.inspector import limits
+from kinspect.inspector import interrupting, limits
 
 before = resource.getrlimit(resource.RLIMIT_DATA)
 try:
@@ -345,3 +345,14 @@ def test_kernels_that_are_not_reached_are_counted_and_the_others_reported(
     assert [kernel.name for kernel in report.kernels] == ["ka"]
     (record,) = report.errors
     assert "2 of 3 kernels were not reached in 18 s" in record.message
+
+
+def test_a_block_that_ends_is_not_interrupted_again() -> None:
+    """Else its timers go on, and end the process."""
+    frames = [SimpleNamespace(f_code=f.__code__) for f in (contextlib.contextmanager, _endless)]
+    with interrupting.time_limit(60, 60):
+        ring: Any = signal.getsignal(signal.SIGPROF)
+        ring(signal.SIGPROF, frames[0])
+        with pytest.raises(interrupting.TimeUp):
+            ring(signal.SIGPROF, frames[1])
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)

@@ -144,8 +144,11 @@ def _trace(case: Path) -> str:
     from kinspect.inspector.limits import reading
 
     (path,) = case.iterdir()
-    with reading(path.name, path.stat().st_size):
-        read_trace(path)
+    with reading(path.name, path.stat().st_size if path.is_file() else 0):
+        try:
+            read_trace(path)
+        except OSError as error:
+            return str(error)
     return ""
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..missing_modules import install_hint
-from ..regular_files import is_allowed, read
+from ..regular_files import is_allowed, read, read_named
 from ..world.device import StandInDevice
 from .literals import LibraryName
 from .metadata import REDUCTION_BLOCK
@@ -41,6 +41,7 @@ DEFAULT_WARPS = 4
 FOREACH_WARPS = 8
 """`foreach` of torch/_inductor/runtime/triton_heuristics.py."""
 DIMENSIONS = ("x", "y", "z")
+_CACHE_ENTRY = "triton_cache_hash"
 
 
 class TuningError(Exception):
@@ -159,15 +160,18 @@ def _best_config(source: KernelSource, path: str) -> tuple[dict[str, Any], str] 
 def _read_best_config(path: str) -> tuple[dict[str, Any], str] | None:
     """The choice in a file, and the file's name; None where it cannot be read."""
     try:
-        choice = json.loads(read(path))
+        choice = json.loads(read_named(path))
     except (OSError, ValueError, RecursionError):
         return None
-    return (choice, os.path.basename(path)) if isinstance(choice, dict) else None
+    if not isinstance(choice, dict):
+        return None
+    kept = {n: v for n, v in choice.items() if n == _CACHE_ENTRY or v is None or isinstance(v, int)}
+    return kept, os.path.basename(path)
 
 
 def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
     """Whether the entry in Triton's cache that a choice names was compiled from this module."""
-    entry = choice.get("triton_cache_hash")
+    entry = choice.get(_CACHE_ENTRY)
     if not isinstance(entry, str) or not re.fullmatch(r"\w+", entry):
         return False
     caches = os.path.join(os.path.dirname(folder), "triton")
@@ -182,7 +186,7 @@ def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
         for name in os.listdir(folder_of_entry):
             if name.endswith((".ttir", ".source")):
                 try:
-                    text = read(os.path.join(folder_of_entry, name))
+                    text = read(os.path.join(folder_of_entry, name), follow=False)
                 except OSError:
                     continue
                 if f'/{module}"'.encode() in text:
