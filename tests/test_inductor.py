@@ -345,18 +345,24 @@ def test_a_choice_is_no_link_to_elsewhere_and_holds_numbers_alone(
     needs_torch()
     folder = tmp_path / "own"
     folder.mkdir()
-    (tmp_path / "secret.json").write_text('{"XBLOCK": "zebra-secret", "num_warps": 1}')
+    (tmp_path / "secret.json").write_text('{"XBLOCK": 32, "num_warps": 1, "num_stages": "zebra"}')
     path = folder / "output_code.py"
     path.write_text(
         "from torch._inductor.async_compile import AsyncCompile\nasync_compile = AsyncCompile()\n"
         f"triton_a = async_compile.triton('triton_a', '''{SINGLE}''', device_str='cuda')\n"
     )
+
+    def captured() -> str:
+        return repr([v for found in capture(compiler, path).variants.values() for v in found])
+
     choice = folder / "output_code.best_config"
     choice.symlink_to("../secret.json")
-    assert "best_config" not in repr(capture(compiler, path))
+    assert "best_config" not in captured()
     choice.unlink()
     choice.write_text((tmp_path / "secret.json").read_text())
-    assert "zebra-secret" not in repr(capture(compiler, path))
+    said = captured()
+    assert "best_config" in said
+    assert "zebra" not in said
 
 
 def test_the_choice_of_newer_torch_is_found_by_the_compiled_entry(
