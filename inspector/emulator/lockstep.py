@@ -8,7 +8,8 @@ a wave which spins on a lock does not stop the wave that holds it.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -21,11 +22,17 @@ from .waves import Array, Waves
 
 if TYPE_CHECKING:
     from .machine import MachineState, Trouble
+    from .registry import Step
 
 _TURNS = 64
 """Backward jumps that one group may take while others wait."""
 _LOCK_TURNS = _TURNS
 """Turns that a jump round a lock counts as: other waves have to run to release the lock."""
+
+
+_LONG_BLOCK: Final = 256
+"""Steps after which the time is looked at within a block."""
+T = TypeVar("T")
 
 
 class LaunchLimits:
@@ -40,8 +47,15 @@ class LaunchLimits:
         """Raises EmulationLimitError when the time or the blocks are used up."""
         if done > self.blocks:
             raise EmulationLimitError(f"it ran {done} blocks of instructions")
-        if not done & 255 and time.monotonic() > self.deadline:
+        if time.monotonic() > self.deadline:
             raise EmulationLimitError(f"it took longer than {self.seconds:g} s")
+
+    def timed(self, done: int, steps: Sequence[T]) -> Iterator[T]:
+        """Yields the steps of a long block, and checks the time on the way."""
+        for number, step in enumerate(steps):
+            if not number % _LONG_BLOCK:
+                self.check(done)
+            yield step
 
 
 class EmulationLimitError(KinspectError):
@@ -177,7 +191,10 @@ class Scheduler:
             self._blocks += 1
             self._machine.ticks += block.stop - block.first
             self._limits.check(self._blocks)
-            for registers, step, site in block.steps:
+            steps: Iterable[tuple[int, Step, int]] = block.steps
+            if len(block.steps) > _LONG_BLOCK:
+                steps = self._limits.timed(self._blocks, block.steps)
+            for registers, step, site in steps:
                 if registers & waves.outstanding.registers:
                     self._hazard(waves, registers, site)
                 step(waves)

@@ -21,6 +21,7 @@ from ..emulator.memory import Buffer, buffer_of
 from ..emulator.numbers import to_bf16
 from ..emulator.registry import NotCoveredError
 from ..errors import KinspectError
+from ..interrupting import data_bytes, memory_limit
 from ..isa.asm.constants import Constants, read_constants
 from ..isa.assembly import parse_text
 from ..machines.loader import load as load_machine
@@ -29,6 +30,9 @@ from ..named_files import allow_target, file_bytes
 from .emulating import implicit_arguments, pack_scalars, spread
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally
+
+MOST_MEMORY: Final = 4 << 30
+"""Bytes of data that executing a launch may take."""
 
 ADDRESS: Final = 0x7F00_0000_0000
 """Address of the first buffer."""
@@ -125,11 +129,18 @@ def launch_code(request: CodeLaunch) -> CodeResult:
     host_calls = HostCalls()
     tally = LaunchTally(machine.arch, emulator)
     started = time.perf_counter()
+    most_data = (data_bytes() or 0) + MOST_MEMORY
     try:
-        outcome = emulator.run(launch, [*buffers, host_calls.buffer])
+        with memory_limit(lambda: most_data):
+            outcome = emulator.run(launch, [*buffers, host_calls.buffer])
         tally.add(outcome, grid_workgroups, time.perf_counter() - started)
     except EmulationLimitError as error:
         tally.give_up(error.troubles, grid_workgroups, time.perf_counter() - started)
+    except MemoryError:
+        raise KinspectError(
+            f"{function.name}: executing it takes more than {MOST_MEMORY >> 30} GiB of memory",
+            "launch a smaller grid, or execute a part of it with --sample N",
+        ) from None
     except NotCoveredError as error:
         raise KinspectError(
             f"{function.name}: the emulator does not carry out this yet: {error}",

@@ -16,6 +16,8 @@ from .lds_shadow import LdsShadow
 
 WATCHED_WORKGROUPS: Final = 4
 """Workgroups that are watched for races, of those that run together."""
+MOST_READS: Final = 1024
+"""Reads of LDS that are kept: a counter holds 15 or 63, in groups of waves that went apart."""
 
 Note = Callable[[str, int, str], None]
 """Takes a trouble: its kind, the index of the instruction, what happened (`machine.Trouble`)."""
@@ -112,7 +114,8 @@ class LdsWatch:
         self._watched = watched
         self._note = note
         self._reads: dict[int, tuple[Array, Array, Array, int]] = {}
-        """Read of LDS, by index -> offsets, workgroups and waves of its last lanes, bytes."""
+        """Read of LDS, by index -> offsets, workgroups and waves of its last lanes, bytes; the last
+        ones that were executed, since no others can be outstanding."""
 
     def before(
         self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
@@ -124,7 +127,10 @@ class LdsWatch:
             return
         offsets, slots, numbers, values = lanes
         if values is None:
+            self._reads.pop(site, None)
             self._reads[site] = (offsets, slots, numbers, size)
+            if len(self._reads) > MOST_READS:
+                del self._reads[next(iter(self._reads))]
             racing, unwritten = self._shadow.read(offsets, slots, numbers, size)
             if unwritten:
                 self._note("lds_uninitialised", site, f"{size} bytes that nobody has written")
