@@ -70,8 +70,8 @@ class _Stamps:
     """Last writers and readers of a buffer's granules.
 
     Writers are kept as time << 32 | wave + 1, the wave as `GlobalShadow.numbers` has it; readers as
-    time << 32 | workgroup + 1. Reads matter to later writes alone. Those that come before the first write are therefore kept
-    as they are, and noted when one comes: most buffers are read only.
+    time << 32 | workgroup + 1. Reads matter to later writes alone. Those that come before the first
+    write are therefore kept as they are, and noted when one comes: most buffers are read only.
     """
 
     def __init__(self, size: int, granule: int) -> None:
