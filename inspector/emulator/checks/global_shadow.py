@@ -191,7 +191,7 @@ class GlobalShadow:
 
     def meet(self, groups: Array) -> None:
         """Notes that waves met within these workgroups: at a barrier, or by an atomic of LDS."""
-        if self._wave_bits:
+        if self._wave_bits and self._stamps:
             self._time += I64(1)
             self._met[groups] = self._time
 
@@ -223,7 +223,9 @@ class GlobalShadow:
         written = stamps.writers.take(stamps.granules_of(offsets, size))
         stamps.note_read(read)
         racing, inside = self._after_writes(written, waves)
-        if self._wave_bits and inside.any():
+        if not racing.any():
+            return 0
+        if self._wave_bits:
             harmless = inside & (((written & _OWNER) - 1) & self._shared == self._shared)
             racing, inside = racing & ~harmless, inside & ~harmless
         return self._count(racing, inside)
@@ -273,11 +275,11 @@ class GlobalShadow:
             inside: which of them only waves of one workgroup write.
         """
         writers = pending.stamps.writers
-        if inside.any():
-            chosen = np.nonzero(same & inside)
-            own = np.broadcast_to(pending.own, same.shape)[chosen]
-            writers[pending.granules[chosen]] = (own - 1 | self._shared) + 1
-        writers[pending.granules[same & ~inside]] = 0
+        if self._wave_bits and (kept := same & inside).any():
+            own = np.broadcast_to(pending.own, same.shape)[kept]
+            writers[pending.granules[kept]] = (own - 1 | self._shared) + 1
+            same = same ^ kept
+        writers[pending.granules[same]] = 0
 
     def _count(self, racing: Array, inside: Array) -> int:
         """Counts lanes that race, and notes whether they do so within their workgroups alone."""
@@ -304,11 +306,10 @@ class GlobalShadow:
         lost = (now != pending.own) & (now != 0)
         if not lost.any():
             return False
-        inside = np.zeros(lost.shape, bool)
+        inside = np.zeros_like(lost)
         if self._wave_bits:
-            inside = (now - 1 & _OWNER) >> self._wave_bits == (
-                pending.own - 1 & _OWNER
-            ) >> self._wave_bits
+            # Both have the same time, so that stamps of one workgroup differ in the wave alone.
+            inside = lost & (now - 1 >> self._wave_bits == pending.own - 1 >> self._wave_bits)
         same, shape = pending.holds(), pending.granules.shape
         self._forget(pending, np.broadcast_to(lost & same, shape), np.broadcast_to(inside, shape))
         return self._count(lost & ~same, inside) > 0
@@ -349,20 +350,26 @@ class GlobalShadow:
         """
         if not self._wave_bits:
             racing = self._unordered(stamps, waves)
-            return racing, np.zeros(racing.shape, bool)
-        racing = (stamps != 0) & (stamps & _OWNER != waves + 1)
-        inside = np.zeros(racing.shape, bool)
+            return racing, np.zeros_like(racing)
+        racing = stamps != 0
         if not racing.any():
-            return racing, inside
+            return racing, racing
+        other = stamps & _OWNER
+        racing &= other != waves + 1
+        if not racing.any():
+            return racing, racing
+        groups = waves >> self._wave_bits
+        inside = (other - 1) >> self._wave_bits == groups
+        inside &= racing
+        # Most often a barrier stands between.
+        racing ^= inside & (self._met.take(groups) > stamps >> _SHIFT)
+        if not racing.any():
+            return racing, racing
         chosen = np.nonzero(racing)
-        before, groups = stamps[chosen], waves[chosen[1]] >> self._wave_bits
-        times, others = before >> _SHIFT, ((before & _OWNER) - 1) >> self._wave_bits
-        own_group = others == groups
-        own_later = self._ordered.take(groups) > times
-        other_later = self._ordered.take(others) > times
-        ordered = own_later & other_later | own_group & (self._met.take(groups) > times)
-        racing[chosen] = ~ordered
-        inside[chosen] = own_group & ~ordered
+        times, others = stamps[chosen] >> _SHIFT, (other[chosen] - 1) >> self._wave_bits
+        own_later = self._ordered.take(groups[chosen[1]]) > times
+        racing[chosen] = ~(own_later & (self._ordered.take(others) > times))
+        inside &= racing
         return racing, inside
 
     def _unordered(self, stamps: Array, groups: Array) -> Array:
