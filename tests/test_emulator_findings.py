@@ -134,6 +134,100 @@ def test_atomics_do_not_race_with_each_other() -> None:
     assert troubles(GLOBAL + first + others, groups=2) == {"global_race"}
 
 
+# What lane 127 - i of the other wave stored; each lane's place is v1, its mirror's v6.
+MIRROR = GLOBAL + "v_mov_b32_e32 v2, v0\nv_xor_b32_e32 v6, 0x1fc, v1\n"
+LOAD_MIRRORED = LOAD.replace("v1,", "v6,")
+NARROW = "v_and_b32_e32 v1, 0xfc, v1\n"
+"""Lanes of both waves have the same places."""
+ONLY_FIRST_WAVE = """
+v_readfirstlane_b32 s6, v0
+s_cmp_eq_u32 s6, 0
+s_cbranch_scc0 .LBB0_{0}
+"""
+
+
+def details(code: str, arch: str = "gfx942", groups: int = 1) -> set[str]:
+    """What two waves of each workgroup do wrong, in words."""
+    out = buffer_of(np.zeros(4096, np.uint32), OUT, "out")
+    launch = Launch((groups, 1, 1), (128, 1, 1), 4096, struct.pack("<Q", OUT))
+    return {trouble.detail for trouble in emulator(code, arch).run(launch, [out]).troubles}
+
+
+def test_a_wave_that_reads_what_another_of_its_workgroup_wrote_races() -> None:
+    assert details(MIRROR + STORE + LOAD_MIRRORED) == {
+        "reads what another wave of its workgroup writes in out, and no barrier stands between"
+    }
+    assert troubles(MIRROR + STORE + LOAD_MIRRORED) == {"global_race"}
+    assert troubles(MIRROR + STORE + LOAD) == set()
+
+
+def test_a_barrier_orders_the_waves_of_a_workgroup() -> None:
+    assert troubles(MIRROR + STORE + "s_barrier\n" + LOAD_MIRRORED) == set()
+    # It orders what comes before it, and only that.
+    assert troubles(MIRROR + "s_barrier\n" + STORE + LOAD_MIRRORED) == {"global_race"}
+    in_turn = STORE + "s_barrier\n" + LOAD_MIRRORED + "s_barrier\n"
+    assert troubles(MIRROR + in_turn + in_turn) == set()
+
+
+def test_an_atomic_orders_the_waves_of_a_workgroup() -> None:
+    assert troubles(MIRROR + STORE + ATOMIC + LOAD_MIRRORED) == set()
+    of_lds = "v_mov_b32_e32 v7, 0\nds_write_b32 v7, v7\ns_waitcnt lgkmcnt(0)\ns_barrier\n"
+    of_lds = MIRROR + of_lds + STORE + "ds_add_u32 v7, v7\ns_waitcnt lgkmcnt(0)\n"
+    assert troubles(of_lds + LOAD_MIRRORED) == set()
+
+
+def test_a_split_barrier_orders_the_waves_of_a_workgroup() -> None:
+    """128 work-items are four waves here."""
+    head = """
+        s_load_b64 s[4:5], s[0:1], 0x0
+        v_and_b32_e32 v0, 0x3ff, v0
+        v_lshlrev_b32_e32 v1, 2, v0
+        v_xor_b32_e32 v6, 0x1fc, v1
+        s_wait_kmcnt 0x0
+        global_store_b32 v1, v0, s[4:5]
+        s_wait_storecnt 0x0
+    """
+    load = "global_load_b32 v4, v6, s[4:5]\ns_wait_loadcnt 0x0\n"
+    barrier = "s_barrier_signal -1\ns_barrier_wait -1\n"
+    assert troubles(head + barrier + load, arch="gfx1201") == set()
+    assert troubles(head + load + barrier, arch="gfx1201") == {"global_race"}
+
+
+def test_waves_of_a_workgroup_that_write_to_one_place() -> None:
+    """In one step, or one behind the other."""
+    overwrites = {
+        "writes what another wave of its workgroup writes in out, and no barrier stands between"
+    }
+    in_one_step = MIRROR + NARROW + STORE
+    assert details(in_one_step) == overwrites
+    assert details(MIRROR.replace("v2, v0", "v2, 7") + NARROW + STORE) == set()
+    later = MIRROR + NARROW + "v_mov_b32_e32 v2, 7\n" + ONLY_FIRST_WAVE.format(1) + STORE
+    for value, barrier, found in ((8, "", overwrites), (7, "", set()), (8, "s_barrier\n", set())):
+        second = f"s_cbranch_scc1 .LBB0_2\nv_mov_b32_e32 v2, {value}\n{STORE}.LBB0_2:\n"
+        assert details(f"{later}.LBB0_1:\n{barrier}{second}") == found
+
+
+def test_equal_values_of_waves_leave_what_workgroups_do() -> None:
+    """Each wave may read what all have written; a workgroup that writes something else races."""
+    of_group = MIRROR.replace("v2, v0", "v2, 7") + NARROW + STORE + LOAD
+    assert details(of_group) == set()
+    assert details(of_group + "v_mov_b32_e32 v2, 8\n" + ONLY_FIRST_WAVE.format(1) + STORE
+                   + ".LBB0_1:\n") == {
+        "writes what another wave of its workgroup writes in out, and no barrier stands between"
+    }  # fmt: skip
+    first = GLOBAL + NARROW + ONLY_FIRST.format(1) + "v_mov_b32_e32 v2, 7\n" + STORE
+    then = "s_cbranch_scc1 .LBB0_2\nv_mov_b32_e32 v2, 8\n" + STORE + ".LBB0_2:\n"
+    assert details(first + ".LBB0_1:\n" + then, groups=2) == {
+        "writes what another workgroup reads or writes in out, and no atomic of both stands between"
+    }
+
+
+def test_a_wave_may_store_over_what_all_have_loaded() -> None:
+    code = MIRROR + NARROW + LOAD + ONLY_FIRST_WAVE.format(1) + STORE + ".LBB0_1:\n"
+    assert troubles(code) == set()
+    assert troubles(code + LOAD) == {"global_race"}
+
+
 def test_accesses_that_begin_inside_of_a_granule() -> None:
     """Stores of 16 bytes at multiples of 4: neighbours do not meet."""
     code = GLOBAL.replace("v_lshlrev_b32_e32 v1, 2, v0", "v_mul_u32_u24_e32 v1, 16, v0")

@@ -252,7 +252,11 @@ class Emulator:
         memory = GlobalMemory(buffers)
         if not launch.checks:
             return MachineState(memory, counts=self.counts)
-        shadow = GlobalShadow(math.prod(launch.grid), self.code.global_granule)
+        shadow = GlobalShadow(
+            math.prod(launch.grid),
+            self.code.global_granule,
+            waves_of(launch.threads, self.target),
+        )
         return MachineState(memory, self.code.lds_granule, self.counts, shadow)
 
     def _shares(self, launch: Launch, numbers: Array) -> list[Array]:

@@ -8,7 +8,7 @@ a wave which spins on a lock does not stop the wave that holds it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -77,9 +77,15 @@ class TrapError(KinspectError):
 
 
 class Barriers:
-    """Who has arrived, for each resident workgroup: one barrier, waits counted by generation."""
+    """Who has arrived, for each resident workgroup: one barrier, waits counted by generation.
 
-    def __init__(self, slots: int) -> None:
+    Args:
+        slots: resident workgroups.
+        opened: told of the slots whose barriers open.
+    """
+
+    def __init__(self, slots: int, opened: Callable[[Array], None]) -> None:
+        self._opened = opened
         self.alive = np.zeros(slots, np.int64)
         self.arrived = np.zeros(slots, np.int64)
         self.generation = np.zeros(slots, np.int64)
@@ -97,8 +103,10 @@ class Barriers:
     def _release(self) -> None:
         """Opens the barriers at which all living waves have arrived."""
         full = (self.arrived >= self.alive) & (self.alive > 0) & (self.arrived > 0)
-        self.generation[full] += 1
-        self.arrived[full] = 0
+        if full.any():
+            self.generation[full] += 1
+            self.arrived[full] = 0
+            self._opened(np.flatnonzero(full))
 
 
 class _Waiting:
@@ -139,7 +147,11 @@ class Scheduler:
         self.slots = slots
         self._ready: dict[int, list[Waves]] = {}
         self._waiting: list[_Waiting] = []
-        self._barriers = Barriers(slots)
+        self._groups = np.zeros(slots, np.int64)
+        """Number in the grid of each workgroup."""
+        self._barriers = Barriers(
+            slots, lambda opened: machine.barriers_opened(self._groups[opened])
+        )
         self._blocks = 0
         self._running: tuple[int, Waves] | None = None
         self.executed = np.zeros(slots, np.int64)
@@ -156,6 +168,7 @@ class Scheduler:
     def run(self, waves: Waves) -> None:
         """Runs waves from block 0 on."""
         np.add.at(self._barriers.alive, waves.workgroup, 1)
+        self._groups[waves.workgroup] = waves.group_id
         self._ready = {0: [waves]}
         while self._ready or self._waiting:
             if self._waiting:

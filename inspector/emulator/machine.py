@@ -29,7 +29,8 @@ KINDS: Final[Mapping[str, str]] = {
     "uninitialised": "a register that nothing has written, and on which an access depends",
     "lds_uninitialised": "a read of LDS that nobody has written",
     "lds_race": "waves of a workgroup that meet in LDS with no barrier between",
-    "global_race": "workgroups that meet in global memory with no atomic between",
+    "global_race": "workgroups that meet in global memory with no atomic between, or waves of one"
+    " with no barrier",
     "mfma_hazard": "a matrix or dot product without the wait states that the ISA asks for",
     "divergent_barrier": "a barrier to which some lanes of a wave come and others do not",
     "hang": "waves that wait or spin when the launch is given up",
@@ -198,10 +199,17 @@ class MachineState:
                 f"{int(waves.wave[first])} of workgroup {int(waves.group_id[first])} come to it",
             )
 
+    def barriers_opened(self, groups: Array) -> None:
+        """All waves of these workgroups (numbers in the grid) have arrived at a barrier."""
+        if self._global_watch is not None:
+            self._global_watch.meet(groups)
+
     def before_lds_atomic(
         self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
     ) -> None:
         """An atomic of LDS is about to happen; the arguments are those of `before_lds`."""
+        if self._global_watch is not None:
+            self._global_watch.meet(waves.group_id)
 
     def before_lds(
         self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,

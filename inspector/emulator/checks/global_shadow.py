@@ -1,4 +1,4 @@
-"""Which workgroup touched which byte of global memory last: races between workgroups.
+"""Who touched which byte of global memory last: races between workgroups, and between their waves.
 
 Workgroups of one launch run in any order. Two race where one writes what the other reads or
 writes and nothing orders them. Atomics order them: if both have carried one out since the earlier
@@ -7,7 +7,13 @@ one may have learnt that the earlier one is done. Whether it did, by the right a
 right fences, is not checked: locks, counters and stream-K's flags are never reported, and some
 races are missed.
 
-Workgroups that write the same value to the same place do no harm. Atomics do not race with each
+Waves of one workgroup race where one reads or overwrites what another wrote, and neither a barrier
+of the workgroup has opened since nor has one of its waves carried out an atomic, of LDS or of
+global memory. A write over what another wave has read is no race here: compilers let all waves load
+the same, and one of them store. Whether the stores before a barrier were waited for is not checked,
+nor is what stands between the halves of a split barrier: it opens when the last wave signals.
+
+Those that write the same value to the same place do no harm. Atomics do not race with each
 other. Not watched: scalar loads, reads before the first write to a buffer but for those of a few
 workgroups, and buffers of more than `MOST_GRANULES`. Of an access that runs past a buffer, the
 lanes inside are watched.
@@ -26,8 +32,8 @@ Array = np.ndarray[Any, Any]
 I64 = np.int64
 
 _SHIFT: Final = I64(32)
-_GROUP: Final = I64((1 << 32) - 1)
-_SEVERAL: Final = _GROUP
+_OWNER: Final = I64((1 << 32) - 1)
+_SEVERAL: Final = _OWNER
 """Stands for the workgroup where more than one has read; the time is that of the first."""
 
 
@@ -61,10 +67,11 @@ class _Read(Struct, frozen=True):
 
 
 class _Stamps:
-    """Last writer and readers of a buffer's granules, as time << 32 | workgroup + 1.
+    """Last writers and readers of a buffer's granules.
 
-    Reads matter to later writes alone. Those that come before the first write are therefore kept
-    as they are, and noted when one comes: most buffers are read only.
+    Writers are kept as time << 32 | wave + 1, the wave as `GlobalShadow.numbers` has it; readers as
+    time << 32 | workgroup + 1. Reads matter to later writes alone. Those that come before the first
+    write are therefore kept as they are, and noted when one comes: most buffers are read only.
     """
 
     def __init__(self, size: int, granule: int) -> None:
@@ -101,8 +108,8 @@ class _Stamps:
         granules = self.granules_of(read.offsets, read.size)
         owners = read.groups + 1
         before, stamps = self._readers.take(granules), (read.time << _SHIFT) | owners
-        others = (before != 0) & ((before & _GROUP) != owners)
-        self._readers[granules] = np.where(others, (before & ~_GROUP) | _SEVERAL, stamps)
+        others = (before != 0) & ((before & _OWNER) != owners)
+        self._readers[granules] = np.where(others, (before & ~_OWNER) | _SEVERAL, stamps)
         # Another workgroup reads it at the same time.
         lost = (self._readers.take(granules) != stamps) & ~others
         if lost.any():
@@ -155,88 +162,143 @@ class GlobalShadow:
     Args:
         workgroups: number of workgroups in the grid.
         granule: bytes of the narrowest store: 1, 2, 4, 8 or 16.
+        waves: of each workgroup. They are not told apart where the grid has too many for a stamp.
     """
 
-    def __init__(self, workgroups: int, granule: int) -> None:
+    def __init__(self, workgroups: int, granule: int, waves: int) -> None:
+        bits = waves.bit_length() if waves > 1 else 0
+        self._wave_bits = bits if workgroups << bits < int(_SEVERAL) else 0
+        self._shared = (1 << self._wave_bits) - 1
+        """Stands for a workgroup's wave where several have written the same; no wave has it."""
         self._granule = granule
         self._stamps: dict[int, _Stamps] = {}
         self._ordered = np.zeros(workgroups, I64)
+        self._met = np.zeros(workgroups if self._wave_bits else 0, I64)
+        """When a workgroup's waves last met: at a barrier, or by an atomic of LDS."""
+        self.within = False
+        """Whether the last race that was reported is one of waves of one workgroup."""
         self._time = I64(0)
         self._pending: list[_Pending] = []
+
+    def numbers(self, groups: Array, waves: Array) -> Array:
+        """Numbers waves throughout the grid, as accesses take them.
+
+        Args:
+            groups: their workgroups, int64 [wave].
+            waves: their numbers in these, [wave].
+        """
+        return groups << self._wave_bits | waves if self._wave_bits else groups
+
+    def meet(self, groups: Array) -> None:
+        """Notes that waves met within these workgroups: at a barrier, or by an atomic of LDS."""
+        if self._wave_bits and self._stamps:
+            self._time += I64(1)
+            self._met[groups] = self._time
 
     def orders(self, groups: Array) -> None:
         """Notes that workgroups carried out an operation that may order them with others."""
         self._time += I64(1)
         self._ordered[groups] = self._time
 
-    def read(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
+    def read(self, buffer: Buffer, offsets: Array, waves: Array, size: int) -> int:
         """Notes a read, for later writes over it.
 
         Args:
             buffer: where.
             offsets: in it [lane], in bytes.
-            groups: the lanes' workgroups, int64 [lane].
+            waves: the lanes' waves, int64 [lane]; see `numbers`.
             size: bytes of each lane.
 
         Returns:
-            Lanes that read what another workgroup writes.
+            Lanes that read what another workgroup or wave writes.
         """
         stamps = self._stamps_of(buffer, offsets)
         if stamps is None:
             return 0
         self._time += I64(1)
-        read = _Read(offsets, groups, size, self._time)
+        read = _Read(offsets, waves >> self._wave_bits, size, self._time)
         if not stamps.written:
             stamps.postpone(read)
             return 0
         written = stamps.writers.take(stamps.granules_of(offsets, size))
         stamps.note_read(read)
-        return int(np.count_nonzero(self._unordered(written, groups)))
+        racing, inside = self._after_writes(written, waves)
+        if not racing.any():
+            return 0
+        if self._wave_bits:
+            harmless = inside & (((written & _OWNER) - 1) & self._shared == self._shared)
+            racing, inside = racing & ~harmless, inside & ~harmless
+        return self._count(racing, inside)
 
-    def write(self, buffer: Buffer, offsets: Array, groups: Array, size: int, values: Array) -> int:
+    def write(self, buffer: Buffer, offsets: Array, waves: Array, size: int, values: Array) -> int:
         """Notes a write, before it is done; `written` is to follow those of an instruction.
 
         Args:
             buffer: where.
             offsets: in it [lane], in bytes.
-            groups: the lanes' workgroups, int64 [lane].
+            waves: the lanes' waves, int64 [lane]; see `numbers`.
             size: bytes of each lane.
             values: as `MemoryWords.scatter` takes them.
 
         Returns:
-            Lanes that write what another workgroup reads or writes.
+            Lanes that write what another workgroup reads or writes, or another wave writes.
         """
         stamps = self._stamps_of(buffer, offsets)
         if stamps is None:
             return 0
         granules = stamps.granules_of(offsets, size)
         self._time += I64(1)
-        own = (self._time << _SHIFT) | (groups + 1)
+        own = (self._time << _SHIFT) | (waves + 1)
         pending = _Pending(buffer, stamps, offsets, granules, own, size, values)
         self._pending.append(pending)
-        racing = np.zeros(granules.shape, bool)
+        racing = inside = np.zeros(granules.shape, bool)
         if stamps.written:
-            racing = self._unordered(stamps.writers.take(granules), groups)
+            racing, inside = self._after_writes(stamps.writers.take(granules), waves)
         readers = stamps.readers
         if readers is not None:
-            racing |= self._unordered(readers.take(granules), groups)
+            crossing = self._unordered(readers.take(granules), waves >> self._wave_bits)
+            racing, inside = racing | crossing, inside & ~crossing
         stamps.writers[granules] = own
         stamps.written = True
         if not racing.any():
             return 0
-        # Nobody can tell who wrote it last where all write the same.
         same = pending.holds()
-        stamps.writers[granules[racing & same]] = 0
-        return int(np.count_nonzero(racing & ~same))
+        self._forget(pending, racing & same, inside)
+        return self._count(racing & ~same, inside)
 
-    def written(self) -> list[Buffer]:
-        """Ends writes; returns the buffers in which another workgroup overwrote lanes' values."""
+    def _forget(self, pending: _Pending, same: Array, inside: Array) -> None:
+        """Takes the wave from stamps: nobody can tell who wrote it last where all write the same.
+
+        Args:
+            pending: the write.
+            same: which of its granules, bool [granule, lane].
+            inside: which of them only waves of one workgroup write.
+        """
+        writers = pending.stamps.writers
+        if self._wave_bits and (kept := same & inside).any():
+            own = np.broadcast_to(pending.own, same.shape)[kept]
+            writers[pending.granules[kept]] = (own - 1 | self._shared) + 1
+            same = same ^ kept
+        writers[pending.granules[same]] = 0
+
+    def _count(self, racing: Array, inside: Array) -> int:
+        """Counts lanes that race, and notes whether they do so within their workgroups alone."""
+        count = int(np.count_nonzero(racing))
+        self.within = count > 0 and not (racing & ~inside).any()
+        return count
+
+    def written(self) -> list[tuple[Buffer, bool]]:
+        """Ends writes.
+
+        Returns:
+            The buffers in which others overwrote lanes' values, and whether these were waves of
+            the same workgroup alone.
+        """
         ended, self._pending = self._pending, []
-        return [pending.buffer for pending in ended if self._is_overwritten(pending)]
+        return [(each.buffer, self.within) for each in ended if self._is_overwritten(each)]
 
-    @staticmethod
-    def _is_overwritten(pending: _Pending) -> bool:
-        """Tells whether another workgroup overwrote other values in the step that has ended."""
+    def _is_overwritten(self, pending: _Pending) -> bool:
+        """Tells whether somebody else overwrote other values in the step that has ended."""
         granules = pending.granules
         if pending.is_aligned():
             granules = granules[:1]  # lanes lie on one another or apart: one granule tells of all
@@ -244,14 +306,17 @@ class GlobalShadow:
         lost = (now != pending.own) & (now != 0)
         if not lost.any():
             return False
-        same = pending.holds()
-        alike = np.broadcast_to(lost & same, pending.granules.shape)
-        pending.stamps.writers[pending.granules[alike]] = 0
-        return bool((lost & ~same).any())
+        inside = np.zeros_like(lost)
+        if self._wave_bits:
+            # Both have the same time, so that stamps of one workgroup differ in the wave alone.
+            inside = lost & (now - 1 >> self._wave_bits == pending.own - 1 >> self._wave_bits)
+        same, shape = pending.holds(), pending.granules.shape
+        self._forget(pending, np.broadcast_to(lost & same, shape), np.broadcast_to(inside, shape))
+        return self._count(lost & ~same, inside) > 0
 
-    def atomic(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
+    def atomic(self, buffer: Buffer, offsets: Array, waves: Array, size: int) -> int:
         """Notes an atomic access; returns how many lanes meet another workgroup's plain write."""
-        self.orders(groups)
+        self.orders(waves >> self._wave_bits)
         if buffer.address not in self._stamps:
             return 0
         stamps = self._stamps_of(buffer, offsets)
@@ -260,7 +325,7 @@ class GlobalShadow:
         if not stamps.written:
             return 0
         written = stamps.writers.take(stamps.granules_of(offsets, size))
-        return int(np.count_nonzero(self._unordered(written, groups)))
+        return self._count(*self._after_writes(written, waves))
 
     def granules(self) -> dict[int, Granules]:
         """Returns the granules touched of each buffer that is watched, by the buffer's address."""
@@ -273,17 +338,51 @@ class GlobalShadow:
             for address, stamps in self._stamps.items()
         }
 
+    def _after_writes(self, stamps: Array, waves: Array) -> tuple[Array, Array]:
+        """Which writes are another's that nothing may have ordered with this access.
+
+        Args:
+            stamps: of the writes, int64 [granule, lane].
+            waves: the lanes' waves, int64 [lane].
+
+        Returns:
+            Those, and which of them are of the lane's own workgroup; both bool [granule, lane].
+        """
+        if not self._wave_bits:
+            racing = self._unordered(stamps, waves)
+            return racing, np.zeros_like(racing)
+        racing = stamps != 0
+        if not racing.any():
+            return racing, racing
+        other = stamps & _OWNER
+        racing &= other != waves + 1
+        if not racing.any():
+            return racing, racing
+        groups = waves >> self._wave_bits
+        inside = (other - 1) >> self._wave_bits == groups
+        inside &= racing
+        # Most often a barrier stands between.
+        racing ^= inside & (self._met.take(groups) > stamps >> _SHIFT)
+        if not racing.any():
+            return racing, racing
+        chosen = np.nonzero(racing)
+        times, others = stamps[chosen] >> _SHIFT, (other[chosen] - 1) >> self._wave_bits
+        own_later = self._ordered.take(groups[chosen[1]]) > times
+        racing[chosen] = ~(own_later & (self._ordered.take(others) > times))
+        inside &= racing
+        return racing, inside
+
     def _unordered(self, stamps: Array, groups: Array) -> Array:
         """Which stamps are another workgroup's that nothing may have ordered with this access.
 
         Args:
-            stamps: int64 [granule, lane].
+            stamps: with workgroups, int64 [granule, lane].
             groups: the lanes' workgroups, int64 [lane].
         """
         racing = stamps != 0
         if not racing.any():
             return racing
-        other = stamps & _GROUP
+        other = stamps & _OWNER
         racing &= other != groups + 1
         if not racing.any():
             return racing

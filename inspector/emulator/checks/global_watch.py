@@ -1,4 +1,7 @@
-"""Accesses of global memory as they happen, held against a shadow of it: races of workgroups."""
+"""Accesses of global memory as they happen, held against a shadow of it.
+
+Races are looked for between workgroups, and between the waves of each.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,13 @@ class _Part(Struct, frozen=True):
     Args:
         buffer: which.
         offsets: in it [lane], in bytes.
-        workgroups: the lanes' workgroups, int64 [lane].
+        waves: the lanes' waves as `GlobalShadow.numbers` has them, int64 [lane].
         lanes: which of the access's usable lanes they are; None for all.
     """
 
     buffer: Buffer
     offsets: Array
-    workgroups: Array
+    waves: Array
     lanes: Array | None
 
 
@@ -72,6 +75,10 @@ class GlobalWatch:
         """Returns the touched granules of each buffer, by its address."""
         return self._shadow.granules()
 
+    def meet(self, groups: Array) -> None:
+        """Waves met within these workgroups (their numbers in the grid); see `GlobalShadow`."""
+        self._shadow.meet(groups)
+
     def before(
         self,
         context: BuildContext,
@@ -92,7 +99,7 @@ class GlobalWatch:
         """
         orders = atomic or context.coherent
         for part in self._parts(memory, access, everyone=orders or values is not None):
-            lanes = part.buffer, part.offsets, part.workgroups
+            lanes = part.buffer, part.offsets, part.waves
             if orders:
                 racing = self._shadow.atomic(*lanes, access.size)
             elif values is None:
@@ -101,12 +108,17 @@ class GlobalWatch:
                 of_part = values if part.lanes is None else values[..., part.lanes]
                 racing = self._shadow.write(*lanes, access.size, of_part)
             if racing:
-                self._note_race(context.index, part.buffer, writes=values is not None)
+                self._note_race(
+                    context.index,
+                    part.buffer,
+                    writes=values is not None,
+                    within=self._shadow.within,
+                )
 
     def after(self, context: BuildContext) -> None:
         """A write that `before` announced has happened."""
-        for buffer in self._shadow.written():
-            self._note_race(context.index, buffer, writes=True)
+        for buffer, within in self._shadow.written():
+            self._note_race(context.index, buffer, writes=True, within=within)
 
     def _parts(
         self, memory: GlobalMemory, access: GlobalAccess, *, everyone: bool
@@ -126,16 +138,16 @@ class GlobalWatch:
         if usable is not None and not usable.reshape(-1)[first]:
             return
         buffer = memory.buffer_at(int(where.reshape(-1)[first]))
-        groups = waves.group_id
+        numbers = self._shadow.numbers(waves.group_id, waves.wave)
         if not (everyone or buffer is None or buffer.words is None or buffer.words.written):
             if self._slices > 1:
                 return
             index = self._watched.waves(waves)[0]
             if not len(index):
                 return
-            where, groups = where[index], groups[index]
+            where, numbers = where[index], numbers[index]
             usable = None if usable is None else usable[index]
-        addresses, owners = where.reshape(-1), np.repeat(groups, waves.lanes)
+        addresses, owners = where.reshape(-1), np.repeat(numbers, waves.lanes)
         if usable is not None:
             active = np.flatnonzero(usable)
             if not len(active):
@@ -155,9 +167,11 @@ class GlobalWatch:
             if len(lanes):
                 yield _Part(buffer, offsets.take(lanes), owners.take(lanes), lanes)
 
-    def _note_race(self, site: int, buffer: Buffer, *, writes: bool) -> None:
-        act = "reads what another workgroup writes"
+    def _note_race(self, site: int, buffer: Buffer, *, writes: bool, within: bool) -> None:
+        """Notes a race; `within`: of waves of one workgroup, not of workgroups."""
+        other = "another wave of its workgroup" if within else "another workgroup"
+        act = f"reads what {other} writes"
         if writes:
-            act = "writes what another workgroup reads or writes"
-        name = buffer.name or "a buffer"
-        self._note("global_race", site, f"{act} in {name}, and no atomic of both stands between")
+            act = f"writes what {other} {'writes' if within else 'reads or writes'}"
+        name, lacking = buffer.name or "a buffer", "barrier" if within else "atomic of both"
+        self._note("global_race", site, f"{act} in {name}, and no {lacking} stands between")
