@@ -158,6 +158,10 @@ def _read(reader: RecordingReader, group: FileGroup, builder: RecordingBuilder) 
 
 
 def _fail(file: Path, error: Exception, builder: RecordingBuilder) -> None:
+    if isinstance(error, OSError):
+        name = Path(str(error.filename)).name if error.filename else file.name
+        message = f"{name} cannot be read ({error.strerror or error})"
+        error = KinspectError(message, "check the file and its permissions")
     failure = error if isinstance(error, KinspectError) else unforeseen(error)
     builder.fail(file, failure.message, failure.hint)
 
