@@ -16,7 +16,7 @@ from . import lowering
 from .channel import Channel
 from .forked import ChildOutcome, run_forked
 from .missing_modules import stub_note
-from .records import Follower, error, tail_of, writer
+from .records import Follower, error, open_writer, tail_of, writer
 from .regular_files import confine
 from .without_files import guard_diagnostics
 
@@ -268,7 +268,9 @@ def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
         request: its request.
         path: file for its records.
     """
-    write = writer(path)
+    readable = None if request.get("trust") else request.get("readable")
+    is_data = readable is not None  # the kernels; the mode takes the means to write from them
+    write = open_writer(path) if is_data else writer(path)
     last_record: dict[str, Any] = {}
 
     def emit(record: dict[str, Any]) -> None:
@@ -278,9 +280,8 @@ def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
 
     sys.path[:] = [os.path.abspath(entry) for entry in sys.path]
     os.chdir(request["cwd"])
-    readable = None if request.get("trust") else request.get("readable")
     confine(readable)
-    if readable is not None:  # the kernels are data
+    if is_data:
         guard_diagnostics()
     capture(request, emit)
     # Marks the records as complete, unless the capture asked for another run.

@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 _FIRST_LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):\d+: error: (?P<text>.*)$")
 _CARET = re.compile(r"^\s*\^\s*$")
@@ -52,7 +52,7 @@ def mlir_errors() -> Iterator[None]:
     """
     try:
         sys.stderr.flush()
-        captured = tempfile.TemporaryFile()  # noqa: SIM115  (closed below, with `original`)
+        captured = _unnamed_file()
         original = os.fdopen(os.dup(_STDERR), "wb", 0)
         os.dup2(captured.fileno(), _STDERR)
     except Exception:  # a script may have patched `os`; its launches must work all the same
@@ -71,6 +71,13 @@ def mlir_errors() -> Iterator[None]:
             sys.stderr.flush()
             os.dup2(original.fileno(), _STDERR)
             original.write(_captured_text(captured.fileno()).encode(errors="replace"))
+
+
+def _unnamed_file() -> IO[bytes]:
+    """A file in memory: where kernels are data, none can be made in a folder."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("diagnostics"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _states_its_cause(failure: Exception) -> bool:

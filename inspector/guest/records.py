@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .record.unpatched import append, encode_json
+from .record.unpatched import append, encode_json, write_all
 
 Emit = Callable[[dict[str, Any]], None]
 MOST_OF_A_LINE = 2000
@@ -70,6 +70,16 @@ def writer(path: str) -> Emit:
 
     def emit(record: dict[str, Any]) -> None:
         append(path, encode_json(record) + "\n")
+
+    return emit
+
+
+def open_writer(path: str) -> Emit:
+    """The same with a descriptor that stays open, for a process that can open none to write."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def emit(record: dict[str, Any]) -> None:
+        write_all(descriptor, f"{encode_json(record)}\n".encode())
 
     return emit
 

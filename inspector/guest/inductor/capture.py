@@ -20,6 +20,7 @@ from ..records import Emit, error, note
 from ..regular_files import read
 from ..sampling import sample_note, spread
 from ..syntax import parse
+from ..system_calls import deny_effects
 from ..world.device import StandInDevice
 from ..world.driver import activate
 from .functions import GeneratedFile
@@ -57,6 +58,11 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
             `{"variant": ...}` or `{"error": ...}`.
     """
     path = os.path.abspath(request["path"])
+    if not request.get("trust"):
+        # torch makes its cache folder as it is imported.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache = os.path.abspath("torchinductor")
+        os.makedirs(cache, exist_ok=True)
+        deny_effects()
     try:
         text = read(path).decode("utf-8", "replace")
         sources = list(kernels_of(text, path))

@@ -25,6 +25,7 @@ from ..lowering import target
 from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError, message_of
 from ..records import Emit, error, note
+from ..system_calls import deny_effects
 from ..world.device import StandInDevice
 from .importing import ImportedKernels, MissingKernelError, extend_path
 from .rebuilding import RebuiltKernels
@@ -67,6 +68,8 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         return
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
     world = worlds.install(StandInDevice.of(device), request["folder"])
+    if not request.get("trust"):
+        deny_effects()
     folders = [os.path.dirname(path), request.get("home") or os.getcwd()]
     kernels = RebuiltKernels(trace.sources, trace.processes, folders)
     imported_kernels = None
