@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError, too_long, unforeseen
 from ..named_files import allow_target
-from .confining import outside
+from .confining import confined, outside
 from .targets import STAGES, SUFFIXES, Target, kind_of, siblings_of
 from .triton_entries import for_archs
 
@@ -97,13 +97,18 @@ def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Targ
     if path.is_dir():
         from .folders import targets_in
 
-        targets = targets_in(path, archs)
+        if path.suffix in SUFFIXES and path.suffix != ".py":
+            raise KinspectError(
+                f"{name}: a folder with the name of a file", "change into it and name ."
+            )
+        with confined(path):  # a link out of it would run or read what was not named
+            targets = [_readable(t) for t in targets_in(path, archs)]
         if not targets:
             raise KinspectError(
                 f"{name}: no kernels in this folder",
                 "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file",
             )
-        return [_readable(replace(t, kernel=kernel)) for t in targets]
+        return [replace(t, kernel=kernel) for t in targets]
     if path.is_symlink() and not path.exists():
         raise KinspectError(
             f"{name}: a link to {path.readlink()}, which is not there", "name the file itself"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -163,8 +164,17 @@ def _show_code(
 
 
 def _item_id(text: str) -> ItemId | None:
-    """The parts of an id; None where it is a target."""
-    return None if Path(text).exists() else parsed(text)
+    """The parts of an id; None where it is a target.
+
+    Raises:
+        KinspectError: it may be both: what wrote an id's kernel could name a folder of scripts so.
+    """
+    item = parsed(text)
+    if item is not None and os.path.lexists(text):
+        raise KinspectError(
+            f"{text}: an id, and something here has that name", f"name the latter as ./{text}"
+        )
+    return item
 
 
 def _refuse_selection(target: TargetOptions, case: str | None) -> None:

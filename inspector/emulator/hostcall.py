@@ -30,6 +30,8 @@ _PAYLOADS: Final = (_HEADERS + _PACKETS * _HEADER_BYTES + 63) & ~63
 _SIGNAL: Final = _PAYLOADS + _PACKETS * _LANES * _SLOT_BYTES
 """Where the doorbell's signal lies; its value is the second word."""
 _SIGNAL_BYTES: Final = 64
+_MOST_PRINTED: Final = 1 << 24
+"""Characters of one launch that are kept."""
 _READY_STACK: Final = 32
 _PRINTF: Final = 2
 _BEGIN, _END = 1, 2
@@ -44,9 +46,15 @@ class Printed:
 
     def __init__(self) -> None:
         self.parts: list[tuple[bool, str]] = []
+        self._left = _MOST_PRINTED
 
     def add(self, error: bool, text: str) -> None:
-        """Adds a text, to the last part if that goes to the same stream."""
+        """Adds a text, to the last part if that goes to the same stream; not without end."""
+        if self._left <= 0:
+            return
+        self._left -= len(text)
+        if self._left <= 0:
+            text += "\n(more was printed)\n"
         if self.parts and self.parts[-1][0] == error:
             text = self.parts.pop()[1] + text
         self.parts.append((error, text))

@@ -18,6 +18,8 @@ _SPECIFIER: Final = re.compile(
 _INTEGER_BITS: Final = {"hh": 8, "h": 16, None: 32}
 """Length in a specifier -> bits of the integer; others have 64."""
 _WORD: Final = 8
+_MOST_WIDTH: Final = 4095
+"""Width and precision that every C library can write (C11, 7.21.6.1)."""
 
 
 def formatted(words: list[int]) -> str:
@@ -65,10 +67,14 @@ def _string(data: bytes, offset: int) -> tuple[str, int]:
 
 def _layout(match: re.Match[str], sizes: Iterator[int]) -> str:
     """Flags, width and precision, with the arguments that stand for stars put in."""
-    width = str(next(sizes)) if match["width"] == "*" else match["width"]
+    width = match["width"]
+    if width:
+        number = next(sizes) if width == "*" else int(width[:_WORD])
+        width = str(max(-_MOST_WIDTH, min(number, _MOST_WIDTH)))
     if match["precision"] is None:
         return match["flags"] + width
-    precision = next(sizes) if match["precision"] == "*" else int(match["precision"] or 0)
+    text = match["precision"]
+    precision = min(next(sizes) if text == "*" else int(text[:_WORD] or 0), _MOST_WIDTH)
     return match["flags"] + width + (f".{precision}" if precision >= 0 else "")
 
 

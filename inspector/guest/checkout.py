@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
@@ -304,7 +305,12 @@ def _is_project(folder: str) -> bool:
 
 
 def _is_git(folder: str) -> bool:
-    return os.path.exists(os.path.join(folder, ".git"))
+    """Whether a folder has a `.git`, which anyone could have made in one that all may write to."""
+    try:
+        made_by = os.lstat(os.path.join(folder, ".git")).st_uid
+        return made_by == os.getuid() or not os.stat(folder).st_mode & stat.S_IWOTH
+    except OSError:
+        return False
 
 
 class OwnPackageFinder:

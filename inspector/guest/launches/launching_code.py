@@ -146,13 +146,13 @@ def _definitions_that_use(file: str, text: str, names: Collection[str]) -> dict[
         tree = parse(text.encode(), file)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
-    found = {}
+    found: dict[str, str] = {}
     for node in getattr(tree, "body", ()):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             for inner in ast.walk(node):
                 name = getattr(inner, "id", None) or getattr(inner, "attr", None)
                 if name in names and node.name not in names:
-                    found.setdefault(node.name, f"{file}:{inner.lineno}")
+                    found.setdefault(node.name, f"{file}:{getattr(inner, 'lineno', node.lineno)}")
     return found
 
 
