@@ -11,11 +11,16 @@ import functools
 import os
 from collections.abc import Iterator, Sequence
 from types import CodeType
+from typing import TYPE_CHECKING
 
 from ..syntax import parse
 from .reporting import is_report, may_launch
 
-_Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
+if TYPE_CHECKING:
+    _Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BRANCHES = (ast.ExceptHandler, getattr(ast, "match_case", ast.ExceptHandler))  # Python 3.9
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _UNFOLLOWED = (
     *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -59,7 +64,7 @@ def _scope_of(tree: ast.Module, line: int) -> _Scope | None:
     for node in ast.walk(tree):  # outer ones first
         if isinstance(node, _INNER) and node.lineno <= line <= (node.end_lineno or node.lineno):
             scope = node
-    return scope if isinstance(scope, _Scope) else None
+    return scope if isinstance(scope, (ast.Module, *_FUNCTIONS)) else None
 
 
 def _runs(code: CodeType, scope: _Scope, file: str) -> bool:
@@ -79,7 +84,7 @@ def _statements(scope: ast.AST, above: tuple[ast.stmt, ...] = ()) -> Iterator[tu
             yield path
             if not isinstance(node, _INNER):
                 yield from _statements(node, path)
-        elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
+        elif isinstance(node, _BRANCHES):
             yield from _statements(node, above)
 
 
