@@ -239,6 +239,7 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
         "trust": options.trust_trace,
+        "is_foreign": is_foreign,
         "readable": readable(),
         "memory_limit": memory,
         "most_data": most_data,

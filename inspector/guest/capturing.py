@@ -268,9 +268,8 @@ def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
         request: its request.
         path: file for its records.
     """
-    readable = None if request.get("trust") else request.get("readable")
-    is_data = readable is not None  # the kernels; the mode takes the means to write from them
-    write = open_writer(path) if is_data else writer(path)
+    is_foreign = bool(request.get("is_foreign"))  # its mode takes the means to write from it
+    write = open_writer(path) if is_foreign else writer(path)
     last_record: dict[str, Any] = {}
 
     def emit(record: dict[str, Any]) -> None:
@@ -280,8 +279,8 @@ def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
 
     sys.path[:] = [os.path.abspath(entry) for entry in sys.path]
     os.chdir(request["cwd"])
-    confine(readable)
-    if is_data:
+    confine(request["readable"] if is_foreign else None)
+    if is_foreign:
         guard_diagnostics()
     capture(request, emit)
     # Marks the records as complete, unless the capture asked for another run.

@@ -58,7 +58,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
             `{"variant": ...}` or `{"error": ...}`.
     """
     path = os.path.abspath(request["path"])
-    if not request.get("trust"):
+    if request.get("is_foreign"):
         # torch makes its cache folder as it is imported.
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache = os.path.abspath("torchinductor")
         os.makedirs(cache, exist_ok=True)

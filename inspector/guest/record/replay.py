@@ -68,7 +68,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         return
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
     world = worlds.install(StandInDevice.of(device), request["folder"])
-    if not request.get("trust"):
+    if request.get("is_foreign"):
         deny_effects()
     folders = [os.path.dirname(path), request.get("home") or os.getcwd()]
     kernels = RebuiltKernels(trace.sources, trace.processes, folders)
