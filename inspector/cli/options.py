@@ -31,9 +31,6 @@ MOST_IN_GRID: Final = (1 << 31) - 1
 """Workgroups along one dimension: HIP's `maxGridSize`."""
 
 
-_CODE = frozenset((".py", ".s", ".S", ".asm", ".amdgcn", ".hsaco", ".co", ".o", ".ttir", ".ttgir"))
-
-
 class Amount(click.FloatRange):
     """A number of seconds, or of another unit, from `least` on; more than `most` is `most`.
 
@@ -195,8 +192,8 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
     Control codes are spelled out, so that no text steers the terminal that shows it.
 
     A device or pipe (/dev/null, /dev/stderr) is written to, never replaced, and no file by an empty
-    one. Where the file cannot
-    be written, that is an error in the end (`keeping`), and the result goes to stdout.
+    one. Where the file cannot be written, that is an error in the end (`keeping`), and the result
+    goes to stdout.
 
     Args:
         output: the file; None for stdout.
@@ -240,8 +237,10 @@ def _check_output(output: Path) -> None:
         for word in value if isinstance(value, tuple) else (value,):
             if isinstance(word, str | Path) and _is_file(str(word).partition("::")[0], output):
                 raise KinspectError(f"{output}: the command reads it", "name another --output")
-    if output.suffix in _CODE and context.info_name != "show":
-        raise KinspectError(f"{output}: there is code of that name", "name another --output")
+    from ..capture.targets import SUFFIXES
+
+    if SUFFIXES.get(output.suffix, "report") != "report" and context.info_name != "show":
+        raise KinspectError(f"{output}: there is a target of that name", "name another --output")
 
 
 def _is_file(name: str, output: Path) -> bool:
