@@ -57,8 +57,10 @@ def note(text: str) -> dict[str, Any]:
 
 def one_line(text: object) -> str:
     """A text with each run of white space replaced by one blank, and without what is too much."""
-    line = " ".join(str(text)[: 2 * MOST_OF_A_LINE].split())
-    return line if len(line) <= MOST_OF_A_LINE else f"{line[:MOST_OF_A_LINE]}…"
+    written = str(text)
+    line = " ".join(written[: 2 * MOST_OF_A_LINE].split())
+    is_whole = len(written) <= 2 * MOST_OF_A_LINE and len(line) <= MOST_OF_A_LINE
+    return line if is_whole else f"{line[:MOST_OF_A_LINE]}…"
 
 
 def writer(path: str) -> Emit:
