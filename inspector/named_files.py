@@ -35,9 +35,6 @@ _PACKAGES = frozenset({"site-packages", "dist-packages"})
 _MOST_LISTED = 3
 """Files that a note names."""
 _PIECE = 1 << 20
-_BLOCK = 512  # bytes of `st_blocks`: stat(2)
-_MOST_HOLE = 256
-"""How often a file's size may be what it takes on the disk: its bounds grow with the size."""
 
 
 class _Places:
@@ -126,9 +123,6 @@ def _check(status: os.stat_result, path: Path | str, most: int | None, allow_pip
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     if most is not None and status.st_size > most:
         raise _too_large(path, most)
-    blocks: int | None = getattr(status, "st_blocks", None)
-    if blocks is not None and status.st_size > max(MOST_SOURCE_BYTES, blocks * _BLOCK * _MOST_HOLE):
-        raise OSError(errno.EINVAL, "a file of holes, which hold nothing", str(path))
 
 
 def _too_large(path: Path | str, most: int) -> OSError:

@@ -212,7 +212,7 @@ def test_a_recording_with_a_file_of_holes_is_read_without_it(places: Path) -> No
         stream.truncate(8 << 30)
     done = subprocess.run([*KINSPECT, "profile", "import", "."], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "sysinfo.csv cannot be read (a file of holes" in done.stderr
+    assert "sysinfo.csv: profile: a file of holes" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["analyze holes.kitrace", "fault import holes.kitrace"])
@@ -220,8 +220,7 @@ def test_holes_are_not_read_as_a_trace_or_log(places: Path, command: str) -> Non
     with (places / "holes.kitrace").open("wb") as stream:
         stream.truncate(8 << 30)
     done = subprocess.run([*KINSPECT, *command.split()], capture_output=True, text=True, timeout=90)
-    assert done.returncode == 2
-    assert "file of holes" in done.stderr or "larger than 256 MiB" in done.stderr
+    assert (done.returncode, "larger than 256 MiB" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize("setting", ['rules = ["{}"]', 'baseline = "{}"'])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
@@ -63,6 +64,12 @@ class RecordingReader(Protocol):
         ...
 
 
+_SOLID_BYTES = 16 << 20
+"""Files up to here are read whatever they hold."""
+_BLOCK = 512  # bytes of `st_blocks`: stat(2)
+_MOST_HOLE = 256
+"""How often a file's size may be what it takes on the disk."""
+
 Progress = Callable[[str], None]
 
 
@@ -77,8 +84,8 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
     Raises:
         KinspectError: it does not exist, or nothing in it is of a known format.
     """
-    files = _files(path)
     builder = RecordingBuilder(path)
+    files = list(_solid(_files(path), builder))
     claimed: set[Path] = set()
     recognised = False
     for name in names:
@@ -168,6 +175,20 @@ def _fail(file: Path, error: Exception, builder: RecordingBuilder) -> None:
 
 def _is_debugging() -> bool:
     return bool(os.environ.get("KINSPECT_TRACEBACK"))
+
+
+def _solid(files: Iterable[Path], builder: RecordingBuilder) -> Iterator[Path]:
+    """Yields all files but those of holes: bounds grow with the size, which costs these nothing.
+
+    A file of holes is an error of the recording.
+    """
+    for file in files:
+        with suppress(OSError):
+            status = file.stat()
+            if status.st_size > max(_SOLID_BYTES, status.st_blocks * _BLOCK * _MOST_HOLE):
+                builder.fail(file, "a file of holes, which hold nothing", "record it again")
+                continue
+        yield file
 
 
 def _size(file: Path) -> int:

@@ -23,7 +23,7 @@ def describe_standing(
     waiting: Sequence[tuple[int, Waves]],
     running: Sequence[tuple[int, Waves]],
 ) -> str:
-    """Says where every group of waves stands, and notes each as a trouble of kind `hang`.
+    """Says where every group of waves stands, and notes those that wait or loop as a `hang`.
 
     Args:
         code: what they execute.
@@ -31,24 +31,25 @@ def describe_standing(
         waiting: index of a barrier, and the waves that wait there.
         running: number of a block of `code`, and the waves that run it.
     """
-    groups = [(f"wait at {code.line(site)}", site, waves) for site, waves in waiting]
+    groups = [(f"wait at {code.line(site)}", site, True, waves) for site, waves in waiting]
     groups += [(*_activity(code, machine, block), waves) for block, waves in running]
     places = []
-    for activity, site, waves in groups:
+    for activity, site, may_hang, waves in groups:
         of = "workgroups" if (waves.group_id != waves.group_id[0]).any() else "workgroup"
         place = f"waves {_numbers(waves.wave)} of {of} {_numbers(waves.group_id)} {activity}"
-        machine.note("hang", site, place)
+        if may_hang:
+            machine.note("hang", site, place)
         places.append(place)
     more = f", and {len(places) - MOST_PLACES} more groups" if len(places) > MOST_PLACES else ""
     return "; ".join(places[:MOST_PLACES]) + more
 
 
-def _activity(code: PreparedCode, machine: MachineState, number: int) -> tuple[str, int]:
-    """Returns what waves at a block do, in words, and the instruction to name for it."""
+def _activity(code: PreparedCode, machine: MachineState, number: int) -> tuple[str, int, bool]:
+    """Returns what waves at a block do, in words, the instruction to name, and if they loop."""
     start = code.blocks[number].first
     loop = _innermost_loop(code, start)
     if loop is None:
-        return f"run {code.line(start)}", start
+        return f"run {code.line(start)}", start, False
     blocks = [code.function.blocks[index] for index in loop.blocks]
     sites = [site for block in blocks for site in range(block.start, block.stop)]
     for site in sites:
@@ -57,8 +58,8 @@ def _activity(code: PreparedCode, machine: MachineState, number: int) -> tuple[s
             continue
         address = first_active(*access[:2])
         if address is not None:
-            return f"spin on {machine.place_of(address)}, at {code.line(site)}", site
-    return f"run the loop at {code.line(min(sites))}", min(sites)
+            return f"spin on {machine.place_of(address)}, at {code.line(site)}", site, True
+    return f"run the loop at {code.line(min(sites))}", min(sites), True
 
 
 def _innermost_loop(code: PreparedCode, site: int) -> Loop | None:
