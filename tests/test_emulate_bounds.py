@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import kinspect
 import pytest
 
 IOTA = (Path(__file__).parent.parent / "docs" / "examples" / "iota.s").read_text()
@@ -34,6 +35,17 @@ def test_too_large_a_launch_says_what_was_asked_for(
     assert said in done.stderr
     assert done.returncode == 125
     assert "internal error" not in done.stderr
+
+
+def test_a_launch_below_nothing_or_of_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "k.s").write_text(IOTA)
+    for grid, block in (((1, 1, -1), (64, 1, 1)), ((1, 1, 1), (-8, -8, 1))):
+        with pytest.raises(kinspect.KinspectError, match="below 0"):
+            kinspect.emulate_code(tmp_path / "k.s", "i32[64]=zeros", grid=grid, block=block)
+    lines = [line for line in IOTA.splitlines() if not line.startswith(("\tv_", "\ts_", "\tg"))]
+    (tmp_path / "k.s").write_text("\n".join(lines) + "\n")
+    with pytest.raises(kinspect.KinspectError, match="no instruction"):
+        kinspect.emulate_code(tmp_path / "k.s", "i32[64]=zeros", block=(64, 1, 1))
 
 
 def test_a_sample_of_a_large_grid_is_executed(tmp_path: Path, tool_in_process: Any) -> None:

@@ -118,6 +118,8 @@ def check_extents(grid: Sequence[int], block: Sequence[int], is_sampled: bool) -
     """
     threads, groups = math.prod(block), math.prod(grid)
     shape = " x ".join(f"{extent:,}" for extent in grid if extent != 1) or "1"
+    if min(*grid, *block) < 0:
+        raise KinspectError(f"{min(*grid, *block)} workgroups or work-items", "state none below 0")
     if not 0 < threads <= MOST_THREADS:
         raise KinspectError(
             f"a workgroup of {threads:,} work-items; it has 1 to {MOST_THREADS:,}", "lower --block"

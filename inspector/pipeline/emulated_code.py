@@ -120,6 +120,8 @@ def launch_code(request: CodeLaunch) -> CodeResult:
         size = 0  # said when it is read
     with limits.reading(str(request.path), size):
         program, function, constants = _kernel_of(request)
+        if not function.instructions:
+            raise KinspectError(f"{function.name}: no instruction of it was read", "see analyze")
         machine = load_machine(request.arch or program.arch or "")
         called = program.functions if program.form == "asm" else ()
         emulator = Emulator(function, machine, constants, called)
