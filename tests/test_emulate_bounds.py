@@ -48,6 +48,15 @@ def test_a_launch_below_nothing_or_of_nothing_is_refused(tmp_path: Path) -> None
         kinspect.emulate_code(tmp_path / "k.s", "i32[64]=zeros", block=(64, 1, 1))
 
 
+def test_absurd_numbers_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "k.s").write_text(IOTA)
+    with pytest.raises(kinspect.KinspectError, match="takes more than"):
+        kinspect.emulate_code(tmp_path / "k.s", f"i32[{'9' * 5000}]=zeros", block=(64, 1, 1))
+    (tmp_path / "k.s").write_text(IOTA.replace("\ts_endpgm", "\tv_mov_b32 v1, .\n\ts_endpgm", 1))
+    with pytest.raises(kinspect.KinspectError, match="not carry out"):
+        kinspect.emulate_code(tmp_path / "k.s", "i32[64]=zeros", block=(64, 1, 1))
+
+
 def test_a_sample_of_a_large_grid_is_executed(tmp_path: Path, tool_in_process: Any) -> None:
     (tmp_path / "k.s").write_text(IOTA)
     words = ("--block", "64", "--grid", "50000000", "--sample", "3")

@@ -41,7 +41,7 @@ _MOST_ROWS: Final = 1 << 12
 """Beyond the registers of any target: sets of registers are integers with a bit for each."""
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _OCTAL: Final = re.compile(r"-?0\d")
-_FLOAT: Final = re.compile(r"-?\d*\.\d*(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+")
+_FLOAT: Final = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+")
 _MODIFIER: Final = re.compile(r"[a-z]\w*(?::.+)?")
 _FULL_NUMBER: Final = re.compile(r"v(?:\d+|\[\d+:\d+\]) /\*(v(?:\d+|\[\d+:\d+\]))\*/")
 _LIST: Final = re.compile(r"\[[^\]]*[, ]")

@@ -31,6 +31,8 @@ from .emulating import implicit_arguments, pack_scalars, spread
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally
 
+_MOST_DIGITS: Final = 18
+"""Of a buffer's count; more elements have no address."""
 MOST_MEMORY: Final = 4 << 30
 """Bytes of data that executing a launch may take."""
 
@@ -297,12 +299,14 @@ def _arguments(
             except ValueError:
                 raise KinspectError(f"argument {number}: {argument!r} is no number", "") from None
             continue
-        if int(match["count"]) * np.dtype(_DTYPES[kind]).itemsize > _MOST_BYTES:
+        count = int(match["count"][-_MOST_DIGITS:])
+        is_cut = len(match["count"]) > _MOST_DIGITS
+        if is_cut or count * np.dtype(_DTYPES[kind]).itemsize > _MOST_BYTES:
             raise KinspectError(
-                f"argument {number}, {argument!r}, takes more than {_MOST_BYTES >> 30} GiB",
+                f"argument {number}, {argument[:60]!r}, takes more than {_MOST_BYTES >> 30} GiB",
                 "launch on fewer elements",
             )
-        values = _filled(kind, int(match["count"]), match["fill"], number)
+        values = _filled(kind, count, match["fill"], number)
         address = ADDRESS + SPACING * len(buffers)
         name = f"argument {number}: {kind}[{match['count']}]"
         buffers.append(buffer_of(values, address, name))
