@@ -15,12 +15,12 @@ import pytest
 from kinspect.inspector.model import Artifact, Metric, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.report import json_read, saved
+from kinspect.inspector.report import json_read, saved, schema
 from kinspect.inspector.report import json_write as json_v1
 from msgspec.structs import replace
 
 HERE = Path(__file__).parent
-SCHEMA = json.loads((HERE.parent / "inspector" / "report" / "report.schema.json").read_text())
+SCHEMA = schema.report_schema()
 
 
 def golden() -> ModuleType:
@@ -41,6 +41,12 @@ def report(small_asm: Path) -> Report:
 def test_golden(name: str) -> None:
     """Made by `python tests/golden/regenerate.py`; every figure follows from small_gfx942.s."""
     assert golden().reports()[name] == (HERE / "golden" / name).read_text()
+
+
+@pytest.mark.parametrize("name", schema.texts())
+def test_schemas_are_those_of_the_model(name: str) -> None:
+    """Made by `python -m kinspect.inspector.report.schema`."""
+    assert schema.texts()[name] == (schema.FOLDER / name).read_text()
 
 
 def test_the_report_keeps_its_schema(report: Report) -> None:
