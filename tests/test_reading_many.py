@@ -75,6 +75,22 @@ def test_several_processes_report_what_one_does() -> None:
 
 @forks
 @pytest.mark.usefixtures("always")
+def test_what_files_state_passes_between_processes_whatever_it_is(tmp_path: Path) -> None:
+    """And is read back from the report."""
+    text = (DATA.parent / "small_gfx942.s").read_text()
+    for number, vgprs in enumerate(("9" * 18, "9" * 30, "-7")):
+        changed = text.replace(".amdhsa_next_free_vgpr 40", f".amdhsa_next_free_vgpr {vgprs}")
+        (tmp_path / f"{number}.s").write_text(changed)
+    targets = tuple(str(tmp_path / f"{number}.s") for number in range(3))
+    alone, several = (pipeline.collect(Request(targets, jobs=jobs)) for jobs in (1, 2))
+    document = json_v1.to_dict(alone)
+    assert len(document["kernels"]) == 3
+    assert json_v1.to_dict(several) == document
+    assert json_v1.to_dict(json_read.read(json.dumps(document), "r.json")) == document
+
+
+@forks
+@pytest.mark.usefixtures("always")
 def test_then_runs_in_the_workers() -> None:
     made, failed = run(lambda report: (os.getpid(), report.id), 2)
     assert not failed

@@ -107,16 +107,8 @@ class SavedReport(Struct, frozen=True):
             heading = convert(data, _Heading)
         except _DAMAGE as error:
             raise _damaged(name, error) from None
-        return cls(
-            name=name,
-            target=heading.target,
-            tool=heading.tool,
-            errors=heading.errors,
-            notes=heading.notes,
-            folder=folder,
-            entries=entries,
-            kinds=kinds,
-        )
+        stated = (heading.target, heading.tool, heading.errors, heading.notes)
+        return cls(name, *stated, folder, entries, kinds)
 
     def report(self) -> Report:
         """Returns the complete report."""
@@ -212,10 +204,7 @@ def _cut(text: str | bytes) -> dict[str, Any] | None:
 
 
 def _damaged(name: str, error: Exception) -> KinspectError:
-    return KinspectError(
-        f"{name}: damaged report ({type(error).__name__}: {error})",
-        _AGAIN,
-    )
+    return KinspectError(f"{name}: damaged report ({type(error).__name__}: {error})", _AGAIN)
 
 
 def _completed(kernel: Any, folder: Path | None) -> Any:
