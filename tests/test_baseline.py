@@ -19,7 +19,16 @@ RULES = frozenset({"R1", "R2"})
 
 
 def finding(fingerprint: str, rule: str = "R1", message: str = "m") -> Finding:
-    return Finding(rule, "error", "certain", message, {}, (), "", fingerprint)
+    return Finding(
+        rule=rule,
+        severity="error",
+        confidence="certain",
+        message=message,
+        evidence={},
+        locations=(),
+        fix="",
+        fingerprint=fingerprint,
+    )
 
 
 def kernel(name: str, *found: Finding) -> CheckedKernel:

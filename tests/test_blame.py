@@ -228,7 +228,7 @@ def test_a_build_without_a_switch_is_one_without_what_it_switches() -> None:
     assert not defaults_of(left, replace(right, switches=None, metadata={}), shared, variant)
 
 
-VARIANT = Variant("f", "gfx942", 64, "", {})
+VARIANT = Variant(kernel="f", arch="gfx942", wave_size=64, ttir="", options={})
 
 
 @pytest.fixture(scope="module")

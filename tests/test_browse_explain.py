@@ -157,9 +157,14 @@ def test_what_the_report_says_of_a_line_is_told() -> None:
     )
     slot = SpillSlot(8, 4, (load.line,), (1, 2), (), ())
     finding = Finding(
-        *("KI009", "warning", "likely", "a message", {}),
-        (Location("amdgcn", load.line),),
-        *("a fix", "x"),
+        rule="KI009",
+        severity="warning",
+        confidence="likely",
+        message="a message",
+        evidence={},
+        locations=(Location("amdgcn", None, load.line),),
+        fix="a fix",
+        fingerprint="x",
     )
     known = replace(report, accesses=(access,), spills=(slot,), findings=(finding,))
     told = explain_instruction(load, known)
@@ -195,13 +200,18 @@ def test_a_finding_is_told_with_its_rule() -> None:
 
 def test_figures_of_a_finding_are_shown_and_what_is_not_known_is_not_zero() -> None:
     finding = Finding(
-        *("X1", "info", "certain", "m", {"a": None, "b": 0.25, "c": {"v_x": 3}, "d": True, "e": 1}),
-        (
-            Location("source", 4, "/k/a.py", "  x = 1"),
-            Location("ttgir", 9),
-            Location("amdgcn", None),
+        rule="X1",
+        severity="info",
+        confidence="certain",
+        message="m",
+        evidence={"a": None, "b": 0.25, "c": {"v_x": 3}, "d": True, "e": 1},
+        locations=(
+            Location("source", "/k/a.py", 4, "  x = 1"),
+            Location("ttgir", None, 9),
+            Location("amdgcn", None, None),
         ),
-        *("", "x"),
+        fix="",
+        fingerprint="x",
     )
     units = {"b": "cycles", "c": "mapping", "e": "bytes"}
     told = explain_finding(finding, unit_of=lambda name: units.get(name, ""))

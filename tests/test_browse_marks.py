@@ -81,7 +81,7 @@ def test_a_loops_lines_are_those_of_the_report() -> None:
     for path in COMPILED:
         report, reading = opened(path)
         assert reading.function is not None
-        starts = tuple(sorted(loop.header_line - 1 for loop in report.loops))
+        starts = tuple(sorted(loop.header.line - 1 for loop in report.loops))
         assert reading.marks.loop_starts == starts
         for inst in reading.function.instructions:
             around = [
@@ -330,16 +330,21 @@ def test_producers_are_what_the_report_says_and_memory_operations_all() -> None:
 def test_findings_stand_at_their_lines() -> None:
     report, _ = opened(COMPILED[1])
     found = Finding(
-        *("KI001", "error", "certain", "bad", {}),
-        (
-            Location("amdgcn", 12),
-            Location("amdgcn", 12),
-            Location("amdgcn", 30),
-            Location("source", 7, "/src/kernels/triton_kernels.py"),
-            Location("source", 9, "/src/other.py"),
-            Location("ttgir", None),
+        rule="KI001",
+        severity="error",
+        confidence="certain",
+        message="bad",
+        evidence={},
+        locations=(
+            Location("amdgcn", None, 12),
+            Location("amdgcn", None, 12),
+            Location("amdgcn", None, 30),
+            Location("source", "/src/kernels/triton_kernels.py", 7),
+            Location("source", "/src/other.py", 9),
+            Location("ttgir", None, None),
         ),
-        *("fix", "f"),
+        fix="fix",
+        fingerprint="f",
     )
     marks = LineMarks(replace(report, findings=(found,)), source="kernels/triton_kernels.py")
     assert marks.finding_lines() == (11, 29)

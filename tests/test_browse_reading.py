@@ -46,7 +46,7 @@ def test_a_code_object_is_read_as_its_disassembly(name: str) -> None:
     assert "amdgcn" not in reading.texts.missing
     for inst in reading.function.instructions:
         assert inst.mnemonic in lines[inst.line - 1]
-    starts = {loop.header_line - 1 for loop in report.loops}
+    starts = {loop.header.line - 1 for loop in report.loops}
     assert set(reading.marks.loop_starts) == starts
     for wait in report.waits:
         assert "wait" in lines[wait.line - 1]

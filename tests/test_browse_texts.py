@@ -96,7 +96,14 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
 def test_what_was_saved_without_its_texts_says_so() -> None:
     report = replace(reported(ISA), id="old.json::attend@gfx950")
     assert texts_of(report).missing["amdgcn"] == "old.json was saved without its ISA."
-    variant = Variant("attend", "gfx950", 64, "module {}", {}, source=SourceLoc("/k/gone.py", 3))
+    variant = Variant(
+        kernel="attend",
+        arch="gfx950",
+        wave_size=64,
+        ttir="module {}",
+        options={},
+        source=SourceLoc("/k/gone.py", 3),
+    )
     texts = texts_of(replace(reported(ISA), id="gone.py::attend@gfx950", variant=variant))
     assert texts.missing["amdgcn"] == "The report was saved without its ISA."
     assert texts.missing["source"] == "/src/kernels/triton_kernels.py is not on this machine."

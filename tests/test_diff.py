@@ -30,6 +30,7 @@ from kinspect.inspector.model import (
     ErrorRecord,
     Finding,
     KernelReport,
+    LoopHeader,
     LoopReport,
     Metric,
     Report,
@@ -57,8 +58,7 @@ def loop(
         id=ident,
         depth=1,
         parent=None,
-        header_line=100 + line,
-        header_label=None,
+        header=LoopHeader(100 + line, None),
         lines=((100 + line, 200 + line),),
         source=(SourceLoc("k.py", line), SourceLoc("k.py", line + 1)),
         hot=hot,
@@ -321,7 +321,9 @@ def test_a_loop_unrolled_by_unknown_factors_is_compared_by_its_work() -> None:
 
 def test_larger_tiles_are_not_compared_per_source_iteration() -> None:
     def tile(size: int, **counts: int) -> KernelReport:
-        variant = Variant("k", "gfx942", 64, "", {}, constexprs={"BLOCK": size})
+        variant = Variant(
+            kernel="k", arch="gfx942", wave_size=64, ttir="", options={}, constexprs={"BLOCK": size}
+        )
         return replace(kernel(loop(**counts)), variant=variant)
 
     before = tile(64, instructions=100, mfma=8)
@@ -428,7 +430,16 @@ def test_loops_of_an_edited_source_are_paired_by_their_order() -> None:
 
 
 def finding(rule: str, severity: Any, fingerprint: str = "") -> Finding:
-    return Finding(rule, severity, "certain", "said", {}, (), "", fingerprint or rule)
+    return Finding(
+        rule=rule,
+        severity=severity,
+        confidence="certain",
+        message="said",
+        evidence={},
+        locations=(),
+        fix="",
+        fingerprint=fingerprint or rule,
+    )
 
 
 def test_new_errors_decide_and_new_warnings_do_not() -> None:

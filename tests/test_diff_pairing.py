@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.compare.diff.loops import pair_loops, paired_by_lines
 from kinspect.inspector.compare.diff.pairing import ARCH, Pairing, pair_up
-from kinspect.inspector.model import KernelReport, LoopReport, Metric, SourceLoc, Variant
+from kinspect.inspector.model import (
+    KernelReport,
+    LoopHeader,
+    LoopReport,
+    Metric,
+    SourceLoc,
+    Variant,
+)
 
 
 def kernel(
@@ -206,8 +213,7 @@ def loops_of(*places: tuple[int, bool]) -> KernelReport:
             id=f"L{n}",
             depth=1,
             parent=None,
-            header_line=100 * n,
-            header_label=None,
+            header=LoopHeader(100 * n, None),
             lines=(),
             source=(SourceLoc("k.py", line),) if line else (),
             hot=hot,

@@ -180,7 +180,13 @@ def test_code_without_ir_is_refused(tmp_path: Path, tool: Callable[..., Any]) ->
 
 # --------------------------------------------------------------------------- the folder
 
-VARIANT = Variant("k", "gfx942", 64, "module {}", {"num_warps": 4, "instr": (16, 16)})
+VARIANT = Variant(
+    kernel="k",
+    arch="gfx942",
+    wave_size=64,
+    ttir="module {}",
+    options={"num_warps": 4, "instr": (16, 16)},
+)
 KERNEL = reproducer.Reproducer(VARIANT, "k[a]", "3.9.0", "\ts_endpgm\n")
 
 

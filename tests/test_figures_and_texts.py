@@ -72,7 +72,20 @@ def kinspect(*arguments: object, status: int | None = 0) -> str:
 def report_of(values: Mapping[str, int | str]) -> KernelReport:
     """A report of figures alone."""
     metrics = {name: Metric(name, value, "", "derived") for name, value in values.items()}
-    return KernelReport("k", "k", "gfx1100", None, None, {}, metrics, (), None, (), (), ())
+    return KernelReport(
+        id="k",
+        name="k",
+        arch="gfx1100",
+        source=None,
+        variant=None,
+        artifacts={},
+        metrics=metrics,
+        loops=(),
+        main_loop=None,
+        memory_ops=(),
+        waits=(),
+        findings=(),
+    )
 
 
 # --------------------------------------------------------------------------- CU or WGP

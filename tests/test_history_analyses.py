@@ -264,7 +264,16 @@ def test_a_lint_run_is_recorded_with_lints_findings(report: Report, tmp_path: Pa
     recorder = HistoryRecorder("lint", "mine", History(tmp_path))
     events = [Transformed((0, 0), WithHistoryFigures(lambda report: report.name)(full))]
     assert list(recorder.record_events(events)) == [Transformed((0, 0), full.name)]
-    found = Finding("X", "warning", "certain", "", {}, (), "", "")
+    found = Finding(
+        rule="X",
+        severity="warning",
+        confidence="certain",
+        message="",
+        evidence={},
+        locations=(),
+        fix="",
+        fingerprint="",
+    )
     checked = CheckedKernel(
         full.id, full.name, None, full.arch, "f", None, None, (found,), (found, found)
     )

@@ -17,6 +17,7 @@ from kinspect.inspector.lint.schema import Pack, load_pack, parse_pack
 from kinspect.inspector.model import (
     Finding,
     KernelReport,
+    LoopHeader,
     LoopReport,
     MemoryOp,
     Metric,
@@ -50,8 +51,7 @@ def loop(
         id=name,
         depth=depth,
         parent=None,
-        header_line=line,
-        header_label=f".LBB0_{line}",
+        header=LoopHeader(line, f".LBB0_{line}"),
         lines=((line, line + 50),),
         source=source,
         hot=hot,
@@ -584,7 +584,15 @@ def named(id_: str, **changes: object) -> str:
 
 
 def wait(line: int, slack: int) -> WaitOp:
-    return WaitOp(line, "vmcnt", 0, "L0", SourceLoc("k.py", 16), "needed", slack=slack)
+    return WaitOp(
+        line=line,
+        counter="vmcnt",
+        n=0,
+        loop="L0",
+        source=SourceLoc("k.py", 16),
+        verdict="needed",
+        slack=slack,
+    )
 
 
 WAITS = Catalogue.of(

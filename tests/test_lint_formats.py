@@ -88,7 +88,16 @@ def test_golden(made: dict[str, str], name: str) -> None:
 
 
 def finding(rule: str = "T001", message: str = "3 × it", **changes: Any) -> Finding:
-    base = Finding(rule, "error", "certain", message, {}, (), "mend it", "f" * 16)
+    base = Finding(
+        rule=rule,
+        severity="error",
+        confidence="certain",
+        message=message,
+        evidence={},
+        locations=(),
+        fix="mend it",
+        fingerprint="f" * 16,
+    )
     return replace(base, **changes)
 
 
@@ -112,7 +121,7 @@ def report_of(small: LintReport, *kernels: CheckedKernel, **changes: Any) -> Lin
 
 
 def source(line: int, text: str = "x = tl.load(p)", file: str = "gemm.py") -> tuple[Location, ...]:
-    return (Location("source", line, file, text),)
+    return (Location("source", file, line, text),)
 
 
 # --------------------------------------------------------------------------- text
@@ -312,7 +321,7 @@ def test_sarif_of_files_outside_the_repository(small: LintReport, tmp_path: Path
     away = kernel(
         0,
         finding(
-            locations=(*source(5, file="/usr/lib/lib.py"), Location("amdgcn", 7, text="s_nop"))
+            locations=(*source(5, file="/usr/lib/lib.py"), Location("amdgcn", None, 7, "s_nop"))
         ),
         source=SourceLoc("/usr/lib/lib.py", 1),
         file=str(tmp_path / "a b:c.s"),
@@ -528,17 +537,17 @@ def odd_reports(draw: st.DrawFn) -> LintReport:
     text = ANY | ODD
     found = tuple(
         Finding(
-            draw(text) or "r",
-            draw(st.sampled_from(["error", "warning", "info"])),
-            "certain",
-            draw(text),
-            {draw(text): draw(text)},
-            (
-                Location("source", draw(st.integers(1, 9)), draw(text), draw(text)),
-                Location("amdgcn", draw(st.integers(1, 9)), None, draw(text)),
+            rule=draw(text) or "r",
+            severity=draw(st.sampled_from(["error", "warning", "info"])),
+            confidence="certain",
+            message=draw(text),
+            evidence={draw(text): draw(text)},
+            locations=(
+                Location("source", draw(text), draw(st.integers(1, 9)), draw(text)),
+                Location("amdgcn", None, draw(st.integers(1, 9)), draw(text)),
             ),
-            draw(text),
-            "0" * 16,
+            fix=draw(text),
+            fingerprint="0" * 16,
         )
         for _ in range(draw(st.integers(1, 3)))
     )

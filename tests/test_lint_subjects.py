@@ -22,6 +22,7 @@ from kinspect.inspector.model import (
     Finding,
     KernelReport,
     LaneUse,
+    LoopHeader,
     LoopReport,
     MemoryOp,
     Metric,
@@ -65,8 +66,7 @@ def loop(name: str, *, hot: bool = True, **values: MetricValue) -> LoopReport:
         id=name,
         depth=int(name[1:]) + 1,
         parent=None,
-        header_line=100,
-        header_label=".LBB0_1",
+        header=LoopHeader(100, ".LBB0_1"),
         lines=((100, 900),),
         source=(SourceLoc("k.py", 16),),
         hot=hot,
@@ -117,7 +117,17 @@ def wait(
     slack: int | None = None,
     counter: str = "vmcnt",
 ) -> WaitOp:
-    return WaitOp(line, counter, n, where, SourceLoc("k.py", 18), verdict, None, None, slack)
+    return WaitOp(
+        line=line,
+        counter=counter,
+        n=n,
+        loop=where,
+        source=SourceLoc("k.py", 18),
+        verdict=verdict,
+        could_be=None,
+        waits_for=None,
+        slack=slack,
+    )
 
 
 def access(lines: tuple[int, ...], **changes: object) -> Access:
@@ -332,7 +342,20 @@ def test_every_name_has_a_value_where_the_model_has_one(scope: str) -> None:
                 op(110, 16), use=LaneUse(lanes=64, lines=1, lines_ideal=1, bytes=128), joint_bits=64
             )
         ],
-        [WaitOp(111, "vmcnt", 0, "L0", None, "over-strict", 3, (110,), 7, 64)],
+        [
+            WaitOp(
+                line=111,
+                counter="vmcnt",
+                n=0,
+                loop="L0",
+                source=None,
+                verdict="over-strict",
+                could_be=3,
+                waits_for=(110,),
+                slack=7,
+                slack_cycles=64,
+            )
+        ],
         [access((110,), mask=1)],
     )
     counts = ("matches", "wider")  # for messages alone

@@ -68,7 +68,7 @@ def report() -> Report:
     for kernel in found.kernels:
         finding = replace(
             kernel.findings[0] if kernel.findings else kernel.leads[0],
-            locations=(Location("source", 3, "k.py", "text"),),
+            locations=(Location("source", "k.py", 3, "text"),),
             fix="a fix",
             doubt="a doubt",
         )
@@ -200,7 +200,7 @@ def test_github_commands_are_ours(report: Report) -> None:
 
 
 def test_an_exported_readme_shows_markup_as_text(tmp_path: Path) -> None:
-    variant = Variant("k", "gfx942", 64, "module {}", {})
+    variant = Variant(kernel="k", arch="gfx942", wave_size=64, ttir="module {}", options={})
     kernel = reproducer.Reproducer(variant, EVIL, None, None, failure=EVIL)
     reproducer.write(kernel, tmp_path / "repro")
     assert markup((tmp_path / "repro" / "README.md").read_text()) == []

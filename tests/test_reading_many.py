@@ -22,8 +22,8 @@ from kinspect.inspector.pipeline import forked
 from kinspect.inspector.pipeline.events import Failed
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.reading import Transformed
+from kinspect.inspector.report import json_read, saved
 from kinspect.inspector.report import json_write as json_v1
-from kinspect.inspector.report import saved
 from kinspect.inspector.report.json_read import SavedReport
 
 DATA = Path(__file__).parent / "data" / "isa"
@@ -71,6 +71,22 @@ def test_several_processes_report_what_one_does() -> None:
     several = pipeline.collect(Request(TARGETS, jobs=3))
     assert len(alone.kernels) >= len(TARGETS)
     assert json_v1.to_dict(several) == json_v1.to_dict(alone)
+
+
+@forks
+@pytest.mark.usefixtures("always")
+def test_what_files_state_passes_between_processes_whatever_it_is(tmp_path: Path) -> None:
+    """And is read back from the report."""
+    text = (DATA.parent / "small_gfx942.s").read_text()
+    for number, vgprs in enumerate(("9" * 18, "9" * 30, "-7")):
+        changed = text.replace(".amdhsa_next_free_vgpr 40", f".amdhsa_next_free_vgpr {vgprs}")
+        (tmp_path / f"{number}.s").write_text(changed)
+    targets = tuple(str(tmp_path / f"{number}.s") for number in range(3))
+    alone, several = (pipeline.collect(Request(targets, jobs=jobs)) for jobs in (1, 2))
+    document = json_v1.to_dict(alone)
+    assert len(document["kernels"]) == 3
+    assert json_v1.to_dict(several) == document
+    assert json_v1.to_dict(json_read.read(json.dumps(document), "r.json")) == document
 
 
 @forks
@@ -190,7 +206,7 @@ def test_kernels_are_read_when_they_are_asked_for(text: str) -> None:
 
 @pytest.mark.parametrize("form", [str, str.encode, lambda t: t.encode("utf-16")])
 def test_a_report_is_read_in_any_encoding(text: str, form: Callable[[str], str | bytes]) -> None:
-    again = json_v1.read(form(text), "r.json")
+    again = json_read.read(form(text), "r.json")
     assert json_v1.to_dict(again) == json.loads(text)
 
 
@@ -198,7 +214,7 @@ def test_what_python_writes_is_read(text: str) -> None:
     """Infinite floats, which JSON lacks, become text: what is written of them is JSON."""
     data = json.loads(text)
     data["kernels"][0]["metrics"]["vgpr_count"]["value"] = float("-inf")
-    again = json_v1.read(json.dumps(data), "r.json")
+    again = json_read.read(json.dumps(data), "r.json")
     assert again.kernels[0].metrics["vgpr_count"].value == "-inf"
 
 

@@ -34,10 +34,23 @@ def report(
     **figures: int | None,
 ) -> KernelReport:
     metrics = {n: Metric(n, value, "", "compiler") for n, value in figures.items()}
-    variant = Variant(name, arch or "gfx942", 64, "", {}, grid=grid)
+    variant = Variant(
+        kernel=name, arch=arch or "gfx942", wave_size=64, ttir="", options={}, grid=grid
+    )
     artifacts = {"hsaco": Artifact("hsaco", sha256, 1, Path("x"))} if sha256 else {}
     return KernelReport(
-        identity, name, arch, None, variant, artifacts, metrics, (), None, (), (), ()
+        id=identity,
+        name=name,
+        arch=arch,
+        source=None,
+        variant=variant,
+        artifacts=artifacts,
+        metrics=metrics,
+        loops=(),
+        main_loop=None,
+        memory_ops=(),
+        waits=(),
+        findings=(),
     )
 
 

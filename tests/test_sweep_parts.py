@@ -60,7 +60,12 @@ def test_a_name_given_twice_is_one_axis() -> None:
 
 
 def point(number: int, **values: Any) -> SweepPoint:
-    return SweepPoint((0, 0, number), "k.py", Variant("k", "gfx942", 64, "module {}", {}), values)
+    return SweepPoint(
+        (0, 0, number),
+        "k.py",
+        Variant(kernel="k", arch="gfx942", wave_size=64, ttir="module {}", options={}),
+        values,
+    )
 
 
 def rows_of(figures: list[Figures | None]) -> list[PointResult]:

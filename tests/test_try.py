@@ -49,7 +49,7 @@ from kinspect.inspector.model import Change, Report, Trial, Variant
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Job, Request
-from kinspect.inspector.report import json_write
+from kinspect.inspector.report import json_read, json_write
 from msgspec.structs import replace
 
 pytest.importorskip("triton")
@@ -751,7 +751,7 @@ def test_a_report_has_what_was_tried_and_is_read_back(
     jsonschema.validate(document, REPORT_SCHEMA)
     (finding,) = (f for f in document["kernels"][0]["findings"] if f["rule"] == "KI037")
     assert finding["tried"][0]["gone"] is True
-    read = json_write.read(text, "saved.json")
+    read = json_read.read(text, "saved.json")
     # A saved report has not all of a finding's lines, nor the wording by which equals are found.
     kept = [replace(f, lines=(), plural_message="") for f in report.kernels[0].findings]
     assert list(read.kernels[0].findings) == kept

@@ -522,7 +522,9 @@ def made(kernels: int, found: Comparison | None) -> BuildsReport:
         arch="gfx942",
         file="k.py",
         source=SourceLoc("/a/k.py", 7),
-        variant=Variant("gemm", "gfx942", 64, "", {"num_warps": 4}),
+        variant=Variant(
+            kernel="gemm", arch="gfx942", wave_size=64, ttir="", options={"num_warps": 4}
+        ),
         left=0,
         right=1,
         same_ttir=True,

@@ -28,6 +28,7 @@ from kinspect.inspector.pipeline.analysis import (
     analyze_text,
 )
 from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.report import json_read
 from kinspect.inspector.report import json_write as json_v1
 
 DATA = Path(__file__).parent / "data" / "isa"
@@ -165,7 +166,7 @@ def test_lint_says_of_what_it_did_not_see_all(tmp_path: Path) -> None:
 def test_unread_code_survives_a_saved_report() -> None:
     found = report(HIDDEN["include"][0])
     saved = json.dumps(json_v1.to_dict(Report("t", {}, (found,), ())))
-    (again,) = json_v1.read(saved, "saved").kernels
+    (again,) = json_read.read(saved, "saved").kernels
     assert again.unread == found.unread
     assert "unread" not in json.dumps(json_v1.to_dict(Report("t", {}, (report(" v_nop"),), ())))
 

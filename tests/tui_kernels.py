@@ -66,15 +66,15 @@ def tuned(
     options = {k: v for k, v in case.items() if k == "num_warps"}
     source = SourceLoc(FILE, 12)
     variant = Variant(
-        "matmul",
-        arch,
-        64,
-        "",
-        options,
-        {"a": "*fp16", **dict.fromkeys(constexprs, "constexpr")},
-        constexprs,
-        {},
-        source,
+        kernel="matmul",
+        arch=arch,
+        wave_size=64,
+        ttir="",
+        options=options,
+        signature={"a": "*fp16", **dict.fromkeys(constexprs, "constexpr")},
+        constexprs=constexprs,
+        attrs={},
+        source=source,
         case=label,
         tuning=dict(case),
     )

@@ -255,7 +255,7 @@ def main_loop_place(kernel: KernelReport) -> str | None:
         return None
     first = min(main.source, key=lambda at: (at.file, at.line), default=None)
     where = f"{file_name(first.file)}:{first.line}" if first is not None else ""
-    return f"{main.id} at {where or f'ISA line {main.header_line}'}"
+    return f"{main.id} at {where or f'ISA line {main.header.line}'}"
 
 
 def worst_first(kernels: Sequence[KernelReport]) -> list[KernelReport]:

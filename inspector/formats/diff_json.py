@@ -99,7 +99,7 @@ def _loop(loop: LoopReport | None) -> dict[str, Any] | None:
         return None
     return {
         "id": loop.id,
-        "header": {"line": loop.header_line, "label": loop.header_label},
+        "header": {"line": loop.header.line, "label": loop.header.label},
         "source": [{"file": index.file, "line": index.line} for index in loop.source],
         "hot": loop.hot,
         "unroll": loop.unroll,

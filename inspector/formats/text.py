@@ -244,7 +244,7 @@ def spill_lines(kernel: KernelReport) -> list[str]:
     if not slots:
         return []
     ops = {op.line: op for op in kernel.memory_ops}
-    labels = {loop.id: loop.header_label or loop.id for loop in kernel.loops}
+    labels = {loop.id: loop.header.label or loop.id for loop in kernel.loops}
     places = int_of(kernel.metrics, "spills.hot_slots")
     count = len(slots) if places is None else places
     in_turn = f" for {len(slots)} values in turn" if len(slots) > count else ""

@@ -559,28 +559,28 @@ def _locations(
     accesses = accesses[:MAX_ACCESSES]
     places: list[SourceLoc] = []
     for access in accesses:
-        yield Location("amdgcn", access.line, text=access.mnemonic)
+        yield Location("amdgcn", None, access.line, access.mnemonic)
         if access.source is not None:
             places.append(access.source.in_user_code)
     if not accesses and loop is not None:
-        yield Location("amdgcn", loop.header_line, text=loop.header_label or "")
+        yield Location("amdgcn", None, loop.header.line, loop.header.label or "")
         places.extend(loop.source)
     if not accesses and loop is None and kernel.source is not None:
         places.append(kernel.source)
     distinct = dict.fromkeys((place.file, place.line) for place in places)
     for file, line in list(distinct)[: MAX_ACCESSES if accesses else MAX_SOURCE_LINES]:
         text = source_text(SourceLoc(file, line)) if source_text else None
-        yield Location("source", line, file, text or "")
+        yield Location("source", file, line, text or "")
 
 
 def _places(places: Sequence[Place], source_text: SourceText | None) -> Iterator[Location]:
     """Yields the lines of the assembly, then the distinct lines of the source."""
     for place in places:
-        yield Location("amdgcn", place.line, text=place.text)
+        yield Location("amdgcn", None, place.line, place.text)
     sources = [place.source.in_user_code for place in places if place.source is not None]
     for file, line in dict.fromkeys((source.file, source.line) for source in sources):
         text = source_text(SourceLoc(file, line)) if source_text else None
-        yield Location("source", line, file, text or "")
+        yield Location("source", file, line, text or "")
 
 
 _BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
-from ..model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc, int_of
+from ..model import Function, Instruction, Loop, LoopHeader, LoopReport, Metric, SourceLoc, int_of
 from . import (
     divisions,
     grid_strides,
@@ -79,8 +79,9 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
             id=loop.id,
             depth=loop.depth,
             parent=loop.parent,
-            header_line=_header_line(function, loop),
-            header_label=next(iter(function.blocks[loop.header].labels), None),
+            header=LoopHeader(
+                _header_line(function, loop), next(iter(function.blocks[loop.header].labels), None)
+            ),
             lines=loop.lines,
             source=_source_lines(function, loop, own_code[loop.id]),
             hot=loop.id in hot,

@@ -10,18 +10,13 @@ import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
-from ..model import Instruction, SourceLoc, TtgirModule, TtgirOp, TtgirType
+from ..model import Instruction, SourceLoc, TtgirModule, TtgirOp, TtgirType, ValueKind
 from .loop_shape import position_of
 from .subject import Place, variable_name
-
-Kind = Literal[
-    "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
-]
-
 
 DOTS: Final = ("tt.dot", "tt.dot_scaled", "ttng.warp_group_dot")
 LOADS: Final = ("tt.load", "amdg.buffer_load", "tt.descriptor_load", "tt.gather")
@@ -82,7 +77,7 @@ class SourceValue(Struct, frozen=True, cache_hash=True):
         is_scalars: whether each lane holds another scalar.
     """
 
-    kind: Kind
+    kind: ValueKind
     name: str | None = None
     type: str = ""
     source: SourceLoc | None = None
@@ -137,7 +132,7 @@ class SourceOperations:
         self._line_of: dict[SourceLoc, SourceLoc | None] = {}
         self._name_of: dict[int, str | None] = {}
         self._candidates_at: dict[tuple[SourceLoc | None, tuple[str, ...]], _Candidates] = {}
-        self._values_at: dict[tuple[SourceLoc | None, tuple[str, ...], Kind], SourceValue] = {}
+        self._values_at: dict[tuple[SourceLoc | None, tuple[str, ...], ValueKind], SourceValue] = {}
         self._operands_at: dict[tuple[SourceLoc | None, tuple[str, ...]], frozenset[str]] = {}
 
     def is_conversion(self, loc: SourceLoc | None) -> bool:
@@ -319,7 +314,7 @@ class SourceOperations:
     def named(
         self,
         inst: Instruction,
-        kind: Kind,
+        kind: ValueKind,
         preferred: tuple[str, ...],
         uses: Callable[[], Iterable[SourceLoc | None]] | None = None,
     ) -> SourceValue:
@@ -345,7 +340,7 @@ class SourceOperations:
             return value
         return self._value(kind, self._taken(candidates, uses()), inst.loc)
 
-    def _value(self, kind: Kind, op: TtgirOp | None, loc: SourceLoc | None) -> SourceValue:
+    def _value(self, kind: ValueKind, op: TtgirOp | None, loc: SourceLoc | None) -> SourceValue:
         """The value that an operation makes for an instruction at a position."""
         if op is None:
             return SourceValue(kind, None, "", self._line(loc))

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ..emulator.definitions import START
 from ..emulator.liveness import Liveness
 from ..emulator.register_sets import rows_of
-from ..model import Instruction, SourceLoc
+from ..model import Instruction, SourceLoc, ValueKind
 from .register_moves import VECTORS, RegisterMoves
 from .source_values import (
     DOTS,
@@ -27,7 +27,6 @@ from .source_values import (
     LDS_WRITES,
     LOADS,
     STORES,
-    Kind,
     SourceOperations,
     SourceValue,
 )
@@ -38,7 +37,7 @@ _MOST_STEPS: Final = 12
 _MOST_PLACES: Final = 500
 """Registers that are looked at on the way there."""
 _FLOAT: Final = re.compile(r"_(b?f16|f32|f64)(_|$)")
-_MADE_BY: Final[Mapping[str, tuple[Kind, tuple[str, ...]]]] = MappingProxyType(
+_MADE_BY: Final[Mapping[str, tuple[ValueKind, tuple[str, ...]]]] = MappingProxyType(
     {
         "mfma": ("accumulator", DOTS),
         "wmma": ("accumulator", DOTS),

@@ -52,9 +52,16 @@ def synchronisation(subject: Subject) -> Synchronisation:
         waits_for = tuple(lines[index] for index in wait.waits_for)
         waits_at.setdefault(wait.index, []).append(
             WaitOp(
-                *(inst.line, wait.counter, wait.n, loops.get(wait.index), inst.loc),
-                *(wait.verdict, wait.could_be, waits_for),
-                *((slack.instructions, slack.cycles) if slack is not None else (None, None)),
+                line=inst.line,
+                counter=wait.counter,
+                n=wait.n,
+                loop=loops.get(wait.index),
+                verdict=wait.verdict,
+                could_be=wait.could_be,
+                waits_for=waits_for,
+                slack=slack.instructions if slack is not None else None,
+                slack_cycles=slack.cycles if slack is not None else None,
+                source=inst.loc,
             )
         )
     _add_missing(waits_at, function, verdicts, loops)
@@ -95,8 +102,14 @@ def _add_missing(
     for gap in verdicts.missing:
         inst = instructions[gap.index]
         entry = WaitOp(
-            *(inst.line, gap.counter, gap.n, loops.get(gap.index), inst.loc),
-            *("missing", None, (instructions[gap.producer].line,)),
+            line=inst.line,
+            counter=gap.counter,
+            n=gap.n,
+            loop=loops.get(gap.index),
+            source=inst.loc,
+            verdict="missing",
+            could_be=None,
+            waits_for=(instructions[gap.producer].line,),
         )
         waits_at.setdefault(gap.index, []).append(entry)
 
@@ -105,6 +118,6 @@ def _undecided(
     inst: Instruction, machine: Machine | None, loops: Mapping[int, str]
 ) -> list[WaitOp]:
     return [
-        WaitOp(inst.line, counter, n, loops.get(inst.index), inst.loc)
+        WaitOp(line=inst.line, counter=counter, n=n, loop=loops.get(inst.index), source=inst.loc)
         for counter, n in wait_counts(inst, machine).items()
     ]

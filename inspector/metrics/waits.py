@@ -88,7 +88,7 @@ def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
         return
     waits = subject.sync.waits
     entries = [wait for index in region.indices for wait in waits.get(index, ())]
-    verdicts = Counter(wait.verdict for wait in entries)
+    verdicts = Counter(str(wait.verdict) for wait in entries)
     for name in _VERDICTS:
         count = verdicts[name.replace("_", "-")]
         yield Metric(f"wait_use.{name}", count, "waits", "derived")

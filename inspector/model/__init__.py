@@ -2,8 +2,8 @@
 
 Frozen structs, whose classes are made in a fiftieth of the time that dataclasses take, and nothing
 else. No behaviour beyond trivial derived properties, no imports from the rest of the project. Where
-the JSON report calls a field something else, `field(name=…)` says so; `omit_defaults` leaves out of
-it what has its default.
+the JSON report calls a field something else, `field(name=…)` says so; it has fields in their order.
+`omit_defaults` leaves out of it what has its default, but never what has a `default_factory`.
 `None` always means *unknown*, never zero.
 
 Line numbers count from 1. Sizes are bytes, widths of memory accesses are bits per lane, register
@@ -43,6 +43,7 @@ from .lines import (
     SpilledValue,
     SpillSlot,
     UntouchedValues,
+    ValueKind,
     WaitOp,
 )
 from .machine import Machine
@@ -65,6 +66,7 @@ from .report import (
     LaunchOrigin,
     LdsOrigin,
     Location,
+    LoopHeader,
     LoopReport,
     Report,
     Trials,
@@ -118,6 +120,7 @@ __all__ = [
     "LiveValue",
     "Location",
     "Loop",
+    "LoopHeader",
     "LoopReport",
     "LoopTraffic",
     "Machine",
@@ -148,6 +151,7 @@ __all__ = [
     "Unread",
     "UnreadKind",
     "UntouchedValues",
+    "ValueKind",
     "VariableMark",
     "Variant",
     "WaitOp",

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .numbers import Count, Line
 from .source import SourceLoc
 
 
@@ -93,8 +94,8 @@ class Unread(Struct, frozen=True):
     """
 
     kind: UnreadKind
-    count: int
-    lines: tuple[int, ...] = ()
+    count: Count
+    lines: tuple[Line, ...] = ()
 
 
 class WaveStart(Struct, frozen=True):

@@ -10,10 +10,16 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from .numbers import Count, Line
 from .source import SourceLoc
 
+ValueKind = Literal[
+    "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
+]
+Verdict = Literal["needed", "over-strict", "ordering", "idle", "missing"]
 
-class LdsRemedy(Struct, frozen=True, omit_defaults=True):
+
+class LdsRemedy(Struct, frozen=True, gc=False, omit_defaults=True):
     """What would free an array in LDS of bank conflicts, tried on all accesses of its bytes.
 
     Args:
@@ -39,7 +45,7 @@ class LdsRemedy(Struct, frozen=True, omit_defaults=True):
     swizzled: float | None = None
 
 
-class LaneUse(Struct, frozen=True, omit_defaults=True):
+class LaneUse(Struct, frozen=True, gc=False, omit_defaults=True):
     """What one wave's access comes to, from its lanes' addresses: the mean of a workgroup's waves.
 
     Args:
@@ -113,7 +119,7 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
         return self.bytes * 8 >= self.lanes * bits and self.lines <= self.lines_ideal + 1
 
 
-class MemoryOp(Struct, frozen=True, omit_defaults=True):
+class MemoryOp(Struct, frozen=True, gc=False, omit_defaults=True):
     """One memory access of the kernel.
 
     Args:
@@ -124,12 +130,12 @@ class MemoryOp(Struct, frozen=True, omit_defaults=True):
             it has no such neighbours or those of lanes are side by side, and in Triton's code.
     """
 
-    line: int
+    line: Line
     mnemonic: str
     cls: str = field(name="class")
-    bits: int | None
+    bits: Count | None
     loop: str | None
-    depth: int
+    depth: Count
     source: SourceLoc | None
     note: str = ""
     use: LaneUse | None = None
@@ -168,13 +174,13 @@ class Access(Struct, frozen=True):
     """
 
     op: str
-    line: int
+    line: Line
     cls: str = field(name="class")
     source: SourceLoc | None
     dtype: str
     shape: tuple[int, ...]
     layout: str
-    lines: tuple[int, ...] = ()
+    lines: tuple[Line, ...] = ()
     loop: str | None = None
     bits: int | None = None
     widest: int | None = None
@@ -216,14 +222,14 @@ class LdsBuffer(Struct, frozen=True):
     shape: tuple[int, ...]
     copies: int
     size: int | None = field(name="bytes")
-    line: int
+    line: Line
     source: SourceLoc | None
     in_loop: bool
     at_peak: bool
-    last_line: int | None = None
+    last_line: Line | None = None
     last_source: SourceLoc | None = None
-    offset: int | None = None
-    allocated: int | None = None
+    offset: Count | None = None
+    allocated: Count | None = None
 
 
 class ParkedValue(Struct, frozen=True):
@@ -234,7 +240,7 @@ class ParkedValue(Struct, frozen=True):
     """
 
     name: str | None
-    kind: str
+    kind: ValueKind
     source: SourceLoc | None
 
 
@@ -254,9 +260,9 @@ class SpillSlot(Struct, frozen=True):
     """
 
     offset: int | None
-    size: int = field(name="bytes")
-    stores: tuple[int, ...]
-    reloads: tuple[int, ...]
+    size: Count = field(name="bytes")
+    stores: tuple[Line, ...]
+    reloads: tuple[Line, ...]
     loops: tuple[str, ...]
     source: tuple[SourceLoc, ...]
     value: ParkedValue | None = None
@@ -281,17 +287,17 @@ class LiveValue(Struct, frozen=True):
     """
 
     name: str | None
-    kind: str
+    kind: ValueKind
     type: str
     source: SourceLoc | None
-    vgprs: int
-    agprs: int
-    scratch: int
+    vgprs: Count
+    agprs: Count
+    scratch: Count
     registers: str
     slots: str = ""
 
 
-class LivePeak(Struct, frozen=True):
+class LivePeak(Struct, frozen=True, omit_defaults=True):
     """The instruction at which most VGPRs and AGPRs are live, and what they hold there.
 
     Args:
@@ -306,12 +312,12 @@ class LivePeak(Struct, frozen=True):
             in saved reports.
     """
 
-    line: int
+    line: Line
     instruction: str
     source: SourceLoc | None
     loop: str | None
-    vgprs: int
-    agprs: int
+    vgprs: Count
+    agprs: Count
     values: tuple[LiveValue, ...]
     counts: tuple[tuple[int, int, int], ...] = ()
 
@@ -328,8 +334,8 @@ class UntouchedValues(Struct, frozen=True):
     """
 
     loop: str
-    vgprs: int
-    agprs: int
+    vgprs: Count
+    agprs: Count
     values: tuple[LiveValue, ...]
 
 
@@ -377,8 +383,8 @@ class LoopTraffic(Struct, frozen=True):
     """
 
     loop: str
-    stores: int
-    reloads: int
+    stores: Count
+    reloads: Count
 
 
 class SpilledValue(Struct, frozen=True):
@@ -398,20 +404,20 @@ class SpilledValue(Struct, frozen=True):
     """
 
     name: str | None
-    kind: str
+    kind: ValueKind
     type: str
     source: SourceLoc | None
-    dwords: int
-    stores: int
-    reloads: int
-    hot_stores: int
-    hot_reloads: int
+    dwords: Count
+    stores: Count
+    reloads: Count
+    hot_stores: Count
+    hot_reloads: Count
     loops: tuple[str, ...]
     slots: str = ""
     by_loop: tuple[LoopTraffic, ...] = ()
 
 
-class WaitOp(Struct, frozen=True):
+class WaitOp(Struct, frozen=True, gc=False, kw_only=True):
     """One counter of one wait instruction: it waits until `counter` <= `n`.
 
     The verdict and what follows it are None where the target is unknown. `missing` stands at an
@@ -421,19 +427,19 @@ class WaitOp(Struct, frozen=True):
     shortest way; `slack_cycles` the cycles that the matrix instructions among them take.
     """
 
-    line: int
+    line: Line
     counter: str
     n: int
     loop: str | None
-    source: SourceLoc | None
-    verdict: str | None = None
+    verdict: Verdict | None = None
     could_be: int | None = None
-    waits_for: tuple[int, ...] | None = None
-    slack: int | None = None
-    slack_cycles: int | None = None
+    waits_for: tuple[Line, ...] | None = None
+    slack: Count | None = None
+    slack_cycles: Count | None = None
+    source: SourceLoc | None
 
 
-class MeasuredLine(Struct, frozen=True):
+class MeasuredLine(Struct, frozen=True, gc=False):
     """What a profiler measured of one instruction, on its line of the assembly (1-based).
 
     Cycles are shader clocks summed over the traced waves (thread trace); samples are counts of PC
@@ -441,21 +447,21 @@ class MeasuredLine(Struct, frozen=True):
     instruction not issued.
     """
 
-    line: int
-    address: int | None  # in the code object
+    line: Line
+    address: Count | None  # in the code object
     mnemonic: str
     loop: str | None
     source: SourceLoc | None
-    hits: int | None = None
+    hits: Count | None = None
     latency_cycles: int | None = None
     stall_cycles: int | None = None
     idle_cycles: int | None = None
-    samples: int | None = None
-    issued: int | None = None
+    samples: Count | None = None
+    issued: Count | None = None
     reasons: Mapping[str, int] = field(default_factory=dict)
 
 
-class EmulatedLine(Struct, frozen=True, omit_defaults=True):
+class EmulatedLine(Struct, frozen=True, gc=False, omit_defaults=True):
     """What the emulator counted of one instruction, on its line of the assembly (1-based).
 
     Args:
@@ -469,8 +475,8 @@ class EmulatedLine(Struct, frozen=True, omit_defaults=True):
             than LDS.
     """
 
-    line: int
-    executed: int
+    line: Line
+    executed: Count
     active_lanes: float | None = None
     cache_lines: float | None = None
     least_cache_lines: float | None = None
@@ -482,7 +488,7 @@ class EmulatedFault(Struct, frozen=True):
 
     kind: str
     detail: str
-    line: int
+    line: Line
 
 
 class Emulated(Struct, frozen=True):
@@ -497,9 +503,9 @@ class Emulated(Struct, frozen=True):
         faults: what went wrong.
     """
 
-    workgroups: int
-    grid_workgroups: int
-    waves: int
+    workgroups: Count
+    grid_workgroups: Count
+    waves: Count
     made_up: tuple[str, ...]
     lines: tuple[EmulatedLine, ...]
     faults: tuple[EmulatedFault, ...] = ()

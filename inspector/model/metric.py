@@ -15,7 +15,7 @@ Scalar = int | float | str | bool | None
 MetricValue = Scalar | Mapping[str, Scalar]
 
 
-class Metric(Struct, frozen=True):
+class Metric(Struct, frozen=True, gc=False, omit_defaults=True):
     """A figure with its unit and origin. `note` says why a value is None or what it rests on."""
 
     name: str

@@ -21,33 +21,55 @@ from .lines import (
     WaitOp,
 )
 from .metric import Metric, MetricValue
+from .numbers import Count, Depth, Line
 from .source import SourceLoc
 from .trials import Trial
 from .variant import Artifact, Variant
 
 
-class LoopReport(Struct, frozen=True):
-    """A loop with its per-iteration metrics."""
+def _none() -> None:
+    """The default of a field that JSON has also where it is unknown."""
+
+
+def _empty() -> tuple[()]:
+    """The default of a field that JSON has also where it is empty."""
+    return ()
+
+
+class LoopHeader(Struct, frozen=True):
+    """The first line of a loop in the assembly, and its label."""
+
+    line: Line
+    label: str | None
+
+
+class LoopReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A loop with its per-iteration metrics.
+
+    Args:
+        lines: first and last line of each run of lines of the assembly.
+        unroll: iterations of the source for each of the code's.
+        irreducible: whether it can be entered at several places.
+    """
 
     id: str
-    depth: int
+    depth: Depth
     parent: str | None
-    header_line: int
-    header_label: str | None
-    lines: tuple[tuple[int, int], ...]
+    header: LoopHeader
+    lines: tuple[tuple[Line, Line], ...]
     source: tuple[SourceLoc, ...]
     hot: bool
-    unroll: int | None
+    unroll: Count | None
+    irreducible: bool = False
     metrics: Mapping[str, Metric]
-    irreducible: bool = False  # it can be entered at several places
 
 
 class Location(Struct, frozen=True):
     """Where a finding points: a line of an artifact (`amdgcn`, `ttgir`) or of the source."""
 
     kind: str
-    line: int | None
-    file: str | None = None
+    file: str | None
+    line: Line | None
     text: str = ""
 
 
@@ -60,9 +82,9 @@ class Trials(Struct, frozen=True):
         worse: kernels in which it grew, or the kernel lost more elsewhere.
     """
 
-    helped: int = 0
-    nothing: int = 0
-    worse: int = 0
+    helped: Count = 0
+    nothing: Count = 0
+    worse: Count = 0
 
     @property
     def count(self) -> int:
@@ -78,7 +100,7 @@ class Trials(Struct, frozen=True):
         return f"tried: helped {self.helped} of {self.count}{worse}"
 
 
-class Finding(Struct, frozen=True):
+class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a rule has to say of a kernel, with its evidence.
 
     `tried` is what came of the fix on other kernels; None where the rule's author does not say.
@@ -100,14 +122,14 @@ class Finding(Struct, frozen=True):
     evidence: Mapping[str, MetricValue]
     locations: tuple[Location, ...]
     fix: str
-    fingerprint: str
-    tried: Trials | None = field(name="fix_tried", default=None)
-    saves_percent: float | None = None
-    lines: tuple[int, ...] = ()
+    tried: Trials | None = field(name="fix_tried", default_factory=_none)
+    saves_percent: float | None = field(default_factory=_none)
     trials: tuple[Trial, ...] = field(name="tried", default=())
-    fix_is_trials: bool = False
-    plural_message: str = ""
+    fix_is_trials: bool = field(default_factory=bool)
     doubt: str = ""
+    fingerprint: str
+    lines: tuple[int, ...] = ()
+    plural_message: str = ""
 
     def __str__(self) -> str:
         source = next((place for place in self.locations if place.kind == "source"), None)
@@ -134,7 +156,7 @@ class Finding(Struct, frozen=True):
         return f"{self.fix.rstrip()} ({self.tried.summary})"
 
 
-class ErrorRecord(Struct, frozen=True):
+class ErrorRecord(Struct, frozen=True, omit_defaults=True):
     """A kernel or file that could not be reported, and at which stage it failed.
 
     `output` is the end of what the user's own code printed, where that may explain it.
@@ -204,8 +226,23 @@ class Demand(Struct, frozen=True):
         return "typed" in (self.lds_from, self.waves_from)
 
 
-class KernelReport(Struct, frozen=True):
-    """Everything known of one kernel variant."""
+class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything known of one kernel variant.
+
+    Args:
+        id: file, name, arch and a hash of signature, constexprs and options.
+        variant: the specialisation that was compiled; None for a file that was only read.
+        artifacts: the compiler's files, by kind.
+        main_loop: id of the hot loop that does most of the work.
+        spilled_values: values of the source that spills park.
+        untouched: registers that pass through a hot loop.
+        dead_writes: lines of the assembly: vector instructions whose results nothing reads.
+        measured_lines: of reports that were joined with a profiler's recording.
+        unread: what was not read or followed; empty where all was.
+        demand: what its occupancy rests on; None in reports of before.
+        emulated: None where it was not executed.
+        leads: what is true as well, but not shown to be worth a change: see their `doubt`.
+    """
 
     id: str
     name: str
@@ -215,23 +252,23 @@ class KernelReport(Struct, frozen=True):
     artifacts: Mapping[str, Artifact]
     metrics: Mapping[str, Metric]
     loops: tuple[LoopReport, ...]
-    main_loop: str | None  # the hot loop that does most of the work
+    main_loop: str | None
     memory_ops: tuple[MemoryOp, ...]
     waits: tuple[WaitOp, ...]
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...] = ()
-    accesses: tuple[Access, ...] = ()
-    spills: tuple[SpillSlot, ...] = ()
-    lds_buffers: tuple[LdsBuffer, ...] = ()
-    live_peak: LivePeak | None = None
+    accesses: tuple[Access, ...] = field(default_factory=_empty)
+    lds_buffers: tuple[LdsBuffer, ...] = field(default_factory=_empty)
+    spills: tuple[SpillSlot, ...] = field(default_factory=_empty)
     spilled_values: tuple[SpilledValue, ...] = ()
-    untouched: tuple[UntouchedValues, ...] = ()  # of the hot loops through which registers pass
-    dead_writes: tuple[int, ...] = ()  # lines of vector instructions whose results nothing reads
+    untouched: tuple[UntouchedValues, ...] = ()
+    dead_writes: tuple[Line, ...] = ()
+    live_peak: LivePeak | None = None
     measured_lines: tuple[MeasuredLine, ...] = ()
-    unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
-    demand: Demand | None = None  # what its occupancy rests on; None in reports of before
-    emulated: Emulated | None = None  # None where it was not executed
-    leads: tuple[Finding, ...] = ()  # true, but not shown to be worth a change: see their `doubt`
+    unread: tuple[Unread, ...] = ()
+    demand: Demand | None = field(default_factory=_none)
+    emulated: Emulated | None = None
+    findings: tuple[Finding, ...]
+    leads: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = field(default_factory=_empty)
 
     @property
     def all_read(self) -> bool:

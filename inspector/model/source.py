@@ -31,7 +31,7 @@ LIBRARY_CODE = (
 """Parts of paths that mark library code, which users read but do not write."""
 
 
-class SourceLoc(Struct, frozen=True, omit_defaults=True, cache_hash=True):
+class SourceLoc(Struct, frozen=True, gc=False, omit_defaults=True, cache_hash=True):
     """A position in the user's source; `inlined_at` is the call site it was inlined into."""
 
     file: str

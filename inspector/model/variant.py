@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from .numbers import Count, Digest
 from .source import SourceLoc
 
 
@@ -30,7 +31,9 @@ class Assumption(Struct, frozen=True):
     assumed: str
     source: SourceLoc | None = None
     explored: bool = False
-    reason: str | None = None
+    reason: (
+        Literal["off", "unavailable", "budget", "uncovered", "faulty", "inputs", "failed"] | None
+    ) = None
 
 
 class EmulatedValue(Struct, frozen=True):
@@ -80,7 +83,7 @@ class Passed(Struct, frozen=True):
     memories: tuple[PassedMemory, ...]
 
 
-class Variant(Struct, frozen=True):
+class Variant(Struct, frozen=True, kw_only=True):
     """One specialisation of one kernel for one target: TTIR + options + target.
 
     `ttir` is the whole input of the compile: nothing of the user's code is needed after capture.
@@ -103,30 +106,31 @@ class Variant(Struct, frozen=True):
     `environment` are the variables that are set for this compile, besides those of the process.
     """
 
-    kernel: str
-    arch: str
-    wave_size: int
-    ttir: str
-    options: Mapping[str, Any]
+    case: str | None = None
     signature: Mapping[str, str] = field(default_factory=dict)
     constexprs: Mapping[str, Any] = field(default_factory=dict)
     attrs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    source: SourceLoc | None = None
-    qualname: str | None = None
-    case: str | None = None
+    options: Mapping[str, Any]
+    wave_size: Annotated[int, Meta(ge=1, le=1024)]
     grid: tuple[int, ...] | None = None
     call_site: SourceLoc | None = None
+    qualname: str | None = None
     triton_version: str | None = None
     tuning: Mapping[str, Any] | None = None
-    launches: int | None = None
+    launches: Count | None = None
     notes: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     emulated: tuple[EmulatedValue, ...] = ()
     unspecialised: Mapping[str, str] | None = None
     values: Mapping[str, int] | None = None
     generator: str | None = None
-    passed: Passed | None = None
+    # Reports have none of these: what else a compile takes.
+    kernel: str
+    arch: str
+    ttir: str
     stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved, "llir" to blame
+    source: SourceLoc | None = None
+    passed: Passed | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -136,6 +140,6 @@ class Artifact(Struct, frozen=True):
     """
 
     kind: str
-    sha256: str
-    size: int
+    sha256: Digest
+    size: Count = field(name="bytes")
     path: Path

@@ -182,7 +182,7 @@ def _places(
         if loop.source:
             yield loop.source[0].file, loop.source[0].line  # the statement comes first
         if listing is not None:
-            yield listing, loop.header_line
+            yield listing, loop.header.line
 
 
 def _innermost(loops: Sequence[LoopReport], line: int) -> LoopReport | None:

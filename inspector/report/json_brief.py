@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
+from msgspec.structs import replace
+
 from ..model import Finding, KernelReport, LoopReport, Metric, Report
 from .json_write import finding_fields, heading, loop_fields, plain, variant_fields
 
@@ -121,7 +123,7 @@ def _by_weight(kernel: KernelReport) -> list[LoopReport]:
 
 
 def _loop(loop: LoopReport) -> dict[str, Any]:
-    fields = loop_fields(loop)
+    fields = loop_fields(replace(loop, metrics={}))
     del fields["metrics"]
     # A loop's positions are one for each of its lines: the first and the last tell which it is.
     fields["source"] = fields["source"][:1] + fields["source"][1:][-1:]

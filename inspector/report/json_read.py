@@ -1,50 +1,29 @@
 """Reading the JSON report back, of `schema_version` 1 or 2.
 
 A saved sweep holds thousands of kernels, each of some hundred kilobytes: the text is cut into
-kernels first, and each is read when it is asked for.
+kernels first, and each is read when it is asked for, into the model's own structs: msgspec holds
+it against their types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from sys import intern
 from typing import Any, Final
 
 from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from ..documents import json_value
 from ..errors import KinspectError
-from ..model import (
-    Access,
-    Artifact,
-    Demand,
-    Emulated,
-    ErrorRecord,
-    Finding,
-    KernelReport,
-    LdsBuffer,
-    LivePeak,
-    LoopReport,
-    MeasuredLine,
-    MemoryOp,
-    Metric,
-    Report,
-    SourceLoc,
-    SpilledValue,
-    SpillSlot,
-    Unread,
-    UntouchedValues,
-    Variant,
-    WaitOp,
-)
+from ..model import ErrorRecord, Finding, KernelReport, LivePeak, Metric, Report, Variant
+from ..model.numbers import Digest
 from ..printable import printable
-from .json_types import JsonFailure, JsonKernel, Tool
+from .json_write import SCHEMA_VERSION, UNWRITTEN
 
-SCHEMA_VERSION = 2
-"""Of what is written."""
-_READ_VERSIONS = (1, 2)
+_READ_VERSIONS = (1, SCHEMA_VERSION)
 _AGAIN = "make it again with `kinspect analyze --format json --details`, or --save"
+_DAMAGE = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 
 def read(text: str | bytes, name: str, artifact_folder: Path | None = None) -> Report:
@@ -59,6 +38,25 @@ def read(text: str | bytes, name: str, artifact_folder: Path | None = None) -> R
         KinspectError: it is not a kinspect report, or of a later schema version.
     """
     return SavedReport.open(text, name, artifact_folder).report()
+
+
+class _Heading(Struct):
+    """A report without its kernels."""
+
+    target: str
+    tool: dict[str, str]
+    errors: tuple[ErrorRecord, ...]
+    notes: tuple[str, ...] = ()
+
+
+class _Stated(Struct):
+    sha256: Digest
+
+
+class _WithArtifacts(Struct):
+    """What of a kernel says which artifacts it has."""
+
+    artifacts: Mapping[str, _Stated]
 
 
 class SavedReport(Struct, frozen=True):
@@ -106,21 +104,12 @@ class SavedReport(Struct, frozen=True):
         try:
             entries = tuple(convert(data.pop("kernels"), list[Any]))  # each is read when asked for
             data = _clean(data)
-            errors = tuple(_read_error(e) for e in convert(data["errors"], list[JsonFailure]))
-            notes = tuple(convert(data.get("notes", []), list[str]))
-            target, tool = convert(data["target"], str), convert(data["tool"], Tool)
-            return cls(
-                name=name,
-                target=target,
-                tool=tool,
-                errors=errors,
-                notes=notes,
-                folder=folder,
-                entries=entries,
-                kinds=kinds,
-            )
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            _drop_unwritten(ErrorRecord, data["errors"])
+            heading = convert(data, _Heading)
+        except _DAMAGE as error:
             raise _damaged(name, error) from None
+        stated = (heading.target, heading.tool, heading.errors, heading.notes)
+        return cls(name, *stated, folder, entries, kinds)
 
     def report(self) -> Report:
         """Returns the complete report."""
@@ -133,49 +122,56 @@ class SavedReport(Struct, frozen=True):
             KinspectError: one is damaged; those before it have been yielded.
         """
         for entry in self.entries:
-            try:
-                data = _kernel(entry)
-                artifacts = self._artifacts(data)
-                kernel = _read_kernel(data, artifacts)
-            except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-                raise _damaged(self.name, error) from None
-            yield kernel
+            yield self._kernel(entry)
 
     def digests(self) -> set[str]:
         """Returns the sha256 of the artifacts that its kernels name."""
+        from msgspec import Raw, json
+
+        if self.folder is None:
+            return set()
         digests: set[str] = set()
         for entry in self.entries:
             try:
-                digests.update(a.sha256 for a in self._artifacts(_kernel(entry)).values())
-            except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+                kernel = (
+                    json.decode(entry, type=_WithArtifacts)
+                    if isinstance(entry, Raw)
+                    else convert(entry, _WithArtifacts)
+                )
+            except _DAMAGE as error:
                 raise _damaged(self.name, error) from None
+            digests.update(
+                stated.sha256
+                for kind, stated in kernel.artifacts.items()
+                if self.kinds is None or kind in self.kinds
+            )
         return digests
 
-    def _artifacts(self, kernel: dict[str, Any]) -> dict[str, Artifact]:
-        if self.folder is None:
-            return {}
-        return {
-            kind: Artifact(kind, a["sha256"], a["bytes"], self.folder / _digest(a["sha256"]))
-            for kind, a in kernel["artifacts"].items()
-            if self.kinds is None or kind in self.kinds
+    def _kernel(self, entry: Any) -> KernelReport:
+        try:
+            kernel = convert(_completed(_values(entry), self.folder), KernelReport, dec_hook=_path)
+        except _DAMAGE as error:
+            raise _damaged(self.name, error) from None
+        for metrics in (kernel.metrics, *(loop.metrics for loop in kernel.loops)):
+            _share(metrics)
+        if not kernel.artifacts:
+            return kernel
+        artifacts = {
+            kind: artifact
+            for kind, artifact in kernel.artifacts.items()
+            if self.folder is not None and (self.kinds is None or kind in self.kinds)
         }
+        return replace(kernel, artifacts=artifacts)
 
 
-def _digest(text: str) -> str:
-    """A sha256, and nothing that leads out of the folder that it is a name in."""
-    if len(text) != 64 or not set(text) <= set("0123456789abcdef"):
-        raise ValueError(f"{text!r} is no sha256")
-    return text
-
-
-def _kernel(entry: Any) -> Any:
-    """Returns a kernel's values, of the types that the schema states, with all texts harmless."""
+def _values(entry: Any) -> Any:
+    """Returns a kernel's values with all texts harmless."""
     from msgspec import Raw, json
 
     if not isinstance(entry, Raw):
-        return _clean(convert(entry, JsonKernel))
+        return _clean(entry)
     data = bytes(entry)
-    value = json.decode(data, type=JsonKernel)
+    value = json.decode(data)
     # Only what is spelled out or is not ASCII can steer: most texts need no second look.
     return value if data.isascii() and b"\\" not in data and b"\x7f" not in data else _clean(value)
 
@@ -194,8 +190,7 @@ def _clean(value: Any) -> Any:
 def _cut(text: str | bytes) -> dict[str, Any] | None:
     """A document's top-level values, its kernels as texts; None if that cannot be had so.
 
-    What comes of it then (NaN, which Python writes and JSON does not have; another encoding) or
-    does not is for the standard library to say.
+    What comes of it then (another encoding), or what is wrong with it, is for `json_value` to say.
     """
     from msgspec import DecodeError, Raw, json
 
@@ -210,95 +205,64 @@ def _cut(text: str | bytes) -> dict[str, Any] | None:
 
 
 def _damaged(name: str, error: Exception) -> KinspectError:
-    return KinspectError(
-        f"{name}: damaged report ({type(error).__name__}: {error})",
-        _AGAIN,
-    )
+    return KinspectError(f"{name}: damaged report ({type(error).__name__}: {error})", _AGAIN)
 
 
-def _read_error(error: JsonFailure) -> ErrorRecord:
-    return ErrorRecord(
-        file=error["file"],
-        kernel=error["kernel"],
-        stage=error["stage"],
-        message=error["message"],
-        hint=error["hint"],
-        output=error.get("output", ""),
-    )
+def _completed(kernel: Any, folder: Path | None) -> Any:
+    """A kernel's values with those of `UNWRITTEN` that follow from others, and no other of them.
+
+    What is not of the type that it must be is left for msgspec to refuse.
+    """
+    if not isinstance(kernel, dict):
+        return kernel
+    _drop_unwritten(Finding, [*_items(kernel.get("findings")), *_items(kernel.get("leads"))])
+    _drop_unwritten(LivePeak, [kernel.get("live_peak")])
+    _drop_unwritten(Variant, [variant := kernel.get("variant")])
+    if isinstance(variant, dict):
+        variant |= {"kernel": kernel.get("name"), "arch": kernel.get("arch") or "", "ttir": ""}
+    for of in (kernel, *_items(kernel.get("loops"))):
+        for name, metric in _named(of.get("metrics") if isinstance(of, dict) else None):
+            metric["name"] = name
+    for kind, artifact in _named(kernel.get("artifacts")):
+        artifact |= {"kind": kind, "path": folder and str(folder / str(artifact.get("sha256")))}
+    return kernel
 
 
-def _read_kernel(kernel: dict[str, Any], artifacts: Mapping[str, Artifact]) -> KernelReport:
-    """Converts a kernel; keys that older versions did not write have defaults."""
-    return KernelReport(
-        id=kernel["id"],
-        name=kernel["name"],
-        arch=kernel["arch"],
-        source=convert(kernel["source"], SourceLoc | None),
-        variant=_read_variant(kernel["variant"], kernel["name"], kernel["arch"]),
-        artifacts=artifacts,
-        metrics=_read_metrics(kernel["metrics"]),
-        loops=tuple(_read_loop(loop) for loop in kernel["loops"]),
-        main_loop=kernel["main_loop"],
-        memory_ops=convert(kernel["memory_ops"], tuple[MemoryOp, ...]),
-        waits=convert(kernel["waits"], tuple[WaitOp, ...]),
-        findings=convert(kernel["findings"], tuple[Finding, ...]),
-        leads=convert(kernel.get("leads", ()), tuple[Finding, ...]),
-        notes=tuple(kernel["notes"]),
-        accesses=convert(kernel.get("accesses", ()), tuple[Access, ...]),
-        live_peak=convert(kernel.get("live_peak"), LivePeak | None),
-        spilled_values=convert(kernel.get("spilled_values", ()), tuple[SpilledValue, ...]),
-        untouched=convert(kernel.get("untouched", ()), tuple[UntouchedValues, ...]),
-        dead_writes=tuple(kernel.get("dead_writes", ())),
-        spills=convert(kernel.get("spills", ()), tuple[SpillSlot, ...]),
-        lds_buffers=convert(kernel.get("lds_buffers", ()), tuple[LdsBuffer, ...]),
-        measured_lines=convert(kernel.get("measured_lines", ()), tuple[MeasuredLine, ...]),
-        unread=convert(kernel.get("unread", ()), tuple[Unread, ...]),
-        demand=convert(kernel.get("demand"), Demand | None),
-        emulated=convert(kernel.get("emulated"), Emulated | None),
-    )
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _read_metrics(metrics: dict[str, Any]) -> dict[str, Metric]:
-    """Converts figures; equal ones of all kernels are one object, as are their names.
+def _named(value: Any) -> Iterable[tuple[str, dict[str, Any]]]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return ((name, item) for name, item in pairs if isinstance(item, dict))
+
+
+def _drop_unwritten(kind: type[Struct], values: Iterable[Any]) -> None:
+    """Removes what no report has from JSON values of a struct."""
+    for value in values:
+        if isinstance(value, dict):
+            for name in UNWRITTEN[kind]:
+                value.pop(name, None)
+
+
+def _path(kind: type, value: Any) -> Path:
+    """The only type that JSON lacks: where an artifact lies."""
+    return Path(value or "")
+
+
+def _share(metrics: Mapping[str, Metric]) -> None:
+    """Makes equal figures of all kernels one object, as are their names.
 
     Of thousands of kernels most figures are equal: this halves what a report takes in memory.
     """
-    read = {}
-    for name, entry in metrics.items():
-        value, note = entry["value"], entry.get("note", "")
-        metric = Metric(intern(name), value, intern(entry["unit"]), entry["origin"], note)
-        if not isinstance(value, dict):
-            key = name, type(value), value, metric.unit, metric.origin, note
-            if len(_KNOWN_METRICS) >= _MOST_KNOWN_METRICS:
-                _KNOWN_METRICS.clear()
-            metric = _KNOWN_METRICS.setdefault(key, metric)
-        read[metric.name] = metric
-    return read
+    assert isinstance(metrics, dict)  # it was read a moment ago
+    for name, metric in metrics.items():
+        if isinstance(metric.value, dict):
+            continue
+        if len(_KNOWN_METRICS) >= _MOST_KNOWN_METRICS:
+            _KNOWN_METRICS.clear()
+        metrics[name] = _KNOWN_METRICS.setdefault((type(metric.value), metric), metric)
 
 
-_KNOWN_METRICS: Final[dict[tuple[object, ...], Metric]] = {}
+_KNOWN_METRICS: Final[dict[tuple[type, Metric], Metric]] = {}
 _MOST_KNOWN_METRICS: Final = 1 << 14
-
-
-def _read_loop(loop: dict[str, Any]) -> LoopReport:
-    """Converts a loop."""
-    return LoopReport(
-        id=loop["id"],
-        depth=loop["depth"],
-        parent=loop["parent"],
-        header_line=loop["header"]["line"],
-        header_label=loop["header"]["label"],
-        lines=tuple((first, last) for first, last in loop["lines"]),
-        source=convert(loop["source"], tuple[SourceLoc, ...]),
-        hot=loop["hot"],
-        unroll=loop["unroll"],
-        metrics=_read_metrics(loop["metrics"]),
-        irreducible=loop.get("irreducible", False),
-    )
-
-
-def _read_variant(variant: dict[str, Any] | None, kernel: str, arch: str | None) -> Variant | None:
-    if variant is None:
-        return None
-    # The TTIR is an artifact of its own, not part of the report.
-    return convert({**variant, "kernel": kernel, "arch": arch or "", "ttir": ""}, Variant)

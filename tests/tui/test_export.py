@@ -13,8 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Artifact, Report
-from kinspect.inspector.report import json_write as json_v1
-from kinspect.inspector.report import saved
+from kinspect.inspector.report import json_read, saved
 from kinspect.inspector.version import VERSION
 from kinspect.tui.export import FORMATS, Picture, write
 from kinspect.tui.pages import Page
@@ -73,7 +72,7 @@ async def test_every_format_is_what_it_says(opened: Any, report: Report, tmp_pat
     document = json.loads(text)
     assert [kernel["id"] for kernel in document["kernels"]] == [k.id for k in report.kernels]
     assert document["tool"]["version"] == VERSION
-    again = json_v1.read(text, "out.json")
+    again = json_read.read(text, "out.json")
     assert [kernel.metrics for kernel in again.kernels] == [k.metrics for k in report.kernels]
 
     words = (tmp_path / "out.md").read_text("utf-8")

@@ -60,7 +60,10 @@ async def test_rows_that_look_the_same_name_their_loops(opened: Any, report: Rep
         replace(
             finding,
             fingerprint=each.id,
-            locations=(Location("source", 7, "small.py"), Location("amdgcn", each.lines[0][0])),
+            locations=(
+                Location("source", "small.py", 7),
+                Location("amdgcn", None, each.lines[0][0]),
+            ),
         )
         for each in (loop, other)
     )
@@ -274,14 +277,14 @@ async def test_a_rule_of_somebody_elses_pack_is_shown_with_what_the_finding_says
     opened: Any, report: Report
 ) -> None:
     own = Finding(
-        "OURS-1",
-        "warning",
-        "certain",
-        "too [bold]much[/bold] of {this}",
-        {"count.valu": None, "hot": True, "parts": {"a": 1, "b": None}},
-        (Location("ttgir", 12, None, "tt.load"),),
-        "do less",
-        "0",
+        rule="OURS-1",
+        severity="warning",
+        confidence="certain",
+        message="too [bold]much[/bold] of {this}",
+        evidence={"count.valu": None, "hot": True, "parts": {"a": 1, "b": None}},
+        locations=(Location("ttgir", None, 12, "tt.load"),),
+        fix="do less",
+        fingerprint="0",
     )
     kernels = (replace(report.kernels[0], findings=(own,)),)
     async with opened((120, 40), "findings", of=replace(report, kernels=kernels)) as pilot:
@@ -383,7 +386,16 @@ async def test_a_group_tells_what_its_findings_propose(opened: Any, report: Repo
     small = next(kernel for kernel in report.kernels if kernel.name == "small")
     fixes = ("add tl.multiple_of(x, 16)", "use a larger block", "", "use a larger block")
     found = tuple(
-        Finding("KI025", "warning", "likely", f"access {n}", {}, (), fix, f"{n}")
+        Finding(
+            rule="KI025",
+            severity="warning",
+            confidence="likely",
+            message=f"access {n}",
+            evidence={},
+            locations=(),
+            fix=fix,
+            fingerprint=f"{n}",
+        )
         for n, fix in enumerate(fixes)
     )
     only = replace(report, kernels=(replace(small, findings=found),))

@@ -263,7 +263,7 @@ async def test_findings(page_of: Open, linked: KernelReport) -> None:
 
 
 async def test_loops(page_of: Open, linked: KernelReport) -> None:
-    headers = sorted(loop.header_line - 1 for loop in linked.loops)
+    headers = sorted(loop.header.line - 1 for loop in linked.loops)
     async with page_of() as (pilot, page):
         code = pane(page, "amdgcn").code
         code.move_to(0)
@@ -480,7 +480,9 @@ async def test_what_a_kernel_rests_on_stands_in_the_card(
     page_of: Open, linked: KernelReport
 ) -> None:
     made = Assumption("the version of lib, which is not there", "0.0.0", SourceLoc("a.py", 7))
-    variant = Variant("attend", "gfx950", 64, "", {}, assumptions=(made,))
+    variant = Variant(
+        kernel="attend", arch="gfx950", wave_size=64, ttir="", options={}, assumptions=(made,)
+    )
     async with page_of((200, 50), of=replace(linked, variant=variant)) as (pilot, _):
         text = " ".join(text_of(pilot.app).split())
         assert "assumed: the version of lib" in text

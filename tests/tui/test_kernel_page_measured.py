@@ -190,7 +190,7 @@ async def test_the_card_says_what_loop_and_line_cost(opened: Any, stalled: Kerne
         text = text_of(pilot.app)
         assert f"{worst.stall_cycles:,} stall cycles" in text
         loop = next(one for one in stalled.loops if one.metrics["measured.stall_share"].value)
-        page.marks.jump(page.panes.pane_of("amdgcn"), loop.header_line - 1)  # type: ignore[arg-type]
+        page.marks.jump(page.panes.pane_of("amdgcn"), loop.header.line - 1)  # type: ignore[arg-type]
         await pilot.pause()
         share = loop.metrics["measured.stall_share"].value
         assert f"{share:.1f} % of the kernel's" in text_of(pilot.app)

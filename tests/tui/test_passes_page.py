@@ -315,7 +315,7 @@ async def test_no_kernel_yet(opened: Any, report: Report, path: Path, dump: Pass
             await pilot.press(key)
         assert isinstance(pilot.app.screen, PassesPage)
         (kernel,) = (k for k in dumped(report, path).kernels if k.name == "small")
-        variant = Variant("small", "gfx942", 64, "", {})
+        variant = Variant(kernel="small", arch="gfx942", wave_size=64, ttir="", options={})
         pilot.app.session.take(Reported((0, 0), replace(kernel, variant=variant, artifacts={})))
         await until(pilot, lambda: "--no-passes" in text_of(pilot.app))
         pilot.app.session.take(Reported((0, 0), kernel))

@@ -68,7 +68,7 @@ def region_of(function: Function, loop: LoopReport | None) -> tuple[Instruction,
     header = [
         candidate
         for candidate in function.loops
-        if function.instructions[function.blocks[candidate.header].start].line == loop.header_line
+        if function.instructions[function.blocks[candidate.header].start].line == loop.header.line
     ]
     if len(header) != 1:
         return None

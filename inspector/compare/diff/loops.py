@@ -72,7 +72,7 @@ def pair_loops(
         )
         for left_loop, right_loop in matched
     ]
-    pairs.sort(key=lambda pair: pair.left.header_line if pair.left is not None else 0)
+    pairs.sort(key=lambda pair: pair.left.header.line if pair.left is not None else 0)
     pairs += [LoopPair(loop, None, Basis(None, "")) for loop in left_only[0]]
     pairs += [LoopPair(None, loop, Basis(None, "")) for loop in right_only[0]]
     return tuple(pairs)
@@ -161,7 +161,7 @@ def _start(kernel: KernelReport) -> int:
 
 def _sort_key(loop: LoopReport) -> tuple[int, int]:
     """Returns a loop's first source line and its line in the assembly."""
-    return min((location.line for location in loop.source), default=0), loop.header_line
+    return min((location.line for location in loop.source), default=0), loop.header.line
 
 
 def _pair(

@@ -177,7 +177,7 @@ def _figures(kernel: KernelReport) -> str:
     return _json(
         [
             _values(kernel.metrics),
-            [[loop.id, loop.header_line, _values(loop.metrics)] for loop in kernel.loops],
+            [[loop.id, loop.header.line, _values(loop.metrics)] for loop in kernel.loops],
             {kind: a.sha256 for kind, a in kernel.artifacts.items()},
         ]
     )

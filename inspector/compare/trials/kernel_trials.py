@@ -384,7 +384,7 @@ def _comparable(figures: Sequence[TrialFigures | None]) -> list[TrialFigures | N
 
 def _main_loop(kernel: KernelReport) -> int | None:
     """Index of the main loop among the hot ones, in the order of the code."""
-    hot = sorted((loop for loop in kernel.loops if loop.hot), key=lambda loop: loop.header_line)
+    hot = sorted((loop for loop in kernel.loops if loop.hot), key=lambda loop: loop.header.line)
     return next((n for n, loop in enumerate(hot) if loop.id == kernel.main_loop), None)
 
 

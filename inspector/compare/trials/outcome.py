@@ -260,7 +260,7 @@ def outcome_of(job: Job, future: Future[TrialOutcome]) -> TrialOutcome:
 
 def loop_figures(report: KernelReport) -> tuple[LoopFigures, ...]:
     """The figures of a kernel, once for each of its hot loops, in the order of the code."""
-    hot = sorted((loop for loop in report.loops if loop.hot), key=lambda loop: loop.header_line)
+    hot = sorted((loop for loop in report.loops if loop.hot), key=lambda loop: loop.header.line)
     return tuple(
         LoopFigures(
             tuple(sorted({(at.file, at.line) for at in loop.source})),

@@ -314,7 +314,7 @@ class LinkedTexts:
             self.show_in(self._panes.current, kind)
         if line is None and self.report is not None:
             main = loop_view.main_loop(self.report)
-            kind, line = "amdgcn", main.header_line if main is not None else None
+            kind, line = "amdgcn", main.header.line if main is not None else None
         pane = self._panes.pane_of(kind)
         if line is not None and pane is not None:
             pane.code.move_to(line - 1, quiet=True, centre=True)
