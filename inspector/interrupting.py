@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import _weakrefset
+import gc
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -58,13 +61,17 @@ def _by_signal(seconds: float, wall_seconds: float) -> Iterator[None]:
         ticks += number == signal.SIGALRM
         # At the end of a block the timers have to be ended: what comes then is for the next time.
         is_ending = frame is not None and frame.f_code.co_filename in _FILES_OF_BLOCKS
-        if armed and not is_ending and (number == signal.SIGPROF or ticks >= _TICKS):
-            raise TimeUp
+        if not armed or is_ending or not (number == signal.SIGPROF or ticks >= _TICKS):
+            return
+        if _loses_exceptions(frame):
+            signal.setitimer(signal.ITIMER_PROF, 0.01, 1.0)
+            return
+        raise TimeUp
 
     numbers = (signal.SIGPROF, signal.SIGALRM)
     previous_handlers = [signal.signal(number, stop) for number in numbers]
     try:
-        # Again after a second: an exception is lost in a destructor or a callback of C code.
+        # Again after a second: an exception is lost in a callback of C code.
         signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
         tick = wall_seconds / _TICKS
         previous_timer = signal.setitimer(signal.ITIMER_REAL, tick, tick)
@@ -115,6 +122,18 @@ def _by_watch(seconds: float, wall_seconds: float) -> Iterator[None]:
             done.set()
             raise_asynchronously(thread, None)  # one that is raised but has not arrived
         watcher.join()
+
+
+def _loses_exceptions(frame: FrameType | None) -> bool:
+    """Whether Python would print what is raised there as ignored, and go on."""
+    collecting = {getattr(callback, "__code__", None) for callback in gc.callbacks}
+    while frame is not None:
+        code = frame.f_code
+        is_weak = code.co_filename in (weakref.__file__, _weakrefset.__file__)
+        if code.co_name == "__del__" or is_weak or code in collecting:
+            return True
+        frame = frame.f_back
+    return False
 
 
 _FILES_OF_BLOCKS = frozenset(f.__code__.co_filename for f in (contextmanager, time_limit))

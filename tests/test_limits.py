@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import signal
@@ -10,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -349,10 +351,63 @@ def test_kernels_that_are_not_reached_are_counted_and_the_others_reported(
 
 def test_a_block_that_ends_is_not_interrupted_again() -> None:
     """Else its timers go on, and end the process."""
-    frames = [SimpleNamespace(f_code=f.__code__) for f in (contextlib.contextmanager, _endless)]
+    functions = (contextlib.contextmanager, _endless)
+    frames = [SimpleNamespace(f_code=f.__code__, f_back=None) for f in functions]
     with interrupting.time_limit(60, 60):
         ring: Any = signal.getsignal(signal.SIGPROF)
         ring(signal.SIGPROF, frames[0])
         with pytest.raises(interrupting.TimeUp):
             ring(signal.SIGPROF, frames[1])
     assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
+
+
+class _Lingering:
+    def __del__(self) -> None:
+        _spin(0.3)
+
+
+def _spin(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def _spin_in_destructor() -> None:
+    _Lingering()
+
+
+def _spin_in_collection() -> None:
+    callback: Any = lambda phase, info: _spin(0.3)  # noqa: E731
+    gc.callbacks.append(callback)
+    gc.collect()
+    gc.callbacks.remove(callback)
+
+
+def _spin_in_weakref() -> None:
+    """A dictionary that is walked keeps for later what died: in a callback of `weakref`."""
+    key = _Plain()
+    keys: Any = weakref.WeakKeyDictionary({key: 1})
+    keys._iterating = {1}
+    keys._pending_removals = SimpleNamespace(append=lambda _: _spin(0.3))
+    del key
+
+
+class _Plain:
+    pass
+
+
+@pytest.mark.parametrize(
+    "spin_where_lost", [_spin_in_destructor, _spin_in_collection, _spin_in_weakref]
+)
+def test_a_time_limit_waits_where_what_it_raises_would_be_lost(
+    spin_where_lost: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def block() -> None:
+        spin_where_lost()
+        _spin(5)
+
+    lost: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    with pytest.raises(interrupting.TimeUp), interrupting.time_limit(0.1, 60):
+        block()
+    assert not lost
