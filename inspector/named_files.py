@@ -360,12 +360,17 @@ def _checkout(folder: Path) -> Path:
 
 
 def _is_checkout(folder: Path) -> bool:
-    """Whether a folder has a `.git`, which anyone could have made in one that all may write to."""
+    """Whether a folder has a `.git` that the user made, or who owns the folder.
+
+    In a folder that all may write to, such as /tmp, anyone could have made it.
+    """
     try:
-        made_by = os.lstat(folder / ".git").st_uid
-        return made_by == os.getuid() or not os.stat(folder).st_mode & stat.S_IWOTH
+        made_by, around = os.lstat(folder / ".git").st_uid, os.stat(folder)
     except OSError:
         return False
+    if made_by == os.getuid():
+        return True
+    return made_by == around.st_uid and not around.st_mode & stat.S_IWOTH
 
 
 @functools.lru_cache(maxsize=8)

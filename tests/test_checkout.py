@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -284,6 +286,31 @@ def test_nothing_above_the_checkout_is_a_root(tmp_path: Path) -> None:
     roots = Checkout(str(top / "a/b/twins.py")).roots
     assert str(tmp_path) not in roots
     assert {str(top), str(top / "a"), str(top / "a/b")} <= set(roots)
+
+
+@pytest.mark.parametrize("name", [".git", "pyproject.toml", "__init__.py"])
+@pytest.mark.parametrize(("mode", "owner"), [(0o1777, 0), (0o755, 1)])
+def test_what_another_user_made_above_a_file_makes_no_checkout(
+    name: str, mode: int, owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `.git` in /tmp had modules imported from /tmp, which anyone could have put there."""
+    file = write(tmp_path, {f"shared/{name}": "", "shared/me/twins.py": ""}) / "shared/me/twins.py"
+    shared = tmp_path / "shared"
+    shared.chmod(mode)
+    assert str(shared) in Checkout(str(file)).roots or name == "__init__.py"
+    assert Checkout(str(file)).package == ("shared.me" if name == "__init__.py" else None)
+    # Another user asks, and who made the file is not who owns its folder.
+    made_by, lstat = os.getuid(), os.lstat
+    monkeypatch.setattr(os, "getuid", lambda: made_by + 12345)
+
+    def others(path: str) -> SimpleNamespace:
+        found = lstat(path)
+        return SimpleNamespace(st_uid=found.st_uid + owner, st_mode=found.st_mode)
+
+    monkeypatch.setattr(os, "lstat", others)
+    checkout = Checkout(str(file))
+    assert str(shared) not in checkout.roots
+    assert checkout.package is None
 
 
 def test_declarations_are_read_and_never_run(tmp_path: Path) -> None:

@@ -297,20 +297,29 @@ def folders_in(folder: str) -> list[str]:
 
 
 def _is_package(folder: str) -> bool:
-    return os.path.exists(os.path.join(folder, "__init__.py"))
+    return _has_own(folder, "__init__.py")
 
 
 def _is_project(folder: str) -> bool:
-    return any(os.path.exists(os.path.join(folder, name)) for name in MARKERS)
+    return any(_has_own(folder, name) for name in MARKERS)
 
 
 def _is_git(folder: str) -> bool:
-    """Whether a folder has a `.git`, which anyone could have made in one that all may write to."""
+    return _has_own(folder, ".git")
+
+
+def _has_own(folder: str, name: str) -> bool:
+    """Whether a folder has a file that the user made, or who owns the folder.
+
+    In a folder that all may write to, such as /tmp, anyone could have made it.
+    """
     try:
-        made_by = os.lstat(os.path.join(folder, ".git")).st_uid
-        return made_by == os.getuid() or not os.stat(folder).st_mode & stat.S_IWOTH
+        made_by, around = os.lstat(os.path.join(folder, name)).st_uid, os.stat(folder)
     except OSError:
         return False
+    if made_by == os.getuid():
+        return True
+    return made_by == around.st_uid and not around.st_mode & stat.S_IWOTH
 
 
 class OwnPackageFinder:
