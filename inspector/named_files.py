@@ -324,15 +324,19 @@ def readable() -> list[str]:
 
 
 _SHOWN = frozenset((".venv", ".triton", ".cache", ".tox", ".nox"))
-"""Hidden folders that hold sources and what compilers wrote."""
+"""Hidden folders that hold sources and what compilers wrote, beside tokens and the like."""
+_SOURCES = frozenset((
+    ".py", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hip", ".hpp", ".inc", ".S",
+    ".s", ".amdgcn", ".best_config", ".hsaco", ".ll", ".llir", ".mlir", ".ttgir", ".ttir",
+))  # fmt: skip
 
 
 def _shows(folder: Path, place: Path) -> bool:
     """Whether a file lies in a folder, and is not hidden there: .git/config, .env, .netrc."""
     if not place.is_relative_to(folder):
         return False
-    parts = place.relative_to(folder).parts
-    return not any(part.startswith(".") and part not in _SHOWN for part in parts)
+    hidden = {part for part in place.relative_to(folder).parts if part.startswith(".")}
+    return not hidden or (hidden <= _SHOWN and place.suffix in _SOURCES)
 
 
 def _holds(folder: Path, place: Path) -> bool:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from kinspect.inspector.guest.loading import LoadError
 from kinspect.inspector.guest.missing_modules import install_hint
 from kinspect.inspector.guest.suite import compare, kernel_file
 
@@ -359,6 +361,13 @@ def test_a_file_that_does_not_load(tool: Tool, tmp_path: Path) -> None:
     done = tool("check", path)
     assert done.returncode == 2
     assert f"{path}:1: NameError" in done.stderr
+
+
+def test_a_case_without_a_tolerance_is_said() -> None:
+    cases = [{"name": "a", "atol": 0, "rtol": 0.5}, {"name": "b", "atol": 1e-3}]
+    with pytest.raises(LoadError, match=r"the case 'b' of CASES has no number for rtol"):
+        kernel_file.entries(SimpleNamespace(__file__="k.py", CASES=cases), "CASES")
+    assert len(kernel_file.entries(SimpleNamespace(__file__="k.py", BENCH=cases), "BENCH")) == 2
 
 
 def test_no_gpu_is_said(tool: Tool) -> None:

@@ -37,6 +37,18 @@ def test_figures_of_a_small_kernel_counted_by_hand() -> None:
     assert int_of(kernel.metrics, "live.dead_writes") == 0
 
 
+def test_registers_beyond_the_allocated_are_said() -> None:
+    """Neither LLVM's assembler nor its linker looks."""
+    text = SMALL.read_text()
+    assert not any("vector registers" in note for note in report(text).notes)
+    wild = report(text.replace("v22", "v21").replace("\ts_mov_b32 s9, 0\n", "\tv_mov_b32 v99, 1\n"))
+    (note,) = (note for note in wild.notes if "vector registers" in note)
+    allocated = int_of(wild.metrics, "vgpr_allocated")
+    assert allocated is not None
+    assert allocated < 100
+    assert note.startswith(f"the code uses 100 vector registers of a lane, but {allocated} are")
+
+
 def test_a_dead_write_and_a_register_that_only_passes_through_a_loop() -> None:
     text = SMALL.read_text().replace(
         "\ts_mov_b32 s9, 0\n", "\ts_mov_b32 s9, 0\n\tv_mov_b32_e32 v21, 1\n\tv_mov_b32_e32 v22, 1\n"

@@ -97,8 +97,12 @@ def test_what_may_be_named_is_quoted(places: Path, monkeypatch: pytest.MonkeyPat
 def test_hidden_files_and_foreign_checkouts_are_not_quoted(
     places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (places / ".env").write_text(f"{SECRET}\n" * 99)
-    assert SECRET not in quoted_text(places, ".env")
+    for name in (".env", ".cache/huggingface/token", ".venv/lib/settings.json"):
+        (places / name).parent.mkdir(parents=True, exist_ok=True)
+        (places / name).write_text(f"{SECRET}\n" * 99)
+        assert SECRET not in quoted_text(places, name)
+    (places / ".cache/inductor.py").write_text(f"{SECRET}\n" * 99)
+    assert SECRET in quoted_text(places, ".cache/inductor.py")
     # A .git that anybody could have made names no checkout.
     (places.parent / "secret.py").write_text(f"{SECRET}\n" * 99)
     (places.parent / ".git").mkdir()
@@ -111,6 +115,8 @@ def test_hidden_files_and_foreign_checkouts_are_not_quoted(
     assert SECRET not in quoted_text(places, ".env")
     regular_files.confine([str(places)])
     assert not regular_files.is_allowed(str(places / ".env"))
+    assert not regular_files.is_allowed(str(places / ".cache/huggingface/token"))
+    assert regular_files.is_allowed(str(places / ".cache/inductor.py"))
     assert regular_files.is_allowed(str(places / "k.s"))
     regular_files.confine(None)
 

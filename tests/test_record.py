@@ -10,6 +10,7 @@ import collections
 import enum
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -321,6 +322,24 @@ def test_a_failing_command_keeps_its_status_and_its_trace(
     whole = status == 3
     assert one.at_least is not whole
     assert one.launches == 100 if whole else 88 <= one.launches <= 100
+
+
+def test_a_place_that_cannot_be_written_is_said_before_the_run(machine: Machine) -> None:
+    machine.trace = machine.folder / "missing" / "t.kitrace"
+    status, out, err = machine.run("print('ran')")
+    assert (status, out) == (2, "")
+    assert "t.kitrace: cannot be written" in err
+
+
+def test_a_trace_whose_place_went_is_written_elsewhere(machine: Machine) -> None:
+    machine.trace = machine.folder / "results" / "t.kitrace"
+    machine.trace.parent.mkdir()
+    status, _, err = machine.run(COPY + LAUNCH + "import shutil; shutil.rmtree('results')\n")
+    assert status == 2
+    place = re.search(r"the trace is in (\S+\.kitrace)", err)
+    assert place is not None, err
+    assert len(read_trace(Path(place[1])).specializations) == 1
+    Path(place[1]).unlink()
 
 
 def test_ctrl_c_keeps_what_was_recorded(machine: Machine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ..capture.trace import SUFFIX, LaunchTrace, write_trace
 from ..errors import KinspectError
 from ..passed_signals import signals_for
 from ..staging import scratch_folder
+from ..writing import unwritable
 from . import foreground
 from .progress import print_message
 
@@ -39,6 +41,7 @@ def record(output: Path, command: tuple[str, ...]) -> int:
     recorded, on AMD and NVIDIA machines. `kinspect analyze trace.kitrace --arch gfx942` then
     compiles what was launched. The exit status is that of COMMAND.
     """
+    _check_place(output)
     with scratch_folder() as folder:
         startup, journals = folder / "startup", folder / "journals"
         startup.mkdir()
@@ -57,9 +60,24 @@ def record(output: Path, command: tuple[str, ...]) -> int:
             "check that it runs on a GPU, without python -I, -E or -S, TRITON_INTERPRET=1, or a"
             " PYTHONPATH of its own making",
         )
-    write_trace(trace, output)
+    try:
+        write_trace(trace, output)
+    except KinspectError as error:  # hours of a run must not be lost to a disk that is full
+        with tempfile.NamedTemporaryFile(suffix=SUFFIX, delete=False) as stream:
+            elsewhere = Path(stream.name)
+        write_trace(trace, elsewhere)
+        raise KinspectError(error.message, f"the trace is in {elsewhere}") from None
     _summarize(trace, output)
     return status
+
+
+def _check_place(output: Path) -> None:
+    """Raises now what would be raised after the run, where a trace cannot be written."""
+    try:
+        with tempfile.TemporaryFile(dir=output.parent):
+            pass
+    except OSError as error:
+        raise unwritable(output, error, "name another file with -o") from None
 
 
 def _environment(environment: Mapping[str, str], startup: Path, journals: Path) -> dict[str, str]:

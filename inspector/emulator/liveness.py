@@ -79,6 +79,15 @@ class Liveness(Struct, frozen=True):
         """VGPRs and AGPRs in a set."""
         return (rows & _VECTORS).bit_count()
 
+    def highest_vector(self, instructions: Sequence[Instruction]) -> int | None:
+        """Vector rows up to the last that is named; None where a call's registers are guessed."""
+        if any(map(_is_call, instructions)):
+            return None
+        used = 0
+        for effect in self.effects:
+            used |= effect.reads | effect.writes
+        return (used & _VECTORS).bit_length()
+
     def is_dead_write(self, inst: Instruction) -> bool:
         """Whether a vector instruction does nothing but write results that nothing reads."""
         writes = self.effects[inst.index].writes

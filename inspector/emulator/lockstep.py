@@ -280,7 +280,10 @@ class Scheduler:
             return leave.goes(waves)
         text = self._code.decoded[leave.site].text
         if text.startswith("s_trap"):
-            raise TrapError(f"the kernel stopped itself: {self._code.line(leave.site)}")
+            raise TrapError(
+                f"the kernel stopped itself: {self._code.line(leave.site)}",
+                "look at what leads there: a device_assert that failed, or code not meant to run",
+            )
         raise NotCoveredError(text)
 
     def _jump(self, number: int, following: int) -> int:

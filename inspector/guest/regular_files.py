@@ -12,7 +12,11 @@ from collections.abc import Sequence
 
 MOST_BYTES = 64 << 20
 SHOWN = frozenset((".venv", ".triton", ".cache", ".tox", ".nox"))
-"""Hidden folders that hold sources and what compilers wrote."""
+"""Hidden folders that hold sources and what compilers wrote, beside tokens and the like."""
+SOURCES = frozenset((
+    ".py", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hip", ".hpp", ".inc", ".S",
+    ".s", ".amdgcn", ".best_config", ".hsaco", ".ll", ".llir", ".mlir", ".ttgir", ".ttir",
+))  # fmt: skip
 PACKAGES = frozenset(("site-packages", "dist-packages"))
 _allowed: list[str] | None = None
 
@@ -48,7 +52,8 @@ def _shows(folder: str, place: str) -> bool:
     if os.path.commonpath((place, folder)) != folder:
         return False
     parts = os.path.relpath(place, folder).split(os.sep)
-    return not any(part.startswith(".") and part not in SHOWN for part in parts)
+    hidden = {part for part in parts if part.startswith(".")}
+    return not hidden or (hidden <= SHOWN and os.path.splitext(place)[1] in SOURCES)
 
 
 def read(path: str, most: int = MOST_BYTES, *, follow: bool = True) -> bytes:

@@ -109,6 +109,7 @@ def kernel_report(
         loads_in_passes.kernel_metrics(subject, in_global),
     ):
         metrics.update((metric.name, metric) for metric in family)
+    beyond = live_registers.beyond_allocation(subject, metrics["vgpr_allocated"].value)
     accesses = _accesses(subject, memory)
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
@@ -148,7 +149,7 @@ def kernel_report(
             *subject.function.notes,
             *resources.disagreements,
             *_lane_notes(accesses),
-            *filter(None, (unnamed,)),
+            *filter(None, (unnamed, beyond)),
         ),
         spills=slots,
         lds_buffers=buffers,

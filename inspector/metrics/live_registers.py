@@ -91,6 +91,28 @@ class NamedValues(Struct, frozen=True):
     dead_writes: tuple[int, ...] = ()
 
 
+def beyond_allocation(subject: Subject, allocated: int | None) -> str | None:
+    """What to say of code that uses vector registers which its wave does not have.
+
+    Neither LLVM's assembler nor its linker looks. A kernel that asks for more at run time
+    (`s_alloc_vgpr`) is left out.
+    """
+    live = subject.live[0]
+    machine = subject.machine
+    if live is None or machine is None or allocated is None or machine.agpr == "separate":
+        return None
+    instructions = subject.function.instructions
+    if any(inst.mnemonic == "s_alloc_vgpr" for inst in instructions):
+        return None
+    count = live.highest_vector(instructions)
+    if count is None or count <= allocated:
+        return None
+    return (
+        f"the code uses {count} vector registers of a lane, but {allocated} are allocated: what "
+        "lies beyond is not the wave's; raise .amdhsa_next_free_vgpr and .vgpr_count"
+    )
+
+
 def followed(subject: Subject) -> tuple[Liveness | None, str]:
     """The kernel's live registers, or why they are not known."""
     if subject.function.unread:
