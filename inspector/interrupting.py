@@ -126,6 +126,8 @@ def _by_watch(seconds: float, wall_seconds: float) -> Iterator[None]:
 
 def _loses_exceptions(frame: FrameType | None) -> bool:
     """Whether Python would print what is raised there as ignored, and go on."""
+    if isinstance(sys.exc_info()[1], GeneratorExit):  # nobody goes on with the generator
+        return True
     collecting = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         code = frame.f_code

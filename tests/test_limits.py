@@ -376,6 +376,16 @@ def _spin_in_destructor() -> None:
     _Lingering()
 
 
+def _spin_in_generator() -> None:
+    def generator() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            _spin(0.3)
+
+    next(generator())
+
+
 def _spin_in_collection() -> None:
     callback: Any = lambda phase, info: _spin(0.3)  # noqa: E731
     gc.callbacks.append(callback)
@@ -397,7 +407,8 @@ class _Plain:
 
 
 @pytest.mark.parametrize(
-    "spin_where_lost", [_spin_in_destructor, _spin_in_collection, _spin_in_weakref]
+    "spin_where_lost",
+    [_spin_in_destructor, _spin_in_generator, _spin_in_collection, _spin_in_weakref],
 )
 def test_a_time_limit_waits_where_what_it_raises_would_be_lost(
     spin_where_lost: Callable[[], None], monkeypatch: pytest.MonkeyPatch
