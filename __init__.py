@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from .inspector.api.stand_in_tensor import T
     from .inspector.api.trying import try_
-    from .inspector.errors import KinspectError
+    from .inspector.base.errors import KinspectError
 
     __version__: str
 
@@ -54,7 +54,7 @@ _HOMES = {
     "T": "api.stand_in_tensor",
     "TrialResult": "api.results",
     "try_": "api.trying",
-    "KinspectError": "errors",
+    "KinspectError": "base.errors",
 }
 """Name -> module below `kinspect.inspector`, imported when the name is first used."""
 
@@ -85,7 +85,7 @@ __all__ = (
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return import_module(".inspector.version", __name__).VERSION
+        return import_module(".inspector.base.version", __name__).VERSION
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".inspector.{_HOMES[name]}", __name__), name)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kinspect.inspector.documents import yaml_loader
+from kinspect.inspector.base.documents import yaml_loader
 from kinspect.inspector.lint.rule import Rule
 from kinspect.inspector.lint.schema import load_packs
 from kinspect.inspector.model import Trials

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kinspect.inspector.base.version import VERSION
 from kinspect.inspector.bench.suite import catalogue
 from kinspect.inspector.bench.suite.catalogue import KernelFile
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
 from kinspect.inspector.model import KernelReport, LoopReport, MemoryOp, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.version import VERSION
 
 ROOT = Path(__file__).parent.parent
 OUTPUT = ROOT / "kernels" / "REPORT.md"

@@ -12,8 +12,6 @@ from typing import Any
 
 import kinspect
 import numpy as np
-from kinspect.inspector.emulator.address_sweep import Places
-from kinspect.inspector.emulator.addresses import places_of
 from kinspect.inspector.emulator.banks import phases_of
 from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.memory import buffer_of
@@ -23,6 +21,8 @@ from kinspect.inspector.explain.loop_view import bounds, main_loop, unit_name
 from kinspect.inspector.explain.register_picture import RegisterPicture, register_picture
 from kinspect.inspector.explain.view import plural
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.lanes.address_sweep import Places
+from kinspect.inspector.lanes.addresses import places_of
 from kinspect.inspector.machines import load
 from kinspect.inspector.metrics.exposed_latency import LATENCY, PLAYED, PlayedStep, timeline
 from kinspect.inspector.metrics.lanes import lane_uses

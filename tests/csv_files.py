@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from kinspect.inspector.model.recording import Recording
 from kinspect.inspector.profile.reading import read
-from kinspect.inspector.recording import Recording
 
 READERS = ("csv_v3", "pc_csv", "compute", "csv_legacy")
 

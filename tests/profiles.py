@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from kinspect.inspector.model import KernelReport, Metric
-from kinspect.inspector.recording import (
+from kinspect.inspector.model.recording import (
     Agent,
     CounterValues,
     Dispatches,

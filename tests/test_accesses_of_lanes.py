@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from emulated import KERNEL
-from kinspect.inspector.emulator.unknowns import Arguments
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.lanes.unknowns import Arguments
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.lanes import FROM_MEMORY, lane_uses
 from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp

@@ -11,13 +11,19 @@ import numpy as np
 import pytest
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.model import KernelReport, PassedMemory
+from kinspect.inspector.model.recording import (
+    Agent,
+    KernelMatch,
+    KernelProfile,
+    KernelShape,
+    Spread,
+)
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.executing import Sample
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.made_up import TILE, buffers_of
 from kinspect.inspector.profile.figures.counter_comparison import compared
-from kinspect.inspector.recording import Agent, KernelMatch, KernelProfile, KernelShape, Spread
 from kinspect.inspector.report.json_read import read
 from kinspect.inspector.report.json_write import kernel_dict
 

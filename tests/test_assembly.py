@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.asm.metadata import read_metadata
 from kinspect.inspector.isa.asm.operands import with_commas
 from kinspect.inspector.isa.asm.symbols import SymbolTable

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.lint import baseline as baselines
 from kinspect.inspector.lint.baseline import EMPTY, Baseline, BaselineEntry, compare, updated
 from kinspect.inspector.lint.results import CheckedKernel
@@ -32,7 +32,7 @@ def finding(fingerprint: str, rule: str = "R1", message: str = "m") -> Finding:
 
 
 def kernel(name: str, *found: Finding) -> CheckedKernel:
-    return CheckedKernel(name, name, None, "gfx942", "k.s", None, None, found)
+    return CheckedKernel(name, name, None, "gfx942", "k.s", "k.s", None, None, found)
 
 
 def known(*entries: BaselineEntry) -> Baseline:

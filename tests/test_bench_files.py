@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.bench.suite.case_files import (
     UserCase,
     read_flags,
@@ -20,7 +21,6 @@ from kinspect.inspector.bench.suite.case_files import (
     write_tune_gemm,
 )
 from kinspect.inspector.bench.suite.case_keys import as_gemm, fit_keys, keys_read, name_of
-from kinspect.inspector.errors import KinspectError
 
 KEYS = st.text("abXYZ_", min_size=1, max_size=5)
 WORDS = st.sampled_from(["bf16", "column", "TN", "float8_e4m3fnuz", "fp16", "thd", "x"])

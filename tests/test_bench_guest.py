@@ -586,7 +586,7 @@ def test_the_host_follows(follow: Callable[..., Any]) -> None:
 
 
 def test_cases_are_chosen_by_name_and_number(follow: Callable[..., Any]) -> None:
-    from kinspect.inspector.errors import KinspectError
+    from kinspect.inspector.base.errors import KinspectError
 
     request, _ = follow(DEVICE, patterns=("b*",))
     assert [told["name"] for told in request["cases"]] == ["b1", "b2"]
@@ -632,7 +632,7 @@ def test_a_lost_guest_keeps_what_was_measured(follow: Callable[..., Any]) -> Non
 
 
 def test_what_stops_everything_is_an_error(follow: Callable[..., Any]) -> None:
-    from kinspect.inspector.errors import KinspectError
+    from kinspect.inspector.base.errors import KinspectError
 
     with pytest.raises(KinspectError, match="no GPU; do this"):
         follow({"problem": "no GPU", "hint": "do this"})

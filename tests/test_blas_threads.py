@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
-OWN = "from kinspect.inspector.blas_threads import own_process; own_process()"
+OWN = "from kinspect.inspector.base.blas_threads import own_process; own_process()"
 CODE = """
 import os, sys
 os.environ.pop("OPENBLAS_NUM_THREADS", None)

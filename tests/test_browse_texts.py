@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.explain.code.texts import TEXTS, lines_of, texts_of, texts_of_file
 from kinspect.inspector.model import Artifact, KernelReport, SourceLoc, Variant
 from kinspect.inspector.pipeline.analysis import Context, analyze_text

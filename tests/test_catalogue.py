@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.bench.suite import catalogue
-from kinspect.inspector.errors import KinspectError
 
 ROOT = Path(__file__).parent.parent
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgpack
 import pytest
 import yaml
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.objects.amdnote import KernelNote
 from kinspect.inspector.isa.objects.codeobject import CodeObject, read_code_object
 from kinspect.inspector.isa.objects.crosscheck import compare, join

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.objects.bundle import extract_code_objects
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 

@@ -13,7 +13,7 @@ import msgpack
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.objects.amdnote import read_note
 from kinspect.inspector.isa.objects.bundle import extract_code_objects
 from kinspect.inspector.isa.objects.codelisting import trim_listing

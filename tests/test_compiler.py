@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.environment import compile_relevant, guest_environment
 from kinspect.inspector.compile.pool import (
@@ -28,7 +29,6 @@ from kinspect.inspector.compile.pool import (
 )
 from kinspect.inspector.compile.stderr import scan
 from kinspect.inspector.compile.worker import Worker
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 from msgspec.structs import replace
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import machines
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.compare.diff import diff_view
 from kinspect.inspector.compare.diff.reports import (
     DiffOptions,
@@ -21,7 +22,6 @@ from kinspect.inspector.compare.diff.reports import (
 )
 from kinspect.inspector.compare.diff.results import DiffReport, FigureChange, KernelDiff
 from kinspect.inspector.compare.diff.tolerances import JUDGED, Tolerances, tolerances_of
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats import diff as text_form
 from kinspect.inspector.formats import diff_json, diff_md
 from kinspect.inspector.metrics.occupancy import metrics

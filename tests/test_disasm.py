@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.objects.codelisting import (

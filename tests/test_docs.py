@@ -21,9 +21,9 @@ import pytest
 from click.testing import CliRunner
 from kinspect.docs.drawing import INK
 from kinspect.docs.pictures import PICTURES
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.cli.main import main
-from kinspect.inspector.errors import KinspectError
 from msgspec import Struct
 
 pytestmark = pytest.mark.usefixtures("shared_guests")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.limits import LimitError
 from kinspect.inspector.emulator.operands import decode
 from kinspect.inspector.emulator.relocations import resolved
 from kinspect.inspector.guest.emulation.process import (
@@ -22,7 +23,6 @@ from kinspect.inspector.guest.emulation.process import (
     LaunchBuffer,
 )
 from kinspect.inspector.isa.asm.constants import read_constants
-from kinspect.inspector.limits import LimitError
 
 Tool = Callable[..., Any]
 

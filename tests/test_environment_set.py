@@ -13,7 +13,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.host.env.changing import (
     ChangeOutcome,
     ChangeResult,

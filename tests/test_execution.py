@@ -13,30 +13,33 @@ import resource
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from kinspect.inspector.api.mcp_server import Tools
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.options import CaptureOptions, CapturePlan
-from kinspect.inspector.capture.records import CaptureEnd
+from kinspect.inspector.capture.records import CaptureEnd, CaptureOutcome
 from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.compile.worker import Worker
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.guest import capturing
 from kinspect.inspector.guest.assembly_text import check_assembly, check_object
 from kinspect.inspector.guest.parsed.building import KernelBuilder
 from kinspect.inspector.guest.parsed.guard import Guard
 from kinspect.inspector.guest.parsed.refusals import RefusedError
 from kinspect.inspector.guest.record.source_format import content_hash
 from kinspect.inspector.model import ErrorRecord, Variant
+from kinspect.inspector.model.recording import MANIFEST
 from kinspect.inspector.pipeline.recording_input import is_recording
-from kinspect.inspector.recording import MANIFEST
 from profile_files import program, write_results
 
 triton = pytest.importorskip("triton")
@@ -106,6 +109,29 @@ ATTACKS: Mapping[str, Attack] = {
         "n = p.insert(0, '/tmp')",
         names={"p": {"library": {"module": LANGUAGE_MODULE, "qualname": "core.knobs.os.sys.path"}}},
         said="no part of a language",
+    ),
+    "a method of a list": Attack(
+        "n = L.pop()", names={"L": {"value": {"constexpr": {"list": [1]}}}}, said="list.pop"
+    ),
+    # Triton calls `parse`, `signature.bind` and more of what it takes for a kernel.
+    "a tuple for a kernel": Attack(
+        "tl.reduce(tl.arange(0, 4), 0, F)",
+        names={
+            "F": {
+                "value": {
+                    "constexpr": {
+                        "namedtuple": {
+                            "module": "m",
+                            "qualname": "F",
+                            "file": None,
+                            "fields": ["signature", "parse"],
+                        },
+                        "items": [1, 2],
+                    }
+                }
+            }
+        },
+        said="as a function",
     ),
     "state of a library": Attack(
         "n = p.pop('triton.compiler.code_generator')",
@@ -405,6 +431,85 @@ def test_no_kernel_of_a_trace_runs_anything(
     assert ATTACKS[name].said in error.message
     assert error.hint
     assert "\n" not in error.message + error.hint
+
+
+class _Sent:
+    """A channel that keeps what it is sent, of a host that says nothing."""
+
+    stopped = False
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.requests_fd, self._host = os.pipe()
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.records.append(message["record"])
+
+    def close(self) -> None:
+        os.close(self.requests_fd)
+        os.close(self._host)
+
+
+@pytest.mark.parametrize("is_foreign", [True, False])
+def test_records_of_a_strangers_kernels_ask_for_nothing(
+    is_foreign: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who got to run code where they are lowered had the server copy files to any place."""
+    (tmp_path / "from").write_text("x")
+    asked = {"retry": {"from": str(tmp_path / "from"), "copy": "canary"}}
+    mode = ModuleType("kinspect.inspector.guest.made_up_mode")
+    mode.capture = lambda request, emit: [  # type: ignore[attr-defined]
+        emit({"generated": {"path": "/etc/passwd", "origin": {}}}),
+        emit({"asked": [["q", "f", 1]]}),
+        emit({"note": "kept", "late": True}),
+        emit(asked),
+    ]
+    monkeypatch.setitem(sys.modules, mode.__name__, mode)
+    monkeypatch.setattr(capturing, "MAX_RUNS", 2)
+    sent: Any = _Sent()
+    (tmp_path / "cwd").mkdir()
+    request = {
+        "folder": str(tmp_path),
+        "cwd": str(tmp_path / "cwd"),
+        "path": "t.kitrace",
+        "time_limit": 20,
+        "deadline": time.monotonic() + 20,
+        "finished": [],
+        "readable": [],
+        "is_foreign": is_foreign,
+    }
+    capture = capturing.Capturing(sent, request)
+    capture._repeat("made_up_mode", request, "")
+    assert (tmp_path / "cwd" / "canary").exists() is not is_foreign
+    assert bool(capture._generated or capture._questions or capture._out_of_time) is not is_foreign
+    assert [r["note"] for r in sent.records if "note" in r][:1] == ["kept"]
+    sent.close()
+
+
+def test_a_strangers_description_of_a_kernel_is_held_to_types(
+    replayed: tuple[list[Variant], list[ErrorRecord]], tmp_path: Path
+) -> None:
+    plan = CapturePlan(tmp_path / "t.kitrace", "trace", (ARCH,), {ARCH: {"arch": ARCH}}, tmp_path)
+    honest = {
+        "kernel": "k",
+        "arch": ARCH,
+        "wave_size": 64,
+        "ttir": "module {}",
+        "options": {},
+        "signature": {},
+        "constexprs": {},
+        "attrs": {},
+        "qualname": "k",
+        "case": None,
+    }
+    outcome = CaptureOutcome(plan)
+    assert outcome.add({"variant": honest}) is not None
+    for changed in ({"ttir": 7}, {"arch": "gfx1100"}, {"stage": "llir"}, {"options": "x"}):
+        assert outcome.add({"variant": {**honest, **changed}}) is None
+    end = outcome.end()
+    assert len(end.variants) == 1
+    assert all("description is damaged" in error.message for error in end.errors)
+    assert len(end.errors) >= 3
 
 
 def test_a_trace_holds_no_function_of_the_library() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import kinspect
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.compile import reproducer
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 
 pytestmark = pytest.mark.usefixtures("shared_guests")

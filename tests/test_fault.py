@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector import machines, named_files
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector import machines
+from kinspect.inspector.base import named_files
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.formats import fault as render
 from kinspect.inspector.host.fault.addresses import addresses_of
 from kinspect.inspector.host.fault.explanation import explain

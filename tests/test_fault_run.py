@@ -18,7 +18,7 @@ from subprocess import CompletedProcess
 from unittest.mock import ANY
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.host.fault import agent
 from kinspect.inspector.host.fault.saved_code import saved_name
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.toolchain import ask
 from kinspect.inspector.compile.worker import BOOTSTRAP, Worker
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, Variant
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.bench.history.store import (
     FILE,
     SCHEMA_VERSION,
@@ -22,7 +23,6 @@ from kinspect.inspector.bench.history.store import (
     identity,
 )
 from kinspect.inspector.bench.suite.results import Bench, MeasuredGpu, OtherOperator, Timed
-from kinspect.inspector.errors import KinspectError
 from msgspec.structs import replace
 
 CASE = {"name": "small", "M": 64, "N": 64, "K": 128, "atol": 0.1}

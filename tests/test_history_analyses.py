@@ -19,13 +19,13 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.bench.history.analyses import FIGURES, AnalysedKernel, Analysis, analysed
 from kinspect.inspector.bench.history.git import commit
 from kinspect.inspector.bench.history.recorder import HistoryRecorder, WithHistoryFigures
 from kinspect.inspector.bench.history.schema import SCHEMA_VERSION
 from kinspect.inspector.bench.history.store import FILE, History
 from kinspect.inspector.bench.history.trends import ChartRequest, chart
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain import plot
 from kinspect.inspector.lint.results import CheckedKernel, LintReport
 from kinspect.inspector.model import Finding, Report
@@ -275,7 +275,7 @@ def test_a_lint_run_is_recorded_with_lints_findings(report: Report, tmp_path: Pa
         fingerprint="",
     )
     checked = CheckedKernel(
-        full.id, full.name, None, full.arch, "f", None, None, (found,), (found, found)
+        full.id, full.name, None, full.arch, "f", "f", None, None, (found,), (found, found)
     )
     recorder.write_lint(LintReport("t", {}, (), {}, "error", (checked,)))
     (seen,) = History(tmp_path).sightings(full.name)

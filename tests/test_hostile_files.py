@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import limits
-from kinspect.inspector.documents import python_tree
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base import limits
+from kinspect.inspector.base.documents import python_tree
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.guest import syntax
 from kinspect.inspector.lint import baseline
 from kinspect.inspector.model import KernelReport
@@ -474,7 +474,7 @@ def test_gemm_sizes_that_end_other_tools(tmp_path: Path, text: str) -> None:
 
 
 def test_settings_with_a_key_of_100_000_parts(tmp_path: Path) -> None:
-    from kinspect.inspector import settings
+    from kinspect.inspector.lint import settings
 
     file = tmp_path / "pyproject.toml"
     file.write_text("# kinspect\n" + "a." * 100_000 + "a = 1\n")

@@ -17,9 +17,10 @@ from typing import TextIO
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.base.streams import PlainStream, no_commands
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.cli.options import result_stream
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.formats.md import code, inline
 from kinspect.inspector.model import Report
@@ -28,7 +29,6 @@ from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report import saved
-from kinspect.inspector.streams import PlainStream, no_commands
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\x1b]8;;http://x\x1b\\"
@@ -163,7 +163,7 @@ def test_errors_are_clean_where_they_are_made() -> None:
 def test_a_progress_line_on_a_terminal() -> None:
     code = (
         "from kinspect.inspector.cli.progress import ProgressLine\n"
-        "from kinspect.inspector.streams import standard_streams\n"
+        "from kinspect.inspector.base.streams import standard_streams\n"
         "with standard_streams():\n"
         "    line = ProgressLine()\n"
         f"    line.show('a' + {EVIL!r})\n"

@@ -215,7 +215,7 @@ def test_measured_stalls_stand_beside_what_is_known(attend: KernelReport) -> Non
 
 
 def test_a_profiles_page_links_measured_kernels_to_analysed_ones(attend: KernelReport) -> None:
-    from kinspect.inspector.recording import KernelMatch
+    from kinspect.inspector.model.recording import KernelMatch
 
     busy = measured("measured.mfma_busy", 41.25, "%", "100 · a / b")
     roof = [

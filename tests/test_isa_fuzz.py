@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.asm import macros
 from kinspect.inspector.isa.asm.debugloc import LocationTable
 from kinspect.inspector.isa.asm.expr import compile_expression

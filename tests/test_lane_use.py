@@ -9,9 +9,9 @@ import pytest
 from emulated import KERNEL
 from kinspect.inspector.emulator.launch import Launch
 from kinspect.inspector.emulator.memory import buffer_of
-from kinspect.inspector.emulator.unknowns import Arguments
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.load import load_code_object
+from kinspect.inspector.lanes.unknowns import Arguments
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.arguments import arguments_of
 from kinspect.inspector.metrics.lanes import FROM_MEMORY, WAVES, lane_uses

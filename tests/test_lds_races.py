@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from emulated import KERNEL, troubles
-from kinspect.inspector.emulator.lds import races, trace
-from kinspect.inspector.emulator.lds.accesses import LdsTrace
-from kinspect.inspector.emulator.lds.races import Race, RaceReport, races_of
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.lanes.lds import races, trace
+from kinspect.inspector.lanes.lds.accesses import LdsTrace
+from kinspect.inspector.lanes.lds.races import Race, RaceReport, races_of
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.kernel import kernel_report
 from kinspect.inspector.metrics.subject import Facts, Subject

@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 import yaml
-from kinspect.inspector import interrupting, limits
-from kinspect.inspector.documents import json_value, toml_value, yaml_loader, yaml_value
-from kinspect.inspector.errors import KinspectError, unforeseen
-from kinspect.inspector.limits import LimitError
+from kinspect.inspector.base import interrupting, limits
+from kinspect.inspector.base.documents import json_value, toml_value, yaml_loader, yaml_value
+from kinspect.inspector.base.errors import KinspectError, unforeseen
+from kinspect.inspector.base.limits import LimitError
 from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
@@ -126,7 +126,7 @@ def test_memory_is_given_back_and_its_end_is_one_line() -> None:
     # memory is bounded, or free what makes room.
     script = """
 import resource
-from kinspect.inspector import interrupting, limits
+from kinspect.inspector.base import interrupting, limits
 
 before = resource.getrlimit(resource.RLIMIT_DATA)
 try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec.structs
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.lint.catalogue import Catalogue
 from kinspect.inspector.lint.engine import evaluate, fingerprint
 from kinspect.inspector.lint.schema import Pack, load_pack, parse_pack

@@ -7,7 +7,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.lint.catalogue import Catalogue
 from kinspect.inspector.lint.expr import ExpressionError, compile_condition, compile_figure
 from kinspect.inspector.lint.nodes import Values

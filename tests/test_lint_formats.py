@@ -20,6 +20,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.base.printable import printable_columns
 from kinspect.inspector.formats import (
     github,
     junit,
@@ -31,7 +32,6 @@ from kinspect.inspector.formats import (
 from kinspect.inspector.formats.repository import path_in_repository, repository_root
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
-from kinspect.inspector.printable import printable_columns
 from lxml import etree
 from msgspec.structs import replace
 
@@ -108,6 +108,7 @@ def kernel(number: int = 0, *findings: Finding, **changes: Any) -> CheckedKernel
         case=f"case{number}",
         arch="gfx942",
         file="gemm.py",
+        target="gemm.py",
         source=SourceLoc("gemm.py", 8),
         artifact=None,
         findings=findings,
@@ -553,6 +554,7 @@ def odd_reports(draw: st.DrawFn) -> LintReport:
     )
     comment = Suppression(draw(text), 1, (draw(text),), "line", draw(text), draw(text))
     checked = CheckedKernel(
+        draw(text),
         draw(text),
         draw(text),
         draw(text),

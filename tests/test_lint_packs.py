@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.mnemonics import CLASSES
 from kinspect.inspector.isa.waitflow.waits import COUNTERS
 from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue

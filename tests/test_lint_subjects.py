@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.mnemonics import CLASSES
 from kinspect.inspector.isa.waitflow.waits import COUNTERS
 from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from elftools.elf.elffile import ELFFile
 from kinspect.inspector import machines
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.machines import load, matrix_cycles, names
 from kinspect.inspector.model import Machine
 

@@ -104,6 +104,7 @@ def lint_report(report: Report) -> LintReport:
                 case=None,
                 arch=kernel.arch,
                 file=f"f{EVIL}",
+                target="f",
                 source=kernel.source,
                 artifact=None,
                 findings=kernel.findings,

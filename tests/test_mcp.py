@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.api.mcp_server import ScriptFailedError, Tools
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.main import main
-from kinspect.inspector.errors import KinspectError
 
 pytest.importorskip("triton")
 mcp = pytest.importorskip("mcp")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kinspect.inspector import lifetimes, programs, staging
+from kinspect.inspector.base import lifetimes, programs, staging
 from kinspect.inspector.bench.history.git import GIT_SECONDS, commit
 
 KINSPECT = Path(sys.executable).with_name("kinspect")
@@ -100,7 +100,7 @@ def test_git_reads_no_file_that_a_checkout_names(name: str, checkout: Path) -> N
 
 def test_what_is_started_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     code = (
-        "from kinspect.inspector.lifetimes import run_to_end\n"
+        "from kinspect.inspector.base.lifetimes import run_to_end\n"
         f"run_to_end(['/bin/sh', '-c', 'echo $$ > {tmp_path}/pid; exec sleep 60'], 60)"
     )
     process = subprocess.Popen([sys.executable, "-c", code])

@@ -11,21 +11,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kinspect.inspector import named_files
+from kinspect.inspector.base import named_files
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.compare.diff.assembly import assembly_of
 from kinspect.inspector.compile.inline_assembly import names_files
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain.code.texts import texts_of
 from kinspect.inspector.guest import regular_files
 from kinspect.inspector.lint.baseline import read as read_baseline
 from kinspect.inspector.lint.schema import load_pack
+from kinspect.inspector.lint.settings import load as load_settings
 from kinspect.inspector.metrics.catalogue import specs
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import request_for
 from kinspect.inspector.profile.running import manifest
 from kinspect.inspector.report.saved import save
-from kinspect.inspector.settings import load as load_settings
 from msgspec.structs import replace
 
 from tests.test_exit_status import KINSPECT
@@ -349,17 +349,17 @@ def test_home_and_root_are_no_projects(places: Path, monkeypatch: pytest.MonkeyP
 # What reads without `named_files`: files that kinspect, the system or its own child wrote.
 OWN_FILES = {
     "inspector/compile/": "its own store, workers' folders, /proc",
-    "inspector/documents.py": "files that come with kinspect",
+    "inspector/base/documents.py": "files that come with kinspect",
     "inspector/guest/": "runs in the user's interpreter; but for `GUEST`",
     "inspector/host/env/": "/sys and /proc, its own ledger",
-    "inspector/interrupting.py": "/proc",
-    "inspector/lifetimes.py": "/proc",
-    "inspector/named_files.py": "this",
+    "inspector/base/interrupting.py": "/proc",
+    "inspector/base/lifetimes.py": "/proc",
+    "inspector/base/named_files.py": "this",
     "inspector/profile/running/installed.py": "/sys",
     "inspector/profile/running/launch.py": "/proc",
-    "inspector/staging.py": "its own locks",
-    "inspector/streams.py": "its own streams",
-    "inspector/writing.py": "its own output",
+    "inspector/base/staging.py": "its own locks",
+    "inspector/base/streams.py": "its own streams",
+    "inspector/base/writing.py": "its own output",
 }
 GUEST = (
     *("inspector/guest/parsed/", "inspector/guest/inductor/"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.machines import load, names
 from kinspect.inspector.metrics.occupancy import SPECS, Occupancy, metrics, occupancy
 from kinspect.inspector.model import Demand, Machine

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.version import VERSION
+from kinspect.inspector.base.version import VERSION
 
 tomllib = pytest.importorskip("tomllib")  # since Python 3.11
 

@@ -6,10 +6,10 @@ import lzma
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.compare.passhistory import history_of
 from kinspect.inspector.compile.mlir_text import line_numbers_without_locations, strip_locations
 from kinspect.inspector.compile.passes import PassDump, read_passes
-from kinspect.inspector.errors import KinspectError
 
 PACKED = Path(__file__).parent / "data" / "passes" / "gemm.mlir.xz"
 LOAD, LOOP, DOT = 9, 32, 34  # lines of the source: the load is in a function that two lines call

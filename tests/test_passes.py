@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.mlir_text import canonical, strip_locations, unified_diff
 from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
-from kinspect.inspector.errors import KinspectError
 
 pytestmark = pytest.mark.xdist_group("passes")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.sweep_axes import Axis, point_of
-from kinspect.inspector.errors import KinspectError
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
 

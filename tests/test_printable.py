@@ -8,7 +8,12 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.printable import is_printable, printable, printable_columns, printable_line
+from kinspect.inspector.base.printable import (
+    is_printable,
+    printable,
+    printable_columns,
+    printable_line,
+)
 
 HOSTILE = {
     "title": "\x1b]0;owned\x07",

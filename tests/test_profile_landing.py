@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.model import Artifact, KernelReport
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
-from kinspect.inspector.profile import landing
-from kinspect.inspector.profile.builder import RecordingBuilder
-from kinspect.inspector.profile.kernel_profiles import analyse
-from kinspect.inspector.recording import (
+from kinspect.inspector.model.recording import (
     CodePlace,
     KernelMatch,
     KernelProfile,
@@ -24,6 +20,10 @@ from kinspect.inspector.recording import (
     ThreadTrace,
     Traced,
 )
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.profile import landing
+from kinspect.inspector.profile.builder import RecordingBuilder
+from kinspect.inspector.profile.kernel_profiles import analyse
 from msgspec.structs import replace
 
 ASM = Path(__file__).parent / "data" / "small_gfx942.s"

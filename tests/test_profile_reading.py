@@ -15,9 +15,9 @@ from kinspect.inspector.explain import profile_view
 from kinspect.inspector.formats import paper, profile_diff, profile_json, profile_text, timeline
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.model import Metric
+from kinspect.inspector.model.recording import KernelShape, Part, Profile, Recording, TopKernel
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.kernel_profiles import analyse, is_impossible
-from kinspect.inspector.recording import KernelShape, Part, Profile, Recording, TopKernel
 from kinspect.tui.screens.profile.columns import columns
 from kinspect.tui.screens.profile.rows import of_profile
 from msgspec.structs import replace

@@ -11,7 +11,7 @@ import pytest
 from kinspect.inspector.compare.profiles import compare
 from kinspect.inspector.explain import profile_view, quantities
 from kinspect.inspector.formats import profile_diff, profile_json, profile_text, timeline
-from kinspect.inspector.recording import KernelMatch, TopKernel
+from kinspect.inspector.model.recording import KernelMatch, TopKernel
 from msgspec.structs import replace
 from profiles import ATTEND, COPY, MI300X, TRIED, kernel, measured, profile, spread
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.model.recording import Recording
 from kinspect.inspector.profile.running import launch, manifest, outcome
 from kinspect.inspector.profile.running import run as profile_run
 from kinspect.inspector.profile.running.manifest import Manifest
 from kinspect.inspector.profile.running.run import ProfileRequest
 from kinspect.inspector.profile.running.run_reading import run_recording
-from kinspect.inspector.recording import Recording
 from msgspec.structs import replace
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"

@@ -12,8 +12,8 @@ import termios
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.group import run as kinspect
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile.running import manifest
 from kinspect.inspector.profile.running.run_reading import run_recording
 

@@ -16,7 +16,7 @@ from typing import Any
 import kinspect
 import pytest
 from kinspect.inspector.api.budgets import excesses, limits_of
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, Metric
 from msgspec.structs import replace
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.resolving import resolve_all
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline import forked

@@ -23,6 +23,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.options import CapturePlan
 from kinspect.inspector.capture.records import CaptureEnd
 from kinspect.inspector.capture.script import capture_file
@@ -33,7 +34,6 @@ from kinspect.inspector.capture.trace import (
     write_trace,
 )
 from kinspect.inspector.compile.worker import Worker
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.guest.record.values import UnknownValueError, decode, encode
 from kinspect.inspector.model import ErrorRecord, Variant
 from torch_beforehand import worker_with_torch

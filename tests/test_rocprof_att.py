@@ -13,10 +13,10 @@ import pytest
 from att_files import OBJDUMP, Cost, Listed, Trace, listed, write_trace
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.model.recording import Recording, ThreadTrace
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers.att_waves import occupancy
 from kinspect.inspector.profile.reading import read
-from kinspect.inspector.recording import Recording, ThreadTrace
 
 DATA = Path(__file__).parent / "data" / "isa"
 OBJECT = DATA / "attend.triton39.gfx950.hsaco"

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.profile.running import (
     commands,
     counter_sets,

@@ -8,8 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.model.recording import NONE, Recording
 from kinspect.inspector.profile.reading import read
-from kinspect.inspector.recording import NONE, Recording
 
 READERS = ("csv_v3", "pc_csv", "compute", "csv_legacy")
 NAME = "copy(double*, double*, int) (.kd)"

@@ -19,9 +19,9 @@ from csv_files import (
     values,
     write,
 )
+from kinspect.inspector.model.recording import NONE, Part
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers import csv_v3
-from kinspect.inspector.recording import NONE, Part
 
 # ------------------------------------------------------------------------------------ rocprofv3
 

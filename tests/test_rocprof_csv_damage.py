@@ -23,8 +23,8 @@ from csv_files import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinspect.inspector.model.recording import NONE
 from kinspect.inspector.profile.reading import read
-from kinspect.inspector.recording import NONE
 
 
 @settings(max_examples=60, deadline=None)

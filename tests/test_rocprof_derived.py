@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.metrics import measured
+from kinspect.inspector.model.recording import Agent, KernelProfile, KernelShape, Part
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.kernel_profiles import profile
-from kinspect.inspector.recording import Agent, KernelProfile, KernelShape, Part
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X", cus=304, simds_per_cu=4, xccs=8)
 TIME = 100_000  # ns

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from kinspect.inspector.model.recording import Recording, TopKernel, Transfer
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.kernel_profiles import analyse
-from kinspect.inspector.recording import Recording, TopKernel, Transfer
 from profile_bases import write_rocpd
 from profile_files import program, write_results
 

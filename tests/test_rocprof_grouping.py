@@ -10,13 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.profile.builder import RecordingBuilder
-from kinspect.inspector.profile.figures import readings, spreads
-from kinspect.inspector.profile.figures.autotuning import kept_by_tuning
-from kinspect.inspector.profile.figures.grouping import group
-from kinspect.inspector.profile.kernel_profiles import analyse, profile
-from kinspect.inspector.recording import (
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.model.recording import (
     CodePlace,
     KernelShape,
     Part,
@@ -25,6 +20,11 @@ from kinspect.inspector.recording import (
     ThreadTrace,
     TopKernel,
 )
+from kinspect.inspector.profile.builder import RecordingBuilder
+from kinspect.inspector.profile.figures import readings, spreads
+from kinspect.inspector.profile.figures.autotuning import kept_by_tuning
+from kinspect.inspector.profile.figures.grouping import group
+from kinspect.inspector.profile.kernel_profiles import analyse, profile
 
 GEMM = KernelShape("gemm", agent="4", vgpr=128, lds_bytes=8192, workgroup=(256, 1, 1))
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from kinspect.inspector import limits
+from kinspect.inspector.base import limits
 from kinspect.inspector.formats import profile_json
+from kinspect.inspector.model.recording import Recording
 from kinspect.inspector.pipeline import profiling
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.profile import reading
@@ -20,7 +21,6 @@ from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers import rocpd
 from kinspect.inspector.profile.readers.row_index import RowIndex
 from kinspect.inspector.profile.readers.sqlite_file import open_database
-from kinspect.inspector.recording import Recording
 from profile_bases import write_rocpd
 from profile_files import program, write_results
 

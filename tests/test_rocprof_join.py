@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.model import Artifact, KernelReport, Metric, Variant
-from kinspect.inspector.profile.builder import RecordingBuilder
-from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match
-from kinspect.inspector.profile.kernel_profiles import profile
-from kinspect.inspector.recording import (
+from kinspect.inspector.model.recording import (
     Agent,
     KernelMatch,
     KernelProfile,
@@ -20,6 +17,9 @@ from kinspect.inspector.recording import (
     Part,
     RecordedCodeObject,
 )
+from kinspect.inspector.profile.builder import RecordingBuilder
+from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match
+from kinspect.inspector.profile.kernel_profiles import profile
 from msgspec.structs import replace
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X")

@@ -21,14 +21,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.model.recording import NONE, Recording
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.readers import results_json
 from kinspect.inspector.profile.readers.agents import agent
 from kinspect.inspector.profile.readers.json_stream import JsonStream
 from kinspect.inspector.profile.readers.json_text import DamagedError
 from kinspect.inspector.profile.readers.pc_samples import reason
-from kinspect.inspector.recording import NONE, Recording
 from profile_files import (
     LOAD_BASE,
     Kernel,

@@ -22,6 +22,7 @@ from kinspect.inspector.model import (
     SourceLoc,
     SpillSlot,
 )
+from kinspect.inspector.model.recording import CodePlace, Samples, Traced
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.collecting import Request, collect
 from kinspect.inspector.profile.placing.addresses import (
@@ -36,7 +37,6 @@ from kinspect.inspector.profile.placing.sequence import in_sequence
 from kinspect.inspector.profile.placing.static_costs import source_costs, static_lines
 from kinspect.inspector.profile.placing.sums import position
 from kinspect.inspector.profile.reading import read
-from kinspect.inspector.recording import CodePlace, Samples, Traced
 from msgspec.structs import replace
 
 # One worker: what the fixtures compile would else be compiled by each.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.profile.figures import counters
 from kinspect.inspector.profile.running import counter_sets, installed, passes, versions
 from kinspect.inspector.profile.running.counter_sets import CounterGroup

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.machines import names
 from kinspect.inspector.machines.products import all_products, find_product, shared_bandwidth
+from kinspect.inspector.model.recording import Agent, KernelShape, Part
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.figures import counters, quirks
 from kinspect.inspector.profile.figures.peaks import device
 from kinspect.inspector.profile.kernel_profiles import profile
-from kinspect.inspector.recording import Agent, KernelShape, Part
 
 # --------------------------------------------------------------------------- counters
 

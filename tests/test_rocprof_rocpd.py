@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.model.recording import KernelShape, Recording
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.readers import rocpd
-from kinspect.inspector.recording import KernelShape, Recording
 from profile_bases import write_rocpd, write_v1_db
 from profile_files import PcSample, program, write_results
 from profile_traces import OldLaunch, write_v1_json

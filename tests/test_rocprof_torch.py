@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.model.recording import Recording
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.readers import torch_trace
-from kinspect.inspector.recording import Recording
 from profile_files import program, write_results
 from profile_traces import OldLaunch, TorchKernel, write_torch, write_v1_json
 from profile_traces import torch_trace as trace_text

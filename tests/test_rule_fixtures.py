@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from kept_compiles import collect_kept
-from kinspect.inspector.documents import yaml_loader
+from kinspect.inspector.base.documents import yaml_loader
 from kinspect.inspector.lint.engine import judge
 from kinspect.inspector.lint.expr import compile_condition
 from kinspect.inspector.lint.ranking import LEAST

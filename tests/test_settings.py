@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from kinspect.inspector import settings
-from kinspect.inspector.errors import FaultsError, KinspectError
-from kinspect.inspector.settings import KernelSettings, Settings
+from kinspect.inspector.base.errors import FaultsError, KinspectError
+from kinspect.inspector.lint import settings
+from kinspect.inspector.lint.settings import KernelSettings, Settings
 
 WHOLE = """
 [project]
@@ -161,3 +162,16 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_bytes(b"\xff\xfe[tool.kinspect]")
     with pytest.raises(KinspectError, match="not in UTF-8"):
         settings.load(start=tmp_path)
+
+
+def test_what_another_user_put_above_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pyproject.toml in /tmp silenced every lint below it."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / settings.FILE).write_text('[tool.kinspect]\nignore = ["KI"]\n')
+    assert settings.load(start=tmp_path / "mine").ignore == ("KI",)
+    tmp_path.chmod(0o1777)
+    asking = os.getuid() + 12345
+    monkeypatch.setattr(os, "getuid", lambda: asking)
+    assert settings.load(start=tmp_path / "mine") == Settings()

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.base.named_files import own_cache
+from kinspect.inspector.base.staging import LOCK, STAGING, STALE_SECONDS
 from kinspect.inspector.compile.store import (
     MANIFEST,
     Store,
@@ -23,9 +26,6 @@ from kinspect.inspector.compile.store import (
     sealed,
     unsealed,
 )
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.named_files import own_cache
-from kinspect.inspector.staging import LOCK, STAGING, STALE_SECONDS
 
 KEY = "ab" + "0" * 62
 INPUTS: dict[str, Any] = {

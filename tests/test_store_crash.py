@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.staging import STAGING
 from kinspect.inspector.compile.store import Store
-from kinspect.inspector.staging import STAGING
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.xdist_group("crash")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import named_files
+from kinspect.inspector.base import named_files
 from kinspect.inspector.lint.engine import Judgement
 from kinspect.inspector.lint.rule import NO_RULES, Pack
 from kinspect.inspector.model import KernelReport

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from kinspect.inspector import formats as render
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.capture.sweep_axes import BACKEND_ONLY, Axis, axes_of
@@ -19,7 +20,6 @@ from kinspect.inspector.compare.sweep.point import run_point
 from kinspect.inspector.compare.sweep.results import Sweep
 from kinspect.inspector.compare.sweep.running import SweepRequest, collect
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.sweep_axes import axes_of
 from kinspect.inspector.compare.sweep import cluster
 from kinspect.inspector.compare.sweep.point import run_point
@@ -17,7 +18,6 @@ from kinspect.inspector.compare.sweep.running import PointDone, SweepRequest, co
 from kinspect.inspector.compare.trials.outcome import run_trial
 from kinspect.inspector.compare.trials.running import Trials, TryRequest
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.schema import parse_pack
 from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions

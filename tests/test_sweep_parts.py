@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.sweep_axes import Axis, axes_of, count
 from kinspect.inspector.compare.sweep.figures import Figures, decode, encode
 from kinspect.inspector.compare.sweep.pareto import front, objectives_of
 from kinspect.inspector.compare.sweep.results import PointResult, SweepPoint
 from kinspect.inspector.compare.sweep.table import distinction, sort_column, sorted_lines, tables_of
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 from msgspec.structs import replace
 

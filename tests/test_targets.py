@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import machines
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.capture.triton_entries import entries_of, stated_beside
 from kinspect.inspector.capture.ttir import compilable_ttgir, variant_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
-from kinspect.inspector.errors import KinspectError
 
 KERNEL = """
 import sys

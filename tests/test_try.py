@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 from kinspect.inspector import formats
 from kinspect.inspector import report as report_room
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.resolving import resolve_all
 from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.trials import capturing, running
@@ -38,7 +39,6 @@ from kinspect.inspector.compare.trials.running import (
 )
 from kinspect.inspector.compare.trials.space import Space, own_space, space_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain import trials_view, view
 from kinspect.inspector.explain.code.explanations import explain_finding
 from kinspect.inspector.formats import md, text, try_agent, try_json, try_text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import TtgirModule
 from kinspect.inspector.ttgir import matrix_work, queries
 from kinspect.inspector.ttgir.layouts import contig_per_thread, type_to_linear

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.ttgir import lines
 from kinspect.inspector.ttgir.lexer import Cursor
 from kinspect.inspector.ttgir.parser import _parse, parse_ttgir

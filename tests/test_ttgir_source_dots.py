@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import TtgirModule, TtgirOp
 from kinspect.inspector.ttgir import source_dots
 from kinspect.inspector.ttgir.lowered import CONVERSIONS

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.cli.tritons import compare_tritons
 from kinspect.inspector.compare.passdiff import kind_of
@@ -28,7 +29,6 @@ from kinspect.inspector.compile.mlir_content import content_of
 from kinspect.inspector.compile.passes import read_passes
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.compile.tritons import VARIABLE, known_tritons, resolve
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats import tritons as render
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.pipeline.analysis import Context, analyze_text

@@ -17,9 +17,9 @@ from counter_machine import LIMITS, Explored, TooManyStatesError, explore, gener
 from hypothesis import given, settings
 from kept_compiles import collect_kept
 from kinspect.inspector import machines
-from kinspect.inspector.emulator.lds.races import races_of
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow.verdicts import JudgedWait
+from kinspect.inspector.lanes.lds.races import races_of
 from kinspect.inspector.model import Function, KernelReport, Report
 from kinspect.inspector.pipeline.jobs import Request
 from test_waitflow import judged, programs, small, waits_in

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kinspect.inspector import writing
+from kinspect.inspector.base import writing
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.base.writing import abandon, replacing, replacing_text, unwritable
 from kinspect.inspector.capture.trace import LaunchTrace, write_trace
 from kinspect.inspector.cli.options import write_result
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint import baseline
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import saved
-from kinspect.inspector.writing import abandon, replacing, replacing_text, unwritable
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 KINSPECT = [sys.executable, "-m", "kinspect.inspector.cli"]

@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Event, InputEvent, Key, MouseDown, Paste
 from textual.screen import Screen
 
-from ..inspector.errors import KinspectError
+from ..inspector.base.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport
 from .page_table import PAGES
 from .pages import Page, page_class

@@ -26,10 +26,10 @@ from typing import IO, Any
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from ..inspector import named_files
-from ..inspector.errors import KinspectError
+from ..inspector.base import named_files
+from ..inspector.base.errors import KinspectError
+from ..inspector.base.programs import python_child
 from ..inspector.model import Metric
-from ..inspector.programs import python_child
 
 SECONDS_TO_END = 5
 """Time that a child has to end its compilers before SIGALRM ends it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..inspector.base.errors import KinspectError
 from ..inspector.capture.resolving import resolve, split
 from ..inspector.cli.options import emulate_option
 from ..inspector.cli.target_options import (
@@ -16,7 +17,6 @@ from ..inspector.cli.target_options import (
     point_option,
     target_options,
 )
-from ..inspector.errors import KinspectError
 from .page_table import PAGES
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from msgspec import Struct
 from textual.app import App, SuspendNotSupported
 
-from ..inspector.errors import KinspectError
-from ..inspector.programs import find_program
+from ..inspector.base.errors import KinspectError
+from ..inspector.base.programs import find_program
 
 _VARIABLES = ("VISUAL", "EDITOR")
 """Environment variables that name the editor; the first that is set counts."""

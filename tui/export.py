@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from ..inspector.errors import KinspectError
+from ..inspector.base.errors import KinspectError
+from ..inspector.base.printable import printable
+from ..inspector.base.streams import no_commands
+from ..inspector.base.writing import replacing_text, unwritable
 from ..inspector.model import Report
-from ..inspector.printable import printable
-from ..inspector.streams import no_commands
-from ..inspector.writing import replacing_text, unwritable
 
 if TYPE_CHECKING:
     from textual.app import App

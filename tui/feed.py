@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..inspector import named_files
-from ..inspector.errors import KinspectError
+from ..inspector.base import named_files
+from ..inspector.base.errors import KinspectError
 from ..inspector.model import ErrorRecord
 from ..inspector.pipeline.events import Failed, Happening
 from ..inspector.pipeline.jobs import Request

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ..inspector import named_files
-from ..inspector.errors import KinspectError
+from ..inspector.base import named_files
+from ..inspector.base.errors import KinspectError
 from ..inspector.model import ErrorRecord
 from ..inspector.pipeline import collecting as pipeline
 from ..inspector.pipeline import profiling

@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.signal import Signal
 from textual.worker import get_current_worker
 
-from ..inspector.errors import KinspectError
+from ..inspector.base.errors import KinspectError
 from .key_table import bind
 from .page_table import PAGES
 from .widgets.heading import Heading

@@ -14,6 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..inspector.base.documents import python_tree
+from ..inspector.base.errors import KinspectError
+from ..inspector.base.named_files import file_text, named_bytes
 from ..inspector.capture.resolving import resolve
 from ..inspector.capture.sweep_axes import (
     BACKEND_ONLY,
@@ -25,10 +28,7 @@ from ..inspector.capture.sweep_axes import (
 )
 from ..inspector.capture.targets import Target
 from ..inspector.compile.pool import Compiler
-from ..inspector.documents import python_tree
-from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport, Variant
-from ..inspector.named_files import file_text, named_bytes
 from ..inspector.pipeline.analysis_options import AnalysisOptions
 from ..inspector.pipeline.capturing import COMPILED, variants_of
 from ..inspector.pipeline.jobs import Job, Request, compile_and_report, settings_of

@@ -17,8 +17,8 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
-from ..inspector.errors import KinspectError
-from ..inspector.printable import is_printable
+from ..inspector.base.errors import KinspectError
+from ..inspector.base.printable import is_printable
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult

@@ -19,8 +19,8 @@ from ..inspector.model import ErrorRecord, Finding, KernelReport, MetricValue, R
 from ..inspector.pipeline.events import Captured, Compiled, Failed, Happening, Profiled, Reported
 
 if TYPE_CHECKING:  # it imports the whole pipeline, which the first page does not need
+    from ..inspector.model.recording import Profile
     from ..inspector.pipeline.jobs import Request
-    from ..inspector.recording import Profile
 
 SEVERITIES = ("error", "warning", "info")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from platformdirs import user_state_dir
 
-from ..inspector.named_files import file_text
-from ..inspector.writing import replacing_text
+from ..inspector.base.named_files import file_text
+from ..inspector.base.writing import replacing_text
 
 _FILE = "tui.json"
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..inspector.errors import KinspectError
-from ..inspector.writing import abandon
+from ..inspector.base.errors import KinspectError
+from ..inspector.base.writing import abandon
 
 if TYPE_CHECKING:
     from .app import KinspectApp

@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from ..inspector.base.documents import python_tree
+from ..inspector.base.errors import KinspectError
+from ..inspector.base.named_files import named_bytes
 from ..inspector.capture.resolving import resolve, split
 from ..inspector.capture.targets import SUFFIXES
-from ..inspector.documents import python_tree
-from ..inspector.errors import KinspectError
 from ..inspector.model import KernelReport, SourceLoc
-from ..inspector.named_files import named_bytes
 from ..inspector.pipeline.jobs import Request
 
 INTERVAL_SECONDS = 0.5

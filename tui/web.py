@@ -17,8 +17,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..inspector.errors import KinspectError
-from ..inspector.programs import python_child
+from ..inspector.base.errors import KinspectError
+from ..inspector.base.programs import python_child
 
 HOST = "127.0.0.1"
 DRIVER = "TEXTUAL_DRIVER"

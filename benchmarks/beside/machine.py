@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kinspect.inspector.version import VERSION
+from kinspect.inspector.base.version import VERSION
 
 
 def heading(tools: Mapping[str, str | None], quick: bool, rounds: int) -> Iterator[str]:

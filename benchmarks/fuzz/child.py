@@ -17,7 +17,7 @@ import time
 import traceback
 from pathlib import Path
 
-from kinspect.inspector.errors import KinspectError, unforeseen
+from kinspect.inspector.base.errors import KinspectError, unforeseen
 
 from .mutate import Files, make_special, mutated
 from .readers import STEERING, FuzzedReader

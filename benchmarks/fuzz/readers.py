@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kinspect.inspector.documents import json_value
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.documents import json_value
+from kinspect.inspector.base.errors import KinspectError
 
 from . import seeds
 from .mutate import OUTSIDE, Files
@@ -66,7 +66,7 @@ def _named(case: Path) -> str:
 
 def _ttgir(case: Path) -> str:
     """TTGIR that is only read; what can be compiled goes to Triton's own parser."""
-    from kinspect.inspector.limits import within
+    from kinspect.inspector.base.limits import within
     from kinspect.inspector.model import Report
     from kinspect.inspector.pipeline import analysis
 
@@ -99,11 +99,11 @@ def _written(report: Report) -> str:
 
 def _elf(case: Path) -> str:
     """A code object without a disassembler: notes, descriptors, line tables, inlining."""
+    from kinspect.inspector.base.limits import reading
     from kinspect.inspector.isa.objects.bundle import extract_code_objects
     from kinspect.inspector.isa.objects.codeobject import read_code_object
     from kinspect.inspector.isa.objects.elf import read_elf
     from kinspect.inspector.isa.objects.linemap import read_line_map
-    from kinspect.inspector.limits import reading
 
     (path,) = case.iterdir()
     data = path.read_bytes()
@@ -116,8 +116,8 @@ def _elf(case: Path) -> str:
 
 def _ttir(case: Path) -> str:
     from kinspect.inspector import machines
+    from kinspect.inspector.base.limits import reading
     from kinspect.inspector.capture.ttir import compilable_ttgir, variant_of
-    from kinspect.inspector.limits import reading
     from kinspect.inspector.ttgir.source_dots import read_dots
 
     (path,) = case.iterdir()
@@ -140,8 +140,8 @@ def _folder(case: Path) -> str:
 
 
 def _trace(case: Path) -> str:
+    from kinspect.inspector.base.limits import reading
     from kinspect.inspector.capture.trace import read_trace
-    from kinspect.inspector.limits import reading
 
     (path,) = case.iterdir()
     with reading(path.name, path.stat().st_size if path.is_file() else 0):
@@ -181,7 +181,7 @@ def _case_file(case: Path) -> str:
 
 def _lint(case: Path) -> str:
     """A pack, a baseline or settings, as `kinspect lint` reads them before it asks anything."""
-    from kinspect.inspector import settings
+    from kinspect.inspector.lint import settings
     from kinspect.inspector.pipeline.lint_plan import LintOptions, make_plan
 
     names = {path.name: path for path in case.iterdir()}

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
+from ..base.named_files import allow_run, allow_target
 from ..lint.rule import NO_RULES
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..model import ErrorRecord, Report, Variant
-from ..named_files import allow_run, allow_target
 from ..pipeline import analysis
 from ..pipeline.analysis import Context
 from ..pipeline.analysis_options import AnalysisOptions

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..documents import literal
-from ..errors import KinspectError
+from ..base.documents import literal
+from ..base.errors import KinspectError
 from ..explain import view
 from ..lint.budget import budget_rule, over_budget
 from ..lint.nodes import FUNCTIONS

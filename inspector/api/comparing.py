@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..base.errors import KinspectError
 from ..capture.sweep_axes import Axis
 from ..compare.diff.assembly import assembly_of
 from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports
 from ..compare.diff.tolerances import tolerances_of
 from ..compare.sweep.results import SweepPoint
 from ..compare.sweep.running import MOST_POINTS, SweepRequest, collect, collect_points
-from ..errors import KinspectError
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..pipeline.analysis_options import AnalysisOptions

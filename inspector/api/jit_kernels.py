@@ -15,10 +15,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError
 from ..capture.labels import labelled
 from ..capture.options import MOST_CONFIGS
 from ..capture.records import refusal_of, variant_of_record
-from ..errors import KinspectError
 from ..model import Variant
 from .launch_arguments import passed_by
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import settings
 from ..compare.trials.planning import to_try_of
+from ..lint import settings
 from ..lint.results import FailOn
 from ..pipeline.events import Failed
 from ..pipeline.jobs import request_for

@@ -21,20 +21,20 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import named_files
+from ..base import named_files
+from ..base.errors import KinspectError
+from ..base.limits import TRY_SECONDS
+from ..base.version import VERSION
 from ..capture.confining import confined
 from ..capture.resolving import split
-from ..errors import KinspectError
 from ..explain import ids
 from ..explain.items import NamedItem, NamedKey, item_of, keys_of, located
 from ..formats import agent, diff_agent, emulation_agent, item_agent, lint_agent, try_agent
 from ..formats.agent_calls import SIGNATURE, TOOLS, AgentCalls, Argument, ToolCalls
-from ..limits import TRY_SECONDS
 from ..lint.results import CheckedKernel
 from ..lint.schema import DEFAULT_PACK
 from ..model import Finding, KernelReport, Report
 from ..pipeline import printed_ids
-from ..version import VERSION
 from .analysing import analyze
 from .comparing import diff, sweep
 from .executing import emulate, occupancy

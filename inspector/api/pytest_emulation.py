@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from .. import machines
-from ..errors import KinspectError
+from ..base.errors import KinspectError
+from ..base.passed_signals import signals_for
 from ..formats import emulation as text
 from ..machines.loader import DEFAULT_ARCH
-from ..passed_signals import signals_for
 from ..pipeline.emulation import EmulationRequest
 from ..pipeline.emulation import emulate as run_emulation
 from .executing import ended_with_this_process

@@ -87,7 +87,7 @@ def _is_emulated() -> bool:
 
 def _emulate(config: Any) -> int:
     """Runs the session, prints what its kernels did, and returns the exit status."""
-    from ..errors import KinspectError
+    from ..base.errors import KinspectError
     from .pytest_emulation import run_session
 
     archs = _archs_of_option(config.known_args_namespace.kinspect_arch)

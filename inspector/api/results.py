@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ..base.named_files import file_text
 from ..explain.view import plural
 from ..model import (
     ErrorRecord,
@@ -23,7 +24,6 @@ from ..model import (
     SourceLoc,
     Variant,
 )
-from ..named_files import file_text
 from .notebook import preformatted
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from operator import index
 from typing import Any
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 
 _ALIGNED_ADDRESS, _UNALIGNED_ADDRESS = 16, 1
 """Addresses of a storage that is a multiple of 16 bytes, on which Triton specialises, or is not."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import KinspectError
 from ..capture.options import CaptureOptions
-from ..errors import KinspectError
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.jobs import Request, request_for
 from ..pipeline.launch_facts import Overrides

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError
+from ..base.limits import MOST_SECONDS, TRY_SECONDS
 from ..compare.trials.rules import judging_pack
 from ..compare.trials.running import Trials, TryRequest
-from ..errors import KinspectError
-from ..limits import MOST_SECONDS, TRY_SECONDS
 from ..model import Report
 from ..pipeline.analysis import with_findings
 from ..pipeline.analysis_options import AnalysisOptions

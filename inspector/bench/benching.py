@@ -17,11 +17,11 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError
+from ..base.staging import scratch_folder
+from ..base.version import VERSION
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
-from ..errors import KinspectError
-from ..staging import scratch_folder
-from ..version import VERSION
 from .guest import crash_message, how_lost, last_output, records
 from .suite.case_files import UserCase
 from .suite.case_keys import fit_keys, keys_read, name_of

@@ -20,11 +20,11 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError
+from ..base.staging import scratch_folder
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
-from ..errors import KinspectError
 from ..pipeline.emulators import emulator_command
-from ..staging import scratch_folder
 from .guest import crash_message, how_lost, records
 from .suite.catalogue import KernelFile
 from .suite.checks import CRASHED, CaseCheck, CheckedDevice, Description, KernelCheck

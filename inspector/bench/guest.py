@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..base.errors import KinspectError
 from ..compile.worker import START_SECONDS, Worker
-from ..errors import KinspectError
 
 
 def records(

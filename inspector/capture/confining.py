@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 
 _FOLDER: ContextVar[Path | None] = ContextVar("folder", default=None)
 

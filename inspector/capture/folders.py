@@ -16,9 +16,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ..errors import KinspectError
-from ..named_files import file_bytes, file_text
-from ..recording import MANIFEST
+from ..base.errors import KinspectError
+from ..base.named_files import file_bytes, file_text
+from ..model.recording import MANIFEST
 from .confining import outside
 from .targets import STAGES, SUFFIXES, Target, kind_of, triton_metadata
 from .triton_entries import GROUP_PREFIX, compile_target, entries_of

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..version import VERSION
+from ..base.version import VERSION
 from .trace import (
     SCHEMA_VERSION,
     ArgumentPath,

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from .. import limits
+from ..base import limits
+from ..base.printable import printable
 from ..model import (
     Assumption,
     EmulatedValue,
@@ -23,7 +24,6 @@ from ..model import (
     SourceLoc,
     Variant,
 )
-from ..printable import printable
 from .labels import labelled
 from .options import CapturePlan
 
@@ -73,6 +73,7 @@ class CaptureOutcome:
     def __init__(self, plan: CapturePlan) -> None:
         self.output = ""
         self._plan = plan
+        self._is_foreign = is_foreign(plan)
         self._variants: list[Variant] = []
         self._keys: list[str | None] = []
         self._failures: dict[Refusal, list[str]] = {}
@@ -82,7 +83,17 @@ class CaptureOutcome:
     def add(self, record: Mapping[str, Any]) -> Variant | None:
         """Takes one of the guest's records; returns the variant, if it is one."""
         if "variant" in record:
-            variant = variant_of_record(record["variant"], self._plan.triton_version)
+            try:
+                variant = variant_of_record(record["variant"], self._plan.triton_version)
+                if self._is_foreign:
+                    variant = self._held_to_types(variant)
+            except (ValueError, TypeError, KeyError, AttributeError) as failure:
+                if not self._is_foreign:
+                    raise
+                text = f"a kernel's description is damaged: {failure}"
+                refusal = Refusal(None, None, "capture", str(self._plan.path), text, _RUN_ALONE)
+                self._failures.setdefault(refusal, [])
+                return None
             self._variants.append(variant)
             self._keys.append(record["variant"].get("key"))
             return variant
@@ -94,6 +105,16 @@ class CaptureOutcome:
         else:
             self._add_failure(record)
         return None
+
+    def _held_to_types(self, variant: Variant) -> Variant:
+        """The same, of a process that lowered a stranger's kernels, which may write anything.
+
+        Raises:
+            ValueError: a field has another type, or the target is not one that was asked for.
+        """
+        if variant.arch not in self._plan.archs or variant.stage != "ttir":
+            raise ValueError(f"{variant.stage} for {variant.arch}")
+        return convert(to_builtins(variant), Variant)
 
     def _add_failure(self, record: Mapping[str, Any]) -> None:
         """Takes a record of an error, or of a child that was lost."""
@@ -121,6 +142,11 @@ class CaptureOutcome:
         notes = dict(self._notes)
         notes.update({note: None} if note is not None else {})
         return CaptureEnd(tuple(labelled(variants)), tuple(errors), tuple(notes))
+
+
+def is_foreign(plan: CapturePlan) -> bool:
+    """Whether a capture is of a stranger's kernels, whose file runs nothing."""
+    return plan.mode in ("trace", "inductor") and not plan.options.trust_trace
 
 
 def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> Variant:

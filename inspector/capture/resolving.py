@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ..errors import KinspectError, too_long, unforeseen
-from ..named_files import allow_target
+from ..base.errors import KinspectError, too_long, unforeseen
+from ..base.named_files import allow_target
 from .confining import confined, outside
 from .targets import STAGES, SUFFIXES, Target, kind_of, siblings_of
 from .triton_entries import for_archs

@@ -16,13 +16,13 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from .. import limits
-from ..errors import KinspectError
+from ..base import limits
+from ..base.errors import KinspectError
+from ..base.named_files import allow_target, file_bytes, readable
+from ..base.staging import scratch_folder
 from ..model import ErrorRecord, Variant
-from ..named_files import allow_target, file_bytes, readable
-from ..staging import scratch_folder
 from .options import CaptureOptions, CapturePlan, physical_memory
-from .records import CapturedVariant, CaptureEnd, CaptureOutcome
+from .records import CapturedVariant, CaptureEnd, CaptureOutcome, is_foreign
 from .signature import parse_signature
 from .sweep_axes import BACKEND_ONLY
 from .targets import assigns_name
@@ -214,8 +214,8 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
     allow_target(plan.path)
     memory = options.memory_limit if options.memory_limit is not None else physical_memory()
     # A stranger's kernel: nothing of it runs, but Triton's front end evaluates what it says.
-    is_foreign = plan.mode in ("trace", "inductor") and not options.trust_trace
-    most_data = limits.most_memory(plan.path.stat().st_size) if is_foreign else None
+    foreign = is_foreign(plan)
+    most_data = limits.most_memory(plan.path.stat().st_size) if foreign else None
     request: dict[str, Any] = {
         "op": "capture",
         "mode": plan.mode,
@@ -239,11 +239,11 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
         "trust": options.trust_trace,
-        "is_foreign": is_foreign,
+        "is_foreign": foreign,
         "readable": readable(),
         "memory_limit": memory,
         "most_data": most_data,
-        "kernel_seconds": FOREIGN_SHARE * limits.base_seconds() if is_foreign else None,
+        "kernel_seconds": FOREIGN_SHARE * limits.base_seconds() if foreign else None,
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},
         "points": [dict(point) for point in options.points],

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..documents import literal
-from ..errors import KinspectError
+from ..base.documents import literal
+from ..base.errors import KinspectError
 
 _NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<text>.*)", re.S)
 _EXAMPLE = 'for example --signature "*fp16:16, *fp16:16, i32" -D BLOCK=1024 -D num_warps=4'

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import Variant
 
 Value = int | float | bool | str

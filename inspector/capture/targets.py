@@ -15,10 +15,10 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..documents import json_value, python_tree
-from ..errors import KinspectError
-from ..limits import BASE_BYTES
-from ..named_files import file_bytes, named_text, opened
+from ..base.documents import json_value, python_tree
+from ..base.errors import KinspectError
+from ..base.limits import BASE_BYTES
+from ..base.named_files import file_bytes, named_text, opened
 
 Kind = Literal[
     "script", "inductor", "asm", "code_object", "ttir", "ttgir", "report", "archive", "trace"

@@ -45,10 +45,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..documents import json_value
-from ..errors import KinspectError
-from ..named_files import opened
-from ..writing import replacing_text, unwritable
+from ..base.documents import json_value
+from ..base.errors import KinspectError
+from ..base.named_files import opened
+from ..base.writing import replacing_text, unwritable
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)

@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import KinspectError
-from ..named_files import file_bytes, file_text, opened
+from ..base.errors import KinspectError
+from ..base.named_files import file_bytes, file_text, opened
 from .targets import CODE_OBJECT, STAGES, Kind, Target, triton_metadata
 
 GROUP_PREFIX = "__grp__"

@@ -8,8 +8,8 @@ from typing import TextIO
 import click
 from msgspec.structs import replace
 
-from ..errors import KinspectError
-from ..limits import TRY_SECONDS
+from ..base.errors import KinspectError
+from ..base.limits import TRY_SECONDS
 from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
 from ..pipeline.jobs import Request

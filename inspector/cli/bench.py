@@ -9,6 +9,9 @@ from typing import TextIO
 import click
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError
+from ..base.limits import BASE_BYTES
+from ..base.named_files import file_bytes
 from ..bench import benching
 from ..bench.benching import (
     TIME_LIMIT,
@@ -32,9 +35,6 @@ from ..bench.suite.case_files import (
 from ..bench.suite.catalogue import checkable, find
 from ..bench.suite.published import figures_for, read_published
 from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
-from ..errors import KinspectError
-from ..limits import BASE_BYTES
-from ..named_files import file_bytes
 from .kept import keeping, say_unkept
 from .options import Amount, format_option, output_option, result_stream, split_list
 from .progress import ProgressLine, print_error

@@ -10,16 +10,16 @@ from typing import TextIO
 
 import click
 
+from ..base.errors import KinspectError
+from ..base.version import VERSION
 from ..bench.checking import DEVICES, TIME_LIMIT, CaseDone, CheckProgress, CheckRequest, KernelDone
 from ..bench.checking import check as run_checks
 from ..bench.suite import catalogue
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import CRASHED, KernelCheck
-from ..errors import KinspectError
 from ..formats import check as check_format
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
-from ..version import VERSION
 from .options import Amount, format_option, output_option, result_stream, split_list
 from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted

@@ -9,12 +9,12 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError
 from ..compare.diff.assembly import assembly_of
 from ..compare.diff.pairing import ARCH
 from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports
 from ..compare.diff.results import DiffReport
 from ..compare.diff.tolerances import tolerances_of
-from ..errors import KinspectError
 from ..model import Report
 from ..pipeline.events import Captured, Compiled, Event
 from ..pipeline.jobs import Request

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import KinspectError
-from ..passed_signals import signals_for
+from ..base.errors import KinspectError
+from ..base.passed_signals import signals_for
 from .options import Amount, format_option, output_option, result_stream, source_root_option
 from .target_options import number_or_all
 

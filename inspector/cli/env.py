@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from .options import format_option, output_option, result_stream
 from .progress import print_message
 

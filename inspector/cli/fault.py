@@ -14,12 +14,12 @@ from typing import TextIO
 import click
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
+from ..base.named_files import allow, allow_run, allow_target
+from ..base.programs import find_program
+from ..base.staging import scratch_folder
 from ..host.fault import agent as debug_agent
 from ..host.fault.values import AgentReport, FaultReport
-from ..named_files import allow, allow_run, allow_target
-from ..programs import find_program
-from ..staging import scratch_folder
 from . import foreground
 from .options import format_option, output_option, result_stream, source_root_option
 from .progress import print_message

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ..errors import KinspectError
-from ..lifetimes import ending_with_this, kill_marked
-from ..passed_signals import signals_for
+from ..base.errors import KinspectError
+from ..base.lifetimes import ending_with_this, kill_marked
+from ..base.passed_signals import signals_for
 
 MARK = "KINSPECT_COMMAND"
 """The environment variable that marks the processes of a command."""

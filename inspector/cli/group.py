@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from ..errors import KinspectError, unforeseen
-from ..streams import standard_streams
-from ..version import VERSION
-from ..writing import OUTER_REASONS, unwritable
+from ..base.errors import KinspectError, unforeseen
+from ..base.streams import standard_streams
+from ..base.version import VERSION
+from ..base.writing import OUTER_REASONS, unwritable
 from .signals import INTERRUPTED, interrupts
 
 # Of click 8.2 and newer; older ones print the help themselves.

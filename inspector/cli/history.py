@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from ..base.errors import KinspectError
 from ..bench.history.analyses import AnalysisRun
 from ..bench.history.store import History, Run
-from ..errors import KinspectError
 from ..formats import history as formats
 from .options import format_option, output_option, result_stream
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import KinspectError
-from ..staging import scratch_folder
+from ..base.errors import KinspectError
+from ..base.staging import scratch_folder
 from .progress import print_error
 
 _CACHE = "KINSPECT_CACHE_DIR"

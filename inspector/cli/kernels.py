@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
+from ..base.errors import KinspectError
 from ..bench.suite import catalogue
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import Description
-from ..errors import KinspectError
 from ..formats import kernels as text
 from .options import format_option, output_option, result_stream
 

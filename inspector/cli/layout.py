@@ -8,7 +8,7 @@ from typing import TextIO
 import click
 
 from .. import machines
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..explain import layout_values
 from ..explain.layout_values import LayoutDrawing, drawing_of
 from ..explain.lds_map import map_lines

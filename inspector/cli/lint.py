@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO, get_args
 
 import click
 
-from .. import settings
-from ..errors import KinspectError
+from ..base.errors import KinspectError
+from ..lint import settings
 from ..lint.results import FailOn, LintReport
 from ..model import Finding, KernelReport
 from ..pipeline.jobs import Request

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ..blas_threads import own_process
-from ..version import VERSION
+from ..base.blas_threads import own_process
+from ..base.version import VERSION
 
 
 def main(argv: Sequence[str] | None = None) -> int:

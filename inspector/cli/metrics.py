@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..explain.table import Column, rows_of
 from ..lint.catalogue import ENGINE_VALUES, nearest
 from ..metrics.catalogue import specs

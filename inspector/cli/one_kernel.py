@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import KernelReport
 from ..pipeline.analysis_options import AnalysisOptions
 from .target_options import TargetOptions

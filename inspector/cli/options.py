@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
 import click
 
-from .. import named_files
-from ..errors import KinspectError
-from ..limits import COMPILE_SECONDS, MOST_SECONDS
-from ..streams import PlainStream, plain, underneath
-from ..writing import replacing_text, unwritable
+from ..base import named_files
+from ..base.errors import KinspectError
+from ..base.limits import COMPILE_SECONDS, MOST_SECONDS
+from ..base.streams import PlainStream, plain, underneath
+from ..base.writing import replacing_text, unwritable
 from .kept import keeping, say_unkept
 from .progress import print_message
 

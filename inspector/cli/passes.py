@@ -11,20 +11,20 @@ import click
 from msgspec.structs import replace
 
 from .. import machines
+from ..base.errors import KinspectError
+from ..base.named_files import file_text
+from ..base.staging import scratch_folder
 from ..capture.resolving import resolve, split
 from ..compile.llvm_passes import DUMP, TIMING, MachinePass, machine_passes, pass_times
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
 from ..compile.pool import Compiler, CompileResult
-from ..errors import KinspectError
 from ..explain.table import Column, rows_of
 from ..model import Variant
-from ..named_files import file_text
 from ..pipeline.capturing import check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.points import ALREADY_COMPILED
-from ..staging import scratch_folder
 from .options import format_option, output_option, result_stream
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 

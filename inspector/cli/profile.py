@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from .options import Amount, compile_options
 from .progress import print_message, print_problems
 from .recordings import (

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from ..base.printable import printable_line
+from ..base.streams import underneath
 from ..model import ErrorRecord
 from ..pipeline.events import Captured, Compiled
-from ..printable import printable_line
-from ..streams import underneath
 
 T = TypeVar("T")
 

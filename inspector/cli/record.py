@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
+from ..base.errors import KinspectError
+from ..base.passed_signals import signals_for
+from ..base.staging import scratch_folder
+from ..base.writing import unwritable
 from ..capture.journals import merge
 from ..capture.trace import SUFFIX, LaunchTrace, write_trace
-from ..errors import KinspectError
-from ..passed_signals import signals_for
-from ..staging import scratch_folder
-from ..writing import unwritable
 from . import foreground
 from .progress import print_message
 

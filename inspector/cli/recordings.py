@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from ..errors import KinspectError
-from ..limits import COMPILE_SECONDS
-from ..version import VERSION
+from ..base.errors import KinspectError
+from ..base.limits import COMPILE_SECONDS
+from ..base.version import VERSION
 from .kept import keeping
 from .options import (
     check_save,
@@ -30,7 +30,7 @@ from .progress import print_problems
 
 if TYPE_CHECKING:
     from ..model import KernelReport
-    from ..recording import Profile
+    from ..model.recording import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
 from .options import format_option, output_option, result_stream

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from .options import emulate_option, result_stream
 from .progress import CompileProgress, print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..formats import rules as text
 from ..lint.catalogue import Catalogue, nearest
 from ..lint.schema import Pack, PackError, bundled_packs, load_named, load_pack, load_packs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 from msgspec import Struct
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..explain.ids import ItemId, parsed
 from ..model import KernelReport, RegisterPressure, Report
 from ..pipeline.analysis_options import AnalysisOptions

@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..explain import ids
 from ..explain.items import NamedItem, item_of, located
 from ..formats.agent_calls import AgentCalls
@@ -163,7 +163,7 @@ def _judged(
     kernel: KernelReport, options: dict[str, Any]
 ) -> tuple[KernelReport, dict[str, RuleText]]:
     """The kernel with the findings of a lint run's rules."""
-    from .. import settings
+    from ..lint import settings
     from ..pipeline.lint_judge import Judge
     from ..pipeline.lint_plan import LintOptions, make_plan
 

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError
 from ..capture.options import (
     EMULATE_SECONDS,
     MOST_CONFIGS,
@@ -21,7 +22,6 @@ from ..capture.options import (
     CaptureOptions,
 )
 from ..capture.sweep_axes import Axis, point_of
-from ..errors import KinspectError
 from .kept import usable_cache
 from .options import Amount, compile_options, launch_options, source_root_option, split_list
 

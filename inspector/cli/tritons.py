@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..base.errors import KinspectError
 from ..compare.tritons import BuildsReport, compare_builds
-from ..errors import KinspectError
 from ..pipeline.jobs import Request
 from .options import result_stream
 from .progress import counting, print_error, problem

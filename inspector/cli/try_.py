@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..base.limits import TRY_SECONDS
 from ..compare.trials.outcome import run_trial
 from ..compare.trials.results import TrialRun
 from ..compare.trials.rules import judging_pack
 from ..compare.trials.running import TrialDone, Trials, TrialsPlanned, TryRequest
-from ..limits import TRY_SECONDS
 from ..model import Report
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect

@@ -14,9 +14,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..base.errors import KinspectError
 from ..compile.mlir_text import line_numbers_without_locations
 from ..compile.passes import CompilerPass, PassDump
-from ..errors import KinspectError
 from ..model import Layout, SourceLoc, TtgirModule, TtgirOp, TtgirType
 from ..ttgir.conversions import tile_bytes
 from ..ttgir.layouts import contig_per_thread

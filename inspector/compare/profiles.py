@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..model import Metric
-from ..recording import KernelProfile, Profile
+from ..model.recording import KernelProfile, Profile
 
 State = Literal["slower", "faster", "same", "unsure", "unknown"]
 THRESHOLD = 0.03

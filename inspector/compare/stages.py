@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..base.documents import json_value
+from ..base.errors import KinspectError
+from ..base.named_files import file_bytes, file_text
 from ..compile import code_text, mlir_text
 from ..compile.mlir_content import content_of
 from ..compile.mlir_text import unified_diff
 from ..compile.passes import PassDump, read_passes
-from ..documents import json_value
-from ..errors import KinspectError
 from ..model import Artifact, KernelReport
-from ..named_files import file_bytes, file_text
 from .passdiff import Dumps, Kind, PassDifference, PassStep, kind_of, unified_diff_of
 from .side_by_side import FigurePair, side_by_side
 

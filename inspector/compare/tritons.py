@@ -16,13 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import machines
+from ..base.errors import KinspectError
 from ..capture.resolving import resolve_all
 from ..capture.targets import Target, only_of
 from ..compile.failures import PARSE_STAGE
 from ..compile.pool import Compiler
 from ..compile.tritons import Interpreter
 from ..compile.tritons import resolve as interpreter
-from ..errors import KinspectError
 from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
 from ..pipeline.analysis import tool_versions
 from ..pipeline.capturing import COMPILED, check_names, variants_of

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..base.printable import printable
 from ..model import ErrorRecord, Variant
-from ..printable import printable
 from .inline_assembly import assembly_in_error
 from .stderr import Diagnostics
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import SourceLoc, TtgirOp
 from ..ttgir.parser import parse_ttgir
 from ..ttgir.queries import assembly_text, inline_assembly

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from .mlir_text import canonical, strip_locations, unified_diff
 
 ANY_HEADER = re.compile(rb"^// -----// IR Dump [^\n]*//----- //$", re.M)

@@ -22,9 +22,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..limits import COMPILE_MEMORY
+from ..base.limits import COMPILE_MEMORY
+from ..base.named_files import own_cache
 from ..model import Artifact, ErrorRecord, Variant
-from ..named_files import own_cache
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
 from .inline_assembly import names_files

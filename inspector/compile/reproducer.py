@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
+from ..base.printable import one_line
+from ..base.writing import synced, unwritable
 from ..model import Variant
-from ..printable import one_line
-from ..writing import synced, unwritable
 from .environment import compile_relevant, guest_environment
 
 _SCRIPT = Path(__file__).parent.parent / "guest" / "reproduce.py"

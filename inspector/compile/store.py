@@ -21,11 +21,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
+from ..base.named_files import own_cache
+from ..base.staging import STAGING, StagingFolders
+from ..base.writing import sha256_of, synced, unwritable
 from ..model import Artifact
-from ..named_files import own_cache
-from ..staging import STAGING, StagingFolders
-from ..writing import sha256_of, synced, unwritable
 
 FORMAT = 2
 """Part of every key: raise it when the same inputs come to mean other files."""

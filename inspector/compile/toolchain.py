@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..errors import KinspectError
-from ..programs import find_program
+from ..base.errors import KinspectError
+from ..base.programs import find_program
 from .store import Store, sealed, unsealed
 from .worker import START_SECONDS, Worker
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..errors import KinspectError
-from ..programs import find_program
+from ..base.errors import KinspectError
+from ..base.programs import find_program
 
 VARIABLE = "KINSPECT_TRITONS"
 FOLDER = "tritons"

@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from ..errors import KinspectError
-from ..lifetimes import kill_marked
-from ..programs import find_interpreter
+from ..base.errors import KinspectError
+from ..base.lifetimes import kill_marked
+from ..base.programs import find_interpreter
 from .environment import guest_environment
 
 BOOTSTRAP = Path(__file__).resolve().parent.parent / "guest" / "bootstrap.py"

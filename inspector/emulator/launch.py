@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..isa.asm.constants import Constants
 from ..model import Function, Machine, WaveStart
 from .calls import joined

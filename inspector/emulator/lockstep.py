@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from .checks.hangs import describe_standing
 from .effects import returns_value
 from .program import BlockEnd, CodeBlock, EndKind, PreparedCode

@@ -20,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from ..interrupting import interrupts_held
-from ..lifetimes import die_with
+from ..base.interrupting import interrupts_held
+from ..base.lifetimes import die_with
 from .checks.global_shadow import Granules
 from .counts import AccessCount, AccessCounter
 from .footprint import Spans

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import Finding, KernelReport, LoopReport, MemoryOp
 from . import ids
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import Layout, SourceLoc, TtgirModule, TtgirOp, TtgirType
 from ..ttgir.lowered import element_bits
 from .layout_view import alias_of, described, extent

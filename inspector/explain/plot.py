@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from ..printable import one_line
+from ..base.printable import one_line
 from .view import plural
 
 MARKS = "●○◆◇▲△"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ..model import KernelReport, Metric, int_of, number_of
-from ..recording import KernelProfile, KernelShape, Profile, Spread
+from ..model.recording import KernelProfile, KernelShape, Profile, Spread
 from . import view
 from .quantities import UNKNOWN, dimensions, duration, scaled
 

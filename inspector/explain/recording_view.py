@@ -6,7 +6,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from ..recording import Agent, Part, Profile, ThreadTrace
+from ..model.recording import Agent, Part, Profile, ThreadTrace
 from . import view
 
 

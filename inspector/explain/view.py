@@ -83,6 +83,11 @@ def path_of(kernel: KernelReport) -> str:
     return kernel.id.partition("::")[0]
 
 
+def target_of(kernel: KernelReport) -> str:
+    """What a command is given to find the kernel again: never a file that only a report names."""
+    return kernel.saved_in if kernel.saved_in is not None else path_of(kernel)
+
+
 def place(loc: SourceLoc | None) -> str:
     """A source location as `file:line`; "" for None."""
     return f"{file_name(loc.file)}:{loc.line}" if loc is not None else ""

@@ -12,6 +12,8 @@ from typing import TextIO
 
 from msgspec import Struct
 
+from ..base.printable import printable_line
+from ..base.streams import no_commands
 from ..compare.trials.planning import findings_to_try
 from ..explain import ids, loop_view, occupancy_view, view
 from ..explain.trials_view import tried_lines
@@ -26,8 +28,6 @@ from ..model import (
     Scalar,
     value_of,
 )
-from ..printable import printable_line
-from ..streams import no_commands
 from .agent_calls import SHELL, AgentCalls
 
 MOST_TOKENS = 2_000
@@ -170,7 +170,7 @@ def subject_of(kernel: KernelReport, short: Mapping[str, str]) -> AgentSubject:
         id=short[ids.kernel_key(kernel.id)],
         label=f"{kernel.name}[{case}]" if case else kernel.name,
         arch=kernel.arch,
-        path=view.path_of(kernel),
+        path=view.target_of(kernel),
         place=place,
         launch=launch,
     )

@@ -116,7 +116,8 @@ class ShellCalls:
         """A command line about one kernel alone."""
         launch = self._launch
         label = subject.label.partition("[")[0] if launch.has_signature else subject.label
-        words = ["kinspect", name, subject.path, "--kernel", label]
+        path = f"./{subject.path}" if subject.path.startswith("-") else subject.path
+        words = ["kinspect", name, path, "--kernel", label]
         if subject.arch is not None and subject.is_compiled:
             words += ["--arch", subject.arch]
         words += (*launch.options, *more)

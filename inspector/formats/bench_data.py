@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from ..base.errors import KinspectError
+from ..base.version import VERSION
 from ..bench.suite.case_files import UserCase, write_tune_gemm
 from ..bench.suite.case_keys import as_gemm
 from ..bench.suite.results import Bench, Summary, Timed, geometric_mean, ratio
-from ..errors import KinspectError
-from ..version import VERSION
 
 SCHEMA_VERSION = 1
 COLUMNS = (

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TextIO
 
+from ..base.printable import printable, printable_line
+from ..base.streams import no_commands
 from ..compare.diff import diff_view
 from ..compare.diff.results import DiffReport, KernelDiff, label_of
-from ..printable import printable, printable_line
-from ..streams import no_commands
 from .md import cell, code, inline, table
 
 MOST_ROWS = 50

@@ -9,10 +9,11 @@ from typing import TextIO
 
 import msgspec
 
+from ..base.named_files import left_out, source_line
+from ..base.printable import printable_line
 from ..explain.quantities import amount
 from ..explain.table import Column, rows_of
 from ..explain.view import plural
-from ..named_files import left_out, source_line
 from ..pipeline.emulated_code import BufferState, CodeResult
 from ..pipeline.emulation import EmulationResult, ScriptFailure, UnjudgedCheck
 from ..pipeline.emulation_profile import (
@@ -22,7 +23,6 @@ from ..pipeline.emulation_profile import (
     EmulationProfile,
     LineCount,
 )
-from ..printable import printable_line
 
 SCHEMA_VERSION = 1
 MAX_LINES = 12

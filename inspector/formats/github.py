@@ -11,9 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TextIO
 
+from ..base.printable import one_line, printable_columns
+from ..base.streams import underneath
 from ..lint.results import LintReport
-from ..printable import one_line, printable_columns
-from ..streams import underneath
 from . import lint_view as view
 from .lint_view import MergedFindings
 from .repository import path_in_repository, repository_root

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from ..base.printable import one_line
 from ..explain import loop_view, view
 from ..explain.items import NamedItem
 from ..explain.trials_view import tried_lines
 from ..explain.view import plural
 from ..lint.rule import RuleText, show
 from ..model import Access, Finding, KernelReport, Location, LoopReport, MemoryOp, Metric
-from ..printable import one_line
 from .agent_calls import SHELL, AgentCalls
 from .paper import Line, Paper, paper_for, print_wrapped
 

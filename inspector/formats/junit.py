@@ -16,10 +16,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
 
+from ..base.printable import one_line, printable_columns
 from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord, Finding
-from ..printable import one_line, printable_columns
 from . import lint_view as view
 
 _UNKNOWN_FILE = "(no file)"

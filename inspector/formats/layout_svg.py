@@ -9,13 +9,13 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
+from ..base.printable import one_line
+from ..base.version import VERSION
 from ..explain import layout_view
 from ..explain.layout_values import LayoutDrawing
 from ..explain.lds_picture import LdsPicture
 from ..explain.register_picture import LaneCell, RegisterPicture
 from ..explain.view import plural
-from ..printable import one_line
-from ..version import VERSION
 
 WIDTH = 920.0
 MOST_ROWS = 256

@@ -111,6 +111,6 @@ def _subject(kernel: CheckedKernel, short: Mapping[str, str]) -> AgentSubject:
         id=short[ids.kernel_key(kernel.id)],
         label=f"{kernel.name}[{kernel.case}]" if kernel.case else kernel.name,
         arch=kernel.arch,
-        path=kernel.file,
+        path=kernel.target,
         place=view.place(kernel.source) if kernel.source is not None else "",
     )

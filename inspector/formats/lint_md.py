@@ -11,9 +11,9 @@ from html import escape
 from types import MappingProxyType
 from typing import TextIO
 
+from ..base.printable import one_line
 from ..explain.view import file_name, plural
 from ..lint.results import LintReport
-from ..printable import one_line
 from . import lint_view
 from .lint_view import MergedFindings
 from .md import address

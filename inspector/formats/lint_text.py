@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import TextIO
 
+from ..base.printable import one_line
 from ..explain.view import file_name, plural, show
 from ..lint.ranking import repetitions_last
 from ..lint.results import CheckedKernel, LintReport
 from ..model import MetricValue
-from ..printable import one_line
 from . import lint_view as view
 from .lint_view import MergedFindings
 from .paper import Line, Paper, paper_for, wrapped

@@ -14,12 +14,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..base.printable import one_line
 from ..explain.view import plural
 from ..lint.ranking import SEVERITIES, Place, Severity, place_in_order
 from ..lint.results import CheckedKernel, LintReport, Suppression
 from ..lint.rule import RuleText
 from ..model import Finding
-from ..printable import one_line
 
 State = Literal["new", "known", "suppressed"]
 

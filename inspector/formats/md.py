@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
+from ..base.printable import one_line, printable_line
+from ..base.streams import no_commands
 from ..explain import loop_view, occupancy_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.trials_view import tried_lines
 from ..model import Finding, KernelReport, Metric, Report, int_of, value_of
-from ..printable import one_line, printable_line
-from ..streams import no_commands
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
 _ACTIVE = re.compile(r"[&<>@`]|(?<=\])\(|(?<=!)\[|~(?=~)|\\(?=[!-/:-@\[-`{-~]|$)")

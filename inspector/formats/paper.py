@@ -11,8 +11,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TextIO
 
-from ..printable import printable
-from ..streams import no_commands, underneath
+from ..base.printable import printable
+from ..base.streams import no_commands, underneath
 
 WIDTH = 110
 """Lines are no longer than this even on a wider terminal."""

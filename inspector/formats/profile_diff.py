@@ -12,7 +12,7 @@ from msgspec import to_builtins
 from ..compare.profiles import KernelChange, MeasuredChange, ProfileDiff
 from ..explain import quantities, recording_view, view
 from ..explain.table import Column, rows_of
-from ..recording import KernelProfile, Profile
+from ..model.recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, print_wrapped
 
 SCHEMA_VERSION = 1

@@ -7,11 +7,11 @@ from typing import Any, TextIO
 
 from msgspec import to_builtins
 
+from ..base.version import VERSION
 from ..explain import profile_view
+from ..model.recording import KernelProfile, Part, Profile, Recording, Samples, Spread
 from ..profile.figures.counter_comparison import compared
-from ..recording import KernelProfile, Part, Profile, Recording, Samples, Spread
 from ..report import json_write as json_v1
-from ..version import VERSION
 
 SCHEMA_VERSION = 1
 _DERIVED = frozenset(("profiler", "repeats_run"))

@@ -7,9 +7,9 @@ from typing import TextIO
 from ..explain import profile_view, quantities, recording_view, stall_view, view
 from ..explain.table import Column, rows_of
 from ..model import KernelReport
+from ..model.recording import KernelProfile, Profile
 from ..profile.figures import counter_comparison
 from ..profile.placing.stalls import Stall, stalls
-from ..recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 DETAILS_UP_TO = 3

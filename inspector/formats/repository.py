@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..base.named_files import is_users_own
+
 WORKSPACE = "GITHUB_WORKSPACE"
 """Variable with the folder that GitHub's runner checks the repository out into."""
 _REPOSITORY = ".git"
@@ -29,7 +31,7 @@ def repository_root(
     if stated and path_in_repository(str(start), Path(stated)) is not None:
         return Path(stated)
     for candidate in (start, *start.parents):
-        if (candidate / _REPOSITORY).exists():
+        if is_users_own(candidate, _REPOSITORY):
             return candidate
     return start
 

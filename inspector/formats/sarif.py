@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import Any, TextIO
 from urllib.parse import quote
 
+from ..base.printable import printable_columns
 from ..lint.results import LintReport, Suppression
 from ..lint.rule import Rule
 from ..model import ErrorRecord
-from ..printable import printable_columns
 from . import lint_view as view
 from .lint_view import MergedFindings, ShownPlace
 from .repository import path_in_repository, repository_root

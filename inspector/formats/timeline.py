@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from ..explain import quantities, recording_view
-from ..recording import NONE, Dispatches, KernelProfile, KernelShape, Profile, Recording
+from ..model.recording import NONE, Dispatches, KernelProfile, KernelShape, Profile, Recording
 
 _BATCH = 4096
 

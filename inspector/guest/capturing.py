@@ -41,6 +41,11 @@ MIN_KERNEL_SECONDS = 3.0
 MAX_COPY_BYTES = 1 << 30
 """Bytes of a user's file or folder up to which it is copied for a script that opens it."""
 
+STRANGERS_KEYS = frozenset(
+    ("begin", "kernel", "case", "arch", "variant", "error", "note", "launches", "end")
+)
+"""Keys of the records that a process which lowers a stranger's kernels may send."""
+
 
 class _KernelTimeUpError(Exception):
     """A kernel takes longer than it may."""
@@ -160,6 +165,8 @@ class Capturing:
             request["folder"] = os.path.join(self._folder, f"world{suffix}-{run_number}")
             os.makedirs(request["folder"], exist_ok=True)
             last_record, end = self._child(module.capture, request)
+            if request.get("is_foreign"):
+                last_record = _of_stranger(last_record)
             if "end" in last_record or (self._out_of_time and end.reason == "timeout"):
                 return
             if "retry" in last_record:
@@ -189,6 +196,8 @@ class Capturing:
 
         def forward() -> None:
             for record in follower.new_records():
+                if request.get("is_foreign"):
+                    record = _of_stranger(record)
                 if "begin" in record:
                     request["finished"].append(record["begin"])
                 elif "generated" in record:
@@ -196,7 +205,7 @@ class Capturing:
                     self._generated.setdefault(stated["path"], stated["origin"])
                 elif "asked" in record:
                     self._questions = record["asked"]
-                elif "end" not in record and "retry" not in record:
+                elif record and "end" not in record and "retry" not in record:
                     self._out_of_time |= bool(record.pop("late", False))
                     self._send(record)
 
@@ -258,6 +267,15 @@ class Capturing:
             failed = record["error"]["message"] if "error" in record else record["lost"]
             record = {"note": f"{file}:{line}: with the other answer to {question}: {failed}"}
         self._channel.send({"record": record})
+
+
+def _of_stranger(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What may be taken of a record by a process that lowered a stranger's kernel.
+
+    Whoever gets to run code in it writes its records, too: none may ask for another run, a copy of
+    a file, or the capture of another one.
+    """
+    return {key: value for key, value in record.items() if key in STRANGERS_KEYS}
 
 
 def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:

@@ -110,10 +110,19 @@ class Follower:
             return []
         complete_lines = data[: data.rfind(b"\n") + 1]
         self._offset += len(complete_lines)
-        records: list[dict[str, Any]] = [json.loads(line) for line in complete_lines.splitlines()]
+        records = [record for line in complete_lines.splitlines() if (record := _record(line))]
         if records:
             self.last = records[-1]
         return records
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """A line's record; empty for what `writer` does not write: a process can break in any state."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def tail_of(path: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import Function, Program, Unread
 from .asm.contents import UnitContents
 from .asm.debug_values import with_variables

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..documents import own_yaml
+from ..base.documents import own_yaml
 from ..model import OpInfo
 
 # LLVM spells "this atomic returns the old value" as glc (to gfx90a, gfx10-11), sc0 (gfx94x/950) or

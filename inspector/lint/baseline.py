@@ -17,12 +17,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import limits
-from ..documents import json_value
-from ..errors import KinspectError
+from ..base import limits
+from ..base.documents import json_value
+from ..base.errors import KinspectError
+from ..base.named_files import file_bytes
+from ..base.writing import reason, replacing_text
 from ..model import Finding
-from ..named_files import file_bytes
-from ..writing import reason, replacing_text
 from .results import CheckedKernel
 
 SCHEMA_VERSION = 1

@@ -7,7 +7,7 @@ import re
 
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import Finding, KernelReport
 from .catalogue import Catalogue
 from .engine import SourceText, evaluate, fingerprint

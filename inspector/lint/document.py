@@ -15,9 +15,9 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from ..documents import is_nested, yaml_loader
-from ..errors import KinspectError
-from ..named_files import opened
+from ..base.documents import is_nested, yaml_loader
+from ..base.errors import KinspectError
+from ..base.named_files import opened
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import MetricValue
 from .catalogue import Kind
 

@@ -54,7 +54,8 @@ class CheckedKernel(Struct, frozen=True):
         name: name of the kernel.
         case: case of the specialisation, where it has one.
         arch: gfx name.
-        file: the file it was read from, as the user named it.
+        file: the file it was read from.
+        target: what a command is given to find it again.
         source: where it begins in the user's source.
         artifact: the assembly's file, for locations of kind `amdgcn`; None where there is none that
             a user could open.
@@ -71,6 +72,7 @@ class CheckedKernel(Struct, frozen=True):
     case: str | None
     arch: str | None
     file: str
+    target: str
     source: SourceLoc | None
     artifact: str | None
     findings: tuple[Finding, ...]

@@ -14,10 +14,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import limits
-from ..errors import KinspectError
+from ..base import limits
+from ..base.errors import KinspectError
+from ..base.named_files import checked
 from ..model import MetricSpec
-from ..named_files import checked
 from . import document
 from .catalogue import Catalogue, nearest
 from .document import Fault, PackError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from ..errors import FaultsError
+from ..base.errors import FaultsError
 from .catalogue import nearest
 from .ranking import SEVERITIES
 from .rule import Pack, Rule

@@ -21,7 +21,7 @@ from pathlib import PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..documents import python_tree
+from ..base.documents import python_tree
 from .results import Suppression
 
 MARK = "kinspect:"

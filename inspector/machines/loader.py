@@ -17,8 +17,8 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from ..documents import own_yaml
-from ..errors import KinspectError
+from ..base.documents import own_yaml
+from ..base.errors import KinspectError
 from ..model import Machine
 
 DEFAULT_ARCH = "gfx942"

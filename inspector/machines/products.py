@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..documents import own_yaml
+from ..base.documents import own_yaml
 from ..model import Machine
 from .loader import base_arch
 

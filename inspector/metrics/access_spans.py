@@ -19,8 +19,8 @@ from .subject import Subject
 from .written_tensors import WRITES
 
 if TYPE_CHECKING:
-    from ..emulator.address_sweep import Places
     from ..emulator.footprint import Spans
+    from ..lanes.address_sweep import Places
 
 _COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
 """Bits by which a load asks for what others have stored: of volatile and atomic loads."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .subject import Subject
 
 if TYPE_CHECKING:
-    from ..emulator.unknowns import Arguments
+    from ..lanes.unknowns import Arguments
 
 ARGUMENT_FORMATS: Final = {
     "i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
@@ -35,7 +35,7 @@ def arguments_of(
         values: integers that a launch passed.
         attributes: name -> facts that Triton notes of an argument (`tt.divisibility`).
     """
-    from ..emulator.unknowns import Arguments
+    from ..lanes.unknowns import Arguments
 
     words: dict[int, int] = {}
     pointers: set[int] = set()
@@ -91,7 +91,7 @@ def known_arguments(
     facts, resources = subject.facts, subject.function.resources
     if facts.signature:
         return arguments_of(facts.signature, facts.values or {}, facts.attributes)
-    from ..emulator.unknowns import Arguments
+    from ..lanes.unknowns import Arguments
 
     words = {}
     size_offset = resources.group_size_offset

@@ -207,7 +207,7 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
             return None
         if importlib.util.find_spec("numpy") is None or subject.function.calls:
             return None
-        from ..emulator.lane_dependence import memory_dependent, workgroup_independent
+        from ..lanes.lane_dependence import memory_dependent, workgroup_independent
 
         try:
             loaded = memory_dependent(subject.function, subject.machine, indices)

@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from ..base.recent_results import kept_for_recent
 from ..isa.vector_halves import TWO_RESULTS, WITHOUT_RESULT, halves
 from ..isa.waitflow.registers import named, split_destination, unnamed_of
 from ..model import Function, Instruction
-from ..recent_results import kept_for_recent
 from .mix import VALU_CLASSES
 
 _ADDS_TO_RESULT: Final = re.compile(r"v_(?:pk_)?(?:fmac|mac|dot\d?c)")

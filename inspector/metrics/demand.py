@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import Demand, Instruction, LaunchOrigin, LdsOrigin, Metric, MetricSpec, int_of
 from .occupancy import SPECS as OCCUPANCY
 from .occupancy import metrics

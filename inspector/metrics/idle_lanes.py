@@ -15,7 +15,7 @@ from .lanes import LDS_ACCESSES
 from .subject import LANE_EXCHANGES, Subject, Tally, source_line
 
 if TYPE_CHECKING:
-    from ..emulator.address_sweep import Places
+    from ..lanes.address_sweep import Places
 
 IDLE: Final = "idle_lanes"
 

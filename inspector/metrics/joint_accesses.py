@@ -17,7 +17,7 @@ from ..model import Function, Instruction, Loop
 from .subject import Subject
 
 if TYPE_CHECKING:
-    from ..emulator.address_sweep import Places
+    from ..lanes.address_sweep import Places
 
 _Widths = dict[tuple[str, str | None], set[int]]
 WIDEST: Final = 128

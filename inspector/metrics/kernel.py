@@ -18,6 +18,7 @@ from ..model import (
     SourceLoc,
     Variant,
     WaitOp,
+    int_of,
 )
 from . import (
     bfloat_rounding,
@@ -109,7 +110,7 @@ def kernel_report(
         loads_in_passes.kernel_metrics(subject, in_global),
     ):
         metrics.update((metric.name, metric) for metric in family)
-    beyond = live_registers.beyond_allocation(subject, metrics["vgpr_allocated"].value)
+    beyond = live_registers.beyond_allocation(subject, int_of(metrics, "vgpr_allocated"))
     accesses = _accesses(subject, memory)
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)

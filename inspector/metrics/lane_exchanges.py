@@ -153,7 +153,7 @@ def _lane_independent(subject: Subject, exchanges: Sequence[int]) -> frozenset[i
         return None
     if importlib.util.find_spec("numpy") is None:
         return None
-    from ..emulator.lane_dependence import lane_independent
+    from ..lanes.lane_dependence import lane_independent
 
     try:
         return lane_independent(subject.function, subject.machine, frozenset(exchanges))
@@ -168,7 +168,7 @@ def _sources(subject: Subject) -> Mapping[int, Any] | None:
         return None
     if importlib.util.find_spec("numpy") is None:
         return None
-    from ..emulator.addresses import exchanged_lanes
+    from ..lanes.addresses import exchanged_lanes
 
     wave = demand.wave_size if demand is not None else None
     lanes = wave or subject.function.resources.wave_size or machine.wave_sizes[0]

@@ -1,6 +1,6 @@
 """Checks the lane addresses derived from the code against those of Triton's layouts.
 
-`emulator.addresses` derives the address of each lane of an access from the machine code alone. The
+`lanes.addresses` derives the address of each lane of an access from the machine code alone. The
 TTGIR states the same independently: a tensor's layout gives the element in each register of each
 lane of each wave; a buffer's layout, or the arithmetic of pointers and offsets, gives the element's
 address. For each instruction that an operation became there must be registers whose elements lie
@@ -29,7 +29,7 @@ from .subject import Subject
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..emulator.address_sweep import Places
+    from ..lanes.address_sweep import Places
 
     Array = np.ndarray[Any, Any]
 
@@ -182,7 +182,7 @@ class _Comparison:
         """The addresses of the elements of an access of global memory."""
         import numpy as np
 
-        from ..emulator.unknowns import DRAWS
+        from ..lanes.unknowns import DRAWS
 
         values = self._values(graph)
         addresses = values.value(tile.addresses or "")
@@ -215,7 +215,7 @@ class _Comparison:
     def _values(self, graph: ValueGraph) -> Evaluation:
         import numpy as np
 
-        from ..emulator.address_sweep import WORKGROUPS
+        from ..lanes.address_sweep import WORKGROUPS
 
         key = id(graph)
         if key not in self._evaluated:
@@ -227,7 +227,7 @@ class _Comparison:
         """The kernel's own arguments as drawn for the code's side, twice each."""
         import numpy as np
 
-        from ..emulator.unknowns import Arguments, DrawnMemory
+        from ..lanes.unknowns import Arguments, DrawnMemory
 
         offsets = argument_offsets(self._subject.facts.signature)
         names = [name for name, argument in graph.carried.items() if argument.owner is graph.ops[0]]

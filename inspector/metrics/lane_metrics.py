@@ -316,7 +316,7 @@ def _same_for_any_size(subject: Subject, loads: Sequence[Instruction]) -> list[I
     """The loads whose address rests on no lane's number: the others are alike for large sizes."""
     if not loads or subject.machine is None:
         return []
-    from ..emulator.lane_dependence import lane_independent
+    from ..lanes.lane_dependence import lane_independent
 
     indices = frozenset(load.index for load in loads)
     try:

@@ -71,7 +71,7 @@ def _metrics(
     note = _unknown_reason(subject)
     placed: frozenset[int] = frozenset()
     if not note and hot and machine is not None:
-        from ..emulator.lane_dependence import placed_by_lanes  # as late as what imports NumPy
+        from ..lanes.lane_dependence import placed_by_lanes
 
         accesses = frozenset(i.index for i in function.instructions if i.cls in _CLASSES)
         alike = {

@@ -1,6 +1,6 @@
 """LDS banks and cache lines that the lanes of each access touch, by their addresses.
 
-`emulator.addresses` derives the lanes' addresses; figures that are the same in all its draws belong
+`lanes.addresses` derives the lanes' addresses; figures that are the same in all its draws belong
 to the code, others stay unknown, with the reason.
 """
 
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import unforeseen
+from ..base.errors import unforeseen
 from ..model import Function, LaneUse, Machine
 from .arguments import known_arguments
 from .scratch_use import spilled_dwords
 from .subject import Subject
 
 if TYPE_CHECKING:
-    from ..emulator.address_sweep import Places
-    from ..emulator.addresses import Located
-    from ..emulator.unknowns import Arguments
+    from ..lanes.address_sweep import Places
+    from ..lanes.addresses import Located
+    from ..lanes.unknowns import Arguments
 
 FROM_MEMORY = "its addresses come from values in memory, or from which way was taken"
 ON_ARGUMENTS = (
@@ -78,7 +78,7 @@ def _located_uses(
 
     The latter is None where all masks are known.
     """
-    from ..emulator.addresses import places_of
+    from ..lanes.addresses import places_of
 
     spills = spilled_dwords(function)
     located = places_of(function, machine, threads, arguments, spills)

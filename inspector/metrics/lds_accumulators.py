@@ -21,7 +21,7 @@ from .load_paths import code_of
 from .subject import LANE_EXCHANGES, Subject, source_line
 
 if TYPE_CHECKING:
-    from ..emulator.address_sweep import Places
+    from ..lanes.address_sweep import Places
 
 HELD: Final = "lds_accumulators"
 

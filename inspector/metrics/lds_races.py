@@ -1,6 +1,6 @@
 """LDS races: accesses of different waves to the same bytes that nothing orders.
 
-`emulator.lds` analyses the code without running it. A kernel without races is one whose
+`lanes.lds` analyses the code without running it. A kernel without races is one whose
 decidable accesses are all in order; their number is part of the figure.
 """
 
@@ -10,7 +10,7 @@ import importlib.util
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ..errors import unforeseen
+from ..base.errors import unforeseen
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .arguments import known_arguments
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
@@ -18,7 +18,7 @@ from .lanes import SHAPE, workgroup_shape
 from .subject import Subject, source_line
 
 if TYPE_CHECKING:
-    from ..emulator.lds.races import Race, RaceReport
+    from ..lanes.lds.races import Race, RaceReport
 
 RACES: Final = "lds.races"
 _FEWER_WAVES: Final = "a launch may use fewer waves than the kernel allows; pass --waves"
@@ -80,7 +80,7 @@ def followed(subject: Subject) -> tuple[RaceReport | None, str]:
         return None, _FEWER_WAVES
     if importlib.util.find_spec("numpy") is None:
         return None, NOT_LOOKED_AT
-    from ..emulator.lds.races import races_of
+    from ..lanes.lds.races import races_of
 
     shape = workgroup_shape(subject, waves)
     if shape is None:

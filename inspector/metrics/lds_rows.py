@@ -20,7 +20,7 @@ from ..emulator.banks import DWORD, data_cycles, phases_of
 from ..model import LdsRemedy
 
 if TYPE_CHECKING:
-    from ..emulator.address_sweep import Places
+    from ..lanes.address_sweep import Places
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import unforeseen
+from ..base.errors import unforeseen
 from ..model import (
     Instruction,
     LivePeak,

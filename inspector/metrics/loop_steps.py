@@ -16,9 +16,9 @@ from msgspec import Struct
 from ..emulator.code_registers import CodeRegisters, registers_of
 from ..emulator.operands import Operand
 from ..emulator.register_sets import SCALAR_BIT, rows_of
-from ..emulator.slices import address_operands
 from ..emulator.start import target_of
 from ..isa.twos_complement import signed
+from ..lanes.slices import address_operands
 from ..model import Function, Machine
 from .load_paths import LOADS
 

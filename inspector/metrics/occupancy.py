@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..machines import load, names
 from ..model import Demand, KernelReport, Machine, Metric, MetricSpec
 from .capacity import Capacity, capacity, registers_needed, registers_to_drop, round_up

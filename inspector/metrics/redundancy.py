@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..isa.operations import operations
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
 from .capacity import capacity

@@ -67,7 +67,7 @@ def _is_of_one_workgroup(subject: Subject, accesses: Sequence[Instruction]) -> b
     """Whether no address rests on the workgroup's number: no grid of several would be launched."""
     if subject.machine is None:
         return False
-    from ..emulator.lane_dependence import workgroup_independent  # as late as what imports NumPy
+    from ..lanes.lane_dependence import workgroup_independent
 
     indices = frozenset(inst.index for inst in accesses)
     try:

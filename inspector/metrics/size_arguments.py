@@ -61,7 +61,7 @@ class SizeArguments:
         offsets = compared_arguments(subject.function, subject.machine)[:_MOST_ARGUMENTS]
         if not offsets:
             return {}
-        from ..emulator.unknowns import Arguments, DrawnMemory  # imports NumPy
+        from ..lanes.unknowns import Arguments, DrawnMemory
 
         drawn = DrawnMemory(known_arguments(subject) or Arguments())
         factors: dict[int, list[Sequence[int]]] = {}

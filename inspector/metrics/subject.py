@@ -31,9 +31,9 @@ from ..model import (
 )
 
 if TYPE_CHECKING:
-    from ..emulator.address_sweep import Places
-    from ..emulator.lds.races import RaceReport
     from ..emulator.liveness import Liveness
+    from ..lanes.address_sweep import Places
+    from ..lanes.lds.races import RaceReport
     from ..ttgir.redundant_work import Copies, DotWork
 
 Place = tuple[tuple[str, int, int | None], ...]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
-from ..errors import unforeseen
+from ..base.errors import unforeseen
 from ..machines import matrix_cycles
 from ..model import Instruction, LaneUse, Loop, Machine
 from .lane_metrics import NOT_LOOKED_AT

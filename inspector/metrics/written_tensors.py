@@ -12,7 +12,7 @@ from ..model import Instruction
 from .subject import Subject
 
 if TYPE_CHECKING:
-    from ..emulator.address_sweep import Places
+    from ..lanes.address_sweep import Places
 
 WRITES: Final = frozenset(("global_store", "atomic", "lds_direct_store", "image", "smem_store"))
 _TENSOR_BYTES: Final = 1 << 36

@@ -242,6 +242,8 @@ class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
         demand: what its occupancy rests on; None in reports of before.
         emulated: None where it was not executed.
         leads: what is true as well, but not shown to be worth a change: see their `doubt`.
+        saved_in: the saved report that it was read from, which the user named; what `id` says of a
+            file is a stranger's then.
     """
 
     id: str
@@ -269,6 +271,7 @@ class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: tuple[Finding, ...]
     leads: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = field(default_factory=_empty)
+    saved_in: str | None = None
 
     @property
     def all_read(self) -> bool:

@@ -14,8 +14,10 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .. import limits, machines, named_files
-from ..errors import KinspectError
+from .. import machines
+from ..base import limits, named_files
+from ..base.errors import KinspectError
+from ..base.version import VERSION
 from ..isa.asm.includes import includes_beside
 from ..isa.assembly import parse_text
 from ..isa.mnemonics import CLASSES
@@ -37,7 +39,6 @@ from ..model import (
     TtgirModule,
     Variant,
 )
-from ..version import VERSION
 from .analysis_options import AnalysisOptions
 from .launch_facts import Overrides, launch_facts
 from .naming import kernel_id, matches_all

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .. import limits, machines, named_files
+from .. import machines
+from ..base import limits, named_files
+from ..base.errors import KinspectError, unforeseen
 from ..capture.options import CaptureOptions, CapturePlan
 from ..capture.records import CapturedVariant, CaptureEnd
 from ..capture.script import GENERATED, capture_file, mode_of
 from ..capture.targets import Kind, Target
 from ..capture.triton_entries import stated_beside
-from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Machine, Variant
 from .emulators import emulator_command, why_not_emulated
 from .error_records import target_record

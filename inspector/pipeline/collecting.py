@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import limits, machines, named_files
-from ..blas_threads import no_blas_threads
+from .. import machines
+from ..base import limits, named_files
+from ..base.blas_threads import no_blas_threads
+from ..base.errors import KinspectError, unforeseen
 from ..capture.resolving import resolve_all
 from ..capture.targets import Kind, Target, only_of
-from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, KernelReport, Report
 from . import analysis
 from .events import Captured, Compiled, Event, Failed, Reported

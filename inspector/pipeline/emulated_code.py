@@ -12,7 +12,10 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from .. import limits
+from ..base import limits
+from ..base.errors import KinspectError
+from ..base.interrupting import data_bytes, memory_limit
+from ..base.named_files import allow_target, file_bytes
 from ..capture.targets import CODE_OBJECT
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch, check_extents
@@ -20,13 +23,10 @@ from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer, buffer_of
 from ..emulator.numbers import to_bf16
 from ..emulator.registry import NotCoveredError
-from ..errors import KinspectError
-from ..interrupting import data_bytes, memory_limit
 from ..isa.asm.constants import Constants, read_constants
 from ..isa.assembly import parse_text
 from ..machines.loader import load as load_machine
 from ..model import Function, Machine, Program
-from ..named_files import allow_target, file_bytes
 from .emulating import implicit_arguments, pack_scalars, spread
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally

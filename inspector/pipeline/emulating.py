@@ -34,6 +34,7 @@ import msgspec
 import numpy as np
 from msgspec import to_builtins
 
+from ..base.errors import KinspectError
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.instructions import import_all
 from ..emulator.launch import MOST_SCRATCH, Emulator, Launch, check_extents
@@ -41,7 +42,6 @@ from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..emulator.processes import NotIndependentError, usable_processes
 from ..emulator.registry import NotCoveredError
-from ..errors import KinspectError
 from ..isa.asm.constants import read_constants
 from ..isa.assembly import parse_text
 from ..machines.loader import load as load_machine

@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ..base.errors import KinspectError
+from ..base.interrupting import interrupts_held
+from ..base.named_files import allow_run, file_bytes, file_text
+from ..base.programs import find_interpreter
+from ..base.staging import scratch_folder
 from ..compile.environment import guest_environment
 from ..compile.worker import BOOTSTRAP
-from ..errors import KinspectError
-from ..interrupting import interrupts_held
 from ..machines.loader import load as load_machine
-from ..named_files import allow_run, file_bytes, file_text
-from ..programs import find_interpreter
-from ..staging import scratch_folder
 from .capturing import device_facts
 from .emulation_profile import EmulationFinding, EmulationProfile
 from .emulators import emulator_command

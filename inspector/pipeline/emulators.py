@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from ..programs import python_child
+from ..base.programs import python_child
 
 FAMILIES = ("gfx90a", "gfx942", "gfx950", "gfx11", "gfx12")
 """Prefixes of the gfx names that the emulator supports."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..base.errors import KinspectError
 from ..capture.targets import Target
-from ..errors import KinspectError
 from ..model import ErrorRecord
 from .naming import label_with_arch
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ..model import ErrorRecord, KernelReport, Variant
 
 if TYPE_CHECKING:
-    from ..recording import Profile
+    from ..model.recording import Profile
 
 
 class Captured(Struct, frozen=True):

@@ -11,11 +11,12 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError, unforeseen
+from ..base.named_files import file_text
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch, without_collections
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.registry import NotCoveredError
-from ..errors import KinspectError, unforeseen
 from ..isa.asm.constants import Constants, read_constants
 from ..model import (
     Emulated,
@@ -29,7 +30,6 @@ from ..model import (
     Passed,
     PassedMemory,
 )
-from ..named_files import file_text
 from .emulating import (
     SCRATCH_ADDRESS,
     implicit_arguments,

@@ -9,13 +9,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from .. import machines
+from ..base.errors import KinspectError
+from ..base.named_files import file_text
 from ..capture.resolving import resolve_all
 from ..compile.pool import Compiler
 from ..compile.reproducer import Reproducer
-from ..errors import KinspectError
 from ..lint.rule import NO_RULES
 from ..model import ErrorRecord, KernelReport, Variant
-from ..named_files import file_text
 from .analysis_options import AnalysisOptions
 from .capturing import COMPILED, check_names, variants_of
 from .collecting import collect

@@ -24,11 +24,11 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError, unforeseen
+from ..base.lifetimes import die_with
+from ..base.named_files import own_cache
 from ..capture.targets import Target
-from ..errors import KinspectError, unforeseen
-from ..lifetimes import die_with
 from ..model import KernelReport
-from ..named_files import own_cache
 from .error_records import target_record
 from .events import Failed
 from .reading import Transformed, Work, interrupted, read_target

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
+from ..base.named_files import file_bytes
 from ..isa.asm.recognition import is_binary
-from ..named_files import file_bytes
 
 MOST_TEXT_BYTES = 64 << 20
 """Text beyond this is not read: the largest kernels known are under 10 MiB."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError, unforeseen
+from ..base.limits import COMPILE_SECONDS
+from ..base.named_files import allow_target, file_text
 from ..capture.options import CaptureOptions
 from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
-from ..errors import KinspectError, unforeseen
-from ..limits import COMPILE_SECONDS
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
-from ..named_files import allow_target, file_text
 from . import analysis
 from .analysis import Context
 from .analysis_options import AnalysisOptions

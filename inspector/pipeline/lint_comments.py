@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .. import named_files
+from ..base import named_files
 from ..lint.results import CheckedKernel, Suppressed, Suppression
 from ..model import ErrorRecord, Finding
 from .inputs import MOST_TEXT_BYTES

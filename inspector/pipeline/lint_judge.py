@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..explain.view import target_of
 from ..lint.budget import over_budget, unknown_metrics
 from ..lint.engine import SourceText, evaluate
 from ..lint.ranking import in_order
@@ -134,6 +135,7 @@ def _checked_kernel(report: KernelReport) -> CheckedKernel:
         case=report.variant.case if report.variant is not None else None,
         arch=report.arch,
         file=file,
+        target=target_of(report),
         source=report.source,
         artifact=listing,
         findings=(),

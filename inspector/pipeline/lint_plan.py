@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import machines, named_files
-from ..errors import FaultsError, KinspectError
+from .. import machines
+from ..base import named_files
+from ..base.errors import FaultsError, KinspectError
 from ..lint.budget import BUDGET, NAME, budget_rule
 from ..lint.ranking import Severity
 from ..lint.results import FailOn
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
+from ..lint.settings import KernelSettings, Settings
 from ..metrics.atomic_sums import SUMS
 from ..metrics.atomics import SHARED
 from ..metrics.bounds import OF_LANES
@@ -40,7 +42,6 @@ from ..metrics.unchanged_loads import UNCHANGED
 from ..metrics.vector_work import VECTOR_WORK
 from ..metrics.waits import REDUNDANT_BARRIERS
 from ..model import KernelReport
-from ..settings import KernelSettings, Settings
 from . import analysis
 from .naming import matches
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .. import named_files
+from ..base import named_files
 from ..lint.ranking import in_order
 from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord

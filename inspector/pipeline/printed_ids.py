@@ -15,12 +15,12 @@ from pathlib import Path
 
 from msgspec import MsgspecError, Struct
 
+from ..base.named_files import file_bytes, own_cache
+from ..base.writing import reason, replacing
 from ..explain import ids
 from ..explain.view import path_of
 from ..lint.results import CheckedKernel
 from ..model import KernelReport
-from ..named_files import file_bytes, own_cache
-from ..writing import reason, replacing
 
 _FOLDER = "printed-v1"
 _MOST_RUNS = 200

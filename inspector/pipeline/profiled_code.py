@@ -9,11 +9,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError, unforeseen
+from ..base.named_files import MOST_BYTES, opened_named
 from ..capture.confining import confined
-from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
-from ..named_files import MOST_BYTES, opened_named
-from ..recording import Recording
+from ..model.recording import Recording
 from .analysis import Context, analyze_code_object
 from .jobs import Request
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from .. import limits, machines
+from .. import machines
+from ..base import limits
+from ..model.recording import Profile, Recording
 from ..profile import join, kernel_profiles, reading
 from ..profile.landing import add_measured_lines
-from ..recording import Profile, Recording
 from . import profiling_notes
 from .jobs import Request
 from .profiled_code import Collect, analyse_launched, triton_cache

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..explain.quantities import and_more, duration, shortened
 from ..model import ErrorRecord
+from ..model.recording import Recording
 from ..profile.kernel_profiles import RecordedKernels
 from ..profile.running import manifest
-from ..recording import Recording
 
 _MOST_NAMED = 8
 """How many kernels an error names where --kernel matches none; how many kinds of copies a note."""

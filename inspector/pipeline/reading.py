@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import limits
+from ..base import limits
+from ..base.documents import json_value
+from ..base.errors import KinspectError, unforeseen
+from ..base.named_files import file_bytes, file_text, named_text, own_cache
 from ..capture.targets import Target, triton_metadata
-from ..documents import json_value
-from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
-from ..named_files import file_bytes, file_text, named_text, own_cache
 from . import analysis
 from .analysis import Context
 from .error_records import target_record

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ..base.errors import KinspectError
+from ..base.named_files import allow_target
 from ..capture.resolving import named, resolve
-from ..errors import KinspectError
-from ..named_files import allow_target
+from ..model.recording import Recording
 from ..profile import reading
 from ..profile.running import manifest
-from ..recording import Recording
 
 _DATA_SUFFIXES = (".json", ".gz", ".db", ".csv")
 """Of files that a profiler may have written, and of no target to analyse."""

@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..limits import is_cut_short
+from ..base.limits import is_cut_short
+from ..base.named_files import file_bytes, is_named
+from ..base.version import VERSION
 from ..lint.rule import NO_RULES
 from ..lint.schema import bundled_folder
 from ..model import Finding, KernelReport, SourceLoc
-from ..named_files import file_bytes, is_named
-from ..version import VERSION
 from . import analysis
 from .analysis import ANALYSIS_VERSION, Context
 

@@ -8,11 +8,11 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError, unforeseen
 from ..capture.labels import labelled
 from ..capture.records import CapturedVariant
 from ..capture.targets import Target
 from ..compile.pool import Compiler
-from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Variant
 from .capturing import captured
 from .error_records import job_record

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..machines import load, names
 from ..machines.loader import base_arch
 from ..model import KernelReport, Machine, int_of
-from ..recording import KernelProfile
+from ..model.recording import KernelProfile
 from .figures import quirks
 
 _ROUND_VGPRS = (4, 8)

@@ -13,10 +13,10 @@ from typing import TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
+from ..base.printable import printable, printable_line
 from ..model import ErrorRecord
-from ..printable import printable, printable_line
-from ..recording import (
+from ..model.recording import (
     NONE,
     Agent,
     CounterValues,

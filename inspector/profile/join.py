@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from ..base.named_files import file_bytes
 from ..model import KernelReport, Metric, int_of, number_of
-from ..named_files import file_bytes
-from ..recording import KernelMatch, KernelProfile, RecordedCodeObject
+from ..model.recording import KernelMatch, KernelProfile, RecordedCodeObject
 from .agreement import FigureCheck, agreement, compare, with_same_grid
 
 _KD = re.compile(r"\s*(?:\(\.kd\)|\[clone \.kd\]|\.kd)$")

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import Metric
-from ..recording import Agent, KernelProfile, KernelShape, Recording, Spread
+from ..model.recording import Agent, KernelProfile, KernelShape, Recording, Spread
 from .figures import derived, quirks, readings
 from .figures.counters import figure
 from .figures.grouping import DispatchGroup, group

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import KernelReport
-from ..recording import CodePlace, KernelProfile, Recording, Samples, Traced
+from ..model.recording import CodePlace, KernelProfile, Recording, Samples, Traced
 from . import join
 from .placing import lines, loop_costs
 

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from .. import limits
-from ..errors import KinspectError, unforeseen
-from ..named_files import allow_target, is_named
-from ..recording import MANIFEST, Recording
+from ..base import limits
+from ..base.errors import KinspectError, unforeseen
+from ..base.named_files import allow_target, is_named
+from ..model.recording import MANIFEST, Recording
 from .builder import RecordingBuilder
 
 _MOST_FILES = 20_000

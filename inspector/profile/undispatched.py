@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ..model import Metric
-from ..recording import KernelMatch, KernelProfile, KernelShape, Recording, TopKernel
+from ..model.recording import KernelMatch, KernelProfile, KernelShape, Recording, TopKernel
 
 UNMATCHED = KernelMatch("none", (), ("not compared with analysed kernels",))
 """The match of a kernel before it is compared with analysed ones."""

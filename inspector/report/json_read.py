@@ -14,11 +14,11 @@ from typing import Any, Final
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
-from ..documents import json_value
-from ..errors import KinspectError
+from ..base.documents import json_value
+from ..base.errors import KinspectError
+from ..base.printable import printable
 from ..model import ErrorRecord, Finding, KernelReport, LivePeak, Metric, Report, Variant
 from ..model.numbers import Digest
-from ..printable import printable
 from .json_write import SCHEMA_VERSION, UNWRITTEN
 
 _READ_VERSIONS = (1, SCHEMA_VERSION)
@@ -154,6 +154,7 @@ class SavedReport(Struct, frozen=True):
             raise _damaged(self.name, error) from None
         for metrics in (kernel.metrics, *(loop.metrics for loop in kernel.loops)):
             _share(metrics)
+        kernel = replace(kernel, saved_in=self.name)
         if not kernel.artifacts:
             return kernel
         artifacts = {

@@ -37,6 +37,7 @@ UNWRITTEN: Final[Mapping[type[Struct], tuple[str, ...]]] = MappingProxyType(
         Artifact: ("kind", "path"),
         ErrorRecord: ("unsupported_ir",),
         Finding: ("lines", "plural_message"),
+        KernelReport: ("saved_in",),
         LivePeak: ("counts",),
         Metric: ("name",),
         Variant: ("kernel", "arch", "ttir", "stage", "source", "passed", "environment"),
@@ -121,6 +122,7 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
         loops=(),
         findings=(),
         leads=kernel.leads[:1],
+        saved_in=None,
     )
     fields: dict[str, Any] = plain(bare)
     fields["variant"] = variant_fields(kernel.variant)

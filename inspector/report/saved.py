@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from .. import limits
-from ..errors import KinspectError
+from ..base import limits
+from ..base.errors import KinspectError
+from ..base.named_files import file_bytes
+from ..base.writing import replacing, sha256_of, unwritable
 from ..model import Artifact, Report
-from ..named_files import file_bytes
-from ..writing import replacing, sha256_of, unwritable
 from . import json_write as json_v1
 from .json_read import SavedReport
 

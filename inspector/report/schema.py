@@ -17,8 +17,8 @@ from msgspec import NODEFAULT, Struct, structs
 from msgspec.json import schema_components
 
 from .. import model
+from ..base.writing import replacing
 from ..model import ErrorRecord, Finding, KernelReport, LoopReport, Metric, SourceLoc, Unread
-from ..writing import replacing
 from .json_write import SCHEMA_VERSION, UNWRITTEN
 
 FOLDER = Path(__file__).parent

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import Layout, TtgirType
 from .lexer import MAX_DEPTH, Cursor
 from .lines import StatementForm

@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from ..base.recent_results import kept_for_recent
 from ..model import SourceLoc, TtgirModule, TtgirOp
-from ..recent_results import kept_for_recent
 from .opforms import FUNCTIONS
 from .queries import DOTS, LOADS, LOOPS
 

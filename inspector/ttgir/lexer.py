@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from .lines import NAME, SHAPED, LocationLine, Statement, location, statement
 
 _CUT_HINT = "the file may be cut off or edited; write it again with TRITON_KERNEL_DUMP=1"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import Layout, TtgirModule, TtgirOp
 from .attrs import FileContext, make_layout, parse_attribute, parse_type, with_alias
 from .drafts import OpRead

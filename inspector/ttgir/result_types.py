@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import TtgirType
 from .attrs import UNKNOWN_TYPE, FileContext
 from .opforms import ASYNC_PREFIX, DEFAULT_TOKEN, RESULT_RULES, TOKEN_TYPES

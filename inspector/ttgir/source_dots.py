@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..errors import KinspectError
+from ..base.errors import KinspectError
 from ..model import TtgirModule, TtgirOp
 from .attrs import UNKNOWN_TYPE, FileContext
 from .lines import LocationLine, Statement, location, statement

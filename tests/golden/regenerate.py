@@ -112,6 +112,7 @@ def _checked(kernel: KernelReport, findings: tuple[Finding, ...]) -> CheckedKern
         case=None,
         arch=kernel.arch,
         file=file,
+        target=file,
         source=source,
         artifact=file,
         findings=tuple(_moved(f) for f in findings) if moved else findings,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.group import COMMANDS
-from kinspect.inspector.errors import KinspectError
 from kinspect.tui import web
 from kinspect.tui.app import Opening
 from kinspect.tui.command import _text_file, tui

@@ -11,10 +11,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.base.version import VERSION
 from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.report import json_read, saved
-from kinspect.inspector.version import VERSION
 from kinspect.tui.export import FORMATS, Picture, write
 from kinspect.tui.pages import Page
 from kinspect.tui.screens.export import ExportScreen

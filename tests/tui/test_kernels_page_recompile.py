@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector import named_files
-from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.base import named_files
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request

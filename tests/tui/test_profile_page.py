@@ -11,9 +11,7 @@ from typing import Any
 import profiles
 import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Metric, Report
-from kinspect.inspector.pipeline.events import Profiled, Reported
-from kinspect.inspector.profile.placing.loop_costs import with_lines
-from kinspect.inspector.recording import (
+from kinspect.inspector.model.recording import (
     NO_CODE,
     Dispatches,
     KernelMatch,
@@ -21,6 +19,8 @@ from kinspect.inspector.recording import (
     Profile,
     TopKernel,
 )
+from kinspect.inspector.pipeline.events import Profiled, Reported
+from kinspect.inspector.profile.placing.loop_costs import with_lines
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import page_class
 from kinspect.tui.screens.profile.columns import columns, ordered

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.version import VERSION
+from kinspect.inspector.base.version import VERSION
 from tui_terminal import SECONDS, Terminal, kinspect
 
 pytestmark = [

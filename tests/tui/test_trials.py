@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.compare.trials.results import TrialRow
-from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Change, KernelReport, Report, Trial
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request

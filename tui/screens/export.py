@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, Static
 
-from ...inspector.errors import KinspectError
+from ...inspector.base.errors import KinspectError
 from ...inspector.explain import view
 from ...inspector.model import Report
 from ..export import FORMATS, PICTURES, Picture, check, suffix_of, write

@@ -14,8 +14,8 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.markup import escape
 from textual.widgets import Input, Label, Static
 
+from ...inspector.base.errors import KinspectError
 from ...inspector.capture.sweep_axes import Value
-from ...inspector.errors import KinspectError
 from ...inspector.model import KernelReport
 from ...inspector.pipeline.jobs import Request
 from ..session import SessionKernel

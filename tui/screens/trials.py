@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.markup import escape
 from textual.widgets import Static
 
-from ...inspector.errors import KinspectError
+from ...inspector.base.errors import KinspectError
 from ...inspector.explain import trials_view
 from ...inspector.explain.view import kib, plural
 from ...inspector.model import Change, Finding, KernelReport, Scalar, Trial, Variant

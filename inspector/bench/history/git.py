@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...lifetimes import run_to_end
-from ...programs import absolute_folders, find_program
+from ...base.lifetimes import run_to_end
+from ...base.programs import absolute_folders, find_program
 
 GIT_SECONDS = 10.0
 _MEMORY = 1 << 30

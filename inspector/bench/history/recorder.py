@@ -14,11 +14,11 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...base.version import VERSION
 from ...lint.ranking import SEVERITIES
 from ...lint.results import LintReport
 from ...model import Finding, KernelReport, Report
 from ...pipeline.reading import Transformed
-from ...version import VERSION
 from .analyses import AnalysedKernel, Analysis, analysed
 from .git import commit
 from .store import History

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from ...errors import KinspectError
-from ...limits import base_seconds
+from ...base.errors import KinspectError
+from ...base.limits import base_seconds
 
 SCHEMA_VERSION = 2
 ANALYSES_SINCE = 2

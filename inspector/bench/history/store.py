@@ -17,9 +17,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
+from ...base.writing import reason
 from ...machines.products import find_product
-from ...writing import reason
 from ..suite.results import GIB, Bench, EarlierResult, Timed
 from . import analysis_rows
 from .analyses import Analysis, AnalysisRun, Sighting

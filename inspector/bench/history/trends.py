@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ...explain.plot import Chart, Series, Tick
 from ...lint.catalogue import nearest
 from ...lint.ranking import SEVERITIES

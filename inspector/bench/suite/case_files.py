@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from ... import limits
-from ...documents import yaml_loader, yaml_value
-from ...errors import KinspectError
+from ...base import limits
+from ...base.documents import yaml_loader, yaml_value
+from ...base.errors import KinspectError
 
 Value = int | float | bool | str
 _NAME = re.compile(r"[A-Za-z_]\w*")

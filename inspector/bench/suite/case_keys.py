@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from .case_files import UserCase, Value
 
 _LAYOUTS = ("TT", "TN", "NT", "NN")

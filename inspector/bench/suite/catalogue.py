@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...errors import KinspectError
-from ...named_files import file_bytes
+from ...base.errors import KinspectError
+from ...base.named_files import file_bytes
 
 PACKAGE = "kinspect.kernels"
 REQUIRED = ("CASES", "launch", "reference", "make_inputs")

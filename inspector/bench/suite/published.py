@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...documents import own_yaml
-from ...errors import KinspectError
+from ...base.documents import own_yaml
+from ...base.errors import KinspectError
 from .results import PublishedFigure
 
 FOLDER = Path(__file__).parent / "figures"

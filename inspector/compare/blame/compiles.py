@@ -8,13 +8,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...base.errors import KinspectError
+from ...base.named_files import file_text
 from ...capture.targets import Target
 from ...compile.llvm_passes import TIMING, PassTime
 from ...compile.passes import PassDump, read_passes
 from ...compile.pool import Compiler, CompileResult
-from ...errors import KinspectError
 from ...model import KernelReport, Variant
-from ...named_files import file_text
 from ...pipeline.analysis import Context, analyze_text
 from ...pipeline.capturing import variants_of
 from ...pipeline.jobs import Request, settings_of

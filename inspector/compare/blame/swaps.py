@@ -17,13 +17,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ... import machines
+from ...base.errors import KinspectError
+from ...base.named_files import file_text
 from ...capture.resolving import resolve
 from ...compile.mlir_content import content_of
 from ...compile.pool import CompileResult, LlvmInputs
 from ...compile.tritons import resolve as interpreter
-from ...errors import KinspectError
 from ...model import Variant
-from ...named_files import file_text
 from ...pipeline.capturing import COMPILED
 from ...pipeline.jobs import Request
 from ...pipeline.naming import label_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...base.named_files import file_text
 from ...compile.llvm_passes import PassTime, pass_times
 from ...compile.pool import Compiler, CompileResult
 from ...model import Variant
-from ...named_files import file_text
 from .results import SlowPass
 
 REPEATED_BELOW = 3.0

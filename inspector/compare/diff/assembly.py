@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...base.errors import KinspectError
+from ...base.named_files import file_bytes, is_named
 from ...capture.targets import kind_of
-from ...errors import KinspectError
 from ...explain.view import path_of
 from ...model import KernelReport
-from ...named_files import file_bytes, is_named
 from ...pipeline.inputs import read_text
 from ...pipeline.reading import artifact_text
 

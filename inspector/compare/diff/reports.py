@@ -8,8 +8,9 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ... import limits, machines
-from ...errors import KinspectError
+from ... import machines
+from ...base import limits
+from ...base.errors import KinspectError
 from ...model import ErrorRecord, Function, KernelReport, Metric, Report
 from ..stages import Comparison, Side, compare
 from . import isa

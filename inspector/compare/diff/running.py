@@ -13,11 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
+from ...base.errors import KinspectError
 from ...capture.resolving import resolve_all
 from ...capture.sweep_axes import Axis, Value, axes_of, refused_name, unresolved_names
 from ...capture.targets import Target, only_of
 from ...compile.pool import Compiler
-from ...errors import KinspectError
 from ...model import ErrorRecord, KernelReport, Variant
 from ...pipeline.analysis import tool_versions
 from ...pipeline.capturing import COMPILED, variants_of

@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 
 
 class FigureTolerance(Struct, frozen=True):

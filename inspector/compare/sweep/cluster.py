@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
+from ...base.version import VERSION
 from ...pipeline.jobs import Job
-from ...version import VERSION
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ...errors import KinspectError, unforeseen
+from ...base.errors import KinspectError, unforeseen
+from ...base.version import VERSION
 from ...model import ErrorRecord
 from ...pipeline.analysis import ANALYSIS_VERSION
 from ...pipeline.error_records import job_record
 from ...pipeline.jobs import Job, compile_and_report
 from ...pipeline.launch_facts import Overrides
-from ...version import VERSION
 from . import figures as figures_room
 from .figures import Figures, figures_of
 

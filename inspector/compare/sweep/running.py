@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
+from ...base.errors import KinspectError
 from ...capture.records import CapturedVariant
 from ...capture.resolving import resolve_all
 from ...capture.sweep_axes import (
@@ -30,7 +31,6 @@ from ...capture.sweep_axes import (
     unresolved_names,
 )
 from ...capture.targets import Target, only_of
-from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
 from ...pipeline.analysis import tool_versions
 from ...pipeline.analysis_options import AnalysisOptions

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ...base.errors import KinspectError
 from ...capture.sweep_axes import Axis
-from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
 from .figures import COLUMNS
 from .pareto import front, objectives_of, unknown

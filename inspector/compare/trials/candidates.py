@@ -9,8 +9,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from ...documents import json_value
-from ...errors import KinspectError
+from ...base.documents import json_value
+from ...base.errors import KinspectError
+from ...base.named_files import file_bytes
 from ...lint.catalogue import Catalogue
 from ...lint.expr import ExpressionError, compile_number
 from ...lint.nodes import Values
@@ -26,7 +27,6 @@ from ...model import (
     Variant,
     value_of,
 )
-from ...named_files import file_bytes
 from .argument_changes import (
     ANNOTATION,
     SPECIALISING,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ...base.errors import KinspectError
 from ...capture.records import CapturedVariant, CaptureEnd
 from ...capture.script import mode_of
 from ...capture.targets import Target
-from ...errors import KinspectError
 from ...model import Change, ErrorRecord, KernelReport, Variant
 from ...pipeline.capturing import captured
 from ...pipeline.jobs import Request

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ...errors import KinspectError, unforeseen
+from ...base.errors import KinspectError, unforeseen
+from ...base.version import VERSION
 from ...lint.rule import Pack, Rule
 from ...metrics.bounds import UNITS
 from ...model import (
@@ -32,7 +33,6 @@ from ...pipeline import analysis
 from ...pipeline.error_records import job_record
 from ...pipeline.jobs import Job, compile_and_report
 from ...pipeline.launch_facts import Overrides
-from ...version import VERSION
 from ..diff.loops import paired_by_lines
 from ..sweep.figures import PORTION, Figures, figures_of
 from .candidates import loop_of

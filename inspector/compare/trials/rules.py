@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ...lint.catalogue import nearest
 from ...lint.rule import Pack, Rule
 from ...lint.schema import bundled_packs, load_packs

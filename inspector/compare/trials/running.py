@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...base.errors import KinspectError
+from ...base.limits import TRY_SECONDS
 from ...capture.resolving import resolve_all
 from ...capture.targets import Target
 from ...compile.environment import guest_environment
-from ...errors import KinspectError
 from ...explain.trials_view import changes_text
-from ...limits import TRY_SECONDS
 from ...lint.rule import Pack
 from ...model import Change, ErrorRecord, KernelReport, Report, Variant
 from ...pipeline.capturing import COMPILED

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ...model import Change, SourceLoc
 from ...ttgir.parser import parse_ttgir
 

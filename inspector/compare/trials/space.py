@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ...documents import literal, python_tree
-from ...limits import BASE_BYTES
+from ...base.documents import literal, python_tree
+from ...base.limits import BASE_BYTES
+from ...base.named_files import named_bytes
 from ...model import KernelReport, Scalar, Variant
-from ...named_files import named_bytes
 
 TUNING = "TUNING"
 SMALLEST_OF_A_DOT = 16

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...documents import own_yaml
+from ...base.documents import own_yaml
 from ...model import OpInfo
 
 _MIXED = "8-, 6- or 4-bit floats, as the operands after it say"

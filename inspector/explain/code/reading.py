@@ -10,8 +10,9 @@ from types import MappingProxyType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ... import machines, named_files
-from ...errors import KinspectError
+from ... import machines
+from ...base import named_files
+from ...base.errors import KinspectError
 from ...isa.asm.includes import includes_beside
 from ...isa.assembly import parse_text
 from ...model import Function, KernelReport, Machine, Program, SourceLoc

@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from ... import named_files
-from ...errors import KinspectError
+from ...base import named_files
+from ...base.errors import KinspectError
 from ...isa.asm.recognition import is_binary
 from ...model import KernelReport
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from ...base.version import VERSION
 from ...explain import loop_view, profile_view, quantities, recording_view, view
 from ...model import ErrorRecord, Report, int_of, value_of
+from ...model.recording import KernelProfile, Profile
 from ...profile.figures import counter_comparison
-from ...recording import KernelProfile, Profile
-from ...version import VERSION
 from . import svg
 from .kernel import context
 from .page_kernels import MOST_IN_FULL, PageKernel

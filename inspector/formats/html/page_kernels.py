@@ -7,8 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from ... import machines, named_files
-from ...errors import KinspectError
+from ... import machines
+from ...base import named_files
+from ...base.errors import KinspectError
 from ...metrics.occupancy import occupancy
 from ...metrics.pressure import register_pressure
 from ...model import KernelReport, RegisterPressure

@@ -58,13 +58,21 @@ class Guard:
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
+                guard.language.check_kernel(self.jit_fn)
                 self._guarded = guard.covers(self.jit_fn)
                 self._checked: dict[int, Any] = {}  # id of an expression -> its value
                 self._arguments: set[int] = set()  # ids of the expressions that calls are given
                 if self._guarded:
                     self.builtin_namespace = {**original.builtin_namespace, **guard._builtins}
 
+            def call_JitFunction(self, fn: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
+                # Triton calls methods of whatever a kernel hands to tl.reduce and its like.
+                guard.language.check_kernel(fn)
+                return super().call_JitFunction(fn, *args, **kwargs)
+
             def visit(self, node: Any) -> Any:
+                if node is not None and not isinstance(node, ast.AST):
+                    raise RefusedError(f"a {type(node).__name__} as a syntax tree")
                 value = super().visit(node)
                 if self._guarded and isinstance(node, ast.expr):
                     guard.language.check(value)

@@ -137,6 +137,15 @@ class Language:
             return Unavailable(failure.subject, failure.missing)
         return value
 
+    def check_kernel(self, value: Any) -> None:
+        """Checks what the code generator is to generate code of.
+
+        Raises:
+            RefusedError: it is no kernel, but something with the attributes of one.
+        """
+        if not isinstance(value, self._jit):
+            raise RefusedError(f"{description_of(value)} as a function")
+
     def check_argument(self, value: Any) -> None:
         """Checks an argument of a call: functions of a library ask modules for anything.
 
@@ -193,7 +202,8 @@ class Language:
         if isinstance(value, types.MethodType):
             return isinstance(owner, self._values)
         if isinstance(value, types.BuiltinMethodType):
-            return isinstance(owner, LITERALS) or owner is importlib.import_module("math")
+            is_constant = isinstance(owner, LITERALS) and not isinstance(owner, MUTABLE)
+            return is_constant or owner is importlib.import_module("math")
         if type(value).__name__ == "BoundJITMethod":
             return isinstance(owner, self._values)
         if not inspect.isfunction(value) or not str(value.__module__).startswith(STUBS):

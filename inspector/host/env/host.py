@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...lifetimes import run_to_end
-from ...programs import find_program
+from ...base.lifetimes import run_to_end
+from ...base.programs import find_program
 
 _PATIENCE = 20.0
 """Seconds that a program may take to answer."""

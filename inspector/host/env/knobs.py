@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from ...documents import yaml_loader
-from ...errors import KinspectError
+from ...base.documents import yaml_loader
+from ...base.errors import KinspectError
 from .facts import MachineFact, Verdict
 
 GROUP = "environment variables"

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...documents import json_value
-from ...errors import KinspectError
-from ...writing import reason, replacing_text
+from ...base.documents import json_value
+from ...base.errors import KinspectError
+from ...base.writing import reason, replacing_text
 from .settings import CODECS, SettingChange, is_known
 
 VERSION = 1

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from ...programs import WITHOUT_FOLDER
+from ...base.programs import WITHOUT_FOLDER
 from .facts import MachineFact, Verdict
 from .host import Host
 from .knobs import source

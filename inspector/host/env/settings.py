@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from .facts import Verdict
 from .gpus import CLOCK_MHZ, CLOCK_TABLE, PERFORMANCE_LEVEL, clock_limit, clock_name, gpus
 from .host import Host

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 
 LIBRARY = "librocm-debug-agent.so"
 _NAMES = (f"{LIBRARY}.2", LIBRARY)

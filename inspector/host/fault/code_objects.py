@@ -9,13 +9,13 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
+from ...base.named_files import file_bytes, left_out
 from ...isa.objects.bundle import extract_code_objects
 from ...isa.objects.codeobject import read_code_object
 from ...isa.objects.linemap import LineMap, read_line_map
 from ...isa.objects.load import LoadedImage, load_images
 from ...model import Function
-from ...named_files import file_bytes, left_out
 from .saved_code import find_saved, parse_uri, read_file_uri
 from .values import LoadedCode
 

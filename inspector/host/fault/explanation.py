@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
-from ...errors import KinspectError
+from ...base.errors import KinspectError
+from ...base.named_files import left_out, source_line
 from ...model import Instruction, Machine, SourceLoc
-from ...named_files import left_out, source_line
 from .addresses import addresses_of
 from .code_objects import CODE_LIMIT, CodeContents, CodeObjects, CodePlace
 from .suspects import (

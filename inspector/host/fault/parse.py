@@ -19,9 +19,9 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ... import limits
-from ...errors import KinspectError
-from ...named_files import opened
+from ...base import limits
+from ...base.errors import KinspectError
+from ...base.named_files import opened
 from .values import AgentReport, Excerpt, LoadedCode, Message, Wave
 
 _MOST_BYTES = 256 << 20

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
 
-from ...named_files import file_bytes, opened, opened_named
+from ...base.named_files import file_bytes, opened, opened_named
 
 _SPECIAL = re.compile(r"[:/#?&=]")
 _MOST_BYTES = 1 << 30

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ...limits import MOST_CONSTANTS, LimitError
+from ...base.limits import MOST_CONSTANTS, LimitError
 
 _LABEL: Final = re.compile(r"\s*([A-Za-z_.$][\w.$@]*):")
 _DIRECTIVE: Final = re.compile(r"\s*(\.\w+)\s*(.*)")

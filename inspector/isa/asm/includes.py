@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ...named_files import named_text
+from ...base.named_files import named_text
 
 Includes = Callable[[str], "str | None"]
 """Name in the directive -> text of the file; None where it is not read."""

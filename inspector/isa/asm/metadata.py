@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from ...documents import check_yaml, yaml_loader
-from ...errors import KinspectError
+from ...base.documents import check_yaml, yaml_loader
+from ...base.errors import KinspectError
 from ..launch import DYNAMIC_LDS_KINDS, GROUP_SIZE_KIND, POINTER_KIND
 
 # Kernel arguments are most of the text. Needed of them are only dynamic LDS and the offsets of

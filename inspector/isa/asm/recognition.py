@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 
 _SAMPLE = 65_536
 """Characters, or bytes, at the beginning that are examined."""

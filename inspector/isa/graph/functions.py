@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
+from ...base.printable import printable_line
 from ...model import Function, Instruction, Resources, Unread, UnreadKind
-from ...printable import printable_line
 from ..asm.rawcode import CLS, LINE, OP, OPERANDS, RawFunction
 from ..mnemonics import Flow, flow_of
 from . import cfg

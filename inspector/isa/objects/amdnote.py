@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 from msgspec import Struct
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ..launch import adds_lds, group_size_offset, pointer_offsets
 from .elf import Elf
 

@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from ... import limits
-from ...errors import KinspectError
+from ...base import limits
+from ...base.errors import KinspectError
 from .eflags import ABI_VERSIONS, arch_of_flags, features_of_flags
 from .elf import EM_AMDGPU, OSABI_HSA, Elf, read_elf
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ...model import Resources
 from .amdnote import ObjectNote, read_note
 from .crosscheck import join

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...errors import KinspectError
-from ...lifetimes import run_to_end
-from ...named_files import file_bytes
-from ...programs import find_program
-from ...staging import scratch_folder
+from ...base.errors import KinspectError
+from ...base.lifetimes import run_to_end
+from ...base.named_files import file_bytes
+from ...base.programs import find_program
+from ...base.staging import scratch_folder
 from .codelisting import DecodedInstruction, count_data, format_listing
 from .codeobject import CodeObject, read_code_object
 from .eflags import target_of

@@ -16,8 +16,8 @@ from io import BytesIO
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.enums import ENUM_E_TYPE, ENUM_SH_TYPE_BASE
 
-from ... import limits
-from ...errors import KinspectError
+from ...base import limits
+from ...base.errors import KinspectError
 
 EM_AMDGPU = 224
 OSABI_HSA = 64

@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ...model import SourceLoc
 from .dwarf import DebugSections, DwarfBudget, DwarfCursor, DwarfError
 from .elf import ET_REL, Elf

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
+from ...base.printable import printable_line
 from ...model import Function, Instruction, Program, Resources, VariableMark
-from ...printable import printable_line
 from ..assembly import parse_text
 from ..stack import with_stack_accesses
 from .bundle import extract_code_objects

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Collection, Sequence
 from types import MappingProxyType
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ...model import Resources
 from ..asm.machine_words import Decode, DecodedWords
 from .codeobject import CodeObject

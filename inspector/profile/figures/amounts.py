@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from ...documents import own_yaml
+from ...base.documents import own_yaml
 from . import counters
 from .counters import figure
 from .peaks import DevicePeaks

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...explain.quantities import scaled
 from ...model import KernelReport, number_of
-from ...recording import KernelProfile
+from ...model.recording import KernelProfile
 from .executed import rules
 
 EMULATED = "emulated.counter."

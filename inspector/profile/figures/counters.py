@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ...documents import own_yaml
+from ...base.documents import own_yaml
 from ...machines.loader import base_arch
 
 _FOLDER = Path(__file__).parent

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...documents import own_yaml
+from ...base.documents import own_yaml
 from ...isa.operations import Operations, operations
 from ...machines.loader import base_arch
 from ...model import Instruction

@@ -20,7 +20,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from ...recording import NONE, Dispatches, KernelShape, Recording
+from ...model.recording import NONE, Dispatches, KernelShape, Recording
 from .autotuning import kept_by_tuning
 
 

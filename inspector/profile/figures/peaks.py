@@ -10,12 +10,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ...documents import own_yaml
+from ...base.documents import own_yaml
 from ...machines import load, names
 from ...machines.loader import base_arch
 from ...machines.products import Product, find_product, shared_bandwidth
 from ...model import Machine
-from ...recording import Agent
+from ...model.recording import Agent
 
 _FOLDER = Path(__file__).parent
 _MATRIX = re.compile(

@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...documents import own_yaml
+from ...base.documents import own_yaml
 from ...machines.loader import base_arch
-from ...recording import NONE, Dispatches, KernelShape
+from ...model.recording import NONE, Dispatches, KernelShape
 
 _FILE = Path(__file__).with_name("quirks.yaml")
 _UNUSABLE_NS = 1_000_000

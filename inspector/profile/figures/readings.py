@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from ...recording import NONE, Recording, Spread
+from ...model.recording import NONE, Recording, Spread
 from . import quirks
 from .counters import block_of
 from .grouping import DispatchGroup

@@ -9,7 +9,7 @@ import math
 from array import array
 from collections.abc import Sequence
 
-from ...recording import Spread
+from ...model.recording import Spread
 
 _SORTED = 1_000_000
 """Up to this many values are simply sorted, which takes some tens of megabytes."""

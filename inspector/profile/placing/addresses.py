@@ -14,9 +14,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
+from ...base.named_files import file_bytes
 from ...model import Function, Instruction, Program
-from ...named_files import file_bytes
 from .spelling import PADDING, key_of, operation
 
 _SURE_RUN = 4

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
+from ...base.named_files import MOST_BYTES, is_named, opened, opened_named
 from ...isa.asm.includes import includes_beside
 from ...isa.assembly import parse_text
 from ...model import Function, KernelReport, MeasuredLine, Program
-from ...named_files import MOST_BYTES, is_named, opened, opened_named
-from ...recording import CodePlace, Samples, Traced
+from ...model.recording import CodePlace, Samples, Traced
 from .addresses import AddressMap, addresses_of, disassembled
 from .locating import Location, PlaceLocator, Unlocated
 from .sums import LineSum, Unplaced, missing

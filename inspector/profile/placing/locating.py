@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...model import Function, Instruction, SourceLoc
-from ...recording import CodePlace
+from ...model.recording import CodePlace
 from .addresses import AddressMap
 from .sequence import in_sequence
 from .spelling import PADDING, is_data, key_of, operation, split, text_key

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from ...model import Instruction, MeasuredLine, SourceLoc
-from ...recording import CodePlace, Samples, Traced
+from ...model.recording import CodePlace, Samples, Traced
 
 _MOST_LISTED = 3
 _CALL_SITE = " -> "  # between a position and where it was inlined into, as the SDK writes it

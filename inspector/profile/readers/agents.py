@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ...recording import Agent
+from ...model.recording import Agent
 from ..builder import RecordingBuilder, int64
 from .csv_columns import integer
 from .csv_table import CsvTable

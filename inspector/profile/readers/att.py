@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ...named_files import opened
-from ...recording import (
+from ...base.named_files import opened
+from ...model.recording import (
     NO_CODE,
     CodePlace,
     KernelShape,

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ...named_files import opened
-from ...recording import CodePlace, Samples
+from ...base.named_files import opened
+from ...model.recording import CodePlace, Samples
 from ..builder import RecordingBuilder, brief, int64, is_int64
 from .json_stream import JsonStream
 from .json_text import DamagedError

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...named_files import file_bytes, opened
-from ...recording import WaveSpan
+from ...base.named_files import file_bytes, opened
+from ...model.recording import WaveSpan
 from ..builder import LARGEST, RecordingBuilder, brief, is_int64
 from .json_stream import JsonStream
 from .json_text import DamagedError

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
-from ...named_files import opened
-from ...recording import Agent, Part
+from ...base.named_files import opened
+from ...model.recording import Agent, Part
 from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
 from .agents import AgentIds

@@ -12,9 +12,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from ...documents import json_value
-from ...errors import KinspectError
-from ...recording import Agent, KernelShape, Part
+from ...base.documents import json_value
+from ...base.errors import KinspectError
+from ...model.recording import Agent, KernelShape, Part
 from ..builder import RecordingBuilder, int64
 from ..reading import FileGroup
 from .gzip_files import head

@@ -13,7 +13,7 @@ from operator import ne, or_, sub
 
 from msgspec import Struct, field
 
-from ...recording import NONE, KernelShape
+from ...model.recording import NONE, KernelShape
 from ..builder import RecordingBuilder
 from .csv_columns import integer, real
 from .csv_dispatches import DamagedRowError, DispatchColumns, DispatchWriter

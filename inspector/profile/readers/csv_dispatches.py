@@ -12,7 +12,7 @@ from operator import gt
 
 from msgspec import Struct, field
 
-from ...recording import NONE, KernelShape
+from ...model.recording import NONE, KernelShape
 from ..builder import RecordingBuilder, triple, volume
 from .csv_columns import instant, integer
 from .csv_table import CsvTable, RowBlock

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from ...recording import Part
+from ...model.recording import Part
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .csv_summaries import STATISTICS, read_copy_statistics, read_stats

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...recording import TopKernel
+from ...model.recording import TopKernel
 from ..builder import RecordingBuilder
 from .csv_columns import instant, integer
 from .csv_table import CsvTable

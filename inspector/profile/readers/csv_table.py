@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...named_files import opened
+from ...base.named_files import opened
 from ..builder import RecordingBuilder
 from .csv_columns import COLUMN_NAMES, UNREAD_COLUMNS, fold
 from .csv_layout import RowLayout

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...recording import NONE, Part
+from ...model.recording import NONE, Part
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .agents import AgentIds

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from ...recording import NONE, Part
+from ...model.recording import NONE, Part
 from ..builder import RecordingBuilder, int64
 from .agents import AgentIds
 from .csv_columns import COLUMN_NAMES, UNREAD_COLUMNS, fold, integer, real

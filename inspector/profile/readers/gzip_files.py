@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from ... import limits
-from ...limits import InflationBudget, LimitError
-from ...named_files import opened
+from ...base import limits
+from ...base.limits import InflationBudget, LimitError
+from ...base.named_files import opened
 
 
 class ByteSource(Protocol):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...recording import TopKernel
+from ...model.recording import TopKernel
 from ..builder import LARGEST
 
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]

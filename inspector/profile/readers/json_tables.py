@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from ...recording import KernelShape, RecordedCodeObject
+from ...model.recording import KernelShape, RecordedCodeObject
 from ..builder import RecordingBuilder, volume
 from . import agents
 from .json_records import (

@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 
-from ...limits import LimitError
+from ...base.limits import LimitError
 from .gzip_files import ByteSource
 
 _SINGLE = 1 << 14

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...recording import CodePlace, Part
+from ...model.recording import CodePlace, Part
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .csv_columns import integer

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from ...recording import CodePlace, RecordedCodeObject, Samples
+from ...model.recording import CodePlace, RecordedCodeObject, Samples
 
 _PREFIX = "NOT_ISSUED_REASON_"
 REASONS = (

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from ...limits import MOST_NESTED, LimitError
-from ...recording import Agent, Part, TopKernel
+from ...base.limits import MOST_NESTED, LimitError
+from ...model.recording import Agent, Part, TopKernel
 from ..builder import LARGEST, RecordingBuilder, brief, int64
 from ..reading import FileGroup
 from .gzip_files import head, open_plain

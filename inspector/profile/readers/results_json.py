@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from ...recording import NONE, Part
+from ...model.recording import NONE, Part
 from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
 from . import json_records

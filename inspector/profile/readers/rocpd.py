@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...recording import KernelShape, Part
+from ...model.recording import KernelShape, Part
 from ..builder import RecordingBuilder, int64
 from ..reading import FileGroup
 from .gzip_files import head

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ...documents import json_value
-from ...errors import KinspectError
-from ...recording import NONE, KernelShape, RecordedCodeObject
+from ...base.documents import json_value
+from ...base.errors import KinspectError
+from ...model.recording import NONE, KernelShape, RecordedCodeObject
 from ..builder import RecordingBuilder, int64, triple, volume
 from . import agents
 from .pc_samples import ProcessSamples, shift

@@ -6,7 +6,7 @@ from array import array
 
 from msgspec import Struct, field
 
-from ...recording import NONE
+from ...model.recording import NONE
 
 _ALWAYS_IN_ARRAY = 1 << 16
 """Numbers below this are kept in the array, however few there are."""

@@ -17,8 +17,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ... import limits
-from ...limits import LimitError
+from ...base import limits
+from ...base.limits import LimitError
 
 SIGN = b"SQLite format 3\x00"
 

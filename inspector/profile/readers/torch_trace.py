@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from ...recording import Agent, KernelShape, Part
+from ...model.recording import Agent, KernelShape, Part
 from ..builder import LARGEST, RecordingBuilder, int64, triple, volume
 from ..reading import FileGroup
 from .gzip_files import head, open_plain

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from . import versions
 from .installed import OWN_FAILURE, Profiler
 

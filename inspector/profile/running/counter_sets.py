@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...documents import own_yaml
-from ...errors import KinspectError
+from ...base.documents import own_yaml
+from ...base.errors import KinspectError
 from ..figures import counters
 
 _FILE = Path(__file__).with_name("sets.yaml")

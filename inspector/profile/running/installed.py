@@ -13,10 +13,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...errors import KinspectError
-from ...lifetimes import run_to_end
-from ...named_files import file_text, opened
-from ...programs import find_program
+from ...base.errors import KinspectError
+from ...base.lifetimes import run_to_end
+from ...base.named_files import file_text, opened
+from ...base.programs import find_program
 from . import versions
 
 OWN_FAILURE = 125

@@ -27,7 +27,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...lifetimes import ending_with_this, signal_marked
+from ...base.lifetimes import ending_with_this, signal_marked
 
 MARK = "KINSPECT_PASS"
 """The environment variable that marks the processes of a pass."""

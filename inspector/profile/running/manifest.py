@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
-from ... import limits, named_files
-from ...documents import json_value
-from ...errors import KinspectError
-from ...recording import MANIFEST
-from ...writing import replacing
+from ...base import limits, named_files
+from ...base.documents import json_value
+from ...base.errors import KinspectError
+from ...base.writing import replacing
+from ...model.recording import MANIFEST
 
 NAME = MANIFEST
 VERSION = 1

@@ -14,8 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...documents import own_yaml
-from ...named_files import opened
+from ...base.documents import own_yaml
+from ...base.named_files import opened
 from .commands import PlannedPass
 from .launch import Ending
 from .manifest import PassRecord

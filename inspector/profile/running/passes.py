@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ..figures import counters
 from .counter_sets import CounterGroup
 

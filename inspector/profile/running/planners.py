@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from . import commands, versions
 from .commands import PASSES, Measurements, PlannedPass
 from .installed import OWN_FAILURE, Profiler

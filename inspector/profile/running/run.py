@@ -11,9 +11,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ... import machines
-from ...errors import KinspectError
+from ...base.errors import KinspectError
+from ...base.version import VERSION
 from ...machines.loader import base_arch
-from ...version import VERSION
 from . import counter_sets, installed, launch, manifest, passes, versions
 from .commands import Att, Measurements, PlannedPass
 from .manifest import Manifest, PassRecord

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ...model import ErrorRecord
-from ...recording import Part, Recording
+from ...model.recording import Part, Recording
 from .. import reading
 from ..builder import RecordingBuilder
 from . import manifest

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ...base.recent_results import kept_for_recent
 from ...model import TtgirModule, TtgirOp
-from ...recent_results import kept_for_recent
 from ..opforms import FUNCTIONS
 from .transfer import RULES
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from ...errors import KinspectError
+from ...base.errors import KinspectError
 from ...model import SourceLoc, TtgirOp
 from ..parser import parse_ttgir
 from ..queries import LOOPS

@@ -14,9 +14,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ....inspector.base.errors import KinspectError
 from ....inspector.compare.diff import isa
 from ....inspector.compare.diff.results import KernelDiff, LoopPair
-from ....inspector.errors import KinspectError
 from ....inspector.explain import loop_view, view
 from ....inspector.model import Function, Instruction, KernelReport, LoopReport, SourceLoc
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ....inspector.base.errors import KinspectError
 from ....inspector.compare.diff.assembly import assembly_of
 from ....inspector.compare.diff.reports import (
     DiffOptions,
@@ -20,7 +21,6 @@ from ....inspector.compare.diff.reports import (
 )
 from ....inspector.compare.diff.results import DiffReport, KernelDiff
 from ....inspector.compare.diff.tolerances import Tolerances
-from ....inspector.errors import KinspectError
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ....inspector.pipeline.analysis import source_reader

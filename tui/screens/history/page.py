@@ -11,8 +11,8 @@ from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Input, Static
 
+from ....inspector.base.errors import KinspectError
 from ....inspector.bench.history.store import History
-from ....inspector.errors import KinspectError
 from ....inspector.explain import view
 from ....inspector.explain.plot import MARKS
 from ...key_table import bind

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ....inspector.base.errors import KinspectError
 from ....inspector.bench.history.analyses import FIGURES, FINDINGS, AnalysisRun, Sighting, value_of
 from ....inspector.bench.history.store import History, Run, StoredCase
 from ....inspector.bench.history.trends import MEASURED, ChartRequest, chart
-from ....inspector.errors import KinspectError
 from ....inspector.explain.plot import Chart
 from ....inspector.pipeline.analysis import catalogue
 from ...session import SEVERITIES

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from textual.app import App
 
-from ....inspector.errors import KinspectError
+from ....inspector.base.errors import KinspectError
 from ....inspector.explain.code.folds import HIDDEN_FIRST, all_folds
 from ....inspector.explain.code.texts import Texts, texts_of, texts_of_file
 from ....inspector.model import Function, KernelReport

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ....inspector.errors import KinspectError
+from ....inspector.base.errors import KinspectError
 from ....inspector.explain.view import file_name, place
 from ....inspector.model import MetricValue
 from ...session import SEVERITIES, SessionKernel

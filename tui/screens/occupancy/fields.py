@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ....inspector import machines
-from ....inspector.errors import KinspectError
+from ....inspector.base.errors import KinspectError
 from ....inspector.metrics.capacity import capacity, registers_needed, round_up
 from ....inspector.metrics.occupancy import Occupancy, occupancy
 from ....inspector.model import Demand, KernelReport, Machine

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.events import Key, Resize
 from textual.widgets import Input, Static
 
-from ....inspector.errors import KinspectError
+from ....inspector.base.errors import KinspectError
 from ....inspector.explain.lds_map import map_rows, map_title, row_lines
 from ....inspector.machines import names
 from ....inspector.metrics.occupancy import Occupancy

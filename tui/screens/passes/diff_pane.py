@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Static
 
-from ....inspector.errors import KinspectError
+from ....inspector.base.errors import KinspectError
 from ...widgets.code import Text
 from ...widgets.find_line import FindLine
 from .diff_view import DiffView, TextCache, diff_text, hunks_without, lines_of_event, plain

@@ -13,9 +13,9 @@ from textual.events import Resize
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
+from ....inspector.base.errors import KinspectError
 from ....inspector.compare.passhistory import History
 from ....inspector.compile.passes import PassDump
-from ....inspector.errors import KinspectError
 from ....inspector.explain.view import configuration
 from ....inspector.model import KernelReport
 from ...key_table import bind

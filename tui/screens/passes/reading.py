@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from ....inspector.base.errors import KinspectError
 from ....inspector.compare.passhistory import History, history_of
 from ....inspector.compile.passes import PassDump, diff, read_passes
-from ....inspector.errors import KinspectError
 from ...child_process import MessagingChild, serve
 
 CHILD_BYTES = 4 << 20

@@ -8,7 +8,7 @@ from functools import partial
 from msgspec import Struct
 
 from ....inspector.explain import profile_view, quantities, view
-from ....inspector.recording import KernelShape
+from ....inspector.model.recording import KernelShape
 from ...widgets.bars import Piece, bar
 from ...widgets.table_rows import ColumnHead, TableRow
 from .rows import ROOFLINE_METRICS, KernelRow, as_number

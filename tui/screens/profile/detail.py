@@ -13,9 +13,9 @@ from ....inspector.explain import (
     view,
 )
 from ....inspector.model import KernelReport, LoopReport, Metric
+from ....inspector.model.recording import KernelProfile, Profile
 from ....inspector.profile.figures import counter_comparison
 from ....inspector.profile.placing.stalls import Stall, stalls
-from ....inspector.recording import KernelProfile, Profile
 from ...widgets.bars import Piece, bar
 from .columns import SIGNS
 from .rows import KernelRow, measured_metrics

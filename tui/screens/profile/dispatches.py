@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ....inspector.explain import quantities
-from ....inspector.recording import NONE, KernelProfile, Recording
+from ....inspector.model.recording import NONE, KernelProfile, Recording
 from ...widgets.bars import Piece
 from ...widgets.table_rows import ColumnHead, TableRow
 

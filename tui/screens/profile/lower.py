@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from ....inspector.explain import profile_view
 from ....inspector.model import KernelReport
-from ....inspector.recording import Profile
+from ....inspector.model.recording import Profile
 from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
 from ...widgets.table_rows import TableRow

@@ -13,8 +13,8 @@ from textual.widgets import Input, Static
 from ....inspector.explain import profile_view, quantities
 from ....inspector.explain.view import plural
 from ....inspector.model import KernelReport
+from ....inspector.model.recording import Profile
 from ....inspector.profile.placing.stalls import stalls
-from ....inspector.recording import Profile
 from ...key_table import bind
 from ...pages import Page
 from ...widgets.filter_line import FilterLine

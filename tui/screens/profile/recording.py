@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ....inspector.explain import profile_view, quantities, recording_view, view
 from ....inspector.model import ErrorRecord
-from ....inspector.recording import NO_CODE, Part, Profile
+from ....inspector.model.recording import NO_CODE, Part, Profile
 from ...widgets.bars import Piece
 from .styled_lines import BLANK, StyledLine, gridded, wrapped
 

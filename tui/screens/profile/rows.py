@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ....inspector.explain import quantities, recording_view
 from ....inspector.model import KernelReport, Metric, MetricValue
-from ....inspector.recording import KernelProfile, Profile
+from ....inspector.model.recording import KernelProfile, Profile
 from ...session import SessionKernel
 from ...widgets.filtered_list import word_filter
 from ...widgets.roofline import DeviceRoof, RooflinePoint

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from ..emulator.register_sets import VECTOR_REGISTERS, rows_of
 from ..model import Instruction
-from .register_sets import VECTOR_REGISTERS, rows_of
 from .slices import EXEC_BITS
 
 if TYPE_CHECKING:

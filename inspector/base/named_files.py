@@ -358,18 +358,18 @@ def _checkout(folder: Path) -> Path:
     for parent in (folder, *folder.parents):
         if parent in _wide(os.path.expanduser("~")):
             break
-        if _is_checkout(parent):
+        if is_users_own(parent, ".git"):
             return parent
     return folder
 
 
-def _is_checkout(folder: Path) -> bool:
-    """Whether a folder has a `.git` that the user made, or who owns the folder.
+def is_users_own(folder: Path, name: str) -> bool:
+    """Whether a folder has a file that the user made, or who owns the folder.
 
     In a folder that all may write to, such as /tmp, anyone could have made it.
     """
     try:
-        made_by, around = os.lstat(folder / ".git").st_uid, os.stat(folder)
+        made_by, around = os.lstat(folder / name).st_uid, os.stat(folder)
     except OSError:
         return False
     if made_by == os.getuid():

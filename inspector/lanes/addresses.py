@@ -20,13 +20,13 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ..emulator.start import target_of, waves_of
+from ..emulator.waves import Array
 from ..model import Function, Machine
 from .address_code import EXCHANGE, AddressCode
 from .address_sweep import FETCHING, AddressSweep, Places
 from .spilled_registers import SpillDwords
-from .start import target_of, waves_of
 from .unknowns import Arguments
-from .waves import Array
 
 MOST_WORK: Final = 16_000_000
 """Instructions times lanes of a workgroup; larger kernels are not looked at."""

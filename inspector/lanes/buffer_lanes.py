@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from ..emulator.operands import Decoded
+from ..emulator.waves import Array, Waves
 from .held_masks import MASKED_OFFSETS
-from .operands import Decoded
 from .unknowns import DRAWS
-from .waves import Array, Waves
 
 _UNLIMITED: Final = (1 << 31) - 2
 """Bytes of a buffer whose size is not that of its array: Triton's, LLVM's largest."""

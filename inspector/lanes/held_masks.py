@@ -10,14 +10,14 @@ from typing import Final
 
 import numpy as np
 
+from ..emulator.effects import RegisterEffect
+from ..emulator.operands import SCALAR_ROWS, Decoded, halves_of
+from ..emulator.register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of
+from ..emulator.registry import ExecutionTarget
+from ..emulator.waves import ALL, U32, Waves
 from ..model import Instruction
-from .effects import RegisterEffect
-from .operands import SCALAR_ROWS, Decoded, halves_of
-from .register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of
-from .registry import ExecutionTarget
 from .slices import EXEC_BITS
 from .unknowns import DRAWS
-from .waves import ALL, U32, Waves
 
 MASKED_OFFSETS: Final = np.array([1 << 31, (1 << 31) - 1, ALL], U32)
 """Offsets that are set to mask lanes, out of reach of every buffer."""

@@ -10,17 +10,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...emulator.code_registers import registers_of
+from ...emulator.effects import RegisterEffect, bits_of
+from ...emulator.instructions.lds import plain_places
+from ...emulator.operands import EXEC, Decoded
+from ...emulator.register_sets import scalar_bits
+from ...emulator.registry import ExecutionTarget, NotCoveredError, Step
+from ...emulator.steps import step_anywhere
+from ...emulator.waves import ALL, Array
 from ...isa.mnemonics import FLOW_CLASSES
 from ...model import Function
-from ..code_registers import registers_of
-from ..effects import RegisterEffect, bits_of
-from ..instructions.lds import plain_places
-from ..operands import EXEC, Decoded
-from ..register_sets import scalar_bits
-from ..registry import ExecutionTarget, NotCoveredError, Step
 from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT, lds_address_bits, lds_slice, with_scc
-from ..steps import step_anywhere
-from ..waves import ALL, Array
 from .groups import WaveGroup
 from .stack_slots import spills_of, with_rows
 

@@ -13,12 +13,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from ...emulator.effects import RegisterEffect
+from ...emulator.operands import Decoded
+from ...emulator.register_sets import SCALAR_BIT, vector_bits
+from ...emulator.registry import Step
+from ...emulator.waves import Waves
 from ...model import Function, Instruction
-from ..effects import RegisterEffect
-from ..operands import Decoded
-from ..register_sets import SCALAR_BIT, vector_bits
-from ..registry import Step
-from ..waves import Waves
 
 _FIRST_ROW: Final = 768
 """Behind 512 VGPRs and 256 AGPRs (`ExecutionTarget.accum_offset`)."""

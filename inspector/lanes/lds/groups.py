@@ -8,11 +8,11 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ..crosslane import DPP_CONTROLS
-from ..effects import RegisterEffect
-from ..operands import Decoded
-from ..register_sets import SCALAR_BIT
-from ..waves import Array, Waves
+from ...emulator.crosslane import DPP_CONTROLS
+from ...emulator.effects import RegisterEffect
+from ...emulator.operands import Decoded
+from ...emulator.register_sets import SCALAR_BIT
+from ...emulator.waves import Array, Waves
 from .accesses import LdsAccess
 
 VECTOR: Final = (1 << SCALAR_BIT) - 1

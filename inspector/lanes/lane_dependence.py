@@ -15,12 +15,12 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from ..emulator.code_registers import registers_of
+from ..emulator.effects import RegisterEffect
+from ..emulator.register_sets import VECTOR_REGISTERS, rows_of, scalar_bits, vector_bits
+from ..emulator.start import target_of, workgroup_registers
 from ..model import Function, Instruction, Machine
-from .code_registers import registers_of
-from .effects import RegisterEffect
-from .register_sets import VECTOR_REGISTERS, rows_of, scalar_bits, vector_bits
 from .slices import EXEC_BITS, address_bits
-from .start import target_of, workgroup_registers
 
 _OF_ONE_LANE: Final = re.compile(r"v_read(first)?lane_b32")
 _LANES_LEAVE: Final = re.compile(r"s_and(?:n2|_not1)_b(?:32|64)")

@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from .machine import MachineState
-from .memory import GlobalMemory, LocalMemory, MemoryWords, Outside, PrivateMemory
-from .registry import BuildContext
-from .start import KERNARG_ADDRESS
-from .waves import ALL, U32, Array, Waves
+from ..emulator.machine import MachineState
+from ..emulator.memory import GlobalMemory, LocalMemory, MemoryWords, Outside, PrivateMemory
+from ..emulator.registry import BuildContext
+from ..emulator.start import KERNARG_ADDRESS
+from ..emulator.waves import ALL, U32, Array, Waves
 
 DRAWS: Final = 3
 """How often unknown values are drawn."""

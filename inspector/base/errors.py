@@ -14,7 +14,7 @@ from typing import Any
 
 from .printable import printable
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parents[2]
 REPORT_IT = "please report it, with the file and what KINSPECT_TRACEBACK=1 adds"
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..emulator.effects import RegisterEffect, bits_of
+from ..emulator.operands import Decoded
+from ..emulator.register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of, vector_bits
+from ..emulator.registry import Step
+from ..emulator.waves import Waves
 from ..isa.mnemonics import access_bits
 from ..model import Function
-from .effects import RegisterEffect, bits_of
-from .operands import Decoded
-from .register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of, vector_bits
-from .registry import Step
-from .waves import Waves
 
 SpillDwords = Mapping[int, Sequence[Hashable]]
 """Index of a scratch access that is a spill or a reload -> the dwords of slots that it touches."""

@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from ...emulator.waves import Array
 from ...model import Instruction
-from ..waves import Array
 
 Kind = Literal["read", "write", "atomic", "copy"]
 KINDS: Final[Mapping[str, Kind]] = {

@@ -13,19 +13,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ..emulator.code_registers import registers_of
+from ..emulator.effects import RegisterEffect
+from ..emulator.instructions.lds import places_step
+from ..emulator.operands import Decoded
+from ..emulator.register_sets import VECTOR_REGISTERS, rows_of
+from ..emulator.registry import BuildContext, ExecutionTarget, Step
+from ..emulator.steps import step_anywhere
 from ..isa.mnemonics import access_bits
 from ..model import Block, Function, Instruction
-from .code_registers import registers_of
-from .effects import RegisterEffect
 from .else_arms import has_else_arms
-from .instructions.lds import places_step
-from .operands import Decoded
-from .register_sets import VECTOR_REGISTERS, rows_of
-from .registry import BuildContext, ExecutionTarget, Step
 from .single_lanes import single_lane_sites
 from .slices import ACCESSES, EXEC_BITS, address_bits, address_slice
 from .spilled_registers import SpillDwords, follow_spills
-from .steps import step_anywhere
 from .sweep_order import sweep_order
 
 ROUNDS: Final = 3

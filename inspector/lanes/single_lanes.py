@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ..emulator.code_registers import CodeRegisters
+from ..emulator.operands import EXEC, Decoded, Operand
+from ..emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
 from ..model import Function
-from .code_registers import CodeRegisters
-from .operands import EXEC, Decoded, Operand
-from .register_sets import SCALAR_BIT, rows_of, vector_bits
 
 _EQUAL: Final = re.compile(r"v_cmpx?_eq_[iu]32")
 _INSIDE_ALL: Final = -1

@@ -8,18 +8,18 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ..emulator.operands import EXEC
+from ..emulator.register_sets import VECTOR_REGISTERS
+from ..emulator.registry import NotCoveredError
+from ..emulator.start import KERNARG_ADDRESS, GridShape, initial_waves, waves_of
+from ..emulator.waves import ALL, U32, Array, Waves
 from .address_code import AddressCode, PlannedStep
 from .buffer_lanes import lanes_in_buffer, offsets_of
 from .else_arms import ElseArms
 from .held_masks import HeldMasks
-from .operands import EXEC
-from .register_sets import VECTOR_REGISTERS
-from .registry import NotCoveredError
 from .slices import EXEC_BITS, address_bits
-from .start import KERNARG_ADDRESS, GridShape, initial_waves, waves_of
 from .taken_edges import TakenEdges
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
-from .waves import ALL, U32, Array, Waves
 
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""

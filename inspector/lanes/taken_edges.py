@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..emulator.operands import Decoded
+from ..emulator.waves import Waves
 from ..model import Block, Function
-from .operands import Decoded
-from .waves import Waves
 
 
 class TakenEdges:

@@ -19,7 +19,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from .model import ErrorRecord, KernelReport, MeasuredLine, Metric
+from . import ErrorRecord, KernelReport, MeasuredLine, Metric
 
 MANIFEST = "kinspect-run.json"
 """The file in the folder of each run of `kinspect profile` that says what was run."""

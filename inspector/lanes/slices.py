@@ -11,10 +11,10 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ..emulator.effects import RegisterEffect, bits_of, result_count
+from ..emulator.operands import EXEC, M0, SCALAR_ROWS, Decoded, Operand
+from ..emulator.register_sets import VECTOR_REGISTERS, scalar_bits
 from ..model import Function, Instruction
-from .effects import RegisterEffect, bits_of, result_count
-from .operands import EXEC, M0, SCALAR_ROWS, Decoded, Operand
-from .register_sets import VECTOR_REGISTERS, scalar_bits
 
 ACCESSES: Final = frozenset(
     ("global_load", "global_store", "lds_read", "lds_write", "lds_direct", "lds_direct_store",

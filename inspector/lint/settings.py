@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from .errors import FaultsError, KinspectError
-from .named_files import file_bytes
+from ..base.errors import FaultsError, KinspectError
+from ..base.named_files import file_bytes, is_users_own
 
 FILE = "pyproject.toml"
 SECTION = "tool.kinspect"
@@ -95,7 +95,7 @@ def load(config: Path | None = None, start: Path | None = None) -> Settings:
     start_folder = Path.cwd() if start is None else start
     for folder in (start_folder, *start_folder.parents):
         file = folder / FILE
-        if not file.is_file():
+        if not file.is_file() or not is_users_own(folder, FILE):
             continue
         text = _text(file)
         if "kinspect" not in text:
@@ -117,8 +117,8 @@ def _text(file: Path) -> str:
 
 
 def _section(text: str, file: Path) -> Any:
-    from . import limits
-    from .documents import toml_value
+    from ..base import limits
+    from ..base.documents import toml_value
 
     with limits.reading(str(file), len(text)):
         data = toml_value(text, str(file))
@@ -262,7 +262,7 @@ def _checked(
     for key, value in data.items():
         if key not in keys:
             # Loaded on the way to an error alone: a run without settings needs none of it.
-            from .lint.catalogue import nearest
+            from .catalogue import nearest
 
             hint = nearest(key, keys) or f" (known: {', '.join(keys)})"
             faults.append(f"{where}: unknown key {key}{hint}")

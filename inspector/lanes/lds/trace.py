@@ -21,18 +21,18 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...emulator.branch_conditions import CONDITIONS
+from ...emulator.memory import MemoryWords
+from ...emulator.operands import TTMP, VCC
+from ...emulator.register_sets import SCALAR_BIT, scalar_bits
+from ...emulator.registry import NotCoveredError
+from ...emulator.start import GridShape, initial_waves, target_of
+from ...emulator.waves import U32, Array, Waves
 from ...isa.barriers import has_special_barriers
 from ...isa.mnemonics import FLOW_CLASSES, Flow, flow_of
 from ...model import Function, Instruction, Machine
-from ..branch_conditions import CONDITIONS
-from ..memory import MemoryWords
-from ..operands import TTMP, VCC
-from ..register_sets import SCALAR_BIT, scalar_bits
-from ..registry import NotCoveredError
 from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
-from ..start import GridShape, initial_waves, target_of
 from ..unknowns import Arguments, DrawnMemory, Probe
-from ..waves import U32, Array, Waves
 from .accesses import AccessBytes, LdsAccess, LdsTrace, LdsTraces, TraceFork
 from .code import LdsCode
 from .groups import VECTOR, Pending, WaveGroup

@@ -1,0 +1,1 @@
+"""What every room needs of the system: strangers' text, files, limits, signals, programs."""

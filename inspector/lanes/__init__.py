@@ -1,0 +1,1 @@
+"""Lane addresses without running a kernel: cache lines, banks, races."""
