@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from .readable_files import restrict_reading
+
 if TYPE_CHECKING:
     _Numbers = tuple[int | None, int | None]
     _Step = tuple[int, int, int, int]
@@ -101,15 +103,20 @@ def deny_opening() -> bool:
     return _install([_refusal(number) for number in calls])
 
 
-def deny_effects() -> None:
-    """Lets this thread, and what it starts, read files, compute, and write what is open.
+def deny_effects(readable: Iterable[str]) -> None:
+    """Lets this thread, and what it starts, compute, read some files, and write what is open.
 
     It starts no program or process, changes no file, opens no socket, and signals no other process:
     whatever Triton's front end makes of the kernels that data state.
 
+    Args:
+        readable: folders and files that it may read beside the interpreter's own; all others, too,
+            where the system has no Landlock (Linux 5.13).
+
     Raises:
         OSError: the system has no such filter.
     """
+    restrict_reading((os.getcwd(), *readable))
     own = os.getpid()
     checks = [_refusal(n) for n in (*_OTHER_OPENING.values(), *_REFUSED.values())]
     # glibc goes on with `clone`, whose flags can be seen.

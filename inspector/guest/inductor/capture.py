@@ -62,7 +62,9 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         # torch makes its cache folder as it is imported.
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache = os.path.abspath("torchinductor")
         os.makedirs(cache, exist_ok=True)
-        deny_effects()
+        folder = os.path.dirname(path)  # the choice of a run lies beside it, its entry in `triton`
+        entries = os.path.join(os.path.dirname(folder), "triton")
+        deny_effects((folder, entries, *request["readable"]))
     try:
         text = read(path).decode("utf-8", "replace")
         sources = list(kernels_of(text, path))

@@ -69,7 +69,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
     world = worlds.install(StandInDevice.of(device), request["folder"])
     if request.get("is_foreign"):
-        deny_effects()
+        deny_effects(request["readable"])
     folders = [os.path.dirname(path), request.get("home") or os.getcwd()]
     kernels = RebuiltKernels(trace.sources, trace.processes, folders)
     imported_kernels = None

@@ -1,0 +1,103 @@
+"""Restricts the files that this process can read (Linux's Landlock), for code that data states.
+
+Numbers and layouts are those of linux/landlock.h; its system calls have the same numbers on all
+machines.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import stat
+import struct
+import sys
+from collections.abc import Iterable, Iterator
+
+from .regular_files import PACKAGES, SHOWN
+
+_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
+_PATH_BENEATH = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_EVERYTHING = 0x1FFF
+"""All that the first version can refuse: to execute, read, write, make and remove files."""
+_READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
+_SYSTEM = (
+    *("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system"),
+    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/dev/null", "/dev/urandom"),
+)
+_LIBRARIES = ("triton", "torch", "numpy")
+_MOST_ENTRIES = 5000
+"""Files and folders of a checkout that get a rule of their own."""
+
+
+def restrict_reading(folders: Iterable[str]) -> bool:
+    """Lets this thread read the interpreter's own files and some folders, and nothing else.
+
+    Files that are open stay so. What is hidden in one of the folders is left out.
+
+    Returns:
+        Whether the system could.
+    """
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        syscall, prctl = libc.syscall, libc.prctl
+    except (OSError, AttributeError):
+        return False
+    ruleset = syscall(_CREATE, struct.pack("=Q", _EVERYTHING), ctypes.c_size_t(8), 0)
+    if ruleset < 0:
+        return False
+    try:
+        for place in dict.fromkeys((*_own(), *_entries(folders))):
+            _allow(syscall, ruleset, place)
+        if prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0):
+            return False
+        return not syscall(_RESTRICT, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _allow(syscall: ctypes._NamedFuncPointer, ruleset: int, place: str) -> None:
+    try:
+        descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return
+    try:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        access = _READ_FILE | (_READ_FOLDER if is_folder else 0)
+        syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0)
+    finally:
+        os.close(descriptor)
+
+
+def _own() -> Iterator[str]:
+    """What the interpreter and its libraries may still have to open."""
+    yield from _SYSTEM
+    yield from (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    yield os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    yield from (entry for entry in sys.path if not PACKAGES.isdisjoint(entry.split(os.sep)))
+    for name in {*_LIBRARIES, *(name for name in list(sys.modules) if "." not in name)}:
+        module = sys.modules.get(name)
+        places = getattr(module, "__path__", None)
+        if module is None:
+            spec = importlib.util.find_spec(name)
+            places = spec.submodule_search_locations if spec is not None else None
+        if places is not None:
+            yield from (os.path.abspath(place) for place in places)
+
+
+def _entries(folders: Iterable[str]) -> Iterator[str]:
+    """What of some folders may be read: what is not hidden in them, and no links out of them."""
+    for folder in folders:
+        try:
+            entries = [
+                entry.path
+                for entry in os.scandir(folder)
+                if (not entry.name.startswith(".") or entry.name in SHOWN)
+                and not entry.is_symlink()
+            ]
+        except NotADirectoryError:
+            entries = [folder]
+        except OSError:
+            continue
+        yield from entries if len(entries) <= _MOST_ENTRIES else [folder]
