@@ -12,7 +12,7 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from .regular_files import PACKAGES, SHOWN
 
@@ -31,10 +31,10 @@ _MOST_ENTRIES = 5000
 """Files and folders of a checkout that get a rule of their own."""
 
 
-def restrict_reading(folders: Iterable[str]) -> bool:
-    """Lets this thread read the interpreter's own files and some folders, and nothing else.
+def restrict_reading(folders: Sequence[str]) -> bool:
+    """Lets this thread read the interpreter's own files and those of some folders, no others.
 
-    Files that are open stay so. What is hidden in one of the folders is left out.
+    Files that are open stay so. What is hidden in one of the folders is left out, but for names.
 
     Returns:
         Whether the system could.
@@ -49,7 +49,9 @@ def restrict_reading(folders: Iterable[str]) -> bool:
         return False
     try:
         for place in dict.fromkeys((*_own(), *_entries(folders))):
-            _allow(syscall, ruleset, place)
+            _allow(syscall, ruleset, place, _READ_FILE | _READ_FOLDER)
+        for folder in folders:
+            _allow(syscall, ruleset, folder, _READ_FOLDER)
         if prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0):
             return False
         return not syscall(_RESTRICT, ruleset, 0)
@@ -57,14 +59,14 @@ def restrict_reading(folders: Iterable[str]) -> bool:
         os.close(ruleset)
 
 
-def _allow(syscall: ctypes._NamedFuncPointer, ruleset: int, place: str) -> None:
+def _allow(syscall: ctypes._NamedFuncPointer, ruleset: int, place: str, access: int) -> None:
     try:
         descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
     except (OSError, ValueError):
         return
     try:
-        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-        access = _READ_FILE | (_READ_FOLDER if is_folder else 0)
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            access &= _READ_FILE
         syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0)
     finally:
         os.close(descriptor)
