@@ -24,9 +24,10 @@ from kinspect.inspector.compare.blame.timing import cpu_seconds
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.metrics import live_registers
 from kinspect.inspector.model import Variant
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
 

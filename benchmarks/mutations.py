@@ -42,14 +42,15 @@ from typing import Any
 import msgspec
 import numpy as np
 from kinspect.inspector.base.errors import KinspectError
-from kinspect.inspector.emulator.launch import Emulator, Launch
+from kinspect.inspector.emulator.grid import Launch
+from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.lockstep import EmulationLimitError
 from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
-from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context, Overrides
 from msgspec import Struct
 
 from .assembly_faults import MUTATIONS, is_needless, other_constants

@@ -21,6 +21,7 @@ from pathlib import Path
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.pipeline import analysis
+from kinspect.inspector.pipeline.context import Context
 
 from .lint import installed, print_lint, print_process, tool
 from .sweep import print_sweep
@@ -84,7 +85,7 @@ def suite(archs: Sequence[str]) -> list[KernelTimes]:
                         print(f"  not compiled: {variant.kernel}: {result.error.message}")
                         continue
                     text = result.artifacts["amdgcn"].path.read_text()
-                    context = analysis.Context(
+                    context = Context(
                         path=str(path),
                         metadata=result.metadata,
                         ttgir=result.artifacts["ttgir"].path.read_text(),
@@ -116,7 +117,7 @@ def print_suite(samples: Sequence[KernelTimes]) -> None:
 def print_throughput(path: Path) -> None:
     """Full analysis of a large assembly file (several kernels), and the memory it takes."""
     text = path.read_text()
-    seconds = median(5, lambda: analysis.analyze_text(text, analysis.Context(str(path))))
+    seconds = median(5, lambda: analysis.analyze_text(text, Context(str(path))))
     size = len(text) / 1e6
     print(
         f"\n{size:.2f} MB of assembly, fully analysed: {seconds:.2f} s = {size / seconds:.2f} MB/s"

@@ -13,7 +13,8 @@ from typing import Any
 import kinspect
 import numpy as np
 from kinspect.inspector.emulator.banks import phases_of
-from kinspect.inspector.emulator.launch import Emulator, Launch
+from kinspect.inspector.emulator.grid import Launch
+from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.emulator.operands import EXEC
 from kinspect.inspector.emulator.waves import Waves
@@ -27,8 +28,8 @@ from kinspect.inspector.machines import load
 from kinspect.inspector.metrics.exposed_latency import LATENCY, PLAYED, PlayedStep, timeline
 from kinspect.inspector.metrics.lanes import lane_uses
 from kinspect.inspector.model import Function, Instruction, LaneUse, Machine, value_of
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
-from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context, Overrides
 from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.redundant_work import DotWork, dot_work
 from msgspec import Struct

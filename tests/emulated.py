@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from kinspect.inspector.emulator.launch import Emulator, Launch
+from kinspect.inspector.emulator.grid import Launch
+from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.lockstep import LaunchLimits, Scheduler
 from kinspect.inspector.emulator.machine import MachineState
 from kinspect.inspector.emulator.memory import (

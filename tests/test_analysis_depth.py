@@ -10,8 +10,9 @@ import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.lint.rule import NO_RULES
 from kinspect.inspector.model import KernelReport, Metric
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.lint_plan import RESTS_ON_LANES, RESTS_ON_RACES
 from msgspec.structs import replace

@@ -6,7 +6,8 @@ import pytest
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.vector_halves import written_registers
 from kinspect.inspector.metrics.argument_words import DISPATCH, KERNARG, LoadedWords
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context
 
 TEXT = """
 .amdgcn_target "amdgcn-amd-amdhsa--{arch}"

@@ -13,7 +13,8 @@ import pytest
 from emulated import KERNEL
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.emulator.operands import parse_operand
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 

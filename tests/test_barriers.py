@@ -13,8 +13,9 @@ from kinspect.inspector.isa.barriers import needless
 from kinspect.inspector.isa.waitflow.steps import steps_of
 from kinspect.inspector.isa.waitflow.verdicts import judge
 from kinspect.inspector.model import Function, KernelReport
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 from test_waitflow import HEAD, TAIL, function_of, waits_in
 

@@ -23,8 +23,9 @@ from kinspect.inspector.model import (
     SourceLoc,
     SpillSlot,
 )
-from kinspect.inspector.pipeline.analysis import Context, analyze_text, catalogue, recommended_pack
+from kinspect.inspector.pipeline.analysis import analyze_text, catalogue, recommended_pack
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.pipeline.context import Context
 from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "isa"

@@ -18,8 +18,9 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow.counter_values import outstanding_counts
 from kinspect.inspector.isa.waitflow.waits import decode_wait
 from kinspect.inspector.model import Finding, Function, Instruction, KernelReport, Location
-from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
+from kinspect.inspector.pipeline.analysis import analyze_text, recommended_pack
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.pipeline.context import Context
 from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "isa"

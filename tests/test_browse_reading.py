@@ -16,13 +16,9 @@ from kinspect.inspector.explain.code.texts import Texts, lines_of, texts_of, tex
 from kinspect.inspector.explain.code.uses import uses
 from kinspect.inspector.isa.objects.disasm import find_disassemblers
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline.analysis import (
-    Context,
-    analyze_code_object,
-    analyze_text,
-    analyze_ttgir,
-)
+from kinspect.inspector.pipeline.analysis import analyze_code_object, analyze_text, analyze_ttgir
 from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 DATA = Path(__file__).parent / "data"

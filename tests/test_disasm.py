@@ -29,6 +29,7 @@ from kinspect.inspector.isa.objects.disasm import (
 from kinspect.inspector.isa.objects.disasm_worker import decode_section
 from kinspect.inspector.isa.objects.load import load_code_object, load_images, resources_only
 from kinspect.inspector.pipeline import analysis
+from kinspect.inspector.pipeline.context import Context
 
 DATA = Path(__file__).parent / "data" / "elf"
 COMMITTED = sorted(DATA.glob("*.hsaco"))
@@ -441,11 +442,11 @@ def test_without_a_disassembler_an_object_still_has_its_metadata(
 ) -> None:
     """Older LLVMs know no gfx950: registers and LDS do not need one, counts are unknown."""
     whole = analysis.analyze_code_object(
-        (DATA / "two.gfx942.hsaco").read_bytes(), analysis.Context("two.hsaco")
+        (DATA / "two.gfx942.hsaco").read_bytes(), Context("two.hsaco")
     )
     monkeypatch.setattr("kinspect.inspector.isa.objects.disasm.find_disassemblers", lambda: ())
     bare = analysis.analyze_code_object(
-        (DATA / "two.gfx942.hsaco").read_bytes(), analysis.Context("two.hsaco")
+        (DATA / "two.gfx942.hsaco").read_bytes(), Context("two.hsaco")
     )
     assert [one.name for one in bare] == [one.name for one in whole]
     for one, other in zip(bare, whole, strict=True):

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulated import OUT, emulator, troubles
-from kinspect.inspector.emulator.launch import Emulator, Launch
+from kinspect.inspector.emulator.grid import Launch
+from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.lockstep import EmulationLimitError
 from kinspect.inspector.emulator.memory import Buffer, buffer_of
 from kinspect.inspector.isa.assembly import parse_text

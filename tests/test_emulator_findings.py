@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from emulated import OUT, emulator, troubles
 from kinspect.inspector.cli.emulate import emulate
-from kinspect.inspector.emulator.launch import Launch
+from kinspect.inspector.emulator.grid import Launch
 from kinspect.inspector.emulator.lockstep import EmulationLimitError
 from kinspect.inspector.emulator.machine import KINDS
 from kinspect.inspector.emulator.memory import buffer_of

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from emulated import OUT, emulator
 from kinspect.inspector.emulator import processes
-from kinspect.inspector.emulator.launch import Emulator, Launch, LaunchOutcome
+from kinspect.inspector.emulator.grid import Launch
+from kinspect.inspector.emulator.launch import Emulator, LaunchOutcome
 from kinspect.inspector.emulator.memory import Buffer
 from kinspect.inspector.emulator.processes import NotIndependentError
 

@@ -19,7 +19,8 @@ import pytest
 pytest.importorskip("triton")
 
 from emulated import on_some_targets
-from kinspect.inspector.emulator.launch import Emulator, Launch
+from kinspect.inspector.emulator.grid import Launch
+from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.machines.loader import load as load_machine

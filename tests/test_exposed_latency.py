@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import pytest
 from kinspect.inspector.metrics.exposed_latency import LATENCY
 from kinspect.inspector.model import Scalar
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
-from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context, Overrides
 
 ISSUE = 4
 LOOP = """

@@ -16,7 +16,8 @@ from kinspect.inspector.formats.text import spill_lines
 from kinspect.inspector.isa.mnemonics import lookup
 from kinspect.inspector.metrics.mix import idle_slots
 from kinspect.inspector.model import Instruction, KernelReport, Variant
-from kinspect.inspector.pipeline.analysis import Context, analyze_code_object, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_code_object, analyze_text
+from kinspect.inspector.pipeline.context import Context
 
 # One worker: what the fixtures compile would else be compiled by each.
 pytestmark = pytest.mark.xdist_group("facts_code")

@@ -13,8 +13,8 @@ from kinspect.inspector.cli.group import cli
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.lanes import SHAPE, WAVES
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
-from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context, Overrides
 
 pytestmark = pytest.mark.skipif(not shutil.which("clang-22"), reason="clang-22 is not installed")
 

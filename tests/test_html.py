@@ -17,9 +17,8 @@ from kinspect.inspector.formats.html.page_kernels import (
 )
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
 from kinspect.inspector.pipeline import analysis
-from kinspect.inspector.pipeline.analysis import Context
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.pipeline.context import Context, Overrides
 from kinspect.inspector.profile.placing.stalls import stalls
 from msgspec.structs import replace
 from profiles import kernel, measured, profile

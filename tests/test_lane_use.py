@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from emulated import KERNEL
-from kinspect.inspector.emulator.launch import Launch
+from kinspect.inspector.emulator.grid import Launch
 from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.load import load_code_object

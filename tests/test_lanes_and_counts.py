@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
-from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context, Overrides
 from kinspect.inspector.report import json_read, json_write
 
 from .test_argument_words import TEXT

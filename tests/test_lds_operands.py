@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context
 
 HEAD = """
 \t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"

@@ -16,8 +16,8 @@ from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.kernel import kernel_report
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import Metric
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
-from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context, Overrides
 from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "emulator"

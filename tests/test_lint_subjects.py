@@ -483,7 +483,8 @@ def test_what_is_alike_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_real_code_line_by_line(small_asm: Path) -> None:
     """Against the text of the assembly, read with a pattern."""
-    from kinspect.inspector.pipeline.analysis import Context, analyze_text
+    from kinspect.inspector.pipeline.analysis import analyze_text
+    from kinspect.inspector.pipeline.context import Context
 
     text = small_asm.read_text()
     (report,) = analyze_text(text, Context(str(small_asm)))

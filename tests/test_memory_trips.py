@@ -15,8 +15,9 @@ from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.memory_trips import kernel_metric, loop_metric
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import KernelReport, Metric
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "hip_trips_gfx942.s"

@@ -20,7 +20,8 @@ from kinspect.inspector.model.recording import (
     ThreadTrace,
     Traced,
 )
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.profile import landing
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.kernel_profiles import analyse

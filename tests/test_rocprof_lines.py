@@ -23,8 +23,9 @@ from kinspect.inspector.model import (
     SpillSlot,
 )
 from kinspect.inspector.model.recording import CodePlace, Samples, Traced
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.collecting import Request, collect
+from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.profile.placing.addresses import (
     AddressMap,
     addresses_of,

@@ -13,7 +13,8 @@ import pytest
 from kinspect.inspector.explain.registers_view import pressure_bar, steps_text
 from kinspect.inspector.metrics.pressure import register_pressure
 from kinspect.inspector.model import RegisterPressure
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
 

@@ -8,7 +8,8 @@ import pytest
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines import load
 from kinspect.inspector.metrics.size_arguments import compared_arguments
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 SIZES = FIXTURES / "hip_sizes_gfx942.s"

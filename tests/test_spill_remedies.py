@@ -9,7 +9,8 @@ import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.explain.view import findings_summary
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 pytestmark = pytest.mark.xdist_group("spill_remedies")

@@ -191,8 +191,8 @@ def test_damaged_notes_are_worked_out_again(gemm: Sweep) -> None:
         folder = compiler.store.get(compiler.key(point.variant)).artifacts["ttir"].path.parent  # type: ignore[union-attr]
         (note,) = folder.glob("figures-*")
         note.write_bytes(note.read_bytes()[:-5])
+        from kinspect.inspector.pipeline.context import Overrides
         from kinspect.inspector.pipeline.jobs import Job
-        from kinspect.inspector.pipeline.launch_facts import Overrides
 
         job = Job((0, 0), point.file, point.variant, compiler.settings, Overrides())
         outcome = run_point(job, compiler)

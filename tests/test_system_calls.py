@@ -60,6 +60,10 @@ ATTACKS = {
     "a signal to all": "os.kill(-1, 0)",
     "a signal by a descriptor": "fcntl.fcntl(kept, fcntl.F_SETOWN, other.pid)",
     "a process's descriptor": "os.pidfd_open(other.pid)",
+    "a process's CPUs": "os.sched_setaffinity(other.pid, {0})",
+    "a process's priority": "os.setpriority(os.PRIO_PROCESS, other.pid, 5)",
+    "a flag of a file": "fcntl.ioctl(open('read'), 0x40086602, bytes(8))",
+    "a lock": "fcntl.flock(open('read'), fcntl.LOCK_EX)",
     **READING,
     "a key of a terminal": "fcntl.ioctl(0, 0x5412, b'x')",
 }

@@ -22,12 +22,8 @@ from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.lint.nodes import ANYTHING, Interval, apply_to_bounds
 from kinspect.inspector.model import Function, KernelReport, Report
-from kinspect.inspector.pipeline.analysis import (
-    Context,
-    analyze_code_object,
-    analyze_text,
-)
-from kinspect.inspector.pipeline.launch_facts import Overrides
+from kinspect.inspector.pipeline.analysis import analyze_code_object, analyze_text
+from kinspect.inspector.pipeline.context import Context, Overrides
 from kinspect.inspector.report import json_read
 from kinspect.inspector.report import json_write as json_v1
 

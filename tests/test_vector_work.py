@@ -12,10 +12,10 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.metrics.operand_origins import operand_origins
 from kinspect.inspector.model import KernelReport, Scalar
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.context import Context, Overrides
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.pipeline.launch_facts import Overrides
 
 FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "vector_work.py"
 TEXT = """

@@ -17,7 +17,8 @@ from kinspect.inspector.isa.waitflow.steps import CounterSteps, steps_of
 from kinspect.inspector.isa.waitflow.verdicts import JudgedWait, judge
 from kinspect.inspector.isa.waitflow.waits import decode_wait
 from kinspect.inspector.model import Function, Instruction, Metric
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context
 
 Waits = Mapping[int, Mapping[str, int]]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.context import Context
 
 _TEXT = """
 \t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"

@@ -69,10 +69,11 @@ def _ttgir(case: Path) -> str:
     from kinspect.inspector.base.limits import within
     from kinspect.inspector.model import Report
     from kinspect.inspector.pipeline import analysis
+    from kinspect.inspector.pipeline.context import Context
 
     (path,) = case.iterdir()
     text = path.read_text("utf-8", "replace")
-    context = analysis.Context(str(path))
+    context = Context(str(path))
 
     def read() -> Iterator[KernelReport]:
         yield from analysis.analyze_ttgir(text, context)

@@ -15,11 +15,10 @@ from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..model import ErrorRecord, Report, Variant
 from ..pipeline import analysis
-from ..pipeline.analysis import Context
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
+from ..pipeline.context import Context, Overrides
 from ..pipeline.jobs import Job, compile_and_report, executing, request_for, settings_of
-from ..pipeline.launch_facts import Overrides
 from ..pipeline.reading import load_saved
 from .jit_kernels import Grid, Launch, is_jit_kernel, parameter_names, variants_of
 from .results import Analysis, Origin

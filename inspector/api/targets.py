@@ -10,8 +10,8 @@ from typing import Any
 from ..base.errors import KinspectError
 from ..capture.options import CaptureOptions
 from ..pipeline.analysis_options import AnalysisOptions
+from ..pipeline.context import Overrides
 from ..pipeline.jobs import Request, request_for
-from ..pipeline.launch_facts import Overrides
 
 Target = Any
 """A `@triton.jit` kernel; a path or `PATH::KERNEL`; assembly text; the bytes of a code object."""

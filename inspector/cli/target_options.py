@@ -130,8 +130,8 @@ class TargetOptions(Struct, frozen=True):
             emulate: whether a few workgroups of each launch are executed.
             analysis: how much of each kernel is analysed; `emulate` sets its sample.
         """
+        from ..pipeline.context import Overrides
         from ..pipeline.jobs import executing, request_for
-        from ..pipeline.launch_facts import Overrides
 
         return request_for(
             self.targets,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .operands import Operand
-from .outstanding import Complete, OutstandingOperation
 from .register_sets import half_bits, scalar_bits
 from .registry import BuildContext
-from .waves import U32, Array, Waves
+from .waves import U32, Array, Complete, OutstandingOperation, Waves
 
 
 def deliver(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ..model import WaveStart
 from .lockstep import LaunchLimits, Scheduler
@@ -17,8 +18,32 @@ from .register_sets import SCALAR_BIT
 from .start import DISPATCH_ADDRESS, KERNARG_ADDRESS, GridShape, initial_waves, waves_of
 from .waves import Array
 
-if TYPE_CHECKING:
-    from .launch import Launch
+
+class Launch(Struct, frozen=True):
+    """A kernel's arguments, its workgroups, and how far it may run.
+
+    Args:
+        grid: workgroups in x, y, z.
+        threads: work-items of a workgroup in x, y, z.
+        lds_bytes: LDS of a workgroup.
+        arguments: the kernel argument segment.
+        workgroups: numbers of those to run; None for all.
+        seconds: that it may take.
+        blocks: blocks of instructions that may run, in all.
+        checks: whether every access of LDS is watched for races.
+        processes: that may execute it together; only where all buffers are shared memory.
+    """
+
+    grid: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    lds_bytes: int
+    arguments: bytes
+    workgroups: tuple[int, ...] | None = None
+    seconds: float = 600.0
+    blocks: int = 50_000_000
+    checks: bool = True
+    processes: int = 1
+
 
 CONSTANTS_ADDRESS: Final = 0x7E03_0000_0000
 Fill = dict[int, int]

@@ -23,7 +23,7 @@ from .checks.undefined import note_undefined_uses
 from .counts import AccessCounter
 from .entry_registers import live_at_entry
 from .footprint import Footprint
-from .grid import CONSTANTS_ADDRESS, GridRunner
+from .grid import CONSTANTS_ADDRESS, GridRunner, Launch
 from .lockstep import EmulationLimitError, LaunchLimits
 from .machine import MachineState, Trouble
 from .memory import Buffer, GlobalMemory
@@ -46,32 +46,6 @@ from .waves import Array
 STORES = frozenset({"global_store", "lds_direct_store"})
 WRITES = STORES | {"atomic"}
 """Classes of instructions that write global memory; an atomic reads it as well."""
-
-
-class Launch(Struct, frozen=True):
-    """A kernel's arguments, its workgroups, and how far it may run.
-
-    Args:
-        grid: workgroups in x, y, z.
-        threads: work-items of a workgroup in x, y, z.
-        lds_bytes: LDS of a workgroup.
-        arguments: the kernel argument segment.
-        workgroups: numbers of those to run; None for all.
-        seconds: that it may take.
-        blocks: blocks of instructions that may run, in all.
-        checks: whether every access of LDS is watched for races.
-        processes: that may execute it together; only where all buffers are shared memory.
-    """
-
-    grid: tuple[int, int, int]
-    threads: tuple[int, int, int]
-    lds_bytes: int
-    arguments: bytes
-    workgroups: tuple[int, ...] | None = None
-    seconds: float = 600.0
-    blocks: int = 50_000_000
-    checks: bool = True
-    processes: int = 1
 
 
 class LaunchOutcome(Struct, frozen=True):

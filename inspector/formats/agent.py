@@ -28,7 +28,7 @@ from ..model import (
     Scalar,
     value_of,
 )
-from .agent_calls import SHELL, AgentCalls
+from .agent_calls import SHELL, AgentCalls, AgentSubject
 
 MOST_TOKENS = 2_000
 BYTES_PER_TOKEN = 3
@@ -67,39 +67,6 @@ _LOOP = (
     ("bound_cycles", "bound.cycles"),
     ("bound_by", "bound.unit"),
 )
-_COMPILED = (".py", ".ttir", ".ttgir")
-"""Endings of files of which `kinspect try` can compile other versions."""
-
-
-class AgentSubject(Struct, frozen=True):
-    """The kernel that lines are about.
-
-    Args:
-        id: its shortened key.
-        label: name and case, as --kernel takes it.
-        arch: gfx name.
-        path: the file it was read from.
-        place: where it begins in the user's source; empty where that is not known.
-        launch: where its options and constexprs are passed; empty where that is not known.
-    """
-
-    id: str
-    label: str
-    arch: str | None
-    path: str
-    place: str
-    launch: str = ""
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether other versions of it can be compiled."""
-        return self.path.endswith(_COMPILED)
-
-    @property
-    def heading(self) -> str:
-        """The line that names it."""
-        place = f" {self.place}" if self.place else ""
-        return f"kernel {self.id} {self.label} {self.arch or 'unknown target'}{place}"
 
 
 class Budget:

@@ -13,16 +13,8 @@ from ..explain import ids, view
 from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport
 from . import lint_view
-from .agent import (
-    MOST_SUMMARISED,
-    AgentSubject,
-    Budget,
-    finding_blocks,
-    remarks,
-    severities,
-    write_lines,
-)
-from .agent_calls import SHELL, AgentCalls
+from .agent import MOST_SUMMARISED, Budget, finding_blocks, remarks, severities, write_lines
+from .agent_calls import SHELL, AgentCalls, AgentSubject
 from .lint_view import MergedFindings
 
 

@@ -9,17 +9,8 @@ from ..compare.trials.results import KernelTrials, TrialRun
 from ..explain.trials_view import bound_text, changes_text, outcome_text, told_in_full
 from ..model import Change, Finding
 from . import try_text
-from .agent import (
-    AgentSubject,
-    Budget,
-    applied,
-    finding_blocks,
-    remarks,
-    shortened_ids,
-    subject_of,
-    write_lines,
-)
-from .agent_calls import SHELL, AgentCalls
+from .agent import Budget, applied, finding_blocks, remarks, shortened_ids, subject_of, write_lines
+from .agent_calls import SHELL, AgentCalls, AgentSubject
 
 _MOST_FOR_FRONT = 1_500
 """Bytes of the lines on the Pareto front."""

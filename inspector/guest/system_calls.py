@@ -42,44 +42,48 @@ _OTHER_OPENING: dict[str, _Numbers] = {
     "open_by_handle_at": (304, 265),
 }
 # fmt: off
-_REFUSED: dict[str, _Numbers] = {
-    # programs and processes
-    "execve": (59, 221), "execveat": (322, 281), "fork": (57, None), "vfork": (58, None),
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
-    "tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
-    "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "pidfd_getfd": (438, 438),
-    "setpriority": (141, 140), "sched_setscheduler": (144, 119), "kcmp": (312, 272),
-    # names of files
-    "unlink": (87, None), "unlinkat": (263, 35), "rmdir": (84, None), "rename": (82, None),
-    "renameat": (264, 38), "renameat2": (316, 276), "mkdir": (83, None), "mkdirat": (258, 34),
-    "link": (86, None), "linkat": (265, 37), "symlink": (88, None), "symlinkat": (266, 36),
-    "mknod": (133, None), "mknodat": (259, 33), "truncate": (76, 45), "chmod": (90, None),
-    "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
-    "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None),
-    "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88), "setxattr": (188, 5),
-    "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
-    "lremovexattr": (198, 15), "fremovexattr": (199, 16),
-    # other processes' memory, and the network
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "shmget": (29, 194),
-    "shmat": (30, 196), "shmctl": (31, 195), "msgget": (68, 186), "semget": (64, 190),
-    "mq_open": (240, 180), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
-    "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "bpf": (321, 280),
-    "perf_event_open": (298, 241), "fanotify_init": (300, 262),
-    # the system, for root
-    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
-    "unshare": (272, 97), "setns": (308, 268), "open_tree": (428, 428), "move_mount": (429, 429),
-    "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
-    "mount_setattr": (442, 442), "init_module": (175, 105), "finit_module": (313, 273),
-    "delete_module": (176, 106), "kexec_load": (246, 104), "kexec_file_load": (320, 294),
-    "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89),
-    "quotactl": (179, 60), "settimeofday": (164, 170), "clock_settime": (227, 112),
-    "clock_adjtime": (305, 266), "adjtimex": (159, 171), "sethostname": (170, 161),
-    "setdomainname": (171, 162), "iopl": (172, None), "ioperm": (173, None),
-    "personality": (135, 92),
+_ALLOWED: dict[str, _Numbers] = {
+    # reading and writing what is open
+    "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67),
+    "pwrite64": (18, 68), "preadv": (295, 69), "lseek": (8, 62), "close": (3, 57), "dup": (32, 23),
+    "dup2": (33, None), "dup3": (292, 24), "fsync": (74, 82), "fdatasync": (75, 83),
+    "ftruncate": (77, 46), "fallocate": (285, 47), "fadvise64": (221, 223),
+    "memfd_create": (319, 279), "pipe": (22, None), "pipe2": (293, 59), "eventfd2": (290, 19),
+    # looking at files
+    "stat": (4, None), "fstat": (5, 80), "lstat": (6, None), "newfstatat": (262, 79),
+    "statx": (332, 291), "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439),
+    "readlink": (89, None), "readlinkat": (267, 78), "getdents": (78, None),
+    "getdents64": (217, 61), "getcwd": (79, 17), "chdir": (80, 49), "fchdir": (81, 50),
+    "statfs": (137, 43), "fstatfs": (138, 44),
+    # memory
+    "mmap": (9, 222), "munmap": (11, 215), "mprotect": (10, 226), "mremap": (25, 216),
+    "madvise": (28, 233), "brk": (12, 214), "msync": (26, 227), "mincore": (27, 232),
+    "mlock": (149, 228), "munlock": (150, 229), "membarrier": (324, 283), "mbind": (237, 235),
+    "get_mempolicy": (239, 236),
+    # threads, signals and time
+    "futex": (202, 98), "set_robust_list": (273, 99), "get_robust_list": (274, 100),
+    "rseq": (334, 293), "set_tid_address": (218, 96), "gettid": (186, 178),
+    "sched_yield": (24, 124), "sched_getaffinity": (204, 123), "sched_getparam": (143, 121),
+    "sched_getscheduler": (145, 120), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139), "rt_sigsuspend": (130, 133), "rt_sigpending": (127, 136),
+    "rt_sigtimedwait": (128, 137), "sigaltstack": (131, 132), "restart_syscall": (219, 128),
+    "pause": (34, None), "alarm": (37, None), "nanosleep": (35, 101),
+    "clock_nanosleep": (230, 115), "clock_gettime": (228, 113), "clock_getres": (229, 114),
+    "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153), "getitimer": (36, 102),
+    "setitimer": (38, 103), "poll": (7, None), "ppoll": (271, 73), "select": (23, None),
+    "pselect6": (270, 72), "epoll_create1": (291, 20), "epoll_ctl": (233, 21),
+    "epoll_wait": (232, None), "epoll_pwait": (281, 22), "wait4": (61, 260),
+    # about this process
+    "getpid": (39, 172), "getppid": (110, 173), "getuid": (102, 174), "geteuid": (107, 175),
+    "getgid": (104, 176), "getegid": (108, 177), "getpgid": (121, 155), "getpgrp": (111, None),
+    "getsid": (124, 156), "getgroups": (115, 158), "getpriority": (140, 141),
+    "getrusage": (98, 165), "getrlimit": (97, 163), "setrlimit": (160, 164), "capget": (125, 90),
+    "uname": (63, 160), "sysinfo": (99, 179), "getcpu": (309, 168), "getrandom": (318, 278),
+    "umask": (95, 166), "prctl": (157, 167), "arch_prctl": (158, None), "exit": (60, 93),
+    "exit_group": (231, 94),
 }
 # fmt: on
 _CLONE: _Numbers = (56, 220)
-_CLONE3: _Numbers = (435, 435)
 _IOCTL: _Numbers = (16, 29)
 _FCNTL: _Numbers = (72, 25)
 _OF_THIS_PROCESS: dict[str, _Numbers] = {"kill": (62, 129), "tgkill": (234, 131)}
@@ -88,13 +92,10 @@ _PRLIMIT: _Numbers = (302, 261)
 _CLONE_THREAD = 0x10000  # linux/sched.h
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | 0x400000  # without O_DIRECTORY
 """Flags of `open`, the last of them that of O_TMPFILE, which let it write."""
-_COMMANDS = {
-    _IOCTL: (0x5412, 0x541C, 0x5423, 0x540E, 0x8901, 0x8902),
-    _FCNTL: (8, 10, 15),
-}
-"""Refused second arguments: TIOCSTI, TIOCLINUX, TIOCSETD and TIOCSCTTY (asm-generic/ioctls.h),
-which type into a terminal; FIOSETOWN, SIOCSPGRP, F_SETOWN, F_SETSIG and F_SETOWN_EX
-(asm-generic/fcntl.h), which have signals sent to other processes."""
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""Permitted: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX and FIOCLEX (asm-generic/ioctls.h)."""
+_FCNTLS = (0, 1, 2, 3, 4, 1030)
+"""Permitted: F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC (linux/fcntl.h)."""
 
 
 def deny_opening() -> bool:
@@ -118,29 +119,28 @@ def deny_effects(readable: Iterable[str]) -> None:
     """
     restrict_reading((os.getcwd(), *readable))
     own = os.getpid()
-    checks = [_refusal(n) for n in (*_OTHER_OPENING.values(), *_REFUSED.values())]
-    # glibc goes on with `clone`, whose flags can be seen.
-    checks.append(_refusal(_CLONE3, errno.ENOSYS))
+    checks: list[_Check] = [(number, []) for number in _ALLOWED.values()]
     checks.append((_CLONE, [_argument(0), (_HAS_BITS, 1, 0, _CLONE_THREAD), _failure()]))
     for number, flags in ((_OPEN, 1), (_OPENAT, 2)):
         checks.append((number, [_argument(flags), (_HAS_BITS, 0, 1, _WRITES), _failure()]))
-    for number, commands in _COMMANDS.items():
-        refused = [step for command in commands for step in ((_EQUAL, 0, 1, command), _failure())]
-        checks.append((number, [_argument(1), *refused]))
+    for number, commands in ((_IOCTL, _IOCTLS), (_FCNTL, _FCNTLS)):
+        left = len(commands)
+        permitted = [(_EQUAL, left - n, 0, command) for n, command in enumerate(commands)]
+        checks.append((number, [_argument(1), *permitted, _failure()]))
     is_own = [_argument(0), (_EQUAL, 1, 0, own), _failure()]
     checks += [(number, is_own) for number in _OF_THIS_PROCESS.values()]
     checks.append((_PRLIMIT, [_argument(0), (_EQUAL, 2, 0, own), (_EQUAL, 1, 0, 0), _failure()]))
     tempfile.tempdir = os.getcwd()  # else a library that asks for one tries to write there
-    if not _install(checks):
+    if not _install(checks, others=_FAIL | errno.ENOSYS):
         raise OSError(errno.ENOSYS, "this system has no seccomp, which kernels of data are held by")
 
 
-def _refusal(number: _Numbers, error: int = errno.EPERM) -> _Check:
-    return number, [_failure(error)]
+def _refusal(number: _Numbers) -> _Check:
+    return number, [_failure()]
 
 
-def _failure(error: int = errno.EPERM) -> _Step:
-    return (_RETURN, 0, 0, _FAIL | error)
+def _failure() -> _Step:
+    return (_RETURN, 0, 0, _FAIL | errno.EPERM)
 
 
 def _argument(index: int) -> _Step:
@@ -148,12 +148,18 @@ def _argument(index: int) -> _Step:
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * index)
 
 
-def _install(checks: Iterable[_Check]) -> bool:
-    """Filters this thread's system calls; returns whether the system could."""
+def _install(checks: Iterable[_Check], others: int = _ALLOW) -> bool:
+    """Filters this thread's system calls; returns whether the system could.
+
+    Args:
+        checks: calls that are allowed where the steps behind them do not refuse them.
+        others: what becomes of all other calls. With ENOSYS glibc tries older ones: `clone`, whose
+            flags can be seen, for `clone3`.
+    """
     if platform.machine() not in _MACHINES:
         return False
     column, architecture = _MACHINES[platform.machine()]
-    steps = [*_steps(checks, column, architecture)]
+    steps = [*_steps(checks, column, architecture), (_RETURN, 0, 0, others)]
     code = b"".join(struct.pack("=HBBI", *step) for step in steps)
     program = _Program(len(steps), code)
     try:
@@ -179,7 +185,6 @@ def _steps(checks: Iterable[_Check], column: int, architecture: int) -> Iterator
             yield (_EQUAL, 0, len(following) + 1, number)
             yield from following
             yield (_RETURN, 0, 0, _ALLOW)
-    yield (_RETURN, 0, 0, _ALLOW)
 
 
 class _Program(ctypes.Structure):

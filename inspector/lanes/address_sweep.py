@@ -257,7 +257,7 @@ class AddressSweep:
         whole_waves, arms = self._whole_waves, self._arms
         machine.seen = []
         for planned in self._code.plan[number]:
-            first_arm = arms.follow(planned) if arms is not None else 0
+            first_arm = arms.follow(planned.instruction, planned.effect) if arms is not None else 0
             if planned.is_plain and not (
                 whole_waves and (planned.compares_order or masks.are_touched(planned.effect))
             ):

@@ -8,14 +8,12 @@ there in the second one, whose lanes have not been in the first.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ..emulator.effects import RegisterEffect
 from ..emulator.register_sets import VECTOR_REGISTERS, rows_of
 from ..model import Instruction
 from .slices import EXEC_BITS
-
-if TYPE_CHECKING:
-    from .address_code import PlannedStep
 
 _ENTERING: Final = ("s_andn2_saveexec", "s_and_not1_saveexec")
 """Instructions that take EXEC from the first arm's lanes to the second one's."""
@@ -40,19 +38,19 @@ class ElseArms:
         self._joined = 0
         """What the first arm has written, where the second one is entered in two steps."""
 
-    def follow(self, planned: PlannedStep) -> int:
+    def follow(self, instruction: Instruction, effect: RegisterEffect) -> int:
         """Takes the next instruction in.
 
         Returns:
             The vector registers that the first arm has written, where the instruction enters a
             second one.
         """
-        name, writes = planned.instruction.op.name, planned.effect.writes
+        name, writes = instruction.op.name, effect.writes
         first_arm = 0
         if name.startswith(_ENTERING):
-            first_arm = self._written_since(planned.effect.reads)
+            first_arm = self._written_since(effect.reads)
         elif name.startswith(_JOINING):
-            self._joined = self._written_since(planned.effect.reads)
+            self._joined = self._written_since(effect.reads)
         elif name.startswith("s_xor_b") and writes & EXEC_BITS:
             first_arm, self._joined = self._joined, 0
         self._vectors.append(writes & VECTOR_REGISTERS)

@@ -20,6 +20,7 @@ from ..machines import matrix_cycles
 from ..model import Machine, Metric, MetricSpec, Origin, TtgirModule, TtgirOp, int_of
 from .loop_shape import position_of
 from .residency import Residency, residency
+from .source_trips import MOST_WORKGROUPS, most_iterations
 from .subject import MATRIX_CLASSES, Place, Subject
 
 ROUNDS, EFFICIENCY = "tail.rounds", "tail.efficiency"
@@ -100,7 +101,6 @@ SPECS = (
 
 _BARRIERS: Final = frozenset(("ttg.barrier", "gpu.barrier"))
 """Of the source alone: those for LDS come in later."""
-MOST_WORKGROUPS: Final = 1 << 16
 NO_GRID: Final = "no launch was captured or stated"
 
 
@@ -235,8 +235,6 @@ def _loops(subject: Subject) -> Iterator[Metric]:
 
 def _most_of_first(subject: Subject) -> int | None:
     """Iterations of the longest loop in the first workgroups of a launch with very many."""
-    from .source_trips import most_iterations  # which needs this module
-
     assert subject.ttgir is not None
     runs = most_iterations(subject).values()
     loops = sum(op.name in ("scf.for", "scf.while") for op in subject.ttgir.ops)

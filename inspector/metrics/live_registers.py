@@ -7,23 +7,18 @@ the price of its order and of tuples that must lie together.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..base.errors import unforeseen
 from ..model import (
     Instruction,
-    LivePeak,
     Metric,
     MetricSpec,
-    ParkedValue,
-    SpilledValue,
-    UntouchedValues,
 )
-from .subject import NOT_ALL_READ, Subject, Tally, innermost_loops, source_line
+from .subject import NOT_ALL_READ, NamedValues, Subject, Tally, innermost_loops, source_line
 
 if TYPE_CHECKING:
     from ..emulator.liveness import Liveness
@@ -71,24 +66,6 @@ SPECS = (
 )
 
 LIVE_FIGURES = frozenset(spec.name for spec in SPECS)
-
-
-class NamedValues(Struct, frozen=True):
-    """The values in the registers and spill slots of a kernel.
-
-    Args:
-        peak: what they hold where most registers are live.
-        spilled: all values that are parked in scratch memory.
-        parked: line of the assembly that stores to or reloads from a spill slot -> the value.
-        untouched: values that pass through hot loops, by loop.
-        dead_writes: lines of vector instructions whose results nothing reads.
-    """
-
-    peak: LivePeak | None = None
-    spilled: tuple[SpilledValue, ...] = ()
-    parked: Mapping[int, ParkedValue] = {}
-    untouched: tuple[UntouchedValues, ...] = ()
-    dead_writes: tuple[int, ...] = ()
 
 
 def beyond_allocation(subject: Subject, allocated: int | None) -> str | None:

@@ -15,11 +15,10 @@ from ..emulator.definitions import ranges
 from ..emulator.liveness import Liveness
 from ..emulator.register_sets import SCALAR_BIT, rows_of
 from ..model import LivePeak, LiveValue, LoopTraffic, ParkedValue, SpilledValue, UntouchedValues
-from .live_registers import NamedValues
 from .register_moves import SCRATCH_ROW
 from .source_values import SourceValue
 from .spill_webs import Web, webs
-from .subject import Subject, innermost_loops
+from .subject import NamedValues, Subject, innermost_loops
 from .value_flow import ValueFlow
 
 

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from math import prod
 from typing import Final
 
-from .launch import MOST_WORKGROUPS
 from .subject import Subject
+
+MOST_WORKGROUPS: Final = 1 << 16
+"""Of a launch, up to which the iterations of each are looked for."""
+
 
 _FIRST_WORKGROUPS: Final = 32
 """Of a large launch the first ones along each axis: the last ones may have less to do."""

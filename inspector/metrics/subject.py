@@ -22,11 +22,15 @@ from ..model import (
     LaneUse,
     LaunchOrigin,
     LdsOrigin,
+    LivePeak,
     Loop,
     Machine,
+    ParkedValue,
     SourceLoc,
+    SpilledValue,
     TtgirModule,
     TtgirOp,
+    UntouchedValues,
     WaitOp,
 )
 
@@ -35,6 +39,25 @@ if TYPE_CHECKING:
     from ..lanes.address_sweep import Places
     from ..lanes.lds.races import RaceReport
     from ..ttgir.redundant_work import Copies, DotWork
+
+
+class NamedValues(Struct, frozen=True):
+    """The values in the registers and spill slots of a kernel.
+
+    Args:
+        peak: what they hold where most registers are live.
+        spilled: all values that are parked in scratch memory.
+        parked: line of the assembly that stores to or reloads from a spill slot -> the value.
+        untouched: values that pass through hot loops, by loop.
+        dead_writes: lines of vector instructions whose results nothing reads.
+    """
+
+    peak: LivePeak | None = None
+    spilled: tuple[SpilledValue, ...] = ()
+    parked: Mapping[int, ParkedValue] = {}
+    untouched: tuple[UntouchedValues, ...] = ()
+    dead_writes: tuple[int, ...] = ()
+
 
 Place = tuple[tuple[str, int, int | None], ...]
 """A source position with the calls that lead there, innermost first: file, line, column."""

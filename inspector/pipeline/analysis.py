@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from .. import machines
@@ -29,7 +27,6 @@ from ..metrics.catalogue import specs
 from ..metrics.kernel import kernel_report
 from ..metrics.subject import Subject
 from ..model import (
-    Artifact,
     Function,
     KernelReport,
     Machine,
@@ -37,10 +34,10 @@ from ..model import (
     Resources,
     SourceLoc,
     TtgirModule,
-    Variant,
 )
 from .analysis_options import AnalysisOptions
-from .launch_facts import Overrides, launch_facts
+from .context import Context
+from .launch_facts import launch_facts
 from .naming import kernel_id, matches_all
 
 ANALYSIS_VERSION = 44
@@ -55,35 +52,6 @@ ANALYSIS_SHARE, JUDGED_SHARE, WORK_SHARE = 0.5, 0.7, 0.9
 def tool_versions() -> dict[str, str]:
     """Returns name and versions of the software that makes a report."""
     return {"name": "kinspect", "version": VERSION, "analysis": str(ANALYSIS_VERSION)}
-
-
-class Context(Struct, frozen=True):
-    """Facts on an assembly or code object besides its own contents.
-
-    Args:
-        path: the file, as the user named it.
-        arch: the target to assume where the file does not name one, and to insist on where it does.
-        patterns: only kernels whose name is all of these (shell wildcards allowed).
-        metadata: Triton's metadata of the compile.
-        ttgir: the TTGIR that the code was lowered from.
-        ttir: the TTIR that was lowered to that TTGIR; None for the variant's own.
-        variant: the captured specialisation it was compiled from.
-        code_object: the code object of the same compile, to check an assembly's figures with.
-        analysis: how much of each kernel is analysed.
-    """
-
-    path: str
-    arch: str | None = None
-    patterns: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] | None = None
-    ttgir: str | None = None
-    ttir: str | None = None
-    variant: Variant | None = None
-    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
-    code_object: Path | None = None
-    overrides: Overrides = Overrides()
-    notes: tuple[str, ...] = ()
-    analysis: AnalysisOptions = AnalysisOptions()
 
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:

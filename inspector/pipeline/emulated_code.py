@@ -17,8 +17,9 @@ from ..base.errors import KinspectError
 from ..base.interrupting import data_bytes, memory_limit
 from ..base.named_files import allow_target, file_bytes
 from ..capture.targets import CODE_OBJECT
+from ..emulator.grid import Launch
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
-from ..emulator.launch import Emulator, Launch, check_extents
+from ..emulator.launch import Emulator, check_extents
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer, buffer_of
 from ..emulator.numbers import to_bf16

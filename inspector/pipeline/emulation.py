@@ -20,6 +20,7 @@ from ..base.interrupting import interrupts_held
 from ..base.named_files import allow_run, file_bytes, file_text
 from ..base.programs import find_interpreter
 from ..base.staging import scratch_folder
+from ..capture.targets import SUFFIXES
 from ..compile.environment import guest_environment
 from ..compile.worker import BOOTSTRAP
 from ..machines.loader import load as load_machine
@@ -156,10 +157,17 @@ def emulate(
         signals: makes a context that passes signals on to the process.
 
     Raises:
-        KinspectError: the interpreter cannot be started, it lacks Triton, or there is no script.
+        KinspectError: the interpreter cannot be started, it lacks Triton, or there is no script of
+            that name, which ends in .py.
     """
     if not request.is_pytest_session and not request.path.is_file():
         raise KinspectError(f"{request.path}: there is no such file", "name a Python script")
+    if not request.is_pytest_session and SUFFIXES.get(request.path.suffix) != "script":
+        raise KinspectError(
+            f"{request.path}: no Python script, so that it is not run",
+            "name a .py file; assembly and code objects are launched by `kinspect emulate` with"
+            " --grid and --args, and by `emulate_code`",
+        )
     with scratch_folder() as folder:
         records, profile = folder / "records.jsonl", folder / "profile.json"
         (folder / "scratch").mkdir()

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..base.errors import KinspectError
 from ..capture.targets import Target
-from ..model import ErrorRecord
+from ..model import ErrorRecord, Variant
 from .naming import label_with_arch
-
-if TYPE_CHECKING:
-    from .jobs import Job
 
 
 def target_record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
@@ -18,9 +13,9 @@ def target_record(target: Target, stage: str, error: KinspectError) -> ErrorReco
     return _record(str(target.path), target.kernel, stage, error)
 
 
-def job_record(job: Job, stage: str, error: KinspectError) -> ErrorRecord:
+def variant_record(path: str, variant: Variant, stage: str, error: KinspectError) -> ErrorRecord:
     """Returns the record of an error that concerns one variant."""
-    return _record(job.path, label_with_arch(job.variant), stage, error)
+    return _record(path, label_with_arch(variant), stage, error)
 
 
 def _record(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError, unforeseen
 from ..base.named_files import file_text
+from ..emulator.grid import Launch
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
-from ..emulator.launch import Emulator, Launch, without_collections
+from ..emulator.launch import Emulator, without_collections
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.registry import NotCoveredError
 from ..isa.asm.constants import Constants, read_constants

@@ -24,10 +24,9 @@ from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
-from .analysis import Context
 from .analysis_options import AnalysisOptions
-from .error_records import job_record
-from .launch_facts import Overrides
+from .context import Context, Overrides
+from .error_records import variant_record
 from .naming import label_with_arch
 
 if TYPE_CHECKING:
@@ -142,6 +141,10 @@ class Job(Struct, frozen=True):
     overrides: Overrides
     analysis: AnalysisOptions = AnalysisOptions()
 
+    def record(self, stage: str, error: KinspectError) -> ErrorRecord:
+        """Returns the record of an error that concerns its variant."""
+        return variant_record(self.path, self.variant, stage, error)
+
 
 class CompileOutcome(Struct, frozen=True):
     """The result of one compile job: plain values, so that any Executor can pass it on."""
@@ -188,10 +191,10 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOut
         try:
             reports = _analyzed(result, context)
         except KinspectError as failure:
-            error = job_record(job, "analyze", failure)
+            error = job.record("analyze", failure)
         except Exception as failure:
             # A bug in the analysis of one kernel must not take the others' reports with it.
-            error = job_record(job, "analyze", unforeseen(failure))
+            error = job.record("analyze", unforeseen(failure))
     return CompileOutcome(reports, error, seconds, result.from_store)
 
 

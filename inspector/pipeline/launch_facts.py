@@ -8,25 +8,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from ..metrics.subject import Facts
 from ..model import Function, LaunchOrigin, LdsOrigin, Machine, TtgirModule, Variant
 
 if TYPE_CHECKING:
-    from .analysis import Context
-
-
-class Overrides(Struct, frozen=True):
-    """Facts on a launch that the user states, where the files do not have them."""
-
-    lds_bytes: int | None = None
-    waves_per_workgroup: int | None = None
-    workgroup: tuple[int, int, int] | None = None
-    grid: tuple[int, int, int] | None = None
-    llvm: str | None = None
-    cu_mode: bool | None = None
-    time_us: float | None = None
+    from .context import Context
 
 
 def launch_facts(

@@ -14,7 +14,8 @@ from ..base.named_files import MOST_BYTES, opened_named
 from ..capture.confining import confined
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from ..model.recording import Recording
-from .analysis import Context, analyze_code_object
+from .analysis import analyze_code_object
+from .context import Context
 from .jobs import Request
 
 Collect = Callable[[Request], Report]

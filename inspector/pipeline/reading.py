@@ -17,7 +17,7 @@ from ..base.named_files import file_bytes, file_text, named_text, own_cache
 from ..capture.targets import Target, triton_metadata
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
-from .analysis import Context
+from .context import Context
 from .error_records import target_record
 from .events import Failed
 from .inputs import MOST_TEXT_BYTES, read_text

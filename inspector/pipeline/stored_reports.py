@@ -23,7 +23,8 @@ from ..lint.rule import NO_RULES
 from ..lint.schema import bundled_folder
 from ..model import Finding, KernelReport, SourceLoc
 from . import analysis
-from .analysis import ANALYSIS_VERSION, Context
+from .analysis import ANALYSIS_VERSION
+from .context import Context
 
 FOLDER = "reports-v2"
 MOST_BYTES = 512 << 20

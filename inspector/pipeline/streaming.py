@@ -15,7 +15,6 @@ from ..capture.targets import Target
 from ..compile.pool import Compiler
 from ..model import ErrorRecord, Variant
 from .capturing import captured
-from .error_records import job_record
 from .events import Captured, Compiled, Event, Failed, Reported
 from .jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
 from .naming import label_with_arch
@@ -183,11 +182,11 @@ class Compiles:
         try:
             outcome = future.result()
         except KinspectError as error:
-            yield Failed(job.order, job_record(job, "compile", error))
+            yield Failed(job.order, job.record("compile", error))
             return
         except Exception as error:
             # A bug in the analysis of one kernel must not take the others' reports with it.
-            yield Failed(job.order, job_record(job, "analyze", unforeseen(error)))
+            yield Failed(job.order, job.record("analyze", unforeseen(error)))
             return
         self._compiled_now += not outcome.from_store
         yield Compiled(job.variant, outcome.seconds, outcome.from_store)

@@ -15,8 +15,9 @@ from ...compile.llvm_passes import TIMING, PassTime
 from ...compile.passes import PassDump, read_passes
 from ...compile.pool import Compiler, CompileResult
 from ...model import KernelReport, Variant
-from ...pipeline.analysis import Context, analyze_text
+from ...pipeline.analysis import analyze_text
 from ...pipeline.capturing import variants_of
+from ...pipeline.context import Context
 from ...pipeline.jobs import Request, settings_of
 from ...pipeline.naming import label_of
 from ..stages import Side

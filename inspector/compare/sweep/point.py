@@ -15,9 +15,8 @@ from ...base.errors import KinspectError, unforeseen
 from ...base.version import VERSION
 from ...model import ErrorRecord
 from ...pipeline.analysis import ANALYSIS_VERSION
-from ...pipeline.error_records import job_record
+from ...pipeline.context import Overrides
 from ...pipeline.jobs import Job, compile_and_report
-from ...pipeline.launch_facts import Overrides
 from . import figures as figures_room
 from .figures import Figures, figures_of
 
@@ -78,6 +77,6 @@ def outcome_of(job: Job, future: Future[Any]) -> PointOutcome:
         assert isinstance(outcome, PointOutcome)
         return outcome
     except KinspectError as error:
-        return PointOutcome(None, job_record(job, "compile", error), False, 0.0)
+        return PointOutcome(None, job.record("compile", error), False, 0.0)
     except Exception as error:
-        return PointOutcome(None, job_record(job, "analyze", unforeseen(error)), False, 0.0)
+        return PointOutcome(None, job.record("analyze", unforeseen(error)), False, 0.0)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from ...compile.pool import Compiler, CompileSettings
-    from ...pipeline.launch_facts import Overrides
+    from ...pipeline.context import Overrides
 
 MOST_POINTS = 1024
 MOST_TUNED = 256

@@ -30,9 +30,8 @@ from ...model import (
     number_of,
 )
 from ...pipeline import analysis
-from ...pipeline.error_records import job_record
+from ...pipeline.context import Overrides
 from ...pipeline.jobs import Job, compile_and_report
-from ...pipeline.launch_facts import Overrides
 from ..diff.loops import paired_by_lines
 from ..sweep.figures import PORTION, Figures, figures_of
 from .candidates import loop_of
@@ -253,9 +252,9 @@ def outcome_of(job: Job, future: Future[TrialOutcome]) -> TrialOutcome:
     try:
         return future.result()
     except KinspectError as error:
-        return TrialOutcome(None, error=job_record(job, "compile", error))
+        return TrialOutcome(None, error=job.record("compile", error))
     except Exception as error:
-        return TrialOutcome(None, error=job_record(job, "analyze", unforeseen(error)))
+        return TrialOutcome(None, error=job.record("analyze", unforeseen(error)))
 
 
 def loop_figures(report: KernelReport) -> tuple[LoopFigures, ...]:

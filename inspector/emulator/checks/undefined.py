@@ -28,7 +28,7 @@ from ..registry import NotCoveredError
 from .access_recorder import Access, AccessRecorder
 
 if TYPE_CHECKING:
-    from ..launch import Launch
+    from ..grid import Launch
 
 Array = np.ndarray[Any, Any]
 
