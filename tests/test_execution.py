@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import kinspect
 import pytest
 from kinspect.inspector.api.mcp_server import Tools
 from kinspect.inspector.base.errors import KinspectError
@@ -821,6 +822,28 @@ def test_no_other_target_runs_anything_nor_what_lies_beside_it(tmp_path: Path) -
     report = json.loads(done.stdout)
     assert {k["name"] for k in report["kernels"]} >= {"k", "k_honest", "kernel"}, done.stderr
     assert not canaries(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["run.kitrace", "r.json", "k.ttir", "k.txt", "script"])
+def test_emulate_runs_python_scripts_alone(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line of JSON can be Python."""
+    path = tmp_path / name
+    path.write_text(f'{{"trace": [open("{tmp_path}/canary", "w"), 1]}}\n')
+    assert main(["emulate", str(path)]) == 125
+    assert "no Python script" in capsys.readouterr().err
+    with pytest.raises(KinspectError, match="no Python script"):
+        kinspect.emulate(path)
+    assert not (tmp_path / "canary").exists()
+
+
+@pytest.mark.parametrize("name", ["output_code.py", "c" + "ab2" * 17 + ".py"])
+def test_what_a_generated_file_says_does_not_have_it_run(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(f"# KINSPECT_CASES\nopen({str(tmp_path / 'canary')!r}, 'w')\n")
+    main(["analyze", str(path)])
+    assert not (tmp_path / "canary").exists()
 
 
 # ------------------------------------------------------------------------------- recordings

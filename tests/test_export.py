@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -159,6 +161,31 @@ def test_of_ttir_and_of_a_saved_report(
     done = tool("export", tmp_path / "saved" / "kernel.ttir", "-o", "again")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "again" / "options.json").read_text())["options"] == {}
+
+
+@pytest.mark.parametrize("directive", ['.incbin "x"', ".MACRO m d", ".irp d, include"])
+def test_a_saved_kernel_that_could_read_files_is_refused(
+    directive: str, script: Path, tmp_path: Path, tool: Callable[..., Any]
+) -> None:
+    """The reproducer is run by the user, and restricts no assembler."""
+    assert tool("analyze", script, "--save", "x.kinspect").returncode == 0
+    with zipfile.ZipFile(tmp_path / "x.kinspect") as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    text = files["report.json"].decode()
+    (kernel,) = json.loads(text)["kernels"]
+    stated = kernel["artifacts"]["ttir"]["sha256"]
+    (name,) = (name for name in files if stated in name)
+    ir = files.pop(name) + f'// asm_string = "{directive}"\n'.encode()
+    digest = hashlib.sha256(ir).hexdigest()
+    files[name.replace(stated, digest)] = ir
+    files["report.json"] = text.replace(stated, digest).encode()
+    with zipfile.ZipFile(tmp_path / "evil.kinspect", "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    done = tool("export", "evil.kinspect", "-o", "saved")
+    assert done.returncode == 2
+    assert "directives that read files" in done.stderr
+    assert not (tmp_path / "saved").exists()
 
 
 def test_ttgir_is_compiled_as_such(tmp_path: Path, tool: Callable[..., Any]) -> None:

@@ -136,6 +136,7 @@ def test_another_text_folder_or_version_is_analysed_anew(
     [
         SMALL.replace("\ts_barrier\n", "\tno_such_instruction v0\n"),
         SMALL.replace("\ts_barrier\n", '\t.include "other.s"\n'),
+        SMALL.replace("\ts_barrier\n", '\t.macro m d\n\t.\\d "o.s"\n\t.endm\n\tm include\n'),
     ],
 )
 def test_what_may_be_read_otherwise_tomorrow_is_not_kept(text: str, tmp_path: Path) -> None:

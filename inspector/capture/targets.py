@@ -129,8 +129,17 @@ def kind_of(path: Path) -> Kind | None:
     return "inductor" if kind == "script" and is_inductor(path) else kind
 
 
+_GENERATED_NAME = re.compile(r"output_code\.py|c[a-z2-7]{40,}\.py")
+"""Files that Inductor writes; in its cache a hash in base 32 behind a `c`."""
+
+
 def is_inductor(path: Path) -> bool:
-    """Whether a .py file is TorchInductor's: `output_code.py`, or one kernel in its cache."""
+    """Whether a .py file is TorchInductor's: `output_code.py`, or one kernel in its cache.
+
+    A file of such a name is, whatever it says: else its text would decide whether it is run.
+    """
+    if _GENERATED_NAME.fullmatch(path.name):
+        return True
     try:
         data = file_bytes(path, BASE_BYTES)
     except OSError:

@@ -22,6 +22,7 @@ _ASSEMBLY_ERROR = re.compile(
 """Errors of LLVM's assembler, and of its choice of registers for inline assembly."""
 _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{2})|(.))", re.S)
 _NAMES_FILES = re.compile(r"\.(?:incbin|include)\b", re.I)
+_SPELLS_FILES = re.compile(r"\.\s*(?:incbin|include|macro|irpc?|rept?|altmacro|set)\b", re.I)
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -75,6 +76,11 @@ def names_files(ir: str) -> bool:
     if "asm" not in ir and "\\" not in ir:  # an attribute's name may be escaped, too
         return False
     return _NAMES_FILES.search(_ESCAPE.sub(_unescaped, ir)) is not None
+
+
+def can_name_files(ir: str) -> bool:
+    """The same where nothing restricts the assembler: with directives that can spell others."""
+    return _SPELLS_FILES.search(_ESCAPE.sub(_unescaped, ir)) is not None
 
 
 def _unescaped(match: re.Match[str]) -> str:

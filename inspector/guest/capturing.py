@@ -38,6 +38,9 @@ MIN_GENERATED_SECONDS = 30.0
 """Time in seconds that the front end has at least for code that torch.compile generated."""
 MIN_KERNEL_SECONDS = 3.0
 """What a stranger's kernel has in the front end where others of its file took too long."""
+SLOW_FACTOR = 1.5
+"""Time of all kernels of a stranger's file that take too long, in multiples of what one has."""
+MANY_ARE_SLOW = "kernels behind those that took too long were not looked at"
 MAX_COPY_BYTES = 1 << 30
 """Bytes of a user's file or folder up to which it is copied for a script that opens it."""
 
@@ -174,6 +177,10 @@ class Capturing:
                 continue
             begin_record = last_record if "begin" in last_record else {}
             self._send({"lost": end.describe(), **begin_record, "output": tail_of(self._output)})
+            most_slow = request.get("kernel_seconds")
+            if most_slow is not None and self._slow_seconds > SLOW_FACTOR * most_slow:
+                self._send(error("capture", MANY_ARE_SLOW, "leave them out with --kernel"))
+                return
             out_of_time = time.monotonic() >= request["deadline"]
             if not begin_record or (end.reason == "timeout" and out_of_time):
                 return

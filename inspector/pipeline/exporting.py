@@ -12,6 +12,7 @@ from .. import machines
 from ..base.errors import KinspectError
 from ..base.named_files import file_text
 from ..capture.resolving import resolve_all
+from ..compile.inline_assembly import can_name_files
 from ..compile.pool import Compiler
 from ..compile.reproducer import Reproducer
 from ..lint.rule import NO_RULES
@@ -38,6 +39,9 @@ class NothingCapturedError(KinspectError):
     def __init__(self, name: str, record: ErrorRecord) -> None:
         super().__init__(f"{name}: {record.message}", record.hint)
         self.record = record
+
+
+_FILE_OPTIONS = frozenset({"extern_libs", "ir_override"})
 
 
 def reproducer_of(request: Request) -> Reproducer:
@@ -77,12 +81,19 @@ def _saved(request: Request, errors: list[ErrorRecord]) -> Iterator[Reproducer]:
         variant, stage = kernel.variant, _stage(kernel)
         if variant is None or stage is None:
             continue
+        ir = read_text(kernel.artifacts[stage].path)
+        if can_name_files(ir):
+            raise KinspectError(
+                f"{label_of(variant)}: its inline assembly has directives that read files into the"
+                " code of whoever runs the reproducer",
+                "export it from its script",
+            )
         amdgcn = kernel.artifacts.get("amdgcn")
         yield Reproducer(
             variant=replace(
                 variant,
                 options=_own_options(variant),
-                ttir=read_text(kernel.artifacts[stage].path),
+                ttir=ir,
                 stage=stage,
             ),
             label=label_of(variant),
@@ -92,8 +103,8 @@ def _saved(request: Request, errors: list[ErrorRecord]) -> Iterator[Reproducer]:
 
 
 def _own_options(variant: Variant) -> dict[str, Any]:
-    """The options of a saved kernel without libraries, which a stranger's report may name."""
-    return {name: value for name, value in variant.options.items() if name != "extern_libs"}
+    """The options of a saved kernel without those that name files, as a stranger's report may."""
+    return {n: value for n, value in variant.options.items() if n not in _FILE_OPTIONS}
 
 
 def _stage(kernel: KernelReport) -> str | None:

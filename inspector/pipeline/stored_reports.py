@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,8 +31,8 @@ FOLDER = "reports-v2"
 MOST_BYTES = 512 << 20
 """Of all reports together; a kernel of 200 instructions takes 50 kB."""
 _CHECKSUM_BYTES = 32
-_OF_OTHER_FILES = (".include", ".incbin")
-"""Directives by which a text names files that its key does not cover."""
+_OF_OTHER_FILES = re.compile(r"\.(?:include|incbin|macro|irpc?)\b", re.I)
+"""Directives by which a text names files that its key does not cover, if by those of a macro."""
 
 
 _FileState = tuple[int, int]
@@ -126,7 +127,7 @@ class StoredReports:
         options = context.analysis
         if options.sample is not None or context.variant is not None or context.artifacts:
             return None
-        if any(directive in text for directive in _OF_OTHER_FILES):
+        if _OF_OTHER_FILES.search(text):
             return None
         stated = (
             *(VERSION, ANALYSIS_VERSION, _package_state(), os.getcwd()),
