@@ -176,3 +176,48 @@ def test_a_renamed_argument_would_be_seen() -> None:
     struct = 'class C:\n    """C.\n\n    Args:\n        x, y: two.\n    """\n    x: int\n'
     assert list(stale_names(ast.parse(function))) == ["f: b"]
     assert list(stale_names(ast.parse(struct))) == ["C: y"]
+
+
+# --------------------------------------------------------------------------------- circles
+
+CIRCLES_LEFT = ("inspector.guest.world", "tui")
+"""Rooms in which parts still know their whole."""
+
+
+def imports_of(path: Path, package: str) -> Iterator[str]:
+    """What a module imports of the checkout, late imports and those for types included."""
+    parts = package.split(".")
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = ".".join(filter(None, [*parts[: len(parts) - node.level + 1], node.module]))
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def circles(imported: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The modules in circles, and between them: neither an end nor a beginning remains."""
+    left = {name: (imported[name] & imported.keys()) - {name} for name in imported}
+    while True:
+        needed = set().union(*left.values())
+        kept = {name for name, others in left.items() if others and name in needed}
+        if len(kept) == len(left):
+            return left
+        left = {name: left[name] & kept for name in kept}
+
+
+def test_no_module_is_in_a_circle_of_imports() -> None:
+    imported = {}
+    for room in ("inspector", "tui"):
+        for path in (ROOT / room).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            package = ".".join(parts[:-1])
+            name = package if parts[-1] == "__init__" else ".".join(parts)
+            imported[name] = set(imports_of(path, package))
+    assert len(imported) > 1000
+    found = circles(imported)
+    assert [name for name in found if not name.startswith(CIRCLES_LEFT)] == []
+
+
+def test_a_circle_would_be_seen() -> None:
+    imported = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}, "e": set[str]()}
+    assert circles(imported).keys() == {"b", "c"}
