@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kinspect.inspector import machines
-from kinspect.inspector.emulator.liveness import Liveness, liveness
-from kinspect.inspector.emulator.register_sets import SCALAR_BIT, rows_of
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.dataflow.liveness import Liveness, liveness
+from kinspect.inspector.isa.dataflow.register_sets import SCALAR_BIT, rows_of
 from kinspect.inspector.model import Function
 from msgspec import Struct
 

@@ -16,12 +16,12 @@ from kinspect.inspector.emulator.banks import phases_of
 from kinspect.inspector.emulator.grid import Launch
 from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.memory import buffer_of
-from kinspect.inspector.emulator.operands import EXEC
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.explain.loop_view import bounds, main_loop, unit_name
 from kinspect.inspector.explain.register_picture import RegisterPicture, register_picture
 from kinspect.inspector.explain.view import plural
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.dataflow.operands import EXEC
 from kinspect.inspector.lanes.address_sweep import Places
 from kinspect.inspector.lanes.addresses import places_of
 from kinspect.inspector.machines import load

@@ -19,11 +19,11 @@ from kinspect.inspector.emulator.memory import (
     PrivateMemory,
     buffer_of,
 )
-from kinspect.inspector.emulator.operands import EXEC, M0, VCC
 from kinspect.inspector.emulator.program import PreparedCode, prepare
-from kinspect.inspector.emulator.registry import ExecutionTarget
 from kinspect.inspector.emulator.waves import WaveIds, Waves
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.dataflow.execution_target import ExecutionTarget
+from kinspect.inspector.isa.dataflow.operands import EXEC, M0, VCC
 from kinspect.inspector.machines.loader import load
 
 Array = np.ndarray[Any, Any]

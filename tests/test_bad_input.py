@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from emulated import KERNEL
 from kinspect.inspector.cli.main import main
-from kinspect.inspector.emulator.operands import parse_operand
+from kinspect.inspector.isa.dataflow.operands import parse_operand
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.context import Context
 

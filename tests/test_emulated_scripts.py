@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.base.limits import LimitError
-from kinspect.inspector.emulator.operands import decode
 from kinspect.inspector.emulator.relocations import resolved
 from kinspect.inspector.guest.emulation.process import (
     EmulationError,
@@ -23,6 +22,7 @@ from kinspect.inspector.guest.emulation.process import (
     LaunchBuffer,
 )
 from kinspect.inspector.isa.asm.constants import read_constants
+from kinspect.inspector.isa.dataflow.operands import decode
 
 Tool = Callable[..., Any]
 

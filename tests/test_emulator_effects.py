@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from emulated import code_of, run_lines
-from kinspect.inspector.emulator.effects import RegisterEffect, effect_of
-from kinspect.inspector.emulator.operands import EXEC, M0, VCC
-from kinspect.inspector.emulator.register_sets import SCALAR_BIT
 from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
+from kinspect.inspector.isa.dataflow.effects import RegisterEffect, effect_of
+from kinspect.inspector.isa.dataflow.operands import EXEC, M0, VCC
+from kinspect.inspector.isa.dataflow.register_sets import SCALAR_BIT
 from test_emulator_witness import FORMS
 
 Array = np.ndarray[Any, Any]

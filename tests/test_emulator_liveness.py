@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from emulated import on_some_targets
-from kinspect.inspector.emulator import code_registers
-from kinspect.inspector.emulator.definitions import START, Definitions
-from kinspect.inspector.emulator.liveness import Liveness, liveness
-from kinspect.inspector.emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
-from kinspect.inspector.emulator.start import initial_registers, target_of
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.dataflow import code_registers
+from kinspect.inspector.isa.dataflow.definitions import START, Definitions
+from kinspect.inspector.isa.dataflow.execution_target import initial_registers, target_of
+from kinspect.inspector.isa.dataflow.liveness import Liveness, liveness
+from kinspect.inspector.isa.dataflow.register_sets import SCALAR_BIT, rows_of, vector_bits
 from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.model import Function
 

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 from kinspect.inspector.emulator import numbers
 from kinspect.inspector.emulator.matrix_products import MatrixProduct
-from kinspect.inspector.emulator.operands import EXEC
 from kinspect.inspector.emulator.program import PreparedCode, prepare
-from kinspect.inspector.emulator.register_sets import vector_bits
-from kinspect.inspector.emulator.registry import ExecutionTarget, NotCoveredError
+from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import WaveIds, Waves
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.dataflow.execution_target import ExecutionTarget
+from kinspect.inspector.isa.dataflow.operands import EXEC
+from kinspect.inspector.isa.dataflow.register_sets import vector_bits
 
 Array = np.ndarray[Any, Any]
 Place = Callable[[int, int], tuple[int, int]]

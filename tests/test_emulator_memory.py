@@ -16,9 +16,9 @@ from kinspect.inspector.emulator.memory import (
     GlobalMemory,
     buffer_of,
 )
-from kinspect.inspector.emulator.operands import EXEC
 from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import WaveIds, Waves
+from kinspect.inspector.isa.dataflow.operands import EXEC
 
 BASE = 0x5000_0000_0000
 DATA = np.arange(1, 257, dtype=np.uint32) * 0x01010101

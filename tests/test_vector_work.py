@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from emulated import KERNEL
-from kinspect.inspector.emulator.liveness import liveness
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.dataflow.liveness import liveness
 from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.metrics.operand_origins import operand_origins
 from kinspect.inspector.model import KernelReport, Scalar

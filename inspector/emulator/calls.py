@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from ..isa.dataflow.operands import Decoded
 from ..model import Block, Function, Loop
-from .operands import Decoded
 from .registry import NotCoveredError
 from .waves import Array, Waves
 

@@ -7,19 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import DPP_CONTROLS, Decoded, Operand
 from . import numbers
-from .operands import Decoded, Operand
-from .registry import ExecutionTarget
 from .waves import U32, Array, Waves
 
 Change = Callable[[Waves, Array], Array]
-
-DPP_CONTROLS: Final = frozenset(
-    {"quad_perm", "row_shl", "row_shr", "row_ror", "row_bcast", "row_newbcast", "row_mirror",
-     "row_half_mirror", "row_share", "row_xmask", "wave_shl", "wave_rol", "wave_shr", "wave_ror",
-     "dpp8"}
-)  # fmt: skip
-"""Modifiers that choose the lane whose value a lane reads."""
 
 
 class _LaneOrigins:

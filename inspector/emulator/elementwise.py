@@ -12,9 +12,11 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
+from ..isa.dataflow.effects import KEEPS_HALF
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import Decoded, Operand
 from . import crosslane
-from .operands import Decoded, Operand
-from .registry import BuildContext, Builder, ExecutionTarget, NotCoveredError, Step, builds
+from .registry import BuildContext, Builder, NotCoveredError, Step, builds
 from .vector_operands import DTYPES, FLOATS, Read, Write, result_destination, source, then_apply
 from .waves import F32, Array, Waves
 
@@ -146,19 +148,6 @@ def assemble(
         return value
 
     return _assignment(reads, finished, write)
-
-
-KEEPS_HALF: Final = frozenset(
-    {f"v_{name}_{kind}" for name in ("min3", "max3", "med3") for kind in ("f16", "i16", "u16")}
-    | {"v_fma_f16", "v_mad_f16", "v_mad_u16", "v_mad_i16", "v_div_fixup_f16", "v_add_i16",
-       "v_sub_i16", "v_sat_pk_u8_i16", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16",
-       "v_bitop3_b16"}
-)  # fmt: skip
-"""16-bit operations that came with gfx9 and keep the other half there too: those with op_sel.
-
-They are not among those that clear it (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest; CDNA3 ISA writes
-`D0 = { 16'0, tmp }` for V_MAD_LEGACY_F16, V_MAC_F16 and their like alone).
-"""
 
 
 def _assignment(reads: Sequence[Read], compute: Compute, write: Write) -> Step:

@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ..isa.dataflow.register_sets import SCALAR_BIT
 from ..model import WaveStart
 from .lockstep import LaunchLimits, Scheduler
 from .machine import MachineState
 from .memory import GlobalMemory, LocalMemory, PrivateMemory, buffer_of
 from .program import PreparedCode
-from .register_sets import SCALAR_BIT
 from .start import DISPATCH_ADDRESS, KERNARG_ADDRESS, GridShape, initial_waves, waves_of
 from .waves import Array
 

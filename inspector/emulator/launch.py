@@ -16,12 +16,13 @@ from msgspec import Struct
 
 from ..base.errors import KinspectError
 from ..isa.asm.constants import Constants
+from ..isa.dataflow.entry_registers import live_at_entry
+from ..isa.dataflow.execution_target import initial_registers, target_of
 from ..model import Function, Machine, WaveStart
 from .calls import joined
 from .checks.global_shadow import GlobalShadow
 from .checks.undefined import note_undefined_uses
 from .counts import AccessCounter
-from .entry_registers import live_at_entry
 from .footprint import Footprint
 from .grid import CONSTANTS_ADDRESS, GridRunner, Launch
 from .lockstep import EmulationLimitError, LaunchLimits
@@ -36,11 +37,7 @@ from .processes import (
     share_result,
 )
 from .program import PreparedCode, prepare
-from .start import (
-    initial_registers,
-    target_of,
-    waves_of,
-)
+from .start import waves_of
 from .waves import Array
 
 STORES = frozenset({"global_store", "lds_direct_store"})

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from ..base.errors import KinspectError
+from ..isa.dataflow.effects import returns_value
 from .checks.hangs import describe_standing
-from .effects import returns_value
 from .program import BlockEnd, CodeBlock, EndKind, PreparedCode
 from .registry import NotCoveredError
 from .waves import Array, Waves

@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ..isa.dataflow.register_sets import HIGH_HALVES, SCALAR_BIT
 from .checks.global_shadow import GlobalShadow, Granules
 from .checks.global_watch import GlobalAccess, GlobalWatch
 from .checks.lds_watch import LdsWatch, WatchedWorkgroups
 from .counts import AccessCounter
 from .memory import GlobalMemory, LocalMemory, PrivateMemory
-from .register_sets import HIGH_HALVES, SCALAR_BIT
 from .registry import BuildContext
 from .waves import Waves
 

@@ -16,9 +16,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import Decoded, Operand
 from ..model import Function
-from .operands import Decoded, Operand
-from .registry import ExecutionTarget, NotCoveredError
+from .registry import NotCoveredError
 
 MODE_REGISTERS: Final = frozenset({"HW_REG_MODE", "HW_REG_WAVE_MODE"})
 _FIELD: Final = re.compile(r"hwreg\((\w+)(?:,\s*(\d{1,9}))?(?:,\s*(\d{1,9}))?\)")

@@ -12,18 +12,25 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..isa.dataflow.code_registers import decoded_instructions
+from ..isa.dataflow.effects import (
+    RegisterEffect,
+    effects_of,
+    result_halves,
+    touched_halves,
+    vector_rows,
+)
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import EXEC, VCC, Decoded
 from ..isa.waitflow.counters import GenerationCounters, events_of
 from ..isa.waitflow.waits import decode_wait
 from ..model import Function, Instruction
 from .branch_conditions import CONDITIONS
 from .calls import called_blocks
 from .checks.hazards import Hazard, hazards_of
-from .code_registers import decoded_instructions
-from .effects import RegisterEffect, effects_of, result_halves, touched_halves, vector_rows
 from .matrix_products import link
 from .modes import targets_of
-from .operands import EXEC, VCC, Decoded
-from .registry import BuildContext, ExecutionTarget, Step
+from .registry import BuildContext, Step
 from .relocations import resolved
 from .steps import refusal, step_of
 from .waves import Array, Waves

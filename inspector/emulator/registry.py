@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from .operands import Decoded
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import Decoded
 
 if TYPE_CHECKING:
     from .waves import Waves
@@ -23,48 +24,6 @@ Step = Callable[["Waves"], Any]
 
 class NotCoveredError(Exception):
     """An instruction or a modifier that the emulator does not carry out."""
-
-
-class ExecutionTarget(Struct, frozen=True, cache_hash=True):
-    """The properties of a GPU and of its mode by which instructions differ.
-
-    Args:
-        arch: gfx name.
-        generation: 9, 10, 11 or 12 (gfx1250 counts as 12).
-        lanes: wave size.
-        accum_offset: vector row of AGPR 0.
-        flush32: whether f32 denormals are flushed (the kernel's initial mode).
-        flush16: whether f16 and f64 denormals are flushed.
-        dx10_clamp: whether clamp turns NaN to 0.
-        ieee: whether min and max quiet signalling NaNs (IEEE mode).
-        saturates16: whether f16 and 8-bit floats that overflow become the largest number
-            (MODE.FP16_OVFL).
-    """
-
-    arch: str
-    generation: int
-    lanes: int
-    accum_offset: int = 512
-    flush32: bool = False
-    flush16: bool = False
-    dx10_clamp: bool = True
-    ieee: bool = True
-    saturates16: bool = False
-
-    @property
-    def is_cdna3(self) -> bool:
-        """gfx940 and later of the CDNA line."""
-        return self.arch in ("gfx940", "gfx941", "gfx942", "gfx950")
-
-    @property
-    def packs_work_items(self) -> bool:
-        """Whether x, y and z stand in 10 bits each of v0 (AMDGPUUsage)."""
-        return self.generation >= 11 or self.is_cdna3 or self.arch == "gfx90a"
-
-    @property
-    def d16_clears(self) -> bool:
-        """Whether a 16-bit load clears the other half: registers with ECC (sramecc)."""
-        return self.is_cdna3 or self.arch in ("gfx908", "gfx90a", "gfx1250", "gfx1251")
 
 
 class BuildContext(Struct, frozen=True):

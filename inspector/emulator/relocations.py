@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from .operands import Decoded, Operand
+from ..isa.dataflow.operands import Decoded, Operand
 
 _RELATIVE: Final = re.compile(r"([\w.$]+)@(rel32@lo|rel32@hi|rel64)(?:\+(\d{1,9}))?")
 _COUNTERS: Final = ("s_getpc_b64", "s_get_pc_i64")

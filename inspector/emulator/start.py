@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
-from ..model import Function, WaveStart
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import EXEC, TTMP
+from ..isa.dataflow.register_sets import scalar_bits
+from ..model import WaveStart
 from .machine import MachineState
-from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC
-from .register_sets import scalar_bits, vector_bits
-from .registry import ExecutionTarget
 from .waves import U32, Array, WaveIds, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
 DISPATCH_ADDRESS = 0x7E01_0000_0000
-_FLAT_SCRATCH: Final = 102
-
-
-def target_of(function: Function, arch: str) -> ExecutionTarget:
-    """The GPU as a kernel finds it.
-
-    Args:
-        function: the kernel, which states the mode that a wave starts in.
-        arch: gfx name.
-    """
-    resources = function.resources
-    start = resources.wave_start
-    digits = arch.removeprefix("gfx")[:-2]
-    generation = int(digits) if digits.isdigit() else 9
-    return ExecutionTarget(
-        arch,
-        generation,
-        # The assembler's default (.amdhsa_wavefront_size32).
-        resources.wave_size or (32 if generation >= 10 else 64),
-        resources.accum_offset or 512,
-        flush32=start is not None and not start.denorm_f32,
-        flush16=start is not None and not start.denorm_f16_f64,
-        # gfx12 has neither mode: clamp turns NaN to 0, min and max take the number.
-        dx10_clamp=generation >= 12 or start is None or start.dx10_clamp is not False,
-        ieee=generation < 12 and start is not None and bool(start.ieee_mode),
-    )
 
 
 def waves_of(threads: tuple[int, int, int], target: ExecutionTarget) -> int:
@@ -134,24 +107,3 @@ def workgroup_registers(start: WaveStart, target: ExecutionTarget) -> int:
     if target.generation >= 12:
         return scalar_bits(TTMP + 7, 1) | scalar_bits(TTMP + 9, 1)
     return scalar_bits(start.user_sgprs, sum(start.workgroup_ids))
-
-
-def initial_registers(start: WaveStart, target: ExecutionTarget) -> int:
-    """The set of registers that hold something when a wave begins (LLVM's AMDGPUUsage)."""
-    known = vector_bits(0, 1 if target.packs_work_items else start.work_item_dims + 1)
-    pairs = (start.dispatch_ptr, start.queue_ptr, start.kernarg_ptr, start.dispatch_id,
-             start.flat_scratch_init)  # fmt: skip
-    for first, count in (
-        *((pair, 2) for pair in pairs),
-        (start.private_segment_buffer, 4),
-        (start.private_segment_size, 1),
-        (start.preload_sgpr, start.preload_dwords),
-    ):
-        if first is not None:
-            known |= scalar_bits(first, count)
-    if target.generation < 12:  # from gfx12 on these are trap temporaries
-        system = sum(start.workgroup_ids) + start.workgroup_info + start.wave_offset
-        known |= scalar_bits(start.user_sgprs, system)
-    known |= scalar_bits(_FLAT_SCRATCH, VCC - _FLAT_SCRATCH)
-    known |= scalar_bits(TTMP, M0 - TTMP) | scalar_bits(EXEC, SCALAR_ROWS - EXEC)
-    return known

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import DPP_CONTROLS, Decoded, halves_of
 from ..model import Instruction
-from .crosslane import DPP_CONTROLS
 from .elementwise import ResultStep
 from .instructions import builder_of
-from .operands import Decoded, halves_of
-from .registry import BuildContext, ExecutionTarget, NotCoveredError, Step
+from .registry import BuildContext, NotCoveredError, Step
 from .waves import Waves
 
 

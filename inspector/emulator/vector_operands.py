@@ -23,9 +23,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import Decoded, Operand, constant_bits
 from . import crosslane, numbers
-from .operands import Decoded, Operand, constant_bits
-from .registry import ExecutionTarget, NotCoveredError
+from .registry import NotCoveredError
 from .waves import ALL, F32, I32, U32, Array, Waves, paired
 
 Read = Callable[[Waves], Array]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from .operands import EXEC, SCALAR_ROWS, VCC
+from ..isa.dataflow.operands import EXEC, SCALAR_ROWS, VCC
 
 Array = np.ndarray[Any, Any]
 

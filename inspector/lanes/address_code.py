@@ -13,13 +13,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ..emulator.code_registers import registers_of
-from ..emulator.effects import RegisterEffect
 from ..emulator.instructions.lds import places_step
-from ..emulator.operands import Decoded
-from ..emulator.register_sets import VECTOR_REGISTERS, rows_of
-from ..emulator.registry import BuildContext, ExecutionTarget, Step
+from ..emulator.registry import BuildContext, Step
 from ..emulator.steps import step_anywhere
+from ..isa.dataflow.code_registers import registers_of
+from ..isa.dataflow.effects import RegisterEffect
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import Decoded
+from ..isa.dataflow.register_sets import VECTOR_REGISTERS, rows_of
 from ..isa.mnemonics import access_bits
 from ..model import Block, Function, Instruction
 from .else_arms import has_else_arms

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ..emulator.operands import EXEC
-from ..emulator.register_sets import VECTOR_REGISTERS
 from ..emulator.registry import NotCoveredError
 from ..emulator.start import KERNARG_ADDRESS, GridShape, initial_waves, waves_of
 from ..emulator.waves import ALL, U32, Array, Waves
+from ..isa.dataflow.operands import EXEC
+from ..isa.dataflow.register_sets import VECTOR_REGISTERS
 from .address_code import AddressCode, PlannedStep
 from .buffer_lanes import lanes_in_buffer, offsets_of
 from .else_arms import ElseArms

@@ -20,8 +20,9 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ..emulator.start import target_of, waves_of
+from ..emulator.start import waves_of
 from ..emulator.waves import Array
+from ..isa.dataflow.execution_target import target_of
 from ..model import Function, Machine
 from .address_code import EXCHANGE, AddressCode
 from .address_sweep import FETCHING, AddressSweep, Places

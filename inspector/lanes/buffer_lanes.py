@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from ..emulator.operands import Decoded
 from ..emulator.waves import Array, Waves
+from ..isa.dataflow.operands import Decoded
 from .held_masks import MASKED_OFFSETS
 from .unknowns import DRAWS
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ..emulator.effects import RegisterEffect
-from ..emulator.register_sets import VECTOR_REGISTERS, rows_of
+from ..isa.dataflow.effects import RegisterEffect
+from ..isa.dataflow.register_sets import VECTOR_REGISTERS, rows_of
 from ..model import Instruction
 from .slices import EXEC_BITS
 

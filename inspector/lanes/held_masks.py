@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from ..emulator.effects import RegisterEffect
-from ..emulator.operands import SCALAR_ROWS, Decoded, halves_of
-from ..emulator.register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of
-from ..emulator.registry import ExecutionTarget
 from ..emulator.waves import ALL, U32, Waves
+from ..isa.dataflow.effects import RegisterEffect
+from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.operands import SCALAR_ROWS, Decoded, halves_of
+from ..isa.dataflow.register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of
 from ..model import Instruction
 from .slices import EXEC_BITS
 from .unknowns import DRAWS

@@ -15,10 +15,11 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ..emulator.code_registers import registers_of
-from ..emulator.effects import RegisterEffect
-from ..emulator.register_sets import VECTOR_REGISTERS, rows_of, scalar_bits, vector_bits
-from ..emulator.start import target_of, workgroup_registers
+from ..emulator.start import workgroup_registers
+from ..isa.dataflow.code_registers import registers_of
+from ..isa.dataflow.effects import RegisterEffect
+from ..isa.dataflow.execution_target import target_of
+from ..isa.dataflow.register_sets import VECTOR_REGISTERS, rows_of, scalar_bits, vector_bits
 from ..model import Function, Instruction, Machine
 from .slices import EXEC_BITS, address_bits
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..emulator.code_registers import CodeRegisters
-from ..emulator.operands import EXEC, Decoded, Operand
-from ..emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
+from ..isa.dataflow.code_registers import CodeRegisters
+from ..isa.dataflow.operands import EXEC, Decoded, Operand
+from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of, vector_bits
 from ..model import Function
 
 _EQUAL: Final = re.compile(r"v_cmpx?_eq_[iu]32")

@@ -11,9 +11,9 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ..emulator.effects import RegisterEffect, bits_of, result_count
-from ..emulator.operands import EXEC, M0, SCALAR_ROWS, Decoded, Operand
-from ..emulator.register_sets import VECTOR_REGISTERS, scalar_bits
+from ..isa.dataflow.effects import RegisterEffect, bits_of, result_count
+from ..isa.dataflow.operands import EXEC, M0, SCALAR_ROWS, Decoded, Operand
+from ..isa.dataflow.register_sets import VECTOR_REGISTERS, scalar_bits
 from ..model import Function, Instruction
 
 ACCESSES: Final = frozenset(

@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..emulator.effects import RegisterEffect, bits_of
-from ..emulator.operands import Decoded
-from ..emulator.register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of, vector_bits
 from ..emulator.registry import Step
 from ..emulator.waves import Waves
+from ..isa.dataflow.effects import RegisterEffect, bits_of
+from ..isa.dataflow.operands import Decoded
+from ..isa.dataflow.register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of, vector_bits
 from ..isa.mnemonics import access_bits
 from ..model import Function
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..emulator.operands import Decoded
 from ..emulator.waves import Waves
+from ..isa.dataflow.operands import Decoded
 from ..model import Block, Function
 
 

@@ -13,10 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..emulator.effects import results_and_sources
-from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
-from ..emulator.registry import ExecutionTarget
-from ..emulator.start import target_of
+from ..isa.dataflow.effects import results_and_sources
+from ..isa.dataflow.execution_target import ExecutionTarget, target_of
+from ..isa.dataflow.operands import SUFFIXES, Decoded, Operand, decode, halves_of
 from ..machines import matrix_cycles
 from ..model import Function, Instruction, Machine
 from .subject import MATRIX_CLASSES

@@ -21,7 +21,7 @@ from ..model import (
 from .subject import NOT_ALL_READ, NamedValues, Subject, Tally, innermost_loops, source_line
 
 if TYPE_CHECKING:
-    from ..emulator.liveness import Liveness
+    from ..isa.dataflow.liveness import Liveness
 
 VGPRS, AGPRS, SGPRS = "live.vgprs", "live.agprs", "live.sgprs"
 _FULLEST, _UNTOUCHED, _DEAD = "live.at", "live.untouched", "live.dead_writes"
@@ -99,7 +99,7 @@ def followed(subject: Subject) -> tuple[Liveness | None, str]:
     if importlib.util.find_spec("numpy") is None:
         return None, _NOT_FOLLOWED
     # NumPy takes a tenth of a second to import, which few commands need.
-    from ..emulator.liveness import liveness
+    from ..isa.dataflow.liveness import liveness
 
     try:
         return liveness(subject.function, subject.machine), ""

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
-from ..emulator.definitions import ranges
-from ..emulator.liveness import Liveness
-from ..emulator.register_sets import SCALAR_BIT, rows_of
+from ..isa.dataflow.definitions import ranges
+from ..isa.dataflow.liveness import Liveness
+from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
 from ..model import LivePeak, LiveValue, LoopTraffic, ParkedValue, SpilledValue, UntouchedValues
 from .register_moves import SCRATCH_ROW
 from .source_values import SourceValue

@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..emulator.code_registers import CodeRegisters, registers_of
-from ..emulator.operands import Operand
-from ..emulator.register_sets import SCALAR_BIT, rows_of
-from ..emulator.start import target_of
+from ..isa.dataflow.code_registers import CodeRegisters, registers_of
+from ..isa.dataflow.execution_target import target_of
+from ..isa.dataflow.operands import Operand
+from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
 from ..isa.twos_complement import signed
 from ..lanes.slices import address_operands
 from ..model import Function, Machine

@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..emulator.liveness import Liveness
-from ..emulator.operands import EXEC
-from ..emulator.register_sets import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
-from ..emulator.start import initial_registers
+from ..isa.dataflow.execution_target import initial_registers
+from ..isa.dataflow.liveness import Liveness
+from ..isa.dataflow.operands import EXEC
+from ..isa.dataflow.register_sets import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
 from ..model import Function, Instruction
 
 _EXEC: Final = scalar_bits(EXEC, 2)

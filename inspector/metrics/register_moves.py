@@ -10,10 +10,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..emulator.definitions import START, Definitions, Touched, ranges
-from ..emulator.liveness import Liveness
-from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
-from ..emulator.register_sets import SCALAR_BIT, rows_of, vector_bits
+from ..isa.dataflow.definitions import START, Definitions, Touched, ranges
+from ..isa.dataflow.liveness import Liveness
+from ..isa.dataflow.operands import SUFFIXES, Decoded, Operand, decode, halves_of
+from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of, vector_bits
 from ..model import Function, Instruction, SourceLoc
 from .scratch_use import spilled_dwords
 from .spill_webs import Dword

@@ -35,7 +35,7 @@ from ..model import (
 )
 
 if TYPE_CHECKING:
-    from ..emulator.liveness import Liveness
+    from ..isa.dataflow.liveness import Liveness
     from ..lanes.address_sweep import Places
     from ..lanes.lds.races import RaceReport
     from ..ttgir.redundant_work import Copies, DotWork

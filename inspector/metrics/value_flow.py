@@ -16,9 +16,9 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..emulator.definitions import START
-from ..emulator.liveness import Liveness
-from ..emulator.register_sets import rows_of
+from ..isa.dataflow.definitions import START
+from ..isa.dataflow.liveness import Liveness
+from ..isa.dataflow.register_sets import rows_of
 from ..model import Instruction, SourceLoc, ValueKind
 from .register_moves import VECTORS, RegisterMoves
 from .source_values import (

@@ -16,10 +16,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...isa.dataflow.effects import RegisterEffect, bits_of
+from ...isa.dataflow.operands import EXEC, Decoded, Operand
+from ...isa.dataflow.register_sets import scalar_bits
 from ...model import Function, Instruction
-from ..effects import RegisterEffect, bits_of
-from ..operands import EXEC, Decoded, Operand
-from ..register_sets import scalar_bits
 from .mfma_wait_states import EarlierInstruction, WaitStates
 
 ARCHS: Final = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})

@@ -15,9 +15,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from ...isa.dataflow.effects import bits_of
+from ...isa.dataflow.operands import Decoded, Operand
 from ...model import Function
-from ..effects import bits_of
-from ..operands import Decoded, Operand
 
 _CLOCKS_OF_A_PASS: Final = 4
 _DOUBLE: Final = re.compile(r"v_mfma_f64_\w+")

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..entry_registers import first_read
+from ...isa.dataflow.entry_registers import first_read
+from ...isa.dataflow.register_sets import name_of, rows_of
 from ..grid import Fill, GridRunner
 from ..lockstep import EmulationLimitError, LaunchLimits
 from ..machine import MachineState
 from ..memory import Buffer
-from ..register_sets import name_of, rows_of
 from ..registry import NotCoveredError
 from .access_recorder import Access, AccessRecorder
 

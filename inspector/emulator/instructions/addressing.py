@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ..operands import Decoded, Operand
+from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError
 from ..vector_operands import raw
 from ..waves import U32, Array, Waves

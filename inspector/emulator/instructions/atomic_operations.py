@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ...isa.dataflow.execution_target import ExecutionTarget
 from .. import numbers
-from ..registry import ExecutionTarget, NotCoveredError
+from ..registry import NotCoveredError
 from ..waves import U32, Array
 from .minmax import is_signalling, larger_number, quieted, smaller_number
 

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ...isa.dataflow.effects import returns_value
+from ...isa.dataflow.operands import M0, Decoded, Operand
 from ..delivery import deliver, issue
-from ..effects import returns_value
-from ..operands import M0, Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, flat_addresses

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded, Operand
 from ..elementwise import ResultStep, assemble, define
-from ..operands import Decoded, Operand
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import destination, raw, source
 from ..waves import I32, U32, Array, Waves

@@ -12,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
-from ..operands import Decoded, Operand
-from ..registry import BuildContext, ExecutionTarget, NotCoveredError
+from ...isa.dataflow.execution_target import ExecutionTarget
+from ...isa.dataflow.operands import Decoded, Operand
+from ..registry import BuildContext, NotCoveredError
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .addressing import I64, Addresses

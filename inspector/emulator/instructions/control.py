@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded
 from ..delivery import deliver_scalar, issue
 from ..modes import FOLLOWED, MODE_REGISTERS, field_of, mode_of
-from ..operands import Decoded
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .scalar_operands import scalar_destination, scalar_source

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded
 from ..elementwise import Compute, ResultStep, define
-from ..operands import Decoded
 from ..registry import BuildContext, Builder, Step, builds
 from ..vector_operands import destination, source
 from ..waves import F32, I32, U32, Array, Waves

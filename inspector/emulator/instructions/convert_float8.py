@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded, opsel
 from .. import crosslane, numbers
 from ..elementwise import ResultStep, flushing
 from ..numbers import SMALL, float8, to_small
-from ..operands import Decoded, opsel
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import Read, Write, destination, source, then_apply
 from ..waves import U32, Array, Waves

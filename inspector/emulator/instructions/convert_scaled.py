@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ...isa.dataflow.operands import Decoded, Operand, opsel
 from ..numbers import SMALL, from_bf16, from_f16, to_bf16, to_f16, to_small
-from ..operands import Decoded, Operand, opsel
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..vector_operands import Read, Write, raw, source
 from ..waves import F32, U32, Array, Waves

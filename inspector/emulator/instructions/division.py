@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from ...isa.dataflow.operands import VCC, Decoded
 from ..elementwise import after_result, define
-from ..operands import VCC, Decoded
 from ..registry import BuildContext, Builder, Step, builds
 from ..vector_operands import destination, source
 from ..waves import F32, I32, U32, Array, Waves

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded
 from .. import numbers
 from ..elementwise import ResultStep, after_result, flushing
-from ..operands import Decoded
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import DTYPES, Read, destination, source
 from ..waves import F32, U32, Array, Waves

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
+from ...isa.dataflow.operands import Decoded, Operand
 from ..delivery import deliver, issue
-from ..operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import Array, Waves
 from .addressing import (

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...isa.dataflow.execution_target import ExecutionTarget
+from ...isa.dataflow.operands import Decoded, Operand
 from .. import numbers
 from ..elementwise import (
     Compute,
@@ -19,8 +21,7 @@ from ..elementwise import (
     define_by_target,
     flushing,
 )
-from ..operands import Decoded, Operand
-from ..registry import BuildContext, Builder, ExecutionTarget, Step, builds
+from ..registry import BuildContext, Builder, Step, builds
 from ..vector_operands import Read, destination, source, then_apply
 from ..waves import F32, U32, Array, Waves
 from .fused import F64, fused, fused_half

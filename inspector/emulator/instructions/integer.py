@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded, constant_bits
 from ..elementwise import define, elementwise
-from ..operands import Decoded, constant_bits
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import destination, raw, source
 from ..waves import I32, U32, Array, Waves

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..operands import Decoded, Operand
+from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves

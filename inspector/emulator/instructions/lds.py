@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.dataflow.operands import M0, Decoded
 from ..delivery import deliver, issue
-from ..operands import M0, Decoded
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import AccessForm, extended, place_in_register

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded
 from ..delivery import deliver
-from ..operands import Decoded
 from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..waves import U32, Array, Waves
 

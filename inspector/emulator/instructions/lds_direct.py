@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.dataflow.operands import M0, Decoded
 from ..delivery import issue
-from ..operands import M0, Decoded
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, flat_addresses, form_of, private_addresses

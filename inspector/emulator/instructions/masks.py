@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...isa.dataflow.operands import EXEC, VCC, Decoded, Operand
 from .. import crosslane
 from ..elementwise import ResultStep, flushing
-from ..operands import EXEC, VCC, Decoded, Operand
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import Read, result_destination, source
 from ..waves import U32, Array, Waves

@@ -24,9 +24,10 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.dataflow.execution_target import ExecutionTarget
+from ...isa.dataflow.operands import Decoded, Operand
 from .. import numbers
-from ..operands import Decoded, Operand
-from ..registry import ExecutionTarget, NotCoveredError
+from ..registry import NotCoveredError
 from ..waves import F32, I32, U32, Array, Waves
 
 Take = Callable[[Array], Array]

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
+from ...isa.dataflow.operands import Operand, constant_bits
 from .. import numbers
 from ..matrix_products import Accumulator
-from ..operands import Operand, constant_bits
 from ..registry import NotCoveredError
 from ..waves import F32, I32, U32, Array, Waves
 from .matrix import Finish, flush_subnormals

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ...isa.dataflow.operands import Decoded, Operand, constant_bits
 from ..matrix_products import MatrixOperand, MatrixProduct
-from ..operands import Decoded, Operand, constant_bits
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves, paired
 from .matrix import (

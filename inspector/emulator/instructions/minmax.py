@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...isa.dataflow.execution_target import ExecutionTarget
 from ..elementwise import Compute, define_by_target
-from ..registry import ExecutionTarget
 from ..waves import Array
 
 Choice = Callable[[ExecutionTarget], Compute]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..operands import M0, VCC, Decoded, Operand
+from ...isa.dataflow.operands import M0, VCC, Decoded, Operand
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded, Operand, constant_bits
 from .. import numbers
 from ..elementwise import Compute, ResultStep, after_result, flushing, saturated
-from ..operands import Decoded, Operand, constant_bits
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import Read, source
 from ..waves import U32, Array, Waves

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..operands import EXEC, Decoded
+from ...isa.dataflow.operands import EXEC, Decoded
 from ..registry import BuildContext, Builder, Step, builds
 from ..waves import ALL, I32, U32, Array, Waves
 from .scalar_operands import (

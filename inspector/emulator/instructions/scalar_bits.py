@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..operands import Decoded
+from ...isa.dataflow.operands import Decoded
 from ..registry import BuildContext, Builder, Step, builds
 from ..vector_operands import DTYPES
 from ..waves import I32, U32, Array, Waves

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.dataflow.effects import returns_value
+from ...isa.dataflow.operands import Decoded, Operand
 from ..delivery import deliver_scalar, issue
-from ..effects import returns_value
-from ..operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import raw
 from ..waves import U32, Array, Waves

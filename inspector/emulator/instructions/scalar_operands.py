@@ -9,9 +9,9 @@ from typing import Any, Final, Literal
 import numpy as np
 from msgspec.structs import replace
 
+from ...isa.dataflow.operands import EXEC, Decoded, Operand, constant_bits
 from ...isa.twos_complement import signed
 from ..memory import PRIVATE_APERTURE, SHARED_APERTURE
-from ..operands import EXEC, Decoded, Operand, constant_bits
 from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..vector_operands import DTYPES
 from ..waves import U32, Array, Waves

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded, Operand, constant_bits
 from .. import numbers
-from ..operands import Decoded, Operand, constant_bits
 from ..registry import BuildContext, Step, builds
 from ..waves import F32, I32, U32, Array, Waves
 from .fused import fused

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from ..operands import Decoded, Operand
+from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves
 from . import wmma

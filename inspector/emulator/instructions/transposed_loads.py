@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded
 from ..delivery import deliver
-from ..operands import Decoded
 from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..waves import U32, Array, Waves
 from .addressing import flat_addresses

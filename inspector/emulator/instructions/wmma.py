@@ -20,8 +20,8 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.dataflow.operands import Decoded, Operand
 from ..matrix_products import MatrixOperand, MatrixProduct
-from ..operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import Array
 from .matrix import (

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ..operands import Decoded, Operand
+from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import I32, U32, Array, Waves
 from .matrix import (

@@ -10,14 +10,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...emulator.code_registers import registers_of
-from ...emulator.effects import RegisterEffect, bits_of
 from ...emulator.instructions.lds import plain_places
-from ...emulator.operands import EXEC, Decoded
-from ...emulator.register_sets import scalar_bits
-from ...emulator.registry import ExecutionTarget, NotCoveredError, Step
+from ...emulator.registry import NotCoveredError, Step
 from ...emulator.steps import step_anywhere
 from ...emulator.waves import ALL, Array
+from ...isa.dataflow.code_registers import registers_of
+from ...isa.dataflow.effects import RegisterEffect, bits_of
+from ...isa.dataflow.execution_target import ExecutionTarget
+from ...isa.dataflow.operands import EXEC, Decoded
+from ...isa.dataflow.register_sets import scalar_bits
 from ...isa.mnemonics import FLOW_CLASSES
 from ...model import Function
 from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT, lds_address_bits, lds_slice, with_scc

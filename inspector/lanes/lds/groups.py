@@ -8,11 +8,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ...emulator.crosslane import DPP_CONTROLS
-from ...emulator.effects import RegisterEffect
-from ...emulator.operands import Decoded
-from ...emulator.register_sets import SCALAR_BIT
 from ...emulator.waves import Array, Waves
+from ...isa.dataflow.effects import RegisterEffect
+from ...isa.dataflow.operands import DPP_CONTROLS, Decoded
+from ...isa.dataflow.register_sets import SCALAR_BIT
 from .accesses import LdsAccess
 
 VECTOR: Final = (1 << SCALAR_BIT) - 1

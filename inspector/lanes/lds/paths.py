@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ...emulator.effects import RegisterEffect
+from ...isa.dataflow.effects import RegisterEffect
 from ...isa.waitflow.counters import RAISING, GenerationCounters, events_of
 from ...isa.waitflow.waits import decode_wait
 from ...model import Block, Function, Loop, Machine

@@ -13,11 +13,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...emulator.effects import RegisterEffect
-from ...emulator.operands import Decoded
-from ...emulator.register_sets import SCALAR_BIT, vector_bits
 from ...emulator.registry import Step
 from ...emulator.waves import Waves
+from ...isa.dataflow.effects import RegisterEffect
+from ...isa.dataflow.operands import Decoded
+from ...isa.dataflow.register_sets import SCALAR_BIT, vector_bits
 from ...model import Function, Instruction
 
 _FIRST_ROW: Final = 768

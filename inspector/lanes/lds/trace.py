@@ -23,12 +23,13 @@ from msgspec.structs import replace
 
 from ...emulator.branch_conditions import CONDITIONS
 from ...emulator.memory import MemoryWords
-from ...emulator.operands import TTMP, VCC
-from ...emulator.register_sets import SCALAR_BIT, scalar_bits
 from ...emulator.registry import NotCoveredError
-from ...emulator.start import GridShape, initial_waves, target_of
+from ...emulator.start import GridShape, initial_waves
 from ...emulator.waves import U32, Array, Waves
 from ...isa.barriers import has_special_barriers
+from ...isa.dataflow.execution_target import target_of
+from ...isa.dataflow.operands import TTMP, VCC
+from ...isa.dataflow.register_sets import SCALAR_BIT, scalar_bits
 from ...isa.mnemonics import FLOW_CLASSES, Flow, flow_of
 from ...model import Function, Instruction, Machine
 from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT

@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..model import Function
+from ...model import Function
 from .effects import RegisterEffect, effects_of, effects_of_halves
+from .execution_target import ExecutionTarget
 from .masked_writes import masked_sites
 from .operands import SUFFIXES, Decoded, decode
-from .registry import ExecutionTarget
 
 
 class CodeRegisters(Struct, frozen=True):

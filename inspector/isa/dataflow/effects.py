@@ -13,12 +13,23 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..model import Instruction
-from .crosslane import DPP_CONTROLS
-from .elementwise import KEEPS_HALF
-from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of, opsel
+from ...model import Instruction
+from .execution_target import ExecutionTarget
+from .operands import DPP_CONTROLS, EXEC, NULL, VCC, Decoded, Operand, halves_of, opsel
 from .register_sets import SCALAR_BIT, half_bits, scalar_bits
-from .registry import ExecutionTarget
+
+KEEPS_HALF: Final = frozenset(
+    {f"v_{name}_{kind}" for name in ("min3", "max3", "med3") for kind in ("f16", "i16", "u16")}
+    | {"v_fma_f16", "v_mad_f16", "v_mad_u16", "v_mad_i16", "v_div_fixup_f16", "v_add_i16",
+       "v_sub_i16", "v_sat_pk_u8_i16", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16",
+       "v_bitop3_b16"}
+)  # fmt: skip
+"""16-bit operations that came with gfx9 and keep the other half there too: those with op_sel.
+
+They are not among those that clear it (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest; CDNA3 ISA writes
+`D0 = { 16'0, tmp }` for V_MAD_LEGACY_F16, V_MAC_F16 and their like alone).
+"""
+
 
 _NO_RESULT: Final = re.compile(
     r"(global|flat|buffer|scratch)_store_\w+|ds_(write|store)\w*|s_(buffer_)?store_\w+"

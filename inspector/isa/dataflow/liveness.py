@@ -15,13 +15,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..model import Block, Function, Instruction, Machine
+from ...model import Block, Function, Instruction, Machine
 from .code_registers import registers_of
 from .effects import RegisterEffect
+from .execution_target import ExecutionTarget, initial_registers, target_of
 from .operands import EXEC, VCC
 from .register_sets import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
-from .registry import ExecutionTarget
-from .start import initial_registers, target_of
 
 _LOW: Final = (1 << HIGH_HALVES) - 1
 _VECTORS: Final = vector_bits(0, SCALAR_BIT)

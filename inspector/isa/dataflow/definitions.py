@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..model import Block, Function
+from ...model import Block, Function
 from .liveness import Liveness
 from .register_sets import HIGH_HALVES, rows_of
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from ..model import Block, Function
+from ...model import Block, Function
 from .effects import RegisterEffect
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ..model import Function, Instruction
+from ...model import Function, Instruction
 from .effects import RegisterEffect
 from .operands import EXEC
 from .register_sets import scalar_bits

@@ -9,6 +9,14 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+DPP_CONTROLS: Final = frozenset(
+    {"quad_perm", "row_shl", "row_shr", "row_ror", "row_bcast", "row_newbcast", "row_mirror",
+     "row_half_mirror", "row_share", "row_xmask", "wave_shl", "wave_rol", "wave_shr", "wave_ror",
+     "dpp8"}
+)  # fmt: skip
+"""Modifiers that choose the lane whose value a lane reads."""
+
+
 Kind = Literal["vgpr", "sgpr", "constant", "none"]
 
 VCC: Final = 106

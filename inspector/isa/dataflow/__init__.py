@@ -1,0 +1,1 @@
+"""Which registers an instruction reads and writes, and which values are still needed where."""
