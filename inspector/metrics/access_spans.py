@@ -5,7 +5,6 @@ Where a workgroup's size or shape is not known, as much of it is looked at as an
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -56,8 +55,6 @@ def unknown_reason(subject: Subject) -> str:
         return "not all of the code is known"
     if not subject.facts.analyse_lanes:
         return "not looked for"
-    if importlib.util.find_spec("numpy") is None:
-        return "needs numpy"
     if not subject.likely_places:
         return "where its lanes lie is not known"
     return ""

@@ -8,7 +8,6 @@ a scatter), only the data say how many meet.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from math import prod
@@ -205,7 +204,7 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
     if indices:
         if not subject.facts.analyse_lanes or subject.machine is None:
             return None
-        if importlib.util.find_spec("numpy") is None or subject.function.calls:
+        if subject.function.calls:
             return None
         from ..lanes.lane_dependence import memory_dependent, workgroup_independent
 

@@ -23,7 +23,6 @@ times that they would take without any nearer hit.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
@@ -221,7 +220,7 @@ def _hot_loops(
     function = subject.function
     owner = innermost_loops(function)
     code = None
-    if subject.facts.analyse_lanes and importlib.util.find_spec("numpy") is not None:
+    if subject.facts.analyse_lanes:
         from .chains import Code
 
         code = Code.of(function, machine)

@@ -8,7 +8,6 @@ Parallel Processing"). LLVM does not replace one by the other.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final
@@ -151,8 +150,6 @@ def _lane_independent(subject: Subject, exchanges: Sequence[int]) -> frozenset[i
     """The exchanges whose lane to read rests on no lane's number; None where nobody may look."""
     if not subject.facts.analyse_lanes or subject.machine is None:
         return None
-    if importlib.util.find_spec("numpy") is None:
-        return None
     from ..lanes.lane_dependence import lane_independent
 
     try:
@@ -165,8 +162,6 @@ def _sources(subject: Subject) -> Mapping[int, Any] | None:
     """By instruction the lanes that are read; None where nobody may or can find out."""
     machine, demand = subject.machine, subject.demand
     if not subject.facts.analyse_lanes or machine is None:
-        return None
-    if importlib.util.find_spec("numpy") is None:
         return None
     from ..lanes.addresses import exchanged_lanes
 

@@ -9,7 +9,6 @@ numbers `lane_metrics` counts the lines.)
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Final
@@ -106,8 +105,6 @@ def _unknown_reason(subject: Subject) -> str:
         return "not all of the code is known"
     if not subject.facts.analyse_lanes:
         return "not looked for"
-    if importlib.util.find_spec("numpy") is None:
-        return "needs numpy"
     return ""
 
 

@@ -6,7 +6,6 @@ to the code, others stay unknown, with the reason.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -446,7 +445,7 @@ def kernel_lanes(subject: Subject) -> KernelLanes:
     sites = list(_sites(subject.function))
     if not (subject.facts.analyse_lanes and sites and machine is not None and demand and waves):
         return KernelLanes()
-    if importlib.util.find_spec("numpy") is None or resources.wave_start is None:
+    if resources.wave_start is None:
         return KernelLanes()
     shape = workgroup_shape(subject, waves)
     is_assumed = shape is None

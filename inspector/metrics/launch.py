@@ -8,7 +8,6 @@ below it is impossible: the measurement, or its attribution, is wrong.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -201,8 +200,6 @@ def _loops(subject: Subject) -> Iterator[Metric]:
         note = "no TTGIR is at hand"
     elif math.prod(grid) > MOST_WORKGROUPS:
         note = f"not looked for in launches of more than {MOST_WORKGROUPS:,} workgroups"
-    elif importlib.util.find_spec("numpy") is None:
-        note = "needs numpy"
     most = loaded = by_program = exchanged = None
     if not note and grid and subject.ttgir is not None:
         from ..ttgir.executions import loop_runs
@@ -281,8 +278,6 @@ def _matrix_us(subject: Subject, gpu: Gpu | None) -> tuple[float | None, str]:
         return None, "no dot of a TTGIR is at hand"
     if gpu is None or waves is None:
         return None, "the size or the clock of the GPU is not known, or what is resident"
-    if importlib.util.find_spec("numpy") is None:
-        return None, "needs numpy"
     from ..ttgir.executions import dot_executions
     from ..ttgir.matrix_work import mfma_per_dot
 

@@ -6,7 +6,6 @@ decidable accesses are all in order; their number is part of the figure.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -78,8 +77,6 @@ def followed(subject: Subject) -> tuple[RaceReport | None, str]:
         return None, NOT_LOOKED_AT
     if demand is not None and demand.waves_from == "largest":
         return None, _FEWER_WAVES
-    if importlib.util.find_spec("numpy") is None:
-        return None, NOT_LOOKED_AT
     from ..lanes.lds.races import races_of
 
     shape = workgroup_shape(subject, waves)

@@ -6,7 +6,6 @@ the price of its order and of tuples that must lie together.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
@@ -95,8 +94,6 @@ def followed(subject: Subject) -> tuple[Liveness | None, str]:
     if subject.function.unread:
         return None, NOT_ALL_READ
     if subject.machine is None or not subject.facts.analyse_lanes:
-        return None, _NOT_FOLLOWED
-    if importlib.util.find_spec("numpy") is None:
         return None, _NOT_FOLLOWED
     # NumPy takes a tenth of a second to import, which few commands need.
     from ..isa.dataflow.liveness import liveness

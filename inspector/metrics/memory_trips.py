@@ -9,7 +9,6 @@ stands under a condition.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
@@ -323,8 +322,6 @@ def _trips(subject: Subject, start: int, within: Set[int] | None) -> Metric:
         return Metric(TRIPS, None, "mapping", "derived", "not all of the code is known")
     if not subject.facts.analyse_lanes:
         return Metric(TRIPS, None, "mapping", "derived", "not looked for")
-    if importlib.util.find_spec("numpy") is None:
-        return Metric(TRIPS, None, "mapping", "derived", "needs numpy")
     blocks = range(len(function.blocks)) if within is None else within
     code = [inst for number in blocks for inst in code_of(function, number)]
     if not any(inst.cls in LOADS for inst in code):

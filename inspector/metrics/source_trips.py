@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from math import prod
 from typing import Final
@@ -28,7 +27,7 @@ def most_iterations(subject: Subject) -> Mapping[int, int]:
     # Only Triton kernels need it.
     from ..ttgir import queries
 
-    if grid and prod(grid) and importlib.util.find_spec("numpy") is not None:
+    if grid and prod(grid):
         from ..ttgir.executions import loop_runs
 
         if prod(grid) > MOST_WORKGROUPS:

@@ -8,7 +8,6 @@ memory by itself. Which of them shares what follows from the program ids that ad
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -134,7 +133,7 @@ def _why_not(subject: Subject) -> str:
         return NO_GRID
     if subject.ttgir is None:
         return "needs the kernel's TTGIR"
-    return "" if importlib.util.find_spec("numpy") is not None else "needs numpy"
+    return ""
 
 
 def _unknown(reason: str) -> Iterator[Metric]:

@@ -6,7 +6,6 @@ others is still a lower bound.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
@@ -129,8 +128,6 @@ def lds_least(
     An access whose addresses are unknown takes a clock for each of its phases, as where all lanes
     take part and none meet in a bank.
     """
-    if importlib.util.find_spec("numpy") is None:
-        return None
     from ..emulator.banks import phases_of
 
     total = 0.0

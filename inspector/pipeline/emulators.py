@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 from ..base.programs import python_child
@@ -28,6 +27,4 @@ def why_not_emulated(arch: str) -> str:
     """Returns why launches for a target cannot be executed here; "" if they can."""
     if not arch.startswith(FAMILIES):
         return f"the emulator does not know {arch}"
-    if importlib.util.find_spec("numpy") is None:
-        return "the emulator needs NumPy, which is not installed"
     return ""
