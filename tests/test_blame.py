@@ -23,7 +23,7 @@ from kinspect.inspector.compare.blame.llvm_inputs import differences, exchanged,
 from kinspect.inspector.compare.blame.pass_bisection import guilty_passes
 from kinspect.inspector.compare.blame.respelling import newer_spellings
 from kinspect.inspector.compare.blame.results import Blame, Layer, Share, SlowPass, Step
-from kinspect.inspector.compare.blame.swaps import REST_HEADER, blame
+from kinspect.inspector.compare.blame.swaps import blame
 from kinspect.inspector.compare.blame.timing import seconds_from_ttir, slow_pass
 from kinspect.inspector.compare.blame.verdicts import (
     differing_metric,
@@ -34,7 +34,7 @@ from kinspect.inspector.compare.blame.verdicts import (
 from kinspect.inspector.compile.code_text import normal_amdgcn
 from kinspect.inspector.compile.llvm_passes import PassTime, machine_passes, pass_times
 from kinspect.inspector.compile.passes import read_passes
-from kinspect.inspector.compile.pool import Compiler, CompileResult, LlvmInputs
+from kinspect.inspector.compile.pool import Compiler, CompileResult, LateStart, LlvmInputs
 from kinspect.inspector.compile.tritons import known_tritons
 from kinspect.inspector.formats import blame_json, blame_text
 from kinspect.inspector.model import Variant
@@ -278,15 +278,37 @@ def test_the_rest_of_the_passes_makes_the_same_code(compiled: tuple[Compiler, Va
     inside = [item for item in dump.passes if item.stage == "ttgir"]
     code = normal_amdgcn(whole.artifacts["amdgcn"].path.read_text())
     for index in (1, len(inside) // 2, len(inside) - 1):
-        given = json.dumps({"skipped": index, "passes": len(inside)})
-        text = f"{REST_HEADER}{given}\n{dump.text(inside[index].index)}"
-        rest = compiler.compile(replace(variant, ttir=text, stage="ttgir"))
+        unfinished = replace(variant, ttir=dump.text(inside[index].index), stage="ttgir")
+        rest = compiler.compile(unfinished, late_start=LateStart(index, len(inside)))
         assert rest.error is None, rest.error
         assert normal_amdgcn(rest.artifacts["amdgcn"].path.read_text()) == code
-    given = json.dumps({"skipped": 1, "passes": len(inside) + 1})
-    text = f"{REST_HEADER}{given}\n{dump.text(inside[1].index)}"
-    refused = compiler.compile(replace(variant, ttir=text, stage="ttgir"))
+    unfinished = replace(variant, ttir=dump.text(inside[1].index), stage="ttgir")
+    refused = compiler.compile(unfinished, late_start=LateStart(1, len(inside) + 1))
     assert refused.error is not None
+
+
+def test_a_text_says_nothing_of_how_it_is_compiled(compiled: tuple[Compiler, Variant]) -> None:
+    compiler, variant = compiled
+    whole = compiler.compile(variant)
+    code = normal_amdgcn(whole.artifacts["amdgcn"].path.read_text())
+    module = whole.artifacts["ttgir"].path.read_text()
+    for line in ('{"skipped": 0, "passes": 31}', '{"skipped": 0, "passes": 0}', "x"):
+        text = f"// kinspect: {line}\n{module}"
+        result = compiler.compile(replace(variant, ttir=text, stage="ttgir"))
+        assert result.error is None, result.error
+        assert normal_amdgcn(result.artifacts["amdgcn"].path.read_text()) == code
+    given = {"metadata": dict(whole.metadata), "llvm": {"flags": ["load=/x.so"], "features": ""}}
+    text = f"; kinspect: {json.dumps(given, default=str)}\n"
+    text += whole.artifacts["llir"].path.read_text()
+    alone = compiler.compile(replace(variant, ttir=text, stage="llir"))
+    assert alone.error is not None
+    assert "without the metadata" in alone.error.message
+    start = LateStart(metadata=whole.metadata)
+    result = compiler.compile(replace(variant, ttir=text, stage="llir"), late_start=start)
+    assert result.error is None, result.error
+    assert result.llvm is not None
+    assert whole.llvm is not None
+    assert result.llvm.flags == whole.llvm.flags
 
 
 @pytest.mark.slow
@@ -300,13 +322,9 @@ def test_features_are_handed_to_the_code_generator_in_place_of_triton_s(
     assert whole.llvm.attributes["amdgpu-flat-work-group-size"] == "1,128"
     code = []
     for features in (whole.llvm.features, "-real-true16"):
-        given = {
-            "metadata": dict(whole.metadata),
-            "llvm": {"flags": list(whole.llvm.flags), "features": features},
-        }
-        text = f"; kinspect: {json.dumps(given, default=str)}\n"
-        text += whole.artifacts["llir"].path.read_text()
-        result = compiler.compile(replace(radeon, ttir=text, stage="llir"))
+        text = whole.artifacts["llir"].path.read_text()
+        start = LateStart(metadata=whole.metadata, flags=whole.llvm.flags, features=features)
+        result = compiler.compile(replace(radeon, ttir=text, stage="llir"), late_start=start)
         assert result.error is None, result.error
         assert result.llvm is not None
         assert result.llvm.features == features

@@ -277,7 +277,39 @@ run([sys.executable, "script.py"], os.environ)
 """
 
 
+LEFT = """
+import os, subprocess, sys
+ids = [subprocess.Popen(["sleep", "600"], start_new_session=True, env={}).pid]
+read, write = os.pipe()
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        os.write(write, str(os.getpid()).encode())
+        os.execve("/bin/sleep", ["sleep", "600"], {})
+    os._exit(0)
+ids.append(int(os.read(read, 20)))
+with open("pids.new", "w") as file:
+    file.write(" ".join(map(str, ids)))
+os.rename("pids.new", "pids")
+"""
+
+
 RECORD = (str(KINSPECT), "record", "--", sys.executable, "script.py")
+LEAVING = (sys.executable, "-c", LEFT + "import time; time.sleep(600)")
+DAEMONS = (str(KINSPECT), "record", "--", *LEAVING)
+IN_A_FAULT = """
+import os, sys
+from kinspect.inspector.cli import foreground
+with foreground.started(
+    sys.argv[1:], os.environ, tool="kinspect fault", failure=125, read_stderr=True
+) as process:
+    foreground.wait(process, __import__("pathlib").Path("stderr.txt"))
+"""
+AS_FAULT = (sys.executable, "-c", IN_A_FAULT, *LEAVING)
+AS_PROFILE = (
+    sys.executable, "-c", IN_A_PASS.replace('[sys.executable, "script.py"]', "sys.argv[1:]"),
+    *LEAVING,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -285,10 +317,13 @@ RECORD = (str(KINSPECT), "record", "--", sys.executable, "script.py")
     [
         (RECORD, signal.SIGKILL),
         (RECORD, signal.SIGTERM),
+        *((DAEMONS, number) for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)),
+        (AS_FAULT, signal.SIGKILL),
+        (AS_PROFILE, signal.SIGKILL),
+        (AS_PROFILE, signal.SIGTERM),
         ((sys.executable, "-c", IN_A_PASS), signal.SIGKILL),
         ((sys.executable, "-c", FORKED), signal.SIGKILL),
     ],
-    ids=["record", "record, terminated", "profile", "reading"],
 )
 def test_a_command_ends_with_kinspect(
     command: tuple[str, ...], number: signal.Signals, tmp_path: Path
@@ -296,12 +331,49 @@ def test_a_command_ends_with_kinspect(
     check_nothing_is_left(command, number, tmp_path)
 
 
-def test_what_a_command_leaves_running_goes_on() -> None:
-    with lifetimes.ending_with_this("KINSPECT_TEST") as (name, value):
-        process = subprocess.Popen(["sleep", "600"], env={**os.environ, name: value})
-    assert list(lifetimes.marked(f"{name}={value}")) == [process.pid]
-    lifetimes.kill_marked(f"{name}={value}")
-    assert process.wait(30) == -signal.SIGKILL
+ENDINGS = {"status": ("sys.exit(3)", 3), "signal": ("os.abort()", -signal.SIGABRT)}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_a_command_leaves_ends_with_it(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, status = ENDINGS[ending]
+    with lifetimes.supervised([sys.executable, "-c", f"{LEFT}{code}"], os.environ) as process:
+        assert process.wait(60) == status
+    left = [int(pid) for pid in Path("pids").read_text().split()]
+    assert len(left) == 2
+    assert not any(map(is_alive, left))
+
+
+def test_a_command_ends_with_the_block_that_follows_it() -> None:
+    with lifetimes.supervised(["sleep", "600"], os.environ) as process:
+        assert process.poll() is None
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("own_group", [False, True])
+def test_a_command_gets_the_signals_of_its_supervisor(own_group: bool) -> None:
+    wait = "import signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(9))\n"
+    wait += "print('ready', flush=True)\nsignal.pause()"
+    words = [sys.executable, "-c", wait]
+    read, write = os.pipe()
+    with lifetimes.supervised(words, os.environ, stderr=write, own_group=own_group) as process:
+        os.close(write)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(60) in (9, -signal.SIGUSR1)
+        with os.fdopen(read) as stream:  # the supervisor has closed its end
+            assert not stream.read()
+
+
+def test_a_command_that_cannot_be_started_leaves_no_supervisor() -> None:
+    before = lifetimes.descendants(os.getpid())
+    with pytest.raises(OSError, match="no/such/program"):  # noqa: SIM117
+        with lifetimes.supervised(["/no/such/program"], os.environ):
+            pass
+    assert lifetimes.descendants(os.getpid()) <= before
 
 
 def wait_until(condition: object, seconds: float) -> None:

@@ -173,18 +173,16 @@ def test_a_file_on_standard_input_is_read_by_each_pass(
 def test_a_process_left_running_does_not_hold_the_run_up(
     profiled: Profiled, tmp_path: Path
 ) -> None:
-    """It keeps the error output open: waiting for its end would be waiting for it."""
+    """It keeps the error output open, and is ended: waiting for its end would be waiting for it."""
     child = "import os, signal; open('pid', 'w').write(str(os.getpid())); signal.pause()"
     script = GEMM + (
         "import os, subprocess, sys\n"
         f"p = subprocess.Popen([sys.executable, '-c', {child!r}])\n"
         "while not (os.path.exists('pid') and os.path.getsize('pid')): pass\n"
     )
-    try:
-        record, _ = profiled(script)
-    finally:
-        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    record, _ = profiled(script)
     assert statuses(record) == [("trace", "complete")]
+    assert not _runs(int((tmp_path / "pid").read_text()))
 
 
 # --------------------------------------------------------------------------- what goes wrong

@@ -8,16 +8,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
 from ..base.errors import KinspectError
-from ..base.lifetimes import ending_with_this, kill_marked
+from ..base.lifetimes import supervised
 from ..base.passed_signals import signals_for
 
-MARK = "KINSPECT_COMMAND"
-"""The environment variable that marks the processes of a command."""
 _CHUNK_BYTES = 1 << 16
 _LAST_OUTPUT_SECONDS = 2
 """How long stderr is read after the program has ended: a child of it may keep it open."""
@@ -32,7 +30,7 @@ def started(
     failure: int,
     read_stderr: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Starts the user's command, for the block to follow to its end.
+    """Starts the user's command, for the block to follow to its end; see `lifetimes.supervised`.
 
     Args:
         command: program and arguments.
@@ -46,14 +44,12 @@ def started(
     """
     sys.stdout.flush()
     stderr = subprocess.PIPE if read_stderr else None
-    with ending_with_this(MARK) as (name, value):
+    with ExitStack() as stack:
         try:
-            process = subprocess.Popen(command, env={**environment, name: value}, stderr=stderr)
+            process = stack.enter_context(supervised(command, environment, stderr=stderr))
         except OSError as error:
             raise _start_error(error, command, tool, failure) from None
         yield process
-        if process.returncode in (-signal.SIGTERM, -signal.SIGHUP):  # which was for all of it
-            kill_marked(f"{name}={value}")
 
 
 def _start_error(error: OSError, command: Sequence[str], tool: str, failure: int) -> KinspectError:

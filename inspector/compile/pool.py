@@ -99,6 +99,36 @@ class LlvmInputs(Struct, frozen=True):
     attributes: Mapping[str, str]
 
 
+class LateStart(Struct, frozen=True):
+    """What a compile that begins with TTGIR or LLVM IR is told beside the text, which says nothing.
+
+    Args:
+        skipped: how many of this Triton's passes on TTGIR are not run over the TTGIR; None for all.
+        passes: how many there are, by the dump of a whole compile.
+        metadata: that of the compile that made the LLVM IR, which does not say how much LDS and how
+            many waves a kernel has.
+        flags: those that the code generator gets in place of Triton's; None for Triton's.
+        features: likewise.
+    """
+
+    skipped: int | None = None
+    passes: int = 0
+    metadata: Mapping[str, Any] | None = None
+    flags: tuple[str, ...] | None = None
+    features: str | None = None
+
+    def request(self) -> dict[str, Any]:
+        """Returns the fields of a guest's request (`guest.lowering.compile_ttir`)."""
+        fields: dict[str, Any] = {}
+        if self.skipped is not None:
+            fields["remaining_passes"] = {"skipped": self.skipped, "passes": self.passes}
+        if self.metadata is not None:
+            fields["metadata"] = json.loads(json.dumps(dict(self.metadata), default=str))
+        if self.flags is not None and self.features is not None:
+            fields["llvm"] = {"flags": list(self.flags), "features": self.features}
+        return fields
+
+
 class CompileResult(Struct, frozen=True):
     """The result of compiling a variant.
 
@@ -230,7 +260,9 @@ class Compiler:
                 self._toolchain = toolchain(worker, self.store.root)
         return self._toolchain
 
-    def key(self, variant: Variant, passes: bool | None = None) -> str:
+    def key(
+        self, variant: Variant, passes: bool | None = None, late_start: LateStart | None = None
+    ) -> str:
         """The store's key for a variant under these settings."""
         return artifact_key(
             ttir=variant.ttir,
@@ -241,23 +273,27 @@ class Compiler:
             environment={**self._relevant, **variant.environment},
             passes=self.settings.passes if passes is None else passes,
             stage=variant.stage,
+            late_start=None if late_start is None else late_start.request(),
         )
 
-    def compile(self, variant: Variant, *, anew: bool = False) -> CompileResult:
+    def compile(
+        self, variant: Variant, *, anew: bool = False, late_start: LateStart | None = None
+    ) -> CompileResult:
         """Compiles one variant, or finds it in the store. A failure is a result, not an exception.
 
         Args:
             variant: what to compile.
             anew: compile even what the store holds, and replace it.
+            late_start: for a variant of TTGIR that has not seen all passes, or of LLVM IR.
 
         Raises:
             KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
         """
         if names_files(variant.ttir):
             return CompileResult(variant, error=_names_files(variant))
-        keys = [self.key(variant)]
+        keys = [self.key(variant, late_start=late_start)]
         if not self.settings.passes:
-            keys.append(self.key(variant, passes=True))  # has a pass dump besides
+            keys.append(self.key(variant, True, late_start))  # has a pass dump besides
         notes: tuple[str, ...] = ()
         read_store = self.settings.read_store and not anew
         if read_store:
@@ -269,17 +305,25 @@ class Compiler:
                     self.store.remove(key)
                     notes = (DAMAGED,)
         with self.store.stage() as folder:
-            result = self._compile_in(folder, variant, keys[0], replaces=not read_store)
+            request = self._request(folder, variant, late_start)
+            result = self._compile_in(folder, variant, request, keys[0], replaces=not read_store)
             return replace(result, notes=(*notes, *result.notes))
 
     def _compile_in(
-        self, folder: Path, variant: Variant, key: str, *, replaces: bool
+        self,
+        folder: Path,
+        variant: Variant,
+        request: Mapping[str, Any],
+        key: str,
+        *,
+        replaces: bool,
     ) -> CompileResult:
         """Compiles a variant in a staged folder, and stores the result unless it failed.
 
         Args:
             folder: the staged folder.
             variant: what to compile.
+            request: the guest's request to do so.
             key: the store's key for it.
             replaces: whether an entry of that key is replaced.
         """
@@ -292,7 +336,7 @@ class Compiler:
         limit = self.settings.time_limit + GRACE_SECONDS
         try:
             with self.worker() as worker:
-                reply = worker.request(self._request(folder, variant), limit)
+                reply = worker.request(request, limit)
         except WorkerLostError as error:
             self._check_space(folder)
             return CompileResult(variant, error=_lost_worker(variant, error))
@@ -321,7 +365,9 @@ class Compiler:
         entry = self.store.put(key, folder, files, facts)
         return _result(variant, entry, from_store=False)
 
-    def _request(self, folder: Path, variant: Variant) -> dict[str, Any]:
+    def _request(
+        self, folder: Path, variant: Variant, late_start: LateStart | None
+    ) -> dict[str, Any]:
         """Returns the guest's request to compile a variant in a folder."""
         return {
             "op": "compile",
@@ -336,6 +382,7 @@ class Compiler:
             "time_limit": self.settings.time_limit,
             "memory_limit": self.settings.memory_limit,
             "most_data": COMPILE_MEMORY,
+            "late_start": {} if late_start is None else late_start.request(),
         }
 
     def _check_space(self, folder: Path) -> None:

@@ -55,6 +55,7 @@ def artifact_key(
     environment: Mapping[str, str],
     passes: bool,
     stage: str = "ttir",
+    late_start: Mapping[str, Any] | None = None,
 ) -> str:
     """Returns the key of a compile: a hash over everything that its result depends on.
 
@@ -67,6 +68,7 @@ def artifact_key(
         environment: the compile-relevant variables.
         passes: whether the pass dump is among the artifacts.
         stage: what `ttir` holds, if not TTIR.
+        late_start: see `pool.LateStart.request`.
 
     Raises:
         TypeError: an option that is not a JSON value.
@@ -81,6 +83,7 @@ def artifact_key(
         "environment": dict(environment),
         "passes": passes,
         **({"stage": stage} if stage != "ttir" else {}),
+        **({"late_start": late_start} if late_start is not None else {}),
     }
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

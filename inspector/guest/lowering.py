@@ -35,10 +35,6 @@ STDOUT = "stdout.txt"
 
 HSACO = "hsaco"
 LLIR = "llir"
-LLIR_HEADER = "; kinspect: "
-"""Begins the first line of an input of LLVM IR; a JSON object follows. `metadata` is that of the
-compile that made it: LLVM IR does not say how much LDS and how many waves a kernel has. `llvm`, if
-not null, has the `flags` and `features` to use in place of the backend's."""
 
 DUMP_VARIABLES = ("MLIR_ENABLE_DUMP", "MLIR_DUMP_PATH")
 
@@ -53,9 +49,12 @@ class UnknownOptionError(Exception):
 
 
 def compile_ttir(request: dict[str, Any]) -> None:
-    """Compiles `kernel.ttir` or `kernel.ttgir` of the folder `request["folder"]`, in that folder.
+    """Compiles `kernel.ttir`, `.ttgir` or `.llir` of the folder `request["folder"]`, in there.
 
-    The variables of `request["environment"]` are set for this compile alone.
+    The variables of `request["environment"]` are set for this compile alone. What a later stage
+    needs besides its text stands in `request["late_start"]`: `remaining_passes` (the arguments of
+    `RemainingPasses`) for TTGIR that has not seen all passes; for LLVM IR `metadata`, that of the
+    compile that made it, and `llvm`, the `flags` and `features` to use in place of the backend's.
 
     Writes a file `kernel.<stage>` for each later stage, `metadata.json`, `passes.mlir` if
     `request["passes"]`, and `result.json`. `progress.jsonl` names each stage as it starts, for
@@ -162,8 +161,9 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     parse_options(backend, options)
     stages: list[dict[str, Any]] = []
     start_stage = request["stage"]
-    rest = RemainingPasses.of(INPUT.format(stage=TTGIR)) if start_stage == TTGIR else None
-    if rest is not None:
+    late_start = request["late_start"]
+    if start_stage == TTGIR and "remaining_passes" in late_start:
+        rest = RemainingPasses(**late_start["remaining_passes"])
         rest.install(type(backend), INPUT.format(stage=TTGIR))
     _observe_stages(type(backend), stages, dump)
     guard_linker()
@@ -172,7 +172,7 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     replace_triton_key(request["triton_key"])
     facts: dict[str, Any] = {"switches": _switches(gpu.arch)}
     if start_stage == LLIR:
-        return {**facts, **_compile_llir(backend, backend.parse_options(options))}
+        return {**facts, **_compile_llir(backend, backend.parse_options(options), late_start)}
     llvm_inputs = LlvmInputs()
     llvm_inputs.observe()
     compiled = triton.compile(INPUT.format(stage=start_stage), target=gpu, options=options)
@@ -201,13 +201,18 @@ def _switches(arch: str) -> dict[str, bool] | None:
         return None
 
 
-def _compile_llir(backend: Any, options: Any) -> dict[str, Any]:
-    """Runs the stages behind `llir`, which `triton.compile` does not begin with; see `_compile`."""
+def _compile_llir(backend: Any, options: Any, late_start: dict[str, Any]) -> dict[str, Any]:
+    """Runs the stages behind `llir`, which `triton.compile` does not begin with; see `_compile`.
+
+    Raises:
+        ValueError: nothing tells of the compile that made the LLVM IR.
+    """
+    if "metadata" not in late_start:
+        raise ValueError("LLVM IR without the metadata of the compile that made it")
     with open(INPUT.format(stage=LLIR), encoding="utf-8") as stream:
-        header, _, source = stream.read().partition("\n")
-    given = json.loads(header[len(LLIR_HEADER) :])
-    metadata = given["metadata"]
-    llvm_inputs = LlvmInputs(given["llvm"])
+        source = stream.read()
+    metadata = late_start["metadata"]
+    llvm_inputs = LlvmInputs(late_start.get("llvm"))
     llvm_inputs.observe()
     runs: dict[str, Any] = {}
     language = getattr(importlib.import_module("triton.compiler.compiler"), "Language", None)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import types
 from collections.abc import Callable
 from typing import Any
 
-HEADER = "// kinspect: "
-"""Begins the first line of an input of TTGIR that has not seen all passes; a JSON object follows:
-`skipped`, how many of this Triton's passes on TTGIR are not run, and `passes`, how many there are
-by the dump of a whole compile."""
 TTGIR, LLIR = "ttgir", "llir"
 
 
@@ -21,23 +16,14 @@ class RemainingPasses:
 
     Args:
         skipped: how many.
-        passes: how many the stage has. Another number means that some function adds several.
+        passes: how many the stage has, by the dump of a whole compile. Another number means that
+            some function adds several.
     """
 
     def __init__(self, skipped: int, passes: int) -> None:
         self._skipped = skipped
         self._passes = passes
         self._added: int | None = None
-
-    @classmethod
-    def of(cls, path: str) -> RemainingPasses | None:
-        """What the first line of an input asks for; None if it asks for nothing."""
-        with open(path, encoding="utf-8") as stream:
-            line = stream.readline()
-        if not line.startswith(HEADER):
-            return None
-        given = json.loads(line[len(HEADER) :])
-        return cls(given["skipped"], given["passes"])
 
     def install(self, backend_class: Any, path: str) -> None:
         """Makes the stage behind TTGIR run the rest of the passes first.

@@ -13,7 +13,7 @@ from ...base.named_files import file_text
 from ...capture.targets import Target
 from ...compile.llvm_passes import TIMING, PassTime
 from ...compile.passes import PassDump, read_passes
-from ...compile.pool import Compiler, CompileResult
+from ...compile.pool import Compiler, CompileResult, LateStart
 from ...model import KernelReport, Variant
 from ...pipeline.analysis import analyze_text
 from ...pipeline.capturing import variants_of
@@ -102,16 +102,18 @@ class Kernel(Struct, frozen=True):
             )
         return variants[0]
 
-    def compiled(self, build: Build, variant: Variant) -> Compiled:
+    def compiled(
+        self, build: Build, variant: Variant, late_start: LateStart | None = None
+    ) -> Compiled:
         """Compiles it from any stage on; the fastest of some runs if the time is the metric."""
         times: tuple[PassTime, ...] = ()
         if self.timed:
-            result, times = fastest(build.compiler, variant)
+            result, times = fastest(build.compiler, variant, late_start)
         else:
-            result = build.compiler.compile(variant)
+            result = build.compiler.compile(variant, late_start=late_start)
             if result.from_store and (result.llvm is None or result.switches is None):
                 # Stored by a version that did not record them.
-                result = build.compiler.compile(variant, anew=True)
+                result = build.compiler.compile(variant, anew=True, late_start=late_start)
         if result.error is not None:
             return Compiled(result, None, result.error.message)
         assembly = file_text(result.artifacts["amdgcn"].path)

@@ -9,7 +9,6 @@ the metric changes by from one compile to the next is that layer's doing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
@@ -21,7 +20,7 @@ from ...base.errors import KinspectError
 from ...base.named_files import file_text
 from ...capture.resolving import resolve
 from ...compile.mlir_content import content_of
-from ...compile.pool import CompileResult, LlvmInputs
+from ...compile.pool import CompileResult, LateStart, LlvmInputs
 from ...compile.tritons import resolve as interpreter
 from ...model import Variant
 from ...pipeline.capturing import COMPILED
@@ -37,11 +36,6 @@ from .respelling import newer_spellings
 from .results import COMPILE_SECONDS, Blame, Layer, Share, SlowPass, Step, Verdict
 from .timing import cpu_seconds, seconds_from_ttir, slow_pass
 from .verdicts import differing_metric, guilty_of, shares_of, verdict_of
-
-_HEADER = "; kinspect: "
-"""See `guest.lowering.LLIR_HEADER`."""
-REST_HEADER = "// kinspect: "
-"""See `guest.remaining_passes.HEADER`."""
 
 
 def blame(request: Request, tritons: tuple[str, str], metric: str | None = None) -> Blame:
@@ -339,10 +333,10 @@ class _Chain(Struct):
             return verdict
 
         def measure(module: str, skipped: int, passes: int) -> float | None:
-            header = f"{REST_HEADER}{json.dumps({'skipped': skipped, 'passes': passes})}\n"
+            start = LateStart(skipped, passes)
             for text in (module, *newer_spellings(module)):
-                rest = replace(middle.swapped, ttir=header + text, stage="ttgir")
-                compiled = self.kernel.compiled(middle.build, rest)
+                rest = replace(middle.swapped, ttir=text, stage="ttgir")
+                compiled = self.kernel.compiled(middle.build, rest, start)
                 if compiled.problem is None:
                     return figures_of(compiled).get(metric)
             return None
@@ -388,18 +382,16 @@ class _Chain(Struct):
             handed: what is handed to it in place of that; None for the right build's flags.
         """
         text = file_text(first.result.artifacts["llir"].path)
-        llvm = None
+        start = LateStart(metadata=first.result.metadata)
         if ours is not None and handed is not None:
             changed = with_attributes(text, ours.attributes, handed.attributes)
             if changed is None:
                 problem = "the kernel's attributes cannot be found in the LLVM IR"
                 return Compiled(CompileResult(middle.swapped), None, problem)
             text = changed
-            llvm = {"flags": list(handed.flags), "features": handed.features}
-        given = {"metadata": dict(first.result.metadata), "llvm": llvm}
-        header = _HEADER + json.dumps(given, default=str) + "\n"
-        variant = replace(middle.swapped, ttir=header + text, stage="llir")
-        return self.kernel.compiled(middle.build, variant)
+            start = replace(start, flags=handed.flags, features=handed.features)
+        variant = replace(middle.swapped, ttir=text, stage="llir")
+        return self.kernel.compiled(middle.build, variant, start)
 
     def _comparison(self, first: Compiled, middle: Compiled) -> Comparison | None:
         """Compares two compiles of the same TTIR with the same options."""

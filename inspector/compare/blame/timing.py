@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...base.named_files import file_text
 from ...compile.llvm_passes import PassTime, pass_times
-from ...compile.pool import Compiler, CompileResult
+from ...compile.pool import Compiler, CompileResult, LateStart
 from ...model import Variant
 from .results import SlowPass
 
@@ -16,12 +16,15 @@ MOST_RUNS = 3
 STAGES = ("ttgir", "llir", "amdgcn", "hsaco")
 
 
-def fastest(compiler: Compiler, variant: Variant) -> tuple[CompileResult, tuple[PassTime, ...]]:
+def fastest(
+    compiler: Compiler, variant: Variant, late_start: LateStart | None = None
+) -> tuple[CompileResult, tuple[PassTime, ...]]:
     """Compiles a variant, several times if that is short, and returns the run of least CPU time.
 
     Args:
         compiler: one with `compile.llvm_passes.TIMING`, which reads no pass dump.
         variant: what to compile.
+        late_start: see `Compiler.compile`.
 
     Returns:
         That run, and the least time of each pass; without passes if it does not compile.
@@ -29,7 +32,7 @@ def fastest(compiler: Compiler, variant: Variant) -> tuple[CompileResult, tuple[
     best: CompileResult | None = None
     least: dict[tuple[str, str], PassTime] = {}
     for _ in range(MOST_RUNS):
-        result = compiler.compile(variant, anew=True)
+        result = compiler.compile(variant, anew=True, late_start=late_start)
         if result.error is not None:
             return result, ()
         text = file_text(result.artifacts["stderr"].path)

@@ -2,8 +2,8 @@
 
 The program's error output passes through a pipe of ours (a terminal of ours, where it goes to one)
 because the profiler's own errors are in it. The program gets a process group of its own, unless it
-reads from a terminal, so that each signal reaches it once; every process below it carries a mark in
-its environment, by which all of them are found when they must end.
+reads from a terminal, so that each signal reaches it once; it stands below a supervisor, by which
+all processes below it are found when they must end.
 """
 
 from __future__ import annotations
@@ -21,23 +21,18 @@ import threading
 import time
 import tty
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Literal
 
 from msgspec import Struct
 
-from ...base.lifetimes import ending_with_this, signal_marked
-
-MARK = "KINSPECT_PASS"
-"""The environment variable that marks the processes of a pass."""
+from ...base.lifetimes import signal_descendants, supervised
 
 GRACE = 10.0
 """Seconds that a program has to write its results after it was told to end."""
 
-_MOST_KILLING = 5.0  # seconds; what hangs in the driver cannot be killed at all
-_BETWEEN_KILLS = 0.02
-
+_BETWEEN_KILLS = 0.02  # seconds
 _KEPT_HEAD = 64 * 1024
 _KEPT_TAIL = 192 * 1024
 _CHUNK = 64 * 1024
@@ -101,9 +96,9 @@ def run(
             os.lseek(0, input_position, os.SEEK_SET)
     own_group = not _reads_terminal()
     signals = _Signals(own_group)
-    with ending_with_this(MARK) as (name, value), signals.caught():
+    with signals.caught(), ExitStack() as stack:
         errors = _ErrorOutput()
-        process = _started(argv, {**environment, name: value}, errors, own_group)
+        process = _started(argv, environment, errors, own_group, stack)
         signals.send_to(process)
         errors.start()
         timed_out = False
@@ -111,7 +106,7 @@ def run(
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
-            _end(process, f"{name}={value}", grace)
+            _end(process, grace)
     log = errors.finish()
     code, interrupted = process.returncode, bool(signals.received & _ENDING)
     return Ending(
@@ -132,19 +127,20 @@ def input_position() -> int | None:
 
 
 def _started(
-    argv: Sequence[str], environment: Mapping[str, str], errors: _ErrorOutput, own_group: bool
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    errors: _ErrorOutput,
+    own_group: bool,
+    stack: ExitStack,
 ) -> subprocess.Popen[bytes]:
-    """Starts a command line whose error output goes to `errors`.
+    """Starts a command line whose error output goes to `errors`, as long as `stack` is open.
 
     Raises:
         OSError: it cannot be started; `errors` is closed then.
     """
     try:
-        return subprocess.Popen(
-            argv,
-            env=environment,
-            stderr=errors.inlet,
-            preexec_fn=os.setpgrp if own_group else None,
+        return stack.enter_context(
+            supervised(argv, environment, stderr=errors.inlet, own_group=own_group)
         )
     except BaseException:
         errors.close()
@@ -159,16 +155,15 @@ def _status(code: int, interrupted: bool, timed_out: bool) -> Status:
     return "complete" if code == 0 else "killed" if code < 0 else "failed"
 
 
-def _end(process: subprocess.Popen[bytes], mark: str, grace: float) -> None:
+def _end(process: subprocess.Popen[bytes], grace: float) -> None:
     """Asks all processes of a pass to end, so that they write what they have; then kills them."""
-    signal_marked(mark, signal.SIGTERM)
+    signal_descendants(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(grace)
-    until = time.monotonic() + _MOST_KILLING
-    while signal_marked(mark, signal.SIGKILL) and time.monotonic() < until:
-        process.poll()  # one that is dead but not yet asked after is no more found
-        time.sleep(_BETWEEN_KILLS)  # others may just have started new ones
-    process.wait()
+    # The supervisor ends with the command, and ends what that left.
+    while process.poll() is None:
+        signal_descendants(process.pid, signal.SIGKILL)
+        time.sleep(_BETWEEN_KILLS)
 
 
 def _reads_terminal() -> bool:
@@ -214,9 +209,7 @@ class _Signals:
         if process is None or process.returncode is not None:
             return
         with suppress(ProcessLookupError):
-            if self._forward:
-                os.killpg(process.pid, number)
-            elif number != signal.SIGINT:  # the terminal tells it by itself
+            if self._forward or number != signal.SIGINT:  # the terminal tells that by itself
                 os.kill(process.pid, number)
 
 
