@@ -17,7 +17,7 @@ from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.bounds import OF_LANES
 from kinspect.inspector.metrics.kernel import kernel_report
 from kinspect.inspector.metrics.lanes import FROM_MEMORY
-from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import LoopReport, value_of
 
 
@@ -43,7 +43,7 @@ def hot_loop(
     function = parse_text(text, "k.s").kernels[0]
     size = waves * (64 if arch.startswith("gfx9") else 32)
     facts = Facts(lds_bytes=lds, workgroup_size=size, analyse_lanes=lanes)
-    subject = Subject(function, load(arch), facts)
+    subject = KernelCode(function, load(arch), facts)
     report = kernel_report(subject, kernel_id="k", name="k", arch=arch, source=None)
     (loop,) = report.loops
     return loop

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from kinspect.inspector import machines
 from kinspect.inspector.metrics import staging
-from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.metrics.located import located
+from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import Function, Resources, TtgirModule
 from kinspect.inspector.ttgir.flow import UNKNOWN, flow_of
 from kinspect.inspector.ttgir.movements import CONVERSIONS, movement
@@ -62,7 +63,7 @@ def compiled(
 
 def facts(module: TtgirModule, arch: str, **options: int) -> dict[str, Any]:
     function = Function("f", True, 1, 1, (), (), (), Resources())
-    subject = Subject(function, machines.load(arch), Facts(options=options), module)
+    subject = located(KernelCode(function, machines.load(arch), Facts(options=options), module))
     return {metric.name: metric.value for metric in staging.compute(subject)}
 
 

@@ -16,7 +16,7 @@ from kept_compiles import collect_kept
 from kinspect.inspector import machines
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.kernel import kernel_report
-from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.axes.graph import functions
@@ -45,7 +45,7 @@ def read_again(arch: str, change: tuple[str, str] | None = None) -> KernelReport
         ttgir = changed
     (function,) = parse_text(kernel.artifacts["amdgcn"].path.read_text(), "k.s").kernels
     facts = Facts(signature=kernel.variant.signature, attributes=kernel.variant.attrs)
-    subject = Subject(function, machines.load(arch), facts, parse_ttgir(ttgir, "k.ttgir"))
+    subject = KernelCode(function, machines.load(arch), facts, parse_ttgir(ttgir, "k.ttgir"))
     return kernel_report(subject, kernel_id="k", name="k", arch=arch, source=None)
 
 

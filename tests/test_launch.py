@@ -14,7 +14,8 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.launch import adds_lds
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.metrics import demand, registers
-from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.metrics.located import located
+from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import Function, Metric
 from msgspec.structs import replace
 
@@ -109,14 +110,14 @@ def functions(path: Path) -> dict[str, Function]:
     return {f.name: f for f in parse_text(path.read_text(), path.name).functions}
 
 
-def subject(function: Function, lds: int | None = None) -> Subject:
-    return Subject(
+def subject(function: Function, lds: int | None = None) -> KernelCode:
+    return KernelCode(
         function, machines.load("gfx942"), Facts(lds_bytes=lds, lds_from="typed", lds_note="--lds")
     )
 
 
 def metric(name: str, function: Function) -> Metric:
-    found: Mapping[str, Metric] = {m.name: m for m in registers.compute(subject(function))}
+    found: Mapping[str, Metric] = {m.name: m for m in registers.compute(located(subject(function)))}
     return found[name]
 
 

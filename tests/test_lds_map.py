@@ -11,7 +11,7 @@ import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.explain.lds_map import map_end, map_lines, map_rows
 from kinspect.inspector.metrics.kernel import kernel_report
-from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import Function, KernelReport, Resources
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.jobs import Request
@@ -140,6 +140,6 @@ TTGIR = (FIXTURES / "ptx.ttgir").read_text("utf-8")
 def test_what_is_no_list_of_allocations_is_no_map(listed: object) -> None:
     module = parse_ttgir(TTGIR.replace("cuda:90", "hip:gfx942"), "k.ttgir")
     function = Function("f", True, 1, 1, (), (), (), Resources())
-    subject = Subject(function, None, Facts(options={"lds_allocations": listed}), module)
+    subject = KernelCode(function, None, Facts(options={"lds_allocations": listed}), module)
     kernel = kernel_report(subject, kernel_id="k", name="k", arch=None, source=None)
     assert all(buffer.offset is None for buffer in kernel.lds_buffers if buffer.kind != "scratch")

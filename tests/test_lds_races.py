@@ -14,7 +14,7 @@ from kinspect.inspector.lanes.lds.accesses import LdsTrace
 from kinspect.inspector.lanes.lds.races import Race, RaceReport, races_of
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.kernel import kernel_report
-from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import Metric
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.context import Context, Overrides
@@ -312,7 +312,7 @@ def test_a_barrier_between_bytes_that_no_two_waves_share_is_redundant(name: str)
     function = parse_text(KERNEL.format(arch="gfx942", code=PLACES + code), "k.s").kernels[0]
     facts = Facts(workgroup_size=128, waves_from="typed")
     kernel = kernel_report(
-        Subject(function, load("gfx942"), facts),
+        KernelCode(function, load("gfx942"), facts),
         kernel_id="k",
         name="k",
         arch="gfx942",
@@ -333,7 +333,7 @@ def test_what_is_called_redundant_leaves_no_race_where_it_is_taken_out() -> None
     function = parse_text(KERNEL.format(arch="gfx942", code=PLACES + code), "k.s").kernels[0]
     facts = Facts(workgroup_size=128, waves_from="typed")
     kernel = kernel_report(
-        Subject(function, load("gfx942"), facts),
+        KernelCode(function, load("gfx942"), facts),
         kernel_id="k",
         name="k",
         arch="gfx942",

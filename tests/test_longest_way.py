@@ -10,7 +10,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.kernel import kernel_report
 from kinspect.inspector.metrics.longest_way import kernel_way, longest_ways
-from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import Function, KernelReport, Scalar
 
 ADD = "v_add_f32 v1, v1, v2\n"
@@ -46,7 +46,7 @@ KNOWN = Facts(lds_bytes=4096, workgroup_size=256)
 
 
 def report_of(function: Function, facts: Facts = KNOWN) -> KernelReport:
-    subject = Subject(function, load("gfx942"), facts)
+    subject = KernelCode(function, load("gfx942"), facts)
     return kernel_report(subject, kernel_id="k", name="k", arch="gfx942", source=None)
 
 

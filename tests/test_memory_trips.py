@@ -12,8 +12,9 @@ import pytest
 from emulated import KERNEL
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
+from kinspect.inspector.metrics.located import located
 from kinspect.inspector.metrics.memory_trips import kernel_metric, loop_metric
-from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.metrics.subject import Facts, KernelCode, Subject
 from kinspect.inspector.model import KernelReport, Metric
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.collecting import collect
@@ -96,7 +97,7 @@ LOAD = "global_load_dword v4, v2, s[0:1]\ns_waitcnt vmcnt(0)\n"
 
 def _subject(code: str, arch: str = "gfx942") -> Subject:
     function = parse_text(KERNEL.format(arch=arch, code=code), "k.s").kernels[0]
-    return Subject(function, load(arch), Facts(lds_bytes=0, workgroup_size=64))
+    return located(KernelCode(function, load(arch), Facts(lds_bytes=0, workgroup_size=64)))
 
 
 def test_of_two_ways_that_exclude_each_other_the_one_with_more_loads_counts() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.metrics import merged_reductions
+from kinspect.inspector.metrics.located import located
 from kinspect.inspector.metrics.source_trips import most_iterations
-from kinspect.inspector.metrics.subject import Facts, Subject
+from kinspect.inspector.metrics.subject import Facts, KernelCode, Subject
 from kinspect.inspector.model import Function, Resources, Scalar, TtgirModule
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.flow import flow_of
@@ -95,7 +96,7 @@ module attributes {"ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 64 : i32}
 
 def subject_of(module: TtgirModule, grid: tuple[int, int, int] | None) -> Subject:
     function = Function("k", True, 1, 1, (), (), (), Resources())
-    return Subject(function, None, Facts(grid=grid, values={"n": 7}), module)
+    return located(KernelCode(function, None, Facts(grid=grid, values={"n": 7}), module))
 
 
 @pytest.mark.parametrize(("element", "registers"), [("f16", 2), ("f32", 4), ("f64", 8)])

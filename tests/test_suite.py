@@ -109,13 +109,13 @@ def test_our_model_of_llvm_gives_the_comment_too(suite: Report) -> None:
     from kinspect.inspector import machines
     from kinspect.inspector.metrics.demand import demand
     from kinspect.inspector.metrics.occupancy import occupancy
-    from kinspect.inspector.metrics.subject import Facts, Subject
+    from kinspect.inspector.metrics.subject import Facts, KernelCode
     from msgspec.structs import replace
 
     for kernel in suite.kernels:
         (function,) = parse_text(text_of(kernel), "k.s").kernels
         machine = machines.load(kernel.arch or "")
-        asked = demand(Subject(function, machine, Facts(lds_bytes=0, llvm="triton")))
+        asked = demand(KernelCode(function, machine, Facts(lds_bytes=0, llvm="triton")))
         assert occupancy(machine, replace(asked, compiler_lds=0)).compiler == int(
             str(kernel.metrics["occupancy.compiler"].value)
         ), label(kernel)

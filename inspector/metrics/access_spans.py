@@ -109,7 +109,7 @@ def known_part(subject: Subject) -> tuple[int | None, int | None]:
     if not subject.places:
         return _ASSUMED_ROWS, _ASSUMED_COLUMNS
     demand = subject.demand
-    if demand is None or demand.waves_from == "largest":
+    if demand.waves_from == "largest":
         return 1, _ASSUMED_LANES
     return None, None
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from .subject import Subject
+from .subject import LaunchedCode
 
 if TYPE_CHECKING:
     from ..lanes.unknowns import Arguments
@@ -80,7 +80,7 @@ def size_of(argument_type: str) -> int | None:
 
 
 def known_arguments(
-    subject: Subject, shape: tuple[int, int, int] | None = None
+    subject: LaunchedCode, shape: tuple[int, int, int] | None = None
 ) -> Arguments | None:
     """The known arguments of a launch, the workgroup's size among the hidden ones.
 

@@ -225,7 +225,7 @@ def _hot_loops(
 
         code = Code.of(function, machine)
     demand = subject.demand
-    resident = None if demand is None else residency(machine, demand, metrics)
+    resident = residency(machine, demand, metrics)
     for loop in function.loops:
         if loop.id not in executed_blocks:
             continue
@@ -282,7 +282,7 @@ def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[
     on_way = _instructions(function, way.blocks)
     bounds = wave_bounds(subject, machine, on_way)
     bounds["latency"] = Bound(None)
-    resident = None if demand is None else residency(machine, demand, metrics)
+    resident = residency(machine, demand, metrics)
     moved = _memory_cycles(subject, machine, on_way, resident)
     yield from _longest(machine, way, len(function.instructions), bounds, resident, moved)
 

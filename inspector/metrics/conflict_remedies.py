@@ -331,7 +331,7 @@ def _is_worth_its_lines(subject: Subject, tile: OperandTile, metrics: Mapping[st
     row, column = tile.along_k * tile.bits // 8, tile.across * tile.bits // 8
     if 2 * row >= line:
         return True
-    waves = demand.waves_per_workgroup if demand is not None else None
+    waves = demand.waves_per_workgroup
     single = metrics["bound.wave"].value if "bound.wave" in metrics else None
     own = single.get("lds") if isinstance(single, Mapping) else None
     lds, l1, most = (number_of(metrics, f"bound.{name}") for name in ("lds", "l1", "cycles"))

@@ -17,7 +17,7 @@ from ..model import Demand, Instruction, LaunchOrigin, LdsOrigin, Metric, Metric
 from .occupancy import SPECS as OCCUPANCY
 from .occupancy import metrics
 from .registers import agprs_beyond, first_known
-from .subject import NOT_ALL_READ, Subject
+from .subject import NOT_ALL_READ, KernelCode, Subject
 
 LAUNCH_SPECS = (
     MetricSpec("wave_size", "lanes", "compiler", "kernel", "Work-items per wave: 32 or 64"),
@@ -57,7 +57,7 @@ def launch_metrics(subject: Subject) -> Iterator[Metric]:
     yield Metric("lds_limit", machine.lds_max if machine else None, "bytes", "derived")
 
 
-def wave_size(subject: Subject) -> Metric:
+def wave_size(subject: KernelCode) -> Metric:
     """Lanes of a wave, as stated or as the only size of the target."""
     size, machine = subject.function.resources.wave_size, subject.machine
     if size is not None:
@@ -67,7 +67,7 @@ def wave_size(subject: Subject) -> Metric:
     return Metric("wave_size", None, "lanes", "compiler", "the file does not say")
 
 
-def workgroup_size(subject: Subject) -> Metric:
+def workgroup_size(subject: KernelCode) -> Metric:
     """Work-items of a workgroup; an estimate where only the largest size is known."""
     resources, facts = subject.function.resources, subject.facts
     unit, name = "work-items", "workgroup_size"
@@ -82,7 +82,7 @@ def workgroup_size(subject: Subject) -> Metric:
     return Metric(name, None, unit, "compiler", "the file does not say; pass --waves")
 
 
-def lds_bytes(subject: Subject) -> Metric:
+def lds_bytes(subject: KernelCode) -> Metric:
     """LDS of a workgroup, or why it is unknown."""
     facts, stated = subject.facts, subject.function.resources.lds_bytes
     if facts.lds_bytes is not None:
@@ -109,7 +109,7 @@ def lds_bytes(subject: Subject) -> Metric:
     return Metric("lds_bytes", stated, "bytes", "compiler")
 
 
-def lds_origin(subject: Subject, metric: Metric) -> LdsOrigin | None:
+def lds_origin(subject: KernelCode, metric: Metric) -> LdsOrigin | None:
     """The origin of a workgroup's LDS in `lds_bytes`; None where it is unknown."""
     if metric.value is None:
         return None
@@ -118,7 +118,7 @@ def lds_origin(subject: Subject, metric: Metric) -> LdsOrigin | None:
     return "code" if metric.origin == "derived" else "file"
 
 
-def waves_origin(subject: Subject, metric: Metric) -> LaunchOrigin | None:
+def waves_origin(subject: KernelCode, metric: Metric) -> LaunchOrigin | None:
     """The origin of a workgroup's size in `workgroup_size`; None where it is unknown."""
     if metric.value is None:
         return None
@@ -161,7 +161,7 @@ def occupancy_metrics(subject: Subject) -> Iterator[Metric]:
     if machine is None:
         yield from _unknown("the target is unknown", stated)
         return
-    kernel_demand = subject.demand if subject.demand is not None else demand(subject)
+    kernel_demand = subject.demand
     pool = machine.lds_pool
     if kernel_demand.cu_mode and machine.lds_pool_cu_mode is not None:
         pool = machine.lds_pool_cu_mode
@@ -199,7 +199,7 @@ def _for_the_largest(figures: dict[str, Metric], kernel_demand: Demand) -> dict[
     return marked
 
 
-def demand(subject: Subject) -> Demand:
+def demand(subject: KernelCode) -> Demand:
     """The demand of one workgroup of the kernel.
 
     The register count is the one requested of the hardware (`NumVGPRsForWavesPerEU`,
@@ -239,7 +239,7 @@ def demand(subject: Subject) -> Demand:
     )
 
 
-def _registers(subject: Subject) -> tuple[int | None, int]:
+def _registers(subject: KernelCode) -> tuple[int | None, int]:
     """VGPRs (all registers of the file where only their sum is stated), and AGPRs."""
     resources = subject.function.resources
     beyond = agprs_beyond(resources, subject.machine)

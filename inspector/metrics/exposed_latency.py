@@ -350,7 +350,7 @@ def _waves(subject: Subject, metrics: Mapping[str, Metric]) -> _Waves | None:
     """
     machine, demand = subject.machine, subject.demand
     resident = residency(machine, demand, metrics) if machine and demand else None
-    if machine is None or demand is None or resident is None or not demand.waves_per_workgroup:
+    if machine is None or resident is None or not demand.waves_per_workgroup:
         return None
     if machine.cus is None:
         return _Waves(resident.on_simd, None, 1.0)

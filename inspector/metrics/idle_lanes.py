@@ -46,7 +46,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     if subject.ttgir is not None:
         yield Metric(IDLE, None, "mapping", "derived", "not looked for in Triton's code")
         return
-    if demand is None or not subject.places or demand.waves_from == "largest":
+    if not subject.places or demand.waves_from == "largest":
         yield Metric(IDLE, None, "mapping", "derived", "the workgroup's size is not known")
         return
     code = [subject.function.instructions[index] for index in region.indices]

@@ -28,17 +28,14 @@ from . import (
     exposed_latency,
     lane_metrics,
     lane_walks,
-    lanes,
     launch,
     lds_buffers,
-    lds_races,
     live_registers,
     loads_in_passes,
     loop_shape,
     loop_structure,
     memory_trips,
     overlapping_loads,
-    redundancy,
     scratch_use,
     spills,
     tile_sharing,
@@ -46,15 +43,21 @@ from . import (
 )
 from .access_spans import GlobalAccesses
 from .catalogue import kernel_metrics
-from .demand import demand
 from .joint_accesses import joint_accesses
+from .located import located
 from .longest_way import longest_ways
 from .loops import main_loop, reports
 from .narrow_loops import with_narrow_reads
 from .options import option
-from .subject import MEMORY_CLASSES, Subject, always_executed, innermost_loops, source_line
+from .subject import (
+    MEMORY_CLASSES,
+    KernelCode,
+    Subject,
+    always_executed,
+    innermost_loops,
+    source_line,
+)
 from .transposed_copies import transposed_copies
-from .wait_verdicts import synchronisation
 
 if TYPE_CHECKING:
     from .conflict_remedies import OperandTile
@@ -63,7 +66,7 @@ _MEMORY = frozenset(MEMORY_CLASSES)
 
 
 def kernel_report(
-    subject: Subject,
+    code: KernelCode,
     *,
     kernel_id: str,
     name: str,
@@ -74,18 +77,7 @@ def kernel_report(
     notes: tuple[str, ...] = (),
 ) -> KernelReport:
     """The report of one kernel without findings, which rules add."""
-    subject = replace(subject, demand=demand(subject), work=redundancy.source_work(subject.ttgir))
-    subject = replace(subject, races=lds_races.followed(subject))
-    subject = replace(subject, sync=synchronisation(subject))
-    touched = lanes.kernel_lanes(subject)
-    live = live_registers.followed(subject)
-    subject = replace(
-        subject,
-        uses=touched.uses,
-        places=touched.places,
-        likely_places=touched.likely_places,
-        live=live,
-    )
+    subject = located(code)
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources
     loops = reports(subject)
@@ -228,7 +220,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
     owner: Mapping[int, Loop] = innermost_loops(function)
     memory: list[MemoryOp] = []
     waits: list[WaitOp] = []
-    waits_at = subject.sync.waits if subject.sync is not None else {}
+    waits_at = subject.sync.waits
     joint = joint_accesses(subject, owner)
     for block in function.blocks:
         loop = owner.get(block.index)

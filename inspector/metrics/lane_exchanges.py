@@ -165,7 +165,7 @@ def _sources(subject: Subject) -> Mapping[int, Any] | None:
         return None
     from ..lanes.addresses import exchanged_lanes
 
-    wave = demand.wave_size if demand is not None else None
+    wave = demand.wave_size
     lanes = wave or subject.function.resources.wave_size or machine.wave_sizes[0]
     size = subject.function.resources.max_workgroup_size or lanes
     try:

@@ -16,7 +16,7 @@ from ..base.errors import unforeseen
 from ..model import Function, LaneUse, Machine
 from .arguments import known_arguments
 from .scratch_use import spilled_dwords
-from .subject import Subject
+from .subject import LaunchedCode
 
 if TYPE_CHECKING:
     from ..lanes.address_sweep import Places
@@ -438,10 +438,10 @@ class KernelLanes(Struct, frozen=True):
     likely_places: Mapping[int, Sequence[Places]] = {}
 
 
-def kernel_lanes(subject: Subject) -> KernelLanes:
+def kernel_lanes(subject: LaunchedCode) -> KernelLanes:
     """The lanes of a kernel's accesses, where enough of the launch is known."""
     machine, demand, resources = subject.machine, subject.demand, subject.function.resources
-    waves = demand.waves_per_workgroup if demand is not None else None
+    waves = demand.waves_per_workgroup
     sites = list(_sites(subject.function))
     if not (subject.facts.analyse_lanes and sites and machine is not None and demand and waves):
         return KernelLanes()
@@ -548,7 +548,7 @@ def _completed(uses: dict[int, LaneUse], whole: Mapping[int, LaneUse]) -> dict[i
     return completed
 
 
-def workgroup_shape(subject: Subject, waves: int) -> tuple[int, int, int] | None:
+def workgroup_shape(subject: LaunchedCode, waves: int) -> tuple[int, int, int] | None:
     """Work-items of a workgroup of some waves in x, y and z; None where the shape is not known.
 
     Triton numbers them in x alone, and so does code that asks for no other number.
@@ -560,5 +560,5 @@ def workgroup_shape(subject: Subject, waves: int) -> tuple[int, int, int] | None
     start, triton = resources.wave_start, bool(subject.facts.signature) or subject.ttgir is not None
     if start is not None and start.work_item_dims and not triton:
         return None
-    wave_size = (demand.wave_size if demand is not None else None) or machine.wave_sizes[0]
+    wave_size = demand.wave_size or machine.wave_sizes[0]
     return waves * wave_size, 1, 1

@@ -271,7 +271,7 @@ def _loaded_bytes(module: TtgirModule) -> Counter[int]:
 def _matrix_us(subject: Subject, gpu: Gpu | None) -> tuple[float | None, str]:
     """The least time, or None and why it is unknown."""
     facts, demand = subject.facts, subject.demand
-    waves = demand.waves_per_workgroup if demand is not None else None
+    waves = demand.waves_per_workgroup
     if not facts.grid:
         return None, NO_GRID
     if subject.ttgir is None or subject.work is None or not subject.work.dots:

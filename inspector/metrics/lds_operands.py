@@ -71,7 +71,7 @@ def compute(
     reads = sum(inst.cls == "lds_read" for inst in executed)
     if reads < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
         return
-    lanes = subject.demand.wave_size if subject.demand is not None else None
+    lanes = subject.demand.wave_size
     least = lds_least(subject.uses, machine, executed, lanes)
     use = operand_use(executed)
     value: dict[str, Scalar] = {

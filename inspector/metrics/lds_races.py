@@ -14,7 +14,7 @@ from ..model import Instruction, Metric, MetricSpec, Scalar
 from .arguments import known_arguments
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
 from .lanes import SHAPE, workgroup_shape
-from .subject import Subject, source_line
+from .subject import LaunchedCode, Subject, source_line
 
 if TYPE_CHECKING:
     from ..lanes.lds.races import Race, RaceReport
@@ -66,16 +66,16 @@ _FIELDS: Final = (
 )  # fmt: skip
 
 
-def followed(subject: Subject) -> tuple[RaceReport | None, str]:
+def followed(subject: LaunchedCode) -> tuple[RaceReport | None, str]:
     """The report on a kernel, or None and the reason."""
     accesses = sum(inst.cls in _LDS for inst in subject.function.instructions)
     machine, demand = subject.machine, subject.demand
-    waves = demand.waves_per_workgroup if demand is not None else None
+    waves = demand.waves_per_workgroup
     if not accesses:
         return None, NO_LDS
     if machine is None or not waves or not subject.facts.analyse_races:
         return None, NOT_LOOKED_AT
-    if demand is not None and demand.waves_from == "largest":
+    if demand.waves_from == "largest":
         return None, _FEWER_WAVES
     from ..lanes.lds.races import races_of
 

@@ -17,7 +17,15 @@ from ..model import (
     Metric,
     MetricSpec,
 )
-from .subject import NOT_ALL_READ, NamedValues, Subject, Tally, innermost_loops, source_line
+from .subject import (
+    NOT_ALL_READ,
+    KernelCode,
+    NamedValues,
+    Subject,
+    Tally,
+    innermost_loops,
+    source_line,
+)
 
 if TYPE_CHECKING:
     from ..isa.dataflow.liveness import Liveness
@@ -89,7 +97,7 @@ def beyond_allocation(subject: Subject, allocated: int | None) -> str | None:
     )
 
 
-def followed(subject: Subject) -> tuple[Liveness | None, str]:
+def followed(subject: KernelCode) -> tuple[Liveness | None, str]:
     """The kernel's live registers, or why they are not known."""
     if subject.function.unread:
         return None, NOT_ALL_READ

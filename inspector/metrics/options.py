@@ -93,9 +93,9 @@ def compute(subject: Subject) -> Iterator[Metric]:
     note = "" if cus is not None else _no_figure(subject)
     yield Metric("gpu.cus", cus, "CUs", "derived", note)
     demand = subject.demand
-    units = None if cus is None or demand is None else cus if demand.cu_mode else cus // 2
+    units = None if cus is None else cus if demand.cu_mode else cus // 2
     yield Metric("gpu.units", units, "units", "derived", note)
-    yield Metric("gpu.unit", None if demand is None else demand.unit, "name", "derived")
+    yield Metric("gpu.unit", demand.unit, "name", "derived")
     rate = memory_bytes_per_clk(machine) if machine is not None else None
     per_simd = None
     if machine is not None and cus and rate is not None:
@@ -127,7 +127,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
 def _stated_waves(subject: Subject) -> int | None:
     """Waves of a workgroup of other code than Triton's, where its size is that of the launch."""
     demand = subject.demand
-    if demand is None or demand.waves_from == "largest":
+    if demand.waves_from == "largest":
         return None
     return demand.waves_per_workgroup
 

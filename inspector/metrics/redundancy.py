@@ -321,7 +321,7 @@ def _leaves_room(subject: Subject, waves: int) -> bool:
     """
     if subject.function.resources.vgpr_spill_count:
         return False
-    if subject.machine is None or subject.demand is None:
+    if subject.machine is None:
         return True
     try:
         by_lds = occupancy(

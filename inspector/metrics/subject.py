@@ -142,15 +142,16 @@ class SourceWork(Struct, frozen=True):
     tensors: Mapping[Place | None, Sequence[tuple[TtgirOp, Copies]]]
 
 
-class Subject(Struct, frozen=True):
-    """A kernel with all inputs of the metrics.
+class KernelCode(Struct, frozen=True):
+    """A kernel as it was read.
 
-    `ttir` is the source's TTIR, `ttgir` the compiler's result before LLVM. `sync`, `demand`,
-    `work`, `uses`, `places` and `likely_places` (these by index of the instruction) are computed
-    from the others once, by `wait_verdicts.synchronisation`, `demand.demand`,
-    `redundancy.source_work` and `lanes.kernel_lanes`; `live`, the live registers or why they are
-    unknown, by `live_registers.followed`; `races`, likewise, by `lds_races.followed`. `ttir` holds
-    the dots alone; `ttir_text` is all of it, which few kernels need.
+    Args:
+        function: its machine code.
+        machine: the target; None where it is not known.
+        facts: what is known besides its code.
+        ttgir: the compiler's result before LLVM.
+        ttir: the source's TTIR, the dots alone.
+        ttir_text: all of it, which few kernels need.
     """
 
     function: Function
@@ -158,15 +159,37 @@ class Subject(Struct, frozen=True):
     facts: Facts
     ttgir: TtgirModule | None = None
     ttir: TtgirModule | None = None
-    sync: Synchronisation | None = None
     ttir_text: str | None = None
-    demand: Demand | None = None
-    work: SourceWork | None = None
-    uses: Mapping[int, LaneUse] = field(default_factory=dict)
-    places: Mapping[int, Sequence[Places]] = field(default_factory=dict)
-    likely_places: Mapping[int, Sequence[Places]] = field(default_factory=dict)
-    live: tuple[Liveness | None, str] = (None, "its registers were not followed")
-    races: tuple[RaceReport | None, str] = (None, "its accesses of LDS were not followed")
+
+
+class LaunchedCode(KernelCode, frozen=True, kw_only=True):
+    """A kernel with what its launch asks for.
+
+    Args:
+        demand: what it asks of a CU.
+        work: its work by TTGIR; None without one.
+    """
+
+    demand: Demand
+    work: SourceWork | None
+
+
+class Subject(LaunchedCode, frozen=True, kw_only=True):
+    """A kernel with all inputs of the metrics, made by `located.located`.
+
+    Args:
+        races: accesses of LDS in no order, or why they are not known.
+        sync: the purposes of its waits and barriers.
+        uses, places, likely_places: the lanes of its accesses, by index of the instruction.
+        live: the live registers, or why they are not known.
+    """
+
+    races: tuple[RaceReport | None, str]
+    sync: Synchronisation
+    uses: Mapping[int, LaneUse]
+    places: Mapping[int, Sequence[Places]]
+    likely_places: Mapping[int, Sequence[Places]]
+    live: tuple[Liveness | None, str]
 
 
 class Tally(Struct, frozen=True):

@@ -51,7 +51,7 @@ def fit_of_two_stages(
             if size is None:
                 return NO_STAGES
             sizes[load.loop] = sizes.get(load.loop, 0) + size
-    if not sizes or machine is None or demand is None or not demand.waves_per_workgroup:
+    if not sizes or machine is None or not demand.waves_per_workgroup:
         return NO_STAGES
     tiles, waves = max(sizes.values()), demand.waves_per_workgroup
     copied = machine.arch in DIRECT_TO_LDS

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..isa.barriers import needless
 from ..isa.waitflow.slack import slacks
@@ -15,18 +16,21 @@ from ..isa.waitflow.verdicts import Verdicts, judge
 from ..machines import matrix_cycles
 from ..model import Function, Instruction, Machine, WaitOp
 from .demand import wave_size, workgroup_size
-from .subject import MATRIX_CLASSES, Subject, Synchronisation, innermost_loops, wait_counts
+from .subject import MATRIX_CLASSES, KernelCode, Synchronisation, innermost_loops, wait_counts
+
+if TYPE_CHECKING:
+    from ..lanes.lds.races import RaceReport
 
 # After it, operands stand for other VGPRs than they name (gfx1250).
 _MOVES_REGISTERS = "s_set_vgpr_msb"
 
 
-def synchronisation(subject: Subject) -> Synchronisation:
+def synchronisation(code: KernelCode, races: RaceReport | None) -> Synchronisation:
     """The kernel's waits and barriers with their verdicts.
 
     Verdicts are None where the target is unknown, or registers or code are.
     """
-    function, machine = subject.function, subject.machine
+    function, machine = code.function, code.machine
     loops = _loops(function)
     unknown = machine is None or not function.all_read  # a wait may stand in what was not read
     if unknown or any(i.op.name == _MOVES_REGISTERS for i in function.instructions):
@@ -65,18 +69,17 @@ def synchronisation(subject: Subject) -> Synchronisation:
             )
         )
     _add_missing(waits_at, function, verdicts, loops)
-    report, _ = subject.races
     removable = needless(
         function,
         verdicts.completions,
-        single_wave=_is_one_wave(subject),
-        meeting=report.meeting if report is not None else None,
-        same_barriers=report.same_barriers if report is not None else None,
+        single_wave=_is_one_wave(code),
+        meeting=races.meeting if races is not None else None,
+        same_barriers=races.same_barriers if races is not None else None,
     )
     return Synchronisation(waits_at, True, removable)
 
 
-def _is_one_wave(subject: Subject) -> bool:
+def _is_one_wave(subject: KernelCode) -> bool:
     """Whether no launch has more than one wave in a workgroup."""
     wave, group_size = wave_size(subject).value, workgroup_size(subject).value
     return isinstance(wave, int) and isinstance(group_size, int) and group_size <= wave

@@ -80,7 +80,7 @@ USE_SPECS = (
 
 def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metrics of `USE_SPECS`."""
-    if subject.sync is None or not subject.sync.judged:
+    if not subject.sync.judged:
         note = "the target is unknown, or its registers cannot be told"
         note = note if subject.function.all_read else NOT_ALL_READ
         for spec in USE_SPECS:
@@ -115,7 +115,7 @@ BARRIER_SPECS = (
 
 
 def redundant_barriers(subject: Subject, region: Tally) -> Iterator[Metric]:
-    if subject.sync is None or subject.sync.needless is None:
+    if subject.sync.needless is None:
         note = "waves take turns here, barriers have names, or the target is unknown"
         note = note if subject.function.all_read else NOT_ALL_READ
         yield Metric(REDUNDANT_BARRIERS, None, _BARRIERS, "derived", note)

@@ -25,7 +25,7 @@ from ..lint.engine import judge
 from ..lint.schema import DEFAULT_PACK, Pack, load_named
 from ..metrics.catalogue import specs
 from ..metrics.kernel import kernel_report
-from ..metrics.subject import Subject
+from ..metrics.subject import KernelCode
 from ..model import (
     Function,
     KernelReport,
@@ -96,7 +96,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             facts = replace(facts, name_values=False)
         variant = context.variant
         report = kernel_report(
-            Subject(
+            KernelCode(
                 function=function,
                 machine=machine,
                 facts=facts,
