@@ -12,9 +12,11 @@ from textual._context import active_message_pump
 from textual.app import App
 from textual.color import Color
 from textual.dom import DOMNode
+from textual.events import Event, MouseDown
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
 from ..inspector.base.errors import KinspectError
@@ -22,6 +24,10 @@ from ..inspector.base.printable import is_printable
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
+
+
+_SCROLLBAR_ACTIONS = ("grab", "scroll_up", "scroll_down")
+"""What Textual's scrollbars name in their own styles."""
 
 
 class ControlCharacters(LineFilter):
@@ -102,6 +108,21 @@ class RobustApp(App[int]):
                 raise
             self.notify_error(error)
             return True
+
+    async def _broker_event(
+        self, event_name: str, event: Event, default_namespace: DOMNode
+    ) -> bool:
+        """Runs no action that a style under the mouse names, except a scrollbar's on itself.
+
+        The style may be that of a text from a file.
+        """
+        if not (isinstance(event, MouseDown) and isinstance(default_namespace, ScrollBar)):
+            return False
+        action = event.style.meta.get("@mouse.down")
+        if action not in _SCROLLBAR_ACTIONS:
+            return False
+        event.stop()
+        return await self.run_action(action, default_namespace)
 
     def _handle_exception(self, error: Exception) -> None:
         """Closes the page that raised an exception; ends the application where none did."""

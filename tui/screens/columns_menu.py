@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from ..key_table import bind
 from ..widgets.table import Table
 from ..widgets.table_rows import ColumnHead, TableRow
-from .dialogue import Dialogue
+from .dialogue import Dialogue, entitle
 
 _TITLE = 17  # cells for a column's box and title
 
@@ -52,8 +52,7 @@ class ColumnsMenu(Dialogue[list[str]]):
     def compose(self) -> ComposeResult:
         """A table of all columns."""
         with Vertical() as box:
-            box.border_title = "Columns"
-            box.border_subtitle = "space shows or hides  J/K moves  R default  enter closes"
+            entitle(box, "Columns", "space shows or hides  J/K moves  R default  enter closes")
             yield Table(id="columns", least_first=_TITLE)
 
     def on_resize(self) -> None:

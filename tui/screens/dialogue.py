@@ -6,7 +6,9 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
+from textual.widget import Widget
 
 from ..key_table import bind
 
@@ -27,6 +29,12 @@ class Dialogue(ModalScreen[ScreenResultType]):
     def unfinished(self) -> str:
         """What would be lost if the application ended now, as a clause; "" for nothing."""
         return ""
+
+
+def entitle(frame: Widget, title: str, keys: str = "") -> None:
+    """Writes a title, and what keys do, on a dialogue's frame; neither is read as markup."""
+    frame.border_title = Content(title)
+    frame.border_subtitle = Content(keys) if keys else None
 
 
 class TextDialogue(Dialogue[None]):

@@ -19,7 +19,7 @@ from ...inspector.model import Report
 from ..export import FORMATS, PICTURES, Picture, check, suffix_of, write
 from ..pages import Page
 from ..session import SessionKernel
-from .dialogue import Dialogue
+from .dialogue import Dialogue, entitle
 
 if TYPE_CHECKING:
     from ..app import KinspectApp
@@ -59,12 +59,11 @@ class ExportScreen(Dialogue[None]):
     def compose(self) -> ComposeResult:
         """The field, the list of formats, and a line for messages."""
         box = Vertical()
-        box.border_title = "Export to"
-        box.border_subtitle = "Enter writes · Tab changes the format · Esc closes"
+        entitle(box, "Export to", "Enter writes · Tab changes the format · Esc closes")
         with box:
             yield Input(self._suggested(), id="file", select_on_focus=False, compact=True)
-            yield Static(id="formats")
-            yield Static(id="message")
+            yield Static(id="formats", markup=False)
+            yield Static(id="message", markup=False)
 
     def on_mount(self) -> None:
         """Focuses the field."""
@@ -194,4 +193,4 @@ class ExportScreen(Dialogue[None]):
     def _show_message(self, message: str, colour: str = "$error") -> None:
         line = self.query_one("#message", Static)
         line.styles.color = self.app.theme_variables[colour.removeprefix("$")]
-        line.update(Text(message))
+        line.update(message)

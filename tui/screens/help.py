@@ -20,7 +20,7 @@ from textual.widgets import Input, Static
 
 from ..page_table import PAGES
 from ..pages import Page
-from .dialogue import TextDialogue
+from .dialogue import TextDialogue, entitle
 
 _WIDTH = 78
 _TWO_COLUMNS = 96
@@ -220,10 +220,9 @@ class HelpScreen(TextDialogue):
     def compose(self) -> ComposeResult:
         """A scrolling text in a box."""
         box = VerticalScroll()
-        box.border_title = self._title
-        box.border_subtitle = "j/k scroll · Esc closes"
+        entitle(box, self._title, "j/k scroll · Esc closes")
         with box:
-            yield Static(id="text")
+            yield Static(id="text", markup=False)
 
     def on_mount(self) -> None:
         """Focuses the text, so that keys scroll it."""

@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from ..widgets.code import Span, Text
 from ..widgets.filtered_list import RowList, word_filter
-from .dialogue import Dialogue
+from .dialogue import Dialogue, entitle
 
 
 class Choice(Struct, frozen=True):
@@ -62,10 +62,10 @@ class ListChooser(Dialogue[str | None]):
     def compose(self) -> ComposeResult:
         """Stacks the filter's input line and the list."""
         with Vertical() as box:
-            box.border_title = self._heading
+            entitle(box, self._heading)
             yield Input(placeholder="type to narrow the list", compact=True)
             yield RowList()
-            yield Static("Enter takes it · Esc goes back")
+            yield Static("Enter takes it · Esc goes back", markup=False)
 
     def on_mount(self) -> None:
         """Lists all rows, with the current one under the cursor."""

@@ -7,11 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.markup import escape
 from textual.widgets import Input, Label, Static
 
 from ...inspector.base.errors import KinspectError
@@ -19,7 +17,7 @@ from ...inspector.capture.sweep_axes import Value
 from ...inspector.model import KernelReport
 from ...inspector.pipeline.jobs import Request
 from ..session import SessionKernel
-from .dialogue import Dialogue
+from .dialogue import Dialogue, entitle
 
 if TYPE_CHECKING:
     from ..app import KinspectApp
@@ -96,15 +94,17 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         """A line for each setting, the options first."""
         report = self._entry.report
         with VerticalScroll(can_focus=False) as box:
-            box.border_title = escape(f"Recompile {report.name} for {report.arch}")
-            box.border_subtitle = "enter compiles and compares  esc cancels"
+            title = f"Recompile {report.name} for {report.arch}"
+            entitle(box, title, "enter compiles and compares  esc cancels")
             if self._entry.case:
                 yield Static(self._entry.case, markup=False, classes="head")
             constexprs = False
             for setting in self._settings:
                 if setting.constexpr and not constexprs:
                     constexprs = True
-                    yield Static("constexprs: the file is captured again", classes="head")
+                    yield Static(
+                        "constexprs: the file is captured again", markup=False, classes="head"
+                    )
                 text = "" if setting.value is None else str(setting.value)
                 with Horizontal():
                     yield Label(setting.name, markup=False)
@@ -233,4 +233,4 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
     def _show_message(self, text: str, *, failed: bool = False) -> None:
         line = self.query_one("#message", Static)
         line.set_class(failed, "failed")
-        line.update(Text(text))
+        line.update(text)

@@ -7,12 +7,11 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
-from textual.markup import escape
 from textual.widgets import Static
 
 from ...inspector.model import ErrorRecord
 from ..key_table import bind
-from .dialogue import TextDialogue
+from .dialogue import TextDialogue, entitle
 
 
 class ExplainScreen(TextDialogue):
@@ -37,8 +36,7 @@ class ExplainScreen(TextDialogue):
     def compose(self) -> ComposeResult:
         """The frame."""
         with VerticalScroll() as frame:
-            frame.border_title = escape(self._title)
-            frame.border_subtitle = "escape closes"
+            entitle(frame, self._title, "escape closes")
             yield Static(self._text, markup=False)
 
 
@@ -64,15 +62,14 @@ class FailureScreen(TextDialogue):
         """The message, the hint and the output."""
         error = self._error
         with VerticalScroll() as scroll:
-            scroll.border_title = f"failed to {error.stage}"
-            scroll.border_subtitle = "y copies  esc closes"
+            entitle(scroll, f"failed to {error.stage}", "y copies  esc closes")
             where = "  ".join(part for part in (error.kernel, error.file) if part)
             yield Static(where, markup=False, classes="where")
             yield Static(error.message, markup=False, classes="message")
             if error.hint:
                 yield Static(f"→ {error.hint}", markup=False, classes="hint")
             if error.output:
-                yield Static("what it printed:", classes="head")
+                yield Static("what it printed:", markup=False, classes="head")
                 yield Static(error.output.rstrip(), markup=False, classes="output")
 
     def action_copy(self) -> None:

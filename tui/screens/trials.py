@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.markup import escape
 from textual.widgets import Static
 
 from ...inspector.base.errors import KinspectError
@@ -22,7 +21,7 @@ from ..session import SessionKernel
 from ..widgets.bars import Piece
 from ..widgets.table import Table
 from ..widgets.table_rows import ColumnHead, TableRow
-from .dialogue import Dialogue
+from .dialogue import Dialogue, entitle
 
 if TYPE_CHECKING:
     from ...inspector.compare.trials.results import TrialRow
@@ -93,10 +92,8 @@ class TrialsScreen(Dialogue[None]):
     def compose(self) -> ComposeResult:
         """A table of the changes, what came of the one under the cursor, and how far it is."""
         with Vertical() as box:
-            box.border_title = escape(
-                f"Cures of {', '.join(sorted(self._rules))} tried on {self._entry.report.name}"
-            )
-            box.border_subtitle = "enter compares with the baseline  esc stops, then closes"
+            title = f"Cures of {', '.join(sorted(self._rules))} tried on {self._entry.report.name}"
+            entitle(box, title, "enter compares with the baseline  esc stops, then closes")
             yield Table(id="trials", least_first=_CHANGE)
             yield Static("", id="outcome", markup=False)
             yield Static("", id="state", markup=False)

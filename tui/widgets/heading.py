@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from rich.text import Text
-from textual.app import RenderResult
 from textual.events import Click
 
 from ..page_table import PAGES
@@ -78,7 +77,7 @@ class Heading(PartedWidget):
             self._shown = text
             self.refresh()
 
-    def render(self) -> RenderResult:
+    def render(self) -> Text:
         """The line, cut to the widget's width."""
         current = self._page.NAME
         width = self.size.width

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 from rich.text import Text
-from textual.app import RenderResult
 from textual.binding import Binding
 from textual.events import Click
 from textual.screen import Screen
@@ -53,7 +52,7 @@ class Keys(PartedWidget):
         if self.is_attached and screen is self.screen:
             self.refresh()
 
-    def render(self) -> RenderResult:
+    def render(self) -> Text:
         """The hints that fit, those of the page before those of the application."""
         style = self.part_style("key")
         text, width = Text(no_wrap=True), self.size.width

@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
-from textual.content import Content
 from textual.events import Resize
 from textual.widgets import ContentSwitcher, Static
 from textual.worker import get_current_worker
@@ -92,12 +91,12 @@ class ComparePage(Page):
         with ContentSwitcher(initial="choose"):
             yield Chooser(id="choose")
             with Container(id="result"):
-                yield Static(id="verdict")
+                yield Static(id="verdict", markup=False)
                 with Horizontal(id="figures"):
                     with VerticalScroll(id="changes", classes="pane"):
-                        yield Static(id="changed")
+                        yield Static(id="changed", markup=False)
                     with VerticalScroll(id="cards", classes="pane"):
-                        yield Static(id="scored")
+                        yield Static(id="scored", markup=False)
                 yield SideBySide(id="code")
                 yield FindLine(lambda: self.query_one(SideBySide).views, id="find")
 
@@ -156,9 +155,9 @@ class ComparePage(Page):
         self._lay_out_figures()
 
     def _show_message(self, text: str) -> None:
-        self.query_one("#verdict", Static).update(Content(text))
+        self.query_one("#verdict", Static).update(text)
         for name in ("#changed", "#scored"):
-            self.query_one(name, Static).update(Content(""))
+            self.query_one(name, Static).update("")
 
     def _lay_out_figures(self) -> None:
         """Lays out verdict, changes and scorecards for the panes' widths."""

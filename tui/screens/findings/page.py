@@ -99,7 +99,7 @@ class FindingsPage(Page):
             with Container(id="listed"):
                 yield RowList(id="list")
             with VerticalScroll(id="about", can_focus=True):
-                yield Static(id="explanation")
+                yield Static(id="explanation", markup=False)
 
     def on_mount(self) -> None:
         """Starts reading the rules in a thread, so that the list is shown at once."""

@@ -9,12 +9,11 @@ from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.markup import escape
 from textual.widgets import Static
 
 from ...widgets.code import Text
 from ...widgets.filtered_list import RowList
-from ..dialogue import Dialogue
+from ..dialogue import Dialogue, entitle
 from ..list_chooser import Choice, ListChooser
 from .queries import HistoryMetric, RunTable
 
@@ -57,7 +56,7 @@ class RunScreen(Dialogue[None]):
     def compose(self) -> ComposeResult:
         """A table."""
         with Vertical() as box:
-            box.border_title = escape(self._title_text)
+            entitle(box, self._title_text)
             yield Static(classes="titles", markup=False)
             yield RowList()
 

@@ -102,7 +102,7 @@ class HistoryPage(Page):
                     with Vertical(id="drawn"):
                         yield Static(id="title", markup=False)
                         yield RunPlot(id="plot")
-                        yield Static(id="legend")
+                        yield Static(id="legend", markup=False)
                 yield Static(id="columns", markup=False)
                 with Container(id="bottom"):
                     yield RowList(id="runs")
