@@ -67,7 +67,8 @@ def launch_lines(kernel: KernelReport) -> list[str]:
             text += f", {show(value_of(m, 'time.bound_share'))} % of {time:g} µs"
         lines.append(text)
     elif time is not None:
-        lines.append(f"{time:g} µs: no bound is known ({m['launch.matrix_us'].note})")
+        note = f" ({m['launch.matrix_us'].note})" if "launch.matrix_us" in m else ""
+        lines.append(f"{time:g} µs: no bound is known{note}")
     return lines
 
 

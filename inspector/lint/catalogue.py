@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..model import MetricSpec, Origin
+from ..model import MetricKind, MetricSpec, Origin
 
 # --------------------------------------------------------------------------- what the engine knows
 
@@ -141,7 +141,7 @@ WORD_NAMES = frozenset({"op.kind", "wait.counter"})
 
 # --------------------------------------------------------------------------- the catalogue
 
-Kind = Literal["number", "text", "boolean", "mapping", "none", "any"]
+Kind = MetricKind | Literal["none"]
 Scope = Literal["kernel", "loop", "instruction", "wait"]
 Known = Literal["kernel", "loop", "both", "instruction", "wait", "matches"]
 """What a name is a property of. `both`: kernels and loops; `matches`: what an instruction or wait
@@ -173,21 +173,6 @@ _PLURAL: Mapping[Known, str] = MappingProxyType(
         "matches": "instructions and waits",
     }
 )
-
-
-def kind_of(spec: MetricSpec) -> Kind:
-    """The kind of a metric's values, which follows from its unit: numbers but for four units."""
-    match spec.unit:
-        case "bool":
-            return "boolean"
-        case "name":
-            return "text"
-        case "mapping":
-            return "mapping"
-        case "":
-            return "any"
-        case _:
-            return "number"
 
 
 class ResolvedName(Struct, frozen=True):
@@ -255,10 +240,10 @@ class Catalogue(Struct, frozen=True):
         """Resolves a dotted name; None if the catalogue does not have it."""
         spec = self.spec(name)
         if spec is not None:
-            return ResolvedName(name, None, kind_of(spec), _readable_in(spec))
+            return ResolvedName(name, None, spec.kind, _readable_in(spec))
         parent, _, field = name.rpartition(".")
         spec = self.spec(parent)
-        if spec is not None and kind_of(spec) in ("mapping", "any"):
+        if spec is not None and spec.kind in ("mapping", "any"):
             return ResolvedName(parent, field, "any", _readable_in(spec))
         if name.startswith(OF_KERNEL):
             entry = self.find(name[len(OF_KERNEL) :])

@@ -140,6 +140,7 @@ SPECS = (
         "of global memory, vector instructions, accesses of LDS do not use, below which no cure of "
         "these comes where waves are enough for the units to work side by side; `overlap`: how far "
         "they do, from 0 with one wave on a SIMD to 1 with 4 or more",
+        keys=frozenset({"unit", "cycles"}),
     ),
     MetricSpec(
         LONGEST_WAVE,

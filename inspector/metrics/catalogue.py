@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
 from ..model import Instruction, Metric, MetricSpec
+from ..model.numbers import LARGEST
 from . import (
     atomic_sums,
     atomics,
@@ -156,6 +159,43 @@ METRICS: tuple[Family, ...] = (
 def specs() -> tuple[MetricSpec, ...]:
     """The catalogue: every metric's name, unit, origin, scope and meaning."""
     return tuple(spec for family in METRICS for spec in family.specs)
+
+
+def fits(metric: Metric) -> bool:
+    """Whether a figure from anywhere is one that the metric of its name can have.
+
+    It is of the kind that the catalogue says, a mapping has the keys that views read, and what is
+    counted or computed is not negative and below `LARGEST`.
+    """
+    value = metric.value
+    if value is None:
+        return True
+    spec = _spec(metric.name)
+    kind = spec.kind if spec is not None else None
+    if isinstance(value, dict):  # sooner found out than that it is a mapping
+        return spec is None or (kind in ("mapping", "any") and spec.keys <= value.keys())
+    if isinstance(value, bool):
+        return kind in (None, "boolean")
+    if isinstance(value, str):
+        return kind in (None, "text", "any")
+    if not isinstance(value, int | float) or kind not in (None, "number"):
+        return False
+    is_stated = spec is None or spec.origin == "compiler"
+    return -LARGEST < value < LARGEST and (value >= 0 or is_stated)
+
+
+@lru_cache(1 << 12)
+def _spec(name: str) -> MetricSpec | None:
+    """The entry of the catalogue that a metric belongs to."""
+    exact, families = _entries()
+    return exact.get(name) or next((s for s in families if fnmatchcase(name, s.name)), None)
+
+
+@cache
+def _entries() -> tuple[Mapping[str, MetricSpec], Sequence[MetricSpec]]:
+    """The catalogue's metrics by name, and its families."""
+    entries = specs()
+    return {s.name: s for s in entries if "*" not in s.name}, [s for s in entries if "*" in s.name]
 
 
 def kernel_metrics(subject: Subject) -> dict[str, Metric]:

@@ -54,6 +54,7 @@ SPECS = (
         "both",
         "The instruction at which most VGPRs and AGPRs are live: `vgprs`, `agprs`, `at` which line "
         "(`isa`: of the assembly), `instruction`",
+        keys=frozenset({"vgprs", "agprs", "at", "isa"}),
     ),
     MetricSpec(
         _UNTOUCHED,

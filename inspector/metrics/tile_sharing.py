@@ -48,6 +48,7 @@ SPECS = (
         "`iteration`; `neighbours`: percent of the loads by which consecutive program ids bring "
         "the same tile; `at`: the load that is read most often for nothing; `unknown` loads are "
         "left out",
+        keys=frozenset({"reads", "distinct", "xcds", "ratio", "contiguous"}),
     ),
 )
 

@@ -49,6 +49,7 @@ from .lines import (
 from .machine import Machine
 from .metric import (
     Metric,
+    MetricKind,
     MetricSpec,
     MetricValue,
     Origin,
@@ -127,6 +128,7 @@ __all__ = [
     "MeasuredLine",
     "MemoryOp",
     "Metric",
+    "MetricKind",
     "MetricSpec",
     "MetricValue",
     "OpInfo",

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from .numbers import Count, Line
+from .numbers import Count, Line, Real
 from .source import SourceLoc
 
 ValueKind = Literal[
@@ -34,15 +34,15 @@ class LdsRemedy(Struct, frozen=True, gc=False, omit_defaults=True):
         swizzled: cycles then.
     """
 
-    accesses: int
-    cycles: float
-    cycles_ideal: float
-    row: int | None = None
-    pad: int | None = None
-    padded: float | None = None
-    swizzle_row: int | None = None
-    swizzle: int | None = None
-    swizzled: float | None = None
+    accesses: Count
+    cycles: Real
+    cycles_ideal: Real
+    row: Count | None = None
+    pad: Count | None = None
+    padded: Real | None = None
+    swizzle_row: Count | None = None
+    swizzle: Count | None = None
+    swizzled: Real | None = None
 
 
 class LaneUse(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -79,15 +79,15 @@ class LaneUse(Struct, frozen=True, gc=False, omit_defaults=True):
         unknown: why the figures are None; empty where they are known.
     """
 
-    lanes: float | None = None
-    cycles: float | None = None
-    cycles_ideal: float | None = None
-    conflicts: float | None = None
-    lines: float | None = None
-    lines_ideal: float | None = None
-    bytes: float | None = None
-    waste: float | None = None
-    addresses: float | None = None
+    lanes: Real | None = None
+    cycles: Real | None = None
+    cycles_ideal: Real | None = None
+    conflicts: Real | None = None
+    lines: Real | None = None
+    lines_ideal: Real | None = None
+    bytes: Real | None = None
+    waste: Real | None = None
+    addresses: Real | None = None
     apart: bool = False
     remedy: LdsRemedy | None = None
     origin: Literal["derived", "estimated"] | None = None
@@ -139,7 +139,7 @@ class MemoryOp(Struct, frozen=True, gc=False, omit_defaults=True):
     source: SourceLoc | None
     note: str = ""
     use: LaneUse | None = None
-    joint_bits: int | None = None
+    joint_bits: Count | None = None
 
 
 class Access(Struct, frozen=True):
@@ -178,16 +178,16 @@ class Access(Struct, frozen=True):
     cls: str = field(name="class")
     source: SourceLoc | None
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[Count, ...]
     layout: str
     lines: tuple[Line, ...] = ()
     loop: str | None = None
-    bits: int | None = None
-    widest: int | None = None
-    per_thread: int | None = None
-    contiguity: int | None = None
-    divisibility: int | None = None
-    mask: int | None = None
+    bits: Count | None = None
+    widest: Count | None = None
+    per_thread: Count | None = None
+    contiguity: Count | None = None
+    divisibility: Count | None = None
+    mask: Count | None = None
     limited_by: str | None = None
     reason: str = ""
     fix: str = ""
@@ -219,9 +219,9 @@ class LdsBuffer(Struct, frozen=True):
     name: str
     kind: Literal["pipelined", "operand", "exchange", "scratch"]
     dtype: str
-    shape: tuple[int, ...]
-    copies: int
-    size: int | None = field(name="bytes")
+    shape: tuple[Count, ...]
+    copies: Count
+    size: Count | None = field(name="bytes")
     line: Line
     source: SourceLoc | None
     in_loop: bool
@@ -319,7 +319,7 @@ class LivePeak(Struct, frozen=True, omit_defaults=True):
     vgprs: Count
     agprs: Count
     values: tuple[LiveValue, ...]
-    counts: tuple[tuple[int, int, int], ...] = ()
+    counts: tuple[tuple[Count, Count, Count], ...] = ()
 
 
 class UntouchedValues(Struct, frozen=True):
@@ -477,10 +477,10 @@ class EmulatedLine(Struct, frozen=True, gc=False, omit_defaults=True):
 
     line: Line
     executed: Count
-    active_lanes: float | None = None
-    cache_lines: float | None = None
-    least_cache_lines: float | None = None
-    conflict_cycles: float | None = None
+    active_lanes: Real | None = None
+    cache_lines: Real | None = None
+    least_cache_lines: Real | None = None
+    conflict_cycles: Real | None = None
 
 
 class EmulatedFault(Struct, frozen=True):

@@ -7,12 +7,15 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .numbers import Real
+
 Origin = Literal["compiler", "derived", "estimated", "measured", "emulated"]
 """Where a figure comes from: read off the compiler's output, computed from what was read, resting
 on a model, measured on a device, or counted while the code was executed by the emulator."""
 
-Scalar = int | float | str | bool | None
+Scalar = int | Real | str | bool | None
 MetricValue = Scalar | Mapping[str, Scalar]
+MetricKind = Literal["number", "text", "boolean", "mapping", "any"]
 
 
 class Metric(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -50,10 +53,29 @@ def text_of(metrics: Mapping[str, Metric], name: str) -> str | None:
 
 
 class MetricSpec(Struct, frozen=True):
-    """One entry of the metrics catalogue. `name` may end in `.*` for a family."""
+    """One entry of the metrics catalogue. `name` may end in `.*` for a family.
+
+    `keys` are those of a mapping that views read: a saved report's mapping without one is unknown.
+    """
 
     name: str
     unit: str
     origin: Origin
     scope: Literal["kernel", "loop", "both", "instruction", "wait"]
     description: str
+    keys: frozenset[str] = frozenset()
+
+    @property
+    def kind(self) -> MetricKind:
+        """The kind of its values, which follows from the unit: numbers but for four units."""
+        match self.unit:
+            case "bool":
+                return "boolean"
+            case "name":
+                return "text"
+            case "mapping":
+                return "mapping"
+            case "":
+                return "any"
+            case _:
+                return "number"

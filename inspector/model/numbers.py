@@ -1,14 +1,18 @@
-"""Whole numbers within the bounds that a report from anywhere must keep.
+"""Numbers within the bounds that a report from anywhere must keep.
 
 Figures that a file states are plain numbers: they are reported as they are, whatever they are.
+Whoever reads a saved report holds them to 64 bits, and metrics to `LARGEST`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
+LARGEST: Final = 1e30
+"""The product of a few numbers that are smaller is a number, too."""
+Real = Annotated[float, Meta(gt=-LARGEST, lt=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
 Line = Annotated[int, Meta(ge=0, lt=1 << 31)]
 """Of a file that was read: pages make rows of them."""

@@ -21,7 +21,7 @@ from .lines import (
     WaitOp,
 )
 from .metric import Metric, MetricValue
-from .numbers import Count, Depth, Line
+from .numbers import Count, Depth, Line, Real
 from .source import SourceLoc
 from .trials import Trial
 from .variant import Artifact, Variant
@@ -123,12 +123,12 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     locations: tuple[Location, ...]
     fix: str
     tried: Trials | None = field(name="fix_tried", default_factory=_none)
-    saves_percent: float | None = field(default_factory=_none)
+    saves_percent: Real | None = field(default_factory=_none)
     trials: tuple[Trial, ...] = field(name="tried", default=())
     fix_is_trials: bool = field(default_factory=bool)
     doubt: str = ""
     fingerprint: str
-    lines: tuple[int, ...] = ()
+    lines: tuple[Line, ...] = ()
     plural_message: str = ""
 
     def __str__(self) -> str:

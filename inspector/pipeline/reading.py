@@ -15,6 +15,7 @@ from ..base.documents import json_value
 from ..base.errors import KinspectError, unforeseen
 from ..base.named_files import file_bytes, file_text, named_text, own_cache
 from ..capture.targets import Target, triton_metadata
+from ..metrics.catalogue import fits
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
 from .context import Context
@@ -154,12 +155,12 @@ def _open(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
     from ..report.json_read import SavedReport
 
     if path.suffix == ".json":
-        return SavedReport.open(file_bytes(path), str(path))
+        return SavedReport.open(file_bytes(path), str(path), fits=fits)
     from ..report import saved
 
-    report = saved.opened(path, own_cache() / "saved", artifacts)
+    report = saved.opened(path, own_cache() / "saved", artifacts, fits)
     if artifacts is not None and _is_older(report.tool):  # analyse them again
-        report = saved.opened(path, own_cache() / "saved", artifacts | _ANALYSED)
+        report = saved.opened(path, own_cache() / "saved", artifacts | _ANALYSED, fits)
     return report
 
 

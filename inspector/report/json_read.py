@@ -7,23 +7,36 @@ it against their types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec import Struct, convert
+from msgspec import Struct, convert, msgpack
 from msgspec.structs import replace
 
 from ..base.documents import json_value
 from ..base.errors import KinspectError
 from ..base.printable import printable
-from ..model import ErrorRecord, Finding, KernelReport, LivePeak, Metric, Report, Variant
+from ..model import (
+    ErrorRecord,
+    Finding,
+    KernelReport,
+    LivePeak,
+    Metric,
+    MetricValue,
+    Report,
+    Variant,
+)
 from ..model.numbers import Digest
 from .json_write import SCHEMA_VERSION, UNWRITTEN
+from .references import check_references
 
 _READ_VERSIONS = (1, SCHEMA_VERSION)
 _AGAIN = "make it again with `kinspect analyze --format json --details`, or --save"
-_DAMAGE = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
+_DAMAGE = (KeyError, TypeError, AttributeError, ValueError, RecursionError, OverflowError)
+_UNFIT = "the saved report states a figure that this metric cannot have"
+Fits = Callable[[Metric], bool]
+"""Whether a metric can have its figure, by the catalogue of metrics."""
 
 
 def read(text: str | bytes, name: str, artifact_folder: Path | None = None) -> Report:
@@ -67,6 +80,7 @@ class SavedReport(Struct, frozen=True):
         target, tool, errors, notes: as in `Report`.
         folder: where its artifacts lie by sha256, if they came with it.
         kinds: which of them; None: all.
+        fits: what tells of metrics whether they are to be believed; None: they are.
         entries: the kernels: JSON texts, or values where the text had to be read as a whole.
     """
 
@@ -78,6 +92,7 @@ class SavedReport(Struct, frozen=True):
     folder: Path | None
     entries: Sequence[Any]
     kinds: frozenset[str] | None = None
+    fits: Fits | None = None
 
     @classmethod
     def open(
@@ -86,6 +101,7 @@ class SavedReport(Struct, frozen=True):
         name: str,
         folder: Path | None = None,
         kinds: frozenset[str] | None = None,
+        fits: Fits | None = None,
     ) -> SavedReport:
         """Reads all but the kernels; arguments and errors as for `read`."""
         data = _cut(text)
@@ -109,7 +125,7 @@ class SavedReport(Struct, frozen=True):
         except _DAMAGE as error:
             raise _damaged(name, error) from None
         stated = (heading.target, heading.tool, heading.errors, heading.notes)
-        return cls(name, *stated, folder, entries, kinds)
+        return cls(name, *stated, folder, entries, kinds, fits)
 
     def report(self) -> Report:
         """Returns the complete report."""
@@ -150,10 +166,13 @@ class SavedReport(Struct, frozen=True):
     def _kernel(self, entry: Any) -> KernelReport:
         try:
             kernel = convert(_completed(_values(entry), self.folder), KernelReport, dec_hook=_path)
+            check_references(kernel)
+            mappings = _share(kernel.metrics, self.fits)
+            for loop in kernel.loops:
+                mappings += _share(loop.metrics, self.fits)
+            _check_numbers(kernel, mappings)
         except _DAMAGE as error:
             raise _damaged(self.name, error) from None
-        for metrics in (kernel.metrics, *(loop.metrics for loop in kernel.loops)):
-            _share(metrics)
         kernel = replace(kernel, saved_in=self.name)
         if not kernel.artifacts:
             return kernel
@@ -163,6 +182,23 @@ class SavedReport(Struct, frozen=True):
             if self.folder is not None and (self.kinds is None or kind in self.kinds)
         }
         return replace(kernel, artifacts=artifacts)
+
+
+def _check_numbers(kernel: KernelReport, mappings: Sequence[MetricValue]) -> None:
+    """Holds whole numbers to 64 bits: MessagePack has no others, and is faster than a walk.
+
+    Not those of which `Fits` is asked, nor what a user may choose, as constexprs.
+
+    Args:
+        kernel: a kernel.
+        mappings: the values of its metrics that are mappings.
+
+    Raises:
+        OverflowError: one is larger.
+    """
+    places = [(loop.unroll, loop.source) for loop in kernel.loops]
+    rest = replace(kernel, variant=None, metrics={}, loops=())
+    msgpack.encode((mappings, places, rest), enc_hook=str)
 
 
 def _values(entry: Any) -> Any:
@@ -251,19 +287,36 @@ def _path(kind: type, value: Any) -> Path:
     return Path(value or "")
 
 
-def _share(metrics: Mapping[str, Metric]) -> None:
-    """Makes equal figures of all kernels one object, as are their names.
+def _share(metrics: Mapping[str, Metric], fits: Fits | None) -> list[MetricValue]:
+    """Makes equal figures of all kernels one object, as are their names; unknown what does not fit.
 
     Of thousands of kernels most figures are equal: this halves what a report takes in memory.
+    Returns the values that are mappings.
     """
+    mappings: list[MetricValue] = []
     assert isinstance(metrics, dict)  # it was read a moment ago
     for name, metric in metrics.items():
-        if isinstance(metric.value, dict):
+        value = metric.value
+        if type(value) is dict:
+            if fits is None or fits(metric):
+                mappings.append(value)
+            else:
+                metrics[name] = _unknown(metric)
             continue
-        if len(_KNOWN_METRICS) >= _MOST_KNOWN_METRICS:
-            _KNOWN_METRICS.clear()
-        metrics[name] = _KNOWN_METRICS.setdefault((type(metric.value), metric), metric)
+        key = type(value), metric, fits
+        known = _KNOWN_METRICS.get(key)
+        if known is None:
+            if len(_KNOWN_METRICS) >= _MOST_KNOWN_METRICS:
+                _KNOWN_METRICS.clear()
+            known = metric if fits is None or fits(metric) else _unknown(metric)
+            _KNOWN_METRICS[key] = known
+        metrics[name] = known
+    return mappings
 
 
-_KNOWN_METRICS: Final[dict[tuple[type, Metric], Metric]] = {}
+def _unknown(metric: Metric) -> Metric:
+    return replace(metric, value=None, note=_UNFIT)
+
+
+_KNOWN_METRICS: Final[dict[tuple[type, Metric, Fits | None], Metric]] = {}
 _MOST_KNOWN_METRICS: Final = 1 << 14

@@ -18,7 +18,7 @@ from ..base.named_files import file_bytes
 from ..base.writing import replacing, sha256_of, unwritable
 from ..model import Artifact, Report
 from . import json_write as json_v1
-from .json_read import SavedReport
+from .json_read import Fits, SavedReport
 
 _REPORT = "report.json"
 _ARTIFACTS = "artifacts/"
@@ -69,13 +69,16 @@ def load(path: Path, cache: Path) -> Report:
     return opened(path, cache).report()
 
 
-def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> SavedReport:
+def opened(
+    path: Path, cache: Path, kinds: frozenset[str] | None = None, fits: Fits | None = None
+) -> SavedReport:
     """Opens an archive; its artifacts are laid out by sha256 under `cache`, checked.
 
     Args:
         path: the archive.
         cache: a folder.
         kinds: the kinds of artifacts to unpack; None: all.
+        fits: as for `SavedReport`.
 
     Raises:
         KinspectError: it is not such an archive, or is damaged.
@@ -83,7 +86,7 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
     try:
         with zipfile.ZipFile(path) as archive:
             text = _zip_member(archive, archive.getinfo(_REPORT), str(path))
-            report = SavedReport.open(text, str(path), cache, kinds)
+            report = SavedReport.open(text, str(path), cache, kinds, fits)
             unpacked: set[str] = set()
             needed = report.digests()
             budget = limits.artifact_budget(str(path), path.stat().st_size)
