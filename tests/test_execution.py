@@ -111,6 +111,24 @@ ATTACKS: Mapping[str, Attack] = {
         names={"p": {"library": {"module": LANGUAGE_MODULE, "qualname": "core.knobs.os.sys.path"}}},
         said="no part of a language",
     ),
+    "a call of the library in a value": Attack(
+        "n = V",
+        names={
+            "V": {
+                "value": {
+                    "constexpr": {
+                        "namedtuple": {
+                            "module": LANGUAGE_MODULE,
+                            "qualname": "block_type",
+                            "file": None,
+                        },
+                        "items": [1, 2],
+                    }
+                }
+            }
+        },
+        said="no such class",
+    ),
     "a method of a list": Attack(
         "n = L.pop()", names={"L": {"value": {"constexpr": {"list": [1]}}}}, said="list.pop"
     ),
@@ -520,6 +538,19 @@ def test_a_trace_holds_no_function_of_the_library() -> None:
     assert builder.build([function])
     with pytest.raises(RefusedError, match="which is in the trace"):
         builder.build([{**function, "module": "triton.language.extra.evil"}])
+
+
+def test_the_text_that_is_checked_is_the_one_that_triton_compiles() -> None:
+    """Triton cuts a function's text anew: here out of the text of a decorator."""
+    (line, _) = specialization("honest", Attack(HONEST), Path("/"))
+    (function,) = line["source"]["functions"]
+    text = (
+        "@deco('''\ndef k(x_ptr, N):\n    tl.static_print(tl.__dict__)\n    ''')\n"
+        "def k(x_ptr, N: tl.constexpr):\n    pass\n"
+    )
+    builder = KernelBuilder(Guard(), lambda value: value)
+    with pytest.raises(RefusedError, match="Triton reads otherwise"):
+        builder.build([{**function, "text": text, "qualname": "k"}])
 
 
 GREEDY = {

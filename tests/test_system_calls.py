@@ -14,7 +14,17 @@ import ctypes, fcntl, mmap, os, shutil, signal, socket, subprocess, sys, tempfil
 from kinspect.inspector.guest.system_calls import deny_effects
 kept = open("kept", "w")
 other = subprocess.Popen(["sleep", "5"], stdout=-3, stderr=-3)
+go, earlier = threading.Event(), []
+waiting = threading.Thread(target=lambda: (go.wait(), earlier.append(in_thread())))
+waiting.start()
+def in_thread():
+    try:
+        os.mkdir("by_thread")
+    except OSError as error:
+        return error.errno
 deny_effects(["allowed"])
+go.set(), waiting.join()
+assert earlier == [38], earlier
 kept.write("still written"), kept.flush()
 threading.Thread(target=lambda: None).start()
 assert open("read").read() == open("allowed/read").read() == "content", "allowed"
@@ -102,7 +112,9 @@ def test_each_is_an_attack(name: str, tmp_path: Path) -> None:
     if name == "a key of a terminal" or name == "a signal to all":
         pytest.skip("not on this machine's own processes")
     folder = places(tmp_path)
-    script = PREPARED.replace("{attack}", ATTACKS[name]).replace('\ndeny_effects(["allowed"])', "")
+    script = PREPARED.replace("{attack}", ATTACKS[name])
+    for line in ('deny_effects(["allowed"])\n', "assert earlier == [38], earlier\n"):
+        script = script.replace(line, "")
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=60
     )

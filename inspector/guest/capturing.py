@@ -44,6 +44,7 @@ MANY_ARE_SLOW = "kernels behind those that took too long were not looked at"
 MAX_COPY_BYTES = 1 << 30
 """Bytes of a user's file or folder up to which it is copied for a script that opens it."""
 
+LIBRARIES_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 STRANGERS_KEYS = frozenset(
     ("begin", "kernel", "case", "arch", "variant", "error", "note", "launches", "end")
 )
@@ -306,6 +307,8 @@ def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
     os.chdir(request["cwd"])
     confine(request["readable"] if is_foreign else None)
     if is_foreign:
+        # Threads of libraries would not be restricted in what they read.
+        os.environ.update(dict.fromkeys(LIBRARIES_THREADS, "1"))
         guard_diagnostics()
     capture(request, emit)
     # Marks the records as complete, unless the capture asked for another run.

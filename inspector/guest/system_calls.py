@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     """A call, and the steps that follow for it: one refuses it, or it is allowed behind them."""
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2  # prctl(2)
+_SECCOMP: _Numbers = (317, 277)
+_SET_MODE_FILTER, _TSYNC = 1, 1  # linux/seccomp.h
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06  # linux/bpf_common.h
 _EQUAL, _AT_LEAST, _HAS_BITS = 0x15, 0x35, 0x45
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in `struct seccomp_data`
@@ -105,7 +107,7 @@ def deny_opening() -> bool:
 
 
 def deny_effects(readable: Iterable[str]) -> None:
-    """Lets this thread, and what it starts, compute, read some files, and write what is open.
+    """Lets this process compute, read some files, and write what is open.
 
     It starts no program or process, changes no file, opens no socket, and signals no other process:
     whatever Triton's front end makes of the kernels that data state.
@@ -131,7 +133,7 @@ def deny_effects(readable: Iterable[str]) -> None:
     checks += [(number, is_own) for number in _OF_THIS_PROCESS.values()]
     checks.append((_PRLIMIT, [_argument(0), (_EQUAL, 2, 0, own), (_EQUAL, 1, 0, 0), _failure()]))
     tempfile.tempdir = os.getcwd()  # else a library that asks for one tries to write there
-    if not _install(checks, others=_FAIL | errno.ENOSYS):
+    if not _install(checks, others=_FAIL | errno.ENOSYS, all_threads=True):
         raise OSError(errno.ENOSYS, "this system has no seccomp, which kernels of data are held by")
 
 
@@ -148,13 +150,14 @@ def _argument(index: int) -> _Step:
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * index)
 
 
-def _install(checks: Iterable[_Check], others: int = _ALLOW) -> bool:
+def _install(checks: Iterable[_Check], others: int = _ALLOW, *, all_threads: bool = False) -> bool:
     """Filters this thread's system calls; returns whether the system could.
 
     Args:
         checks: calls that are allowed where the steps behind them do not refuse them.
         others: what becomes of all other calls. With ENOSYS glibc tries older ones: `clone`, whose
             flags can be seen, for `clone3`.
+        all_threads: whether it holds for those that run already, too.
     """
     if platform.machine() not in _MACHINES:
         return False
@@ -163,11 +166,14 @@ def _install(checks: Iterable[_Check], others: int = _ALLOW) -> bool:
     code = b"".join(struct.pack("=HBBI", *step) for step in steps)
     program = _Program(len(steps), code)
     try:
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        libc = ctypes.CDLL(None, use_errno=True)
+        prctl, syscall = libc.prctl, libc.syscall
     except (OSError, AttributeError):
         return False
     if prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0):
         return False
+    if all_threads:
+        return not syscall(_SECCOMP[column], _SET_MODE_FILTER, _TSYNC, ctypes.byref(program))
     return not prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(program))
 
 

@@ -97,6 +97,7 @@ class KernelBuilder:
         _set_placeholders(function, node)
         jit: Any = importlib.import_module("triton.runtime.jit")
         kernel = jit.JITFunction(function, noinline=source["noinline"] or None)
+        _check_same(kernel, node, source["qualname"])
         function.__code__ = code.replace(co_filename=source["file"])
         if hasattr(kernel, "file_name"):  # Triton 3.4 reads the code object's instead
             kernel.file_name = source["file"]
@@ -171,6 +172,22 @@ def parsed_function(text: str, qualname: str) -> ast.FunctionDef:
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
         raise RefusedError(f"{qualname}, whose text is not one function")
     return body[0]
+
+
+def _check_same(kernel: Any, node: ast.FunctionDef, qualname: str) -> None:
+    """Checks that Triton generates code of the tree that was checked: it cuts the text anew.
+
+    Raises:
+        RefusedError: it does not.
+    """
+
+    def parts(function: Any) -> list[str]:
+        return [ast.dump(part) for part in (function.args, *function.body)]
+
+    body = kernel.parse().body
+    same = len(body) == 1 and isinstance(body[0], ast.FunctionDef)
+    if not same or parts(body[0]) != parts(node):
+        raise RefusedError(f"{qualname}, whose text Triton reads otherwise")
 
 
 def _compiled(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:

@@ -129,6 +129,15 @@ def _decode_constexpr(data: dict[str, Any], resolve: Resolve) -> Any:
     return language.constexpr(decode(data["constexpr"], resolve))
 
 
+def _class_of(path: dict[str, Any], resolve: Resolve, base: type[Any]) -> Any:
+    """The class at a path: a function there would be called with what the data say."""
+    kind = resolve(path)
+    is_class = isinstance(kind, type) and issubclass(kind, base)
+    if not is_class or (base is tuple and not hasattr(kind, "_fields")):
+        raise UnknownValueError(f"{path.get('qualname')}, which is no such class")
+    return kind
+
+
 def _decode_torch(data: dict[str, Any], resolve: Resolve) -> Any:
     torch: Any = importlib.import_module("torch")
     dtype = getattr(torch, str(data["torch"]), None)
@@ -143,12 +152,12 @@ _DECODERS: dict[str, Callable[[dict[str, Any], Resolve], Any]] = {
     "list": lambda data, resolve: [decode(v, resolve) for v in data["list"]],
     "dict": lambda data, resolve: {decode(k, resolve): decode(v, resolve) for k, v in data["dict"]},
     "constexpr": _decode_constexpr,
-    "namedtuple": lambda data, resolve: resolve(data["namedtuple"])(
+    "namedtuple": lambda data, resolve: _class_of(data["namedtuple"], resolve, tuple)(
         *(decode(v, resolve) for v in data["items"])
     ),
     "dtype": _decode_dtype,
     "pointer": _decode_pointer,
     "torch": _decode_torch,
-    "enum": lambda data, resolve: resolve(data["enum"])[data["name"]],
+    "enum": lambda data, resolve: _class_of(data["enum"], resolve, enum.Enum)[data["name"]],
     "object": lambda data, resolve: resolve(data["object"]),
 }
