@@ -546,7 +546,7 @@ def test_the_text_that_is_checked_is_the_one_that_triton_compiles() -> None:
     (function,) = line["source"]["functions"]
     text = (
         "@deco('''\ndef k(x_ptr, N):\n    tl.static_print(tl.__dict__)\n    ''')\n"
-        "def k(x_ptr, N: tl.constexpr):\n    pass\n"
+        "def k(x_ptr, N: tl.constexpr):\n    pass  # '''\n"
     )
     builder = KernelBuilder(Guard(), lambda value: value)
     with pytest.raises(RefusedError, match="Triton reads otherwise"):

@@ -91,6 +91,9 @@ def called_blocks(
     """
     if parts.name not in ("s_swappc_b64", "s_setpc_b64"):
         return None
+    pairs = [operand for operand in parts.operands if operand.kind == "sgpr" and operand.count == 2]
+    if len(pairs) != len(parts.operands) or len(pairs) != (2 if "swap" in parts.name else 1):
+        return None
     target = parts.operands[-1].first
     saved = parts.operands[0].first if parts.name == "s_swappc_b64" else None
     numbers = np.full(max(block_of) + 2, -1, np.int64)

@@ -109,17 +109,17 @@ def targets_of(
 
 def _write(parts: Decoded) -> tuple[int, int] | None:
     """Which of the followed bits an immediate write of the mode sets, and to what."""
+    if len(parts.operands) != {"s_denorm_mode": 1, "s_setreg_imm32_b32": 2}.get(parts.name):
+        return None
     if parts.name == "s_denorm_mode":
         first, width = 4, 4
         number = parts.operands[0].integer
-    elif parts.name == "s_setreg_imm32_b32":
+    else:
         match = _FIELD.fullmatch(parts.operands[0].text)
         if match is None or match[1] not in MODE_REGISTERS:
             return None
         first, width = int(match[2] or 0), int(match[3] or 32)
         number = parts.operands[1].integer
-    else:
-        return None
     mask = ((1 << width) - 1) << first & FOLLOWED
     return None if number is None or not mask else (mask, number << first & mask)
 

@@ -355,7 +355,7 @@ def _is_named_barrier(parts: Decoded) -> bool:
     """Whether it is a barrier other than the workgroup's own, which is number -1."""
     if parts.name not in ("s_barrier_signal", "s_barrier_wait"):
         return False
-    number = parts.operands[0].integer
+    number = parts.operands[0].integer if parts.operands else None
     return number is None or number & 0xFFFF != 0xFFFF
 
 

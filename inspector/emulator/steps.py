@@ -16,6 +16,7 @@ from ..isa.dataflow.operands import DPP_CONTROLS, Decoded, halves_of
 from ..model import Instruction
 from .elementwise import ResultStep
 from .instructions import builder_of
+from .operand_kinds import check_kinds
 from .registry import BuildContext, NotCoveredError, Step
 from .waves import Waves
 
@@ -62,6 +63,7 @@ def _built(parts: Decoded, context: BuildContext) -> Step:
     builder = builder_of(parts.name)
     if builder is None:
         raise NotCoveredError(parts.text)
+    check_kinds(parts, context.target)
     modifiers = _Watched(parts.modifiers) if parts.modifiers else None
     try:
         step = builder(parts if modifiers is None else replace(parts, modifiers=modifiers), context)

@@ -43,8 +43,22 @@ FLOATS: Final = frozenset({"f16", "bf16", "f32", "f64"})
 WIDE: Final = frozenset({"u64", "i64", "f64"})
 
 
+def check_count(operand: Operand, count: int) -> None:
+    """Raises NotCoveredError for an operand in another number of registers than `count`."""
+    if operand.count != count and operand.kind in ("vgpr", "sgpr") and not operand.is_null:
+        raise NotCoveredError(f"{operand.text} where {count} registers belong")
+
+
+def mask_row(operand: Operand, target: ExecutionTarget) -> int:
+    """The first row of a lane mask."""
+    check_count(operand, target.lanes // 32)
+    return operand.first
+
+
 def raw(operand: Operand, row: int = 0) -> Read:
     """32 bits of an operand's register `row`, uint32 [wave, lane] or [wave, 1]."""
+    if row >= operand.count and operand.kind in ("vgpr", "sgpr"):
+        raise NotCoveredError(f"{operand.text}: too few registers")
     if operand.kind == "vgpr":
         register = operand.first + row
         return lambda waves: waves.u32[register]
@@ -84,6 +98,7 @@ def source(
         absolute: whether to take the absolute value, whatever the operand says.
         before: changes the register's 32 bits before they are read as `kind` (DPP, SDWA).
     """
+    check_count(operand, 2 if kind in WIDE else 1)
     if operand.half is not None:
         half = operand.half
     read = _typed(operand, kind, half, before)
@@ -193,6 +208,7 @@ def destination(
     """
     if operand.kind != "vgpr":
         raise NotCoveredError(f"destination {operand.text}")
+    check_count(operand, 2 if kind in WIDE else 1)
     row = operand.first
     if operand.half is not None:
         half, keep_half = operand.half, True
@@ -257,6 +273,7 @@ def result_destination(
         keep_half: see `destination`.
     """
     if decoded.encoding == "sdwa":
+        check_count(decoded.operands[0], 1)
         return crosslane.byte_destination(decoded, kind)
     lanes = crosslane.written(decoded, target)
     return destination(

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError
-from ..vector_operands import raw
+from ..vector_operands import check_count, raw
 from ..waves import U32, Array, Waves
 
 I64 = np.int64
@@ -86,6 +86,8 @@ def flat_addresses(
     """
     offset = I64(decoded.number("offset"))
     if base and base[0].kind == "sgpr" and not base[0].is_null:
+        check_count(base[0], 2)
+        check_count(lane, 1)
         row = base[0].first
         read = raw(lane) if lane.kind == "vgpr" else None
         signed = context.target.arch.startswith("gfx125")
@@ -103,6 +105,8 @@ def flat_addresses(
             return wide, None
 
         return scalar_base
+    if base and base[0].kind != "sgpr" and base[0].name != "off":
+        raise NotCoveredError(f"{decoded.text}: address")
     if decoded.flag("scale_offset") or lane.kind != "vgpr" or lane.count != 2:
         raise NotCoveredError(f"{decoded.text}: address")
     row = lane.first
@@ -145,7 +149,10 @@ def private_addresses(decoded: Decoded, lane: Operand, base: tuple[Operand, ...]
     offset = U32(decoded.number("offset") & 0xFFFFFFFF)
     if decoded.flag("scale_offset"):
         raise NotCoveredError(decoded.text)
-    reads = [raw(operand) for operand in (lane, *base[:1]) if operand.name != "off"]
+    named = [operand for operand in (lane, *base[:1]) if operand.name != "off"]
+    for operand in named:
+        check_count(operand, 1)
+    reads = [raw(operand) for operand in named]
 
     def addresses(waves: Waves) -> tuple[Array, Array | None]:
         total = np.full((waves.count, waves.lanes), offset)
@@ -169,6 +176,9 @@ def stack_addresses(
         operands = operands[1:]
     lane = operands[0] if operands[0].kind == "vgpr" else None
     scalar = operands[2] if lane is not None else operands[1]
+    if lane is not None:
+        check_count(lane, 1)
+    check_count(scalar, 1)
     offset = I64(decoded.number("offset"))
     read = raw(lane) if lane is not None and decoded.flag("offen") else None
     base = raw(scalar)

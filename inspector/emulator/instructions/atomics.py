@@ -15,6 +15,7 @@ from ...isa.dataflow.effects import returns_value
 from ...isa.dataflow.operands import M0, Decoded, Operand
 from ..delivery import deliver, issue
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
+from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, flat_addresses
 from .atomic_operations import AtomicOperation, apply, operation_of, values_of, words_of
@@ -151,6 +152,9 @@ def global_atomic(decoded: Decoded, context: BuildContext) -> Step:
     operation = operation_of(match["name"], kind, context.target, wide=wide, in_lds=False)
     returns = returns_value(decoded)
     target, data, addresses = _global_operands(decoded, context, size, returns=returns)
+    check_count(data, operation.operands * size // 4)
+    if target is not data:
+        check_count(target, size // 4)
     rows = [data.first + number * size // 4 for number in range(operation.operands)]
     is_flat = decoded.name.startswith("flat")
 
@@ -242,6 +246,11 @@ def local_atomic(decoded: Decoded, context: BuildContext) -> Step:
         if match["two"]
         else single_offset(decoded)
     )
+    check_count(address, 1)
+    for operand in data:
+        check_count(operand, size // 4)
+    if target is not None:
+        check_count(target, len(offsets) * size // 4)
     rows = [operand.first for operand in data]
 
     def step(waves: Waves) -> None:
@@ -272,6 +281,7 @@ def count_lanes(decoded: Decoded, context: BuildContext) -> Step:
     if decoded.flag("gds"):
         raise NotCoveredError(decoded.text)
     target = decoded.operands[0]
+    check_count(target, 1)
     offset = U32(decoded.number("offset"))
     compute = np.add if decoded.name == "ds_append" else np.subtract
     operation = AtomicOperation(U32, compute, np.add if compute is np.add else None)

@@ -10,7 +10,7 @@ import numpy as np
 from ...isa.dataflow.operands import Decoded, Operand
 from ..elementwise import ResultStep, assemble, define
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
-from ..vector_operands import destination, raw, source
+from ..vector_operands import check_count, destination, raw, source
 from ..waves import I32, U32, Array, Waves
 from .integer import low5
 
@@ -248,6 +248,7 @@ def _sliding_distances(*, masked: bool, wide: bool) -> Builder:
             raise NotCoveredError(decoded.text)
         wide_window, narrow_pattern = source(window, "u64"), source(pattern, "u32")
         addends = [raw(addend, row) for row in range(4 if wide else 2)]
+        check_count(target, 4 if wide else 2)
         row = target.first
 
         def step(waves: Waves) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...isa.dataflow.execution_target import ExecutionTarget
 from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError
-from ..vector_operands import Read, raw
+from ..vector_operands import Read, check_count, raw
 from ..waves import U32, Array, Waves
 from .addressing import I64, Addresses
 
@@ -168,6 +168,12 @@ def _access_of(
     lane = operands[0] if operands[0].kind == "vgpr" else None
     resource, scalar_offset = operands[1:3] if lane is not None else operands[:2]
     with_index, with_offset = decoded.flag("idxen"), decoded.flag("offen")
+    check_count(resource, 4)
+    check_count(scalar_offset, 1)
+    if (lane is not None) != (with_index or with_offset):
+        raise NotCoveredError(f"{decoded.text}: address")
+    if lane is not None:
+        check_count(lane, with_index + with_offset)
     whole = indivisible or size <= 4
     return _Access(
         context.target,

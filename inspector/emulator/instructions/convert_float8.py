@@ -14,7 +14,7 @@ from .. import crosslane, numbers
 from ..elementwise import ResultStep, flushing
 from ..numbers import SMALL, float8, to_small
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
-from ..vector_operands import Read, Write, destination, source, then_apply
+from ..vector_operands import Read, Write, check_count, destination, source, then_apply
 from ..waves import U32, Array, Waves
 from .half import two_halves
 
@@ -33,6 +33,7 @@ def source_byte(decoded: Decoded) -> int:
 
 def part_of_register(decoded: Decoded, width: int, index: int) -> Write:
     """Writes uint32 codes of `width` bits as one part of the register; the rest stays."""
+    check_count(decoded.operands[0], 1)
     row = decoded.operands[0].first
     shift = U32(index * width)
     mask = U32(((1 << width) - 1) << (index * width))
@@ -89,6 +90,7 @@ def _from_two_bytes(kind: str, result: str) -> Builder:
         operand = decoded.operands[1]
         high = decoded.modifiers.get("src0_sel") == "WORD_1" or opsel(decoded)[0] or operand.half
         read = source(operand, "u16", half=1 if high else 0)
+        check_count(decoded.operands[0], 2 if result == "f32" else 1)
         row = decoded.operands[0].first
         pack = two_halves(result)(target)
 
@@ -108,6 +110,8 @@ def _from_two_bytes(kind: str, result: str) -> Builder:
 
 def _sources(decoded: Decoded, context: BuildContext, kind: str, count: int) -> list[Read]:
     """Returns readers of the first `count` sources, with denormals flushed as the mode says."""
+    if len(decoded.operands) <= count:
+        raise NotCoveredError(decoded.text)
     flush = flushing(kind, context.target)
     reads = [
         source(operand, kind, half=opsel(decoded)[index] if kind == "f16" else 0)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...isa.dataflow.operands import Decoded, Operand, opsel
 from ..numbers import SMALL, from_bf16, from_f16, to_bf16, to_f16, to_small
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
-from ..vector_operands import Read, Write, raw, source
+from ..vector_operands import Read, Write, check_count, raw, source
 from ..waves import F32, U32, Array, Waves
 from .bits import next_random
 from .convert_float8 import discarded_bits, part_of_register
@@ -52,15 +52,21 @@ def registers(codes: Array, bits: int) -> Array:
     return words
 
 
-def _words(operand: Operand) -> Read:
-    """All registers of an operand, uint32 [register, wave, lane]."""
+def _words(operand: Operand, count: int) -> Read:
+    """The `count` registers of an operand, uint32 [register, wave, lane]."""
+    check_count(operand, count)
     if operand.kind == "vgpr":
         rows = slice(operand.first, operand.first + operand.count)
         return lambda waves: waves.u32[rows]
-    reads = [raw(operand, row) for row in range(operand.count)]
+    reads = [raw(operand, row) for row in range(count)]
     return lambda waves: np.stack(
         [np.broadcast_to(read(waves), (waves.count, waves.lanes)) for read in reads]
     )
+
+
+def _registers_for(count: int, kind: str) -> int:
+    """Registers that hold some elements."""
+    return max(count * _BITS[kind] // 32, 1)
 
 
 def _widened(words: Array, kind: str, count: int) -> Array:
@@ -119,7 +125,9 @@ def convert(decoded: Decoded, context: BuildContext) -> Step:
 def _widen(decoded: Decoded, form: _Conversion) -> Step:
     """Returns the step of a conversion to f32, f16 or bf16, times the scale."""
     target, narrow, factor = decoded.operands
-    words, scale = _words(narrow), source(factor, "u32")
+    check_count(target, _registers_for(form.count, form.result))
+    words = _words(narrow, _registers_for(form.count, form.kind))
+    scale = source(factor, "u32")
     result, count, table, bits = form.result, form.count, SMALL[form.kind], _BITS[form.kind]
     selected = opsel(decoded)
     # Fewer than 32 bits are a part of the register: bits 0 and 1 of OPSEL say which.
@@ -179,8 +187,10 @@ def _elements(sources: Sequence[Operand], form: _Conversion, selected_half: int)
         form: how many there are, and of which kind.
         selected_half: half of the register that holds a single element of 16 bits.
     """
-    reads = [_words(operand) for operand in sources]
-    each = form.count // len(reads)
+    if len(sources) not in (1, 2) or form.count % len(sources):
+        raise NotCoveredError(f"{len(sources)} sources of a conversion with a scale")
+    each = form.count // len(sources)
+    reads = [_words(operand, _registers_for(each, form.kind)) for operand in sources]
     shift = U32(16 * selected_half if form.count == 1 and form.kind != "f32" else 0)
 
     def elements(waves: Waves) -> Array:
@@ -196,6 +206,7 @@ def _codes_destination(decoded: Decoded, form: _Conversion) -> Write:
     """Returns the write of codes, uint32 [element, wave, lane], to the result's registers."""
     row, bits, selected = decoded.operands[0].first, _BITS[form.result], opsel(decoded)
     width = form.count * bits
+    check_count(decoded.operands[0], _registers_for(form.count, form.result))
     if width not in (8, 16):
         return lambda waves, codes: _write_all(waves, row, registers(codes, bits))
     part = selected[2] + 2 * selected[3] if width == 8 else selected[3]

@@ -13,7 +13,7 @@ import numpy as np
 from ...isa.dataflow.operands import VCC, Decoded
 from ..elementwise import after_result, define
 from ..registry import BuildContext, Builder, Step, builds
-from ..vector_operands import destination, source
+from ..vector_operands import destination, mask_row, source
 from ..waves import F32, I32, U32, Array, Waves
 from .fused import F64, fused, fused_double, odd_sum
 from .minmax import quieted
@@ -63,6 +63,7 @@ def _scaled_division(kind: str) -> Builder:
 
     def build(decoded: Decoded, context: BuildContext) -> Step:
         target, mask, chosen, divisor, dividend = decoded.operands
+        first_row = mask_row(mask, context.target)
         reads = [source(operand, kind) for operand in (chosen, divisor, dividend)]
         write = destination(target, kind, context.target)
 
@@ -72,7 +73,7 @@ def _scaled_division(kind: str) -> Builder:
             )
             scale, scaled_back = _division_scale(value, below, above, kind)
             if not mask.is_null:
-                waves.set_mask(mask.first, scaled_back & waves.active)
+                waves.set_mask(first_row, scaled_back & waves.active)
             write(waves, (value * scale).astype(scale.dtype))
 
         return step

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ...isa.dataflow.operands import Decoded, Operand
 from ..delivery import deliver, issue
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
+from ..vector_operands import check_count
 from ..waves import Array, Waves
 from .addressing import (
     I64,
@@ -51,6 +52,7 @@ def build(decoded: Decoded, context: BuildContext) -> Step:
 
 def _step(form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses) -> Step:
     """Returns the step of a load or a store."""
+    check_count(data, form.registers)
     make = _store if form.writes else _load
     return make(form, context, data, addresses)
 
@@ -94,6 +96,7 @@ def by_lane_number(decoded: Decoded, context: BuildContext) -> Step:
     data, base = decoded.operands
     if base.kind != "sgpr" or base.is_null:
         raise NotCoveredError(decoded.text)
+    check_count(base, 2)
     steps = np.arange(context.target.lanes) * 4 + decoded.number("offset")
 
     def addresses(waves: Waves) -> tuple[Array, Array | None]:

@@ -7,7 +7,7 @@ import numpy as np
 from ...isa.dataflow.operands import Decoded, constant_bits
 from ..elementwise import define, elementwise
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
-from ..vector_operands import destination, raw, source
+from ..vector_operands import check_count, destination, mask_row, raw, source
 from ..waves import I32, U32, Array, Waves
 
 U64 = np.uint64
@@ -130,6 +130,8 @@ def shift_add(decoded: Decoded, context: BuildContext) -> Step:
     """Shifts by halves where the shift is constant, as in addresses: half the time of 64 bits."""
     result, value, by, addend = decoded.operands
     vectors = [operand for operand in (value, addend) if operand.kind == "vgpr"]
+    for operand in (result, value, addend):
+        check_count(operand, 2)
     if by.kind != "constant" or decoded.encoding not in ("", "e64") or not vectors:
         return _shift_add_any(decoded, context)
     shift, row = constant_bits(by, "u32") & 7, result.first
@@ -155,6 +157,7 @@ def _wide_multiply_add(kind: str) -> Builder:
 
     def build(decoded: Decoded, context: BuildContext) -> Step:
         target, carry, first, second, third = decoded.operands
+        carry_row = mask_row(carry, context.target)
         if decoded.flag("clamp"):
             raise NotCoveredError(f"{decoded.text}: clamp")
         narrow, wide = ("u32", "u64") if kind == "u" else ("i32", "i64")
@@ -173,7 +176,7 @@ def _wide_multiply_add(kind: str) -> Builder:
                     overflow = ((product ^ total) & (addend ^ total)) < 0
                     beyond = (total < 0) ^ overflow
                 beyond = np.broadcast_to(beyond, (waves.count, waves.lanes))
-                waves.set_mask(carry.first, beyond & waves.active)
+                waves.set_mask(carry_row, beyond & waves.active)
             write(waves, total)
 
         return step

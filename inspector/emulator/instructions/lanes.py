@@ -9,7 +9,7 @@ import numpy as np
 
 from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
-from ..vector_operands import Read, raw
+from ..vector_operands import Read, check_count, raw
 from ..waves import U32, Array, Waves
 from .scalar_operands import scalar_destination, scalar_source
 
@@ -63,6 +63,7 @@ def read_lane(decoded: Decoded, context: BuildContext) -> Step:
 @builds("v_writelane_b32")
 def write_lane(decoded: Decoded, context: BuildContext) -> Step:
     """Writes a scalar to one lane, active or not."""
+    check_count(decoded.operands[0], 1)
     row = decoded.operands[0].first
     value = scalar_source(decoded.operands[1], "u32")
     lane = scalar_source(decoded.operands[2], "u32")
@@ -104,6 +105,7 @@ def _exchange(decoded: Decoded, target: Operand, read: Read, origin: Read) -> St
     op_sel: bit 0 reads idle lanes too (FI), bit 1 gives 0 for them (BOUND_CTRL); with neither, a
     lane that would read an idle one keeps its value, as with DPP (RDNA3 ISA, 16.12).
     """
+    check_count(target, 1)
     fetch_idle, zero_idle = decoded.bits("op_sel", 2)[:2]
 
     def step(waves: Waves) -> None:
@@ -155,6 +157,7 @@ def other_half(decoded: Decoded, context: BuildContext) -> Step:
     """V_PERMLANE64: the two halves of the wave change places."""
     read = raw(decoded.operands[1])
     origin = np.arange(context.target.lanes) ^ 32
+    check_count(decoded.operands[0], 1)
     row = decoded.operands[0].first
 
     def step(waves: Waves) -> None:
@@ -165,6 +168,14 @@ def other_half(decoded: Decoded, context: BuildContext) -> Step:
     return step
 
 
+def _two_rows(decoded: Decoded) -> tuple[int, int]:
+    """The rows of two operands of one register each."""
+    first, second = decoded.operands
+    for operand in (first, second):
+        check_count(operand, 1)
+    return first.first, second.first
+
+
 def _swap(width: int) -> Builder:
     """V_PERMLANE16_SWAP, V_PERMLANE32_SWAP: odd rows of D change places with even rows of S0.
 
@@ -173,7 +184,7 @@ def _swap(width: int) -> Builder:
     """
 
     def build(decoded: Decoded, context: BuildContext) -> Step:
-        first, second = (operand.first for operand in decoded.operands[:2])
+        first, second = _two_rows(decoded)
         lanes = np.arange(context.target.lanes)
         odd = (lanes // width) % 2 == 1
         other = lanes ^ width
@@ -197,7 +208,7 @@ builds("v_permlane32_swap_b32")(_swap(32))
 @builds("v_swap_b32")
 def swap(decoded: Decoded, context: BuildContext) -> Step:
     """Two registers change places."""
-    first, second = (operand.first for operand in decoded.operands)
+    first, second = _two_rows(decoded)
 
     def step(waves: Waves) -> None:
         first_values, second_values = waves.u32[first].copy(), waves.u32[second].copy()

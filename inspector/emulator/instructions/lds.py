@@ -13,6 +13,7 @@ import numpy as np
 from ...isa.dataflow.operands import M0, Decoded
 from ..delivery import deliver, issue
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
+from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from .addressing import AccessForm, extended, place_in_register
 from .spaces import StoredRegisters, both, lds_places, read_lds, usable_lanes, write_lds
@@ -99,6 +100,8 @@ def pair_offsets(decoded: Decoded, size: int, *, stride: bool) -> list[int]:
 def _read(decoded: Decoded, context: BuildContext, offsets: list[int], form: AccessForm) -> Step:
     """Returns the step of a read at one or two offsets from its address."""
     target, address = decoded.operands[:2]
+    check_count(target, len(offsets) * max(form.size // 4, 1))
+    check_count(address, 1)
     row = address.first
     half = form.half if form.half is not None else target.half
 
@@ -119,6 +122,9 @@ def _read(decoded: Decoded, context: BuildContext, offsets: list[int], form: Acc
 def _write(decoded: Decoded, context: BuildContext, offsets: list[int], form: AccessForm) -> Step:
     """Returns the step of a write at one or two offsets from its address."""
     address, *data = decoded.operands
+    check_count(address, 1)
+    for source in data:
+        check_count(source, max(form.size // 4, 1))
     row = address.first
     stores = [
         (
@@ -143,6 +149,7 @@ def _write(decoded: Decoded, context: BuildContext, offsets: list[int], form: Ac
 def by_lane_number(decoded: Decoded, context: BuildContext) -> Step:
     """Lane i accesses M0[15:0] + offset + 4 * i (CDNA3 ISA, DS_READ_ADDTID_B32)."""
     data = decoded.operands[0]
+    check_count(data, 1)
     steps = (np.arange(context.target.lanes) * 4 + decoded.number("offset")).astype(U32)
 
     def places(waves: Waves) -> Array:

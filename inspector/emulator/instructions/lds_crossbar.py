@@ -7,7 +7,14 @@ import numpy as np
 from ...isa.dataflow.operands import Decoded
 from ..delivery import deliver
 from ..registry import BuildContext, NotCoveredError, Step, builds
+from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
+
+
+def _check_single(decoded: Decoded) -> None:
+    """Raises NotCoveredError unless every operand is one register."""
+    for operand in decoded.operands:
+        check_count(operand, 1)
 
 
 @builds("ds_bpermute_b32", "ds_bpermute_fi_b32")
@@ -17,6 +24,7 @@ def pull(decoded: Decoded, context: BuildContext) -> Step:
     An idle one gives 0, but not in the FI form (CDNA3 and RDNA4 ISA, DS_BPERMUTE_B32).
     """
     target, address, data = decoded.operands
+    _check_single(decoded)
     offset = U32(decoded.number("offset"))
     fetch_idle = "_fi_" in decoded.name
 
@@ -34,6 +42,7 @@ def pull(decoded: Decoded, context: BuildContext) -> Step:
 def push(decoded: Decoded, context: BuildContext) -> Step:
     """Each active lane writes to the lane that its address / 4 names; the others get 0."""
     target, address, data = decoded.operands
+    _check_single(decoded)
     offset = U32(decoded.number("offset"))
 
     def step(waves: Waves) -> None:
@@ -50,6 +59,7 @@ def push(decoded: Decoded, context: BuildContext) -> Step:
 def swizzle(decoded: Decoded, context: BuildContext) -> Step:
     """A fixed pattern; idle lanes give 0."""
     target, data = decoded.operands
+    _check_single(decoded)
     origin = swizzle_pattern(decoded.modifiers.get("offset", "0"), context.target.lanes)
 
     def step(waves: Waves) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from ...isa.dataflow.operands import M0, Decoded
 from ..delivery import issue
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
+from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, flat_addresses, form_of, private_addresses
 from .buffers import buffer_addresses
@@ -95,6 +96,7 @@ def load_async(decoded: Decoded, context: BuildContext) -> Step:
     """
     form = form_of(decoded.name)
     target, lane, *base = decoded.operands
+    check_count(target, 1)
     addresses = flat_addresses(decoded, context, lane, tuple(base), form.size)
     offset = U32(decoded.number("offset") & 0xFFFFFFFF)
 
@@ -119,6 +121,7 @@ def store_async(decoded: Decoded, context: BuildContext) -> Step:
     """`global_store_async_from_lds_b64 v8, v1, s[4:5]`: address, LDS address."""
     form = form_of(decoded.name)
     lane, source, *base = decoded.operands
+    check_count(source, 1)
     addresses = flat_addresses(decoded, context, lane, tuple(base), form.size)
     offset = U32(decoded.number("offset") & 0xFFFFFFFF)
 

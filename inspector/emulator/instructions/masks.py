@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...isa.dataflow.execution_target import ExecutionTarget
 from ...isa.dataflow.operands import EXEC, VCC, Decoded, Operand
 from .. import crosslane
 from ..elementwise import ResultStep, flushing
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds, builds_matching
-from ..vector_operands import Read, result_destination, source
+from ..vector_operands import Read, mask_row, result_destination, source
 from ..waves import U32, Array, Waves
 
 _COMPARE = re.compile(r"v_cmp(x?)_(\w+?)_(f16|f32|f64|bf16|[iu]16|[iu]32|[iu]64)")
@@ -80,7 +81,7 @@ def compare(decoded: Decoded, context: BuildContext) -> Step:
     row = EXEC
     sources = decoded.operands
     if len(sources) == 3:
-        row, sources = sources[0].first, sources[1:]
+        row, sources = mask_row(sources[0], context.target), sources[1:]
     first, second = _compared(decoded, context, sources, name, kind)
     test: Callable[[Array, Array], Array] = COMPARE.get(
         name, lambda value, classes: in_class(np.asarray(value), classes, kind)
@@ -121,12 +122,12 @@ def _compared(
     return read_of(0), read_of(1)
 
 
-def mask_operand(operand: Operand | None) -> Callable[[Waves], Array]:
+def mask_operand(operand: Operand | None, target: ExecutionTarget) -> Callable[[Waves], Array]:
     """A lane mask as bool [wave, lane]: VCC where none is named, SGPRs, or a constant's bits."""
     if operand is None:
         return lambda waves: waves.mask(VCC)
     if operand.kind == "sgpr":
-        row = operand.first
+        row = mask_row(operand, target)
         return lambda waves: waves.mask(row)
     if operand.kind == "constant" and operand.integer in (0, -1):
         value = np.array(bool(operand.integer))
@@ -149,7 +150,7 @@ def _select(kind: str) -> Builder:
             )
             for index, operand in enumerate((first, second))
         )
-        mask = mask_operand(masks[0] if masks else None)
+        mask = mask_operand(masks[0] if masks else None, context.target)
         write = result_destination(decoded, kind, context.target, half=halves[-1])
         return ResultStep(
             lambda waves: np.where(mask(waves), where_set(waves), where_clear(waves)), write
@@ -175,10 +176,11 @@ def _carry(operation: str, *, reads_carry: bool) -> Builder:
             )
             for index, operand in enumerate((first, second))
         )
-        read_carry = mask_operand(carry_in[0] if carry_in else None) if reads_carry else None
+        carried = carry_in[0] if carry_in else None
+        read_carry = mask_operand(carried, context.target) if reads_carry else None
         write = result_destination(decoded, "u32", context.target)
         dpp_lanes = crosslane.written(decoded, context.target)
-        carry_row = carry_out.first
+        carry_row = mask_row(carry_out, context.target)
         clamp = decoded.flag("clamp")
 
         def step(waves: Waves) -> None:

@@ -15,6 +15,7 @@ from ...isa.dataflow.operands import Operand, constant_bits
 from .. import numbers
 from ..matrix_products import Accumulator
 from ..registry import NotCoveredError
+from ..vector_operands import check_count
 from ..waves import F32, I32, U32, Array, Waves
 from .matrix import Finish, flush_subnormals
 
@@ -50,6 +51,8 @@ def finish_into(
         clamp: integers saturate.
         flush: subnormal results become 0.
     """
+    if c.kind == kind:
+        check_count(c.operand, target.count)
     start = _with_signs(c)
     rows = slice(target.first, target.first + target.count)
     if kind in ("f16", "bf16"):

@@ -18,6 +18,7 @@ from msgspec import Struct
 from ...isa.dataflow.operands import Decoded, Operand, constant_bits
 from ..matrix_products import MatrixOperand, MatrixProduct
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
+from ..vector_operands import check_count
 from ..waves import U32, Array, Waves, paired
 from .matrix import (
     BITS,
@@ -147,6 +148,9 @@ def mfma(decoded: Decoded, context: BuildContext) -> Step:
     shape = shape_of(
         int(rows), int(depth), lane_depth, decoded.text, None if blocks is None else int(blocks)
     )
+    if 32 * b.count // BITS[b_kind] != lane_depth:
+        raise NotCoveredError(f"{decoded.text}: its shape")
+    check_count(target, shape.rows * shape.rows * shape.blocks // _LANES)
     blgp = decoded.number("blgp")
     if blgp and kinds not in ("f32", "f16", "bf16", "i8"):
         raise NotCoveredError(f"{decoded.text}: blgp of this type")
@@ -184,6 +188,13 @@ def mfma_f64(decoded: Decoded, context: BuildContext) -> Step:
     signs = _signs(decoded)
     target, a, b, c = decoded.operands[:4]
     target_rows = registers_of(target, decoded.text)
+    for operand, count in (
+        (target, 2 * rows * rows * blocks // _LANES),
+        (a, 2),
+        (b, 2),
+        (c, target.count),
+    ):
+        check_count(operand, count)
     read_a, read_b = (_pairs(registers_of(operand, decoded.text)) for operand in (a, b))
     start = _start_f64(c, decoded.text)
 

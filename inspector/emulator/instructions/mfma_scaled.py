@@ -17,6 +17,7 @@ import numpy as np
 from ...isa.dataflow.operands import Decoded, Operand
 from ..matrix_products import MatrixOperand, MatrixProduct
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
+from ..vector_operands import check_count
 from ..waves import I32, U32, Array, Waves
 from .matrix import (
     BITS,
@@ -66,6 +67,7 @@ def _mixed_sources(
     decoded: Decoded, context: BuildContext, a: Operand, b: Operand
 ) -> list[MatrixOperand]:
     rows = _mixed_rows(decoded)
+    check_count(decoded.operands[0], rows * rows // 64)
     sources = []
     for operand, modifier in ((a, "cbsz"), (b, "blgp")):
         kind = FORMATS[decoded.number(modifier)]
@@ -112,6 +114,7 @@ def scales_of(scale: Operand, byte: int, rows: int, text: str) -> Callable[[Wave
     """E8M0 bytes [wave, K block, row] of one byte of a register."""
     if scale.kind != "vgpr":
         raise NotCoveredError(f"{text}: scales outside of vector registers")
+    check_count(scale, 1)
     register, shift = scale.first, U32(8 * byte)
 
     def read(waves: Waves) -> Array:

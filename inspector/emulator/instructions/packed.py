@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from ...isa.dataflow.operands import Decoded, Operand, constant_bits
 from .. import numbers
 from ..elementwise import Compute, ResultStep, after_result, flushing, saturated
 from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
-from ..vector_operands import Read, source
+from ..vector_operands import Read, check_count, source
 from ..waves import U32, Array, Waves
 from .fused import fused, fused_bfloat, fused_half
 from .half import shift16
 from .minmax import Choice, always, greatest, least, maximum, minimum, three
 
 
-def _second_register(operand: Operand) -> Operand:
-    """The high register of a pair; a constant stands for itself."""
+def _one_of_pair(operand: Operand, second: int) -> Operand:
+    """The low or the high register of a pair; a constant stands for itself."""
     if operand.kind == "constant":
         return operand
-    return Operand(operand.kind, operand.text, operand.first + 1, 1)
+    check_count(operand, 2)
+    return replace(operand, first=operand.first + second, count=1)
 
 
 def half_source(operand: Operand, kind: str, half: int, *, negate: bool) -> Read:
@@ -96,7 +98,9 @@ def packed_halves(kind: str, count: int, choose: Choice, *, accumulates: bool = 
 
     def build(decoded: Decoded, context: BuildContext) -> Step:
         compute = choose(context.target)
-        sources = decoded.operands[1 : 1 + count]
+        sources = decoded.operands[1:]
+        if len(sources) != count:
+            raise NotCoveredError(f"{decoded.text}: {len(sources)} sources")
         if accumulates:
             sources = (*sources, decoded.operands[0])
         if integral and any("neg" in name for name in decoded.modifiers):
@@ -106,6 +110,7 @@ def packed_halves(kind: str, count: int, choose: Choice, *, accumulates: bool = 
             sources,
             lambda operand, half, negate: half_source(operand, kind, half, negate=negate),
         )
+        check_count(decoded.operands[0], 1)
         row = decoded.operands[0].first
         changes: list[Compute] = []
         if integral and decoded.flag("clamp"):
@@ -131,13 +136,14 @@ def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
     """v_pk_*_f32: op_sel picks the register of each pair for the first result."""
 
     def read_one(operand: Operand, second: int, negate: bool) -> Read:
-        return source(_second_register(operand) if second else operand, kind, negate=negate)
+        return source(_one_of_pair(operand, second), kind, negate=negate)
 
     def build(decoded: Decoded, context: BuildContext) -> Step:
         sources = decoded.operands[1 : 1 + count]
         if len(sources) != count:
             raise NotCoveredError(f"{decoded.text}: {len(sources)} sources")
         results = _sources_of_both(decoded, sources, read_one)
+        check_count(decoded.operands[0], 2)
         row = decoded.operands[0].first
         changes = after_result(decoded, kind, context.target)
         evaluate = _evaluated(compute, flushing(kind, context.target), changes)
@@ -157,9 +163,10 @@ def _move_pair(decoded: Decoded, context: BuildContext) -> Step:
     first, second = decoded.operands[1:3]
     low, high = decoded.bits("op_sel", 2)
     reads = [
-        source(_second_register(operand) if pick else operand, "u32")
+        source(_one_of_pair(operand, pick), "u32")
         for operand, pick in ((first, low), (second, high))
     ]
+    check_count(decoded.operands[0], 2)
     row = decoded.operands[0].first
 
     def step(waves: Waves) -> None:

@@ -12,7 +12,7 @@ from ...isa.dataflow.effects import returns_value
 from ...isa.dataflow.operands import Decoded, Operand
 from ..delivery import deliver_scalar, issue
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
-from ..vector_operands import raw
+from ..vector_operands import check_count, raw
 from ..waves import U32, Array, Waves
 from .addressing import I64
 from .atomic_operations import apply, operation_of, values_of, words_of
@@ -41,6 +41,7 @@ def scalar_places(
 
     Through a buffer, what lies behind its end is out of range, dword by dword.
     """
+    check_count(base, 4 if through_buffer else 2)
     offset_of = _offsets(decoded, offsets, size)
     aligned = I64(-1 if size < 4 else -4)
     count, each = max(size // 4, 1), min(size, 4)
@@ -79,6 +80,8 @@ def _offsets(
     fixed = decoded.number("offset") + sum(
         operand.integer or 0 for operand in operands if operand.kind == "constant"
     )
+    for operand in operands:
+        check_count(operand, 1)
     registers = [raw(operand) for operand in operands if operand.kind == "sgpr"]
     scale = size if decoded.flag("scale_offset") else 1
 
@@ -101,6 +104,7 @@ def load(decoded: Decoded, context: BuildContext) -> Step:
     count = int(words or 1) if bits is None else int(bits) // 32
     size = int(narrow) // 8 if narrow else 4 * count
     target, base, *offsets = decoded.operands
+    check_count(target, count)
     places = scalar_places(
         decoded, context, base, tuple(offsets), size, through_buffer=bool(through_buffer)
     )
@@ -132,6 +136,7 @@ def store(decoded: Decoded, context: BuildContext) -> Step:
     assert match is not None
     count = int(match[2] or 1)
     data, base, *offsets = decoded.operands
+    check_count(data, count)
     places = scalar_places(
         decoded, context, base, tuple(offsets), 4 * count, through_buffer=bool(match[1])
     )
@@ -161,6 +166,7 @@ def atomic(decoded: Decoded, context: BuildContext) -> Step:
     size = 8 if wide else 4
     operation = operation_of(match[2], "", context.target, wide=wide, in_lds=False)
     data, base, *offsets = decoded.operands
+    check_count(data, operation.operands * size // 4)
     places = scalar_places(
         decoded, context, base, tuple(offsets), size, through_buffer=bool(match[1])
     )

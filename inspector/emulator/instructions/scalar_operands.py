@@ -13,7 +13,7 @@ from ...isa.dataflow.operands import EXEC, Decoded, Operand, constant_bits
 from ...isa.twos_complement import signed
 from ..memory import PRIVATE_APERTURE, SHARED_APERTURE
 from ..registry import BuildContext, NotCoveredError, Step, builds
-from ..vector_operands import DTYPES
+from ..vector_operands import DTYPES, check_count
 from ..waves import U32, Array, Waves
 
 U64 = np.uint64
@@ -32,6 +32,7 @@ def scalar_source(operand: Operand, kind: str) -> Read:
     """A scalar operand as an array [wave] of its kind (or one number, for a constant)."""
     dtype = DTYPES[kind]
     wide = np.dtype(dtype).itemsize == 8
+    check_count(operand, 2 if wide else 1)
     if operand.kind == "sgpr" and not operand.is_null:
         row = operand.first
         if wide:
@@ -86,6 +87,7 @@ def scalar_destination(operand: Operand, kind: str) -> Callable[[Waves, Array], 
     if operand.kind != "sgpr":
         raise NotCoveredError(f"scalar destination {operand.text}")
     wide = np.dtype(DTYPES[kind]).itemsize == 8
+    check_count(operand, 2 if wide else 1)
     touches_exec = EXEC in operand.rows or EXEC + 1 in operand.rows
 
     def write(waves: Waves, value: Array) -> None:

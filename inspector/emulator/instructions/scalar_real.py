@@ -9,7 +9,7 @@ import numpy as np
 
 from ...isa.dataflow.operands import Decoded, Operand, constant_bits
 from .. import numbers
-from ..registry import BuildContext, Step, builds
+from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..waves import F32, I32, U32, Array, Waves
 from .fused import fused
 from .minmax import larger_number, largest, quieted, smaller_number, smallest
@@ -75,11 +75,15 @@ def _half_source(operand: Operand) -> Callable[[Waves], Array]:
     return lambda waves: numbers.from_f16(np.atleast_1d(read(waves)).astype(np.uint16))
 
 
-def _half(names: str, compute: Callable[..., Array], *, accumulates: bool = False) -> None:
-    """Operations on f16; the result's upper half is 0."""
+def _half(
+    names: str, sources_each: int, compute: Callable[..., Array], *, accumulates: bool = False
+) -> None:
+    """Operations on f16 of one or two sources; the result's upper half is 0."""
 
     def build(decoded: Decoded, context: BuildContext) -> Step:
         target, *sources = decoded.operands
+        if len(sources) != sources_each:
+            raise NotCoveredError(f"{decoded.text}: {len(sources)} sources")
         if accumulates:
             sources.append(target)
         reads = [_half_source(operand) for operand in sources]
@@ -94,26 +98,27 @@ def _half(names: str, compute: Callable[..., Array], *, accumulates: bool = Fals
     builds(*names.split())(build)
 
 
-_half("s_add_f16", np.add)
-_half("s_sub_f16", np.subtract)
-_half("s_mul_f16", np.multiply)
-_half("s_min_f16 s_min_num_f16", _number(smaller_number))
-_half("s_max_f16 s_max_num_f16", _number(larger_number))
-_half("s_minimum_f16", _number(smallest))
-_half("s_maximum_f16", _number(largest))
-_half("s_floor_f16", np.floor)
-_half("s_ceil_f16", np.ceil)
-_half("s_trunc_f16", np.trunc)
-_half("s_rndne_f16", np.rint)
+_half("s_add_f16", 2, np.add)
+_half("s_sub_f16", 2, np.subtract)
+_half("s_mul_f16", 2, np.multiply)
+_half("s_min_f16 s_min_num_f16", 2, _number(smaller_number))
+_half("s_max_f16 s_max_num_f16", 2, _number(larger_number))
+_half("s_minimum_f16", 2, _number(smallest))
+_half("s_maximum_f16", 2, _number(largest))
+_half("s_floor_f16", 1, np.floor)
+_half("s_ceil_f16", 1, np.ceil)
+_half("s_trunc_f16", 1, np.trunc)
+_half("s_rndne_f16", 1, np.rint)
 # Transcendental operations work out f32 and round that.
-_half("v_s_rcp_f16", lambda a: F32(1) / a)
-_half("v_s_sqrt_f16", np.sqrt)
-_half("v_s_rsq_f16", lambda a: F32(1) / np.sqrt(a))
-_half("v_s_exp_f16", np.exp2)
-_half("v_s_log_f16", np.log2)
+_half("v_s_rcp_f16", 1, lambda a: F32(1) / a)
+_half("v_s_sqrt_f16", 1, np.sqrt)
+_half("v_s_rsq_f16", 1, lambda a: F32(1) / np.sqrt(a))
+_half("v_s_exp_f16", 1, np.exp2)
+_half("v_s_log_f16", 1, np.log2)
 # The product of two f16 is exact in float32, its sum with a third in float64.
 _half(
     "s_fmac_f16",
+    2,
     lambda a, b, c: np.add(a * b, c, dtype=np.float64),
     accumulates=True,
 )

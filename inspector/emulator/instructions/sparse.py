@@ -20,6 +20,7 @@ import numpy as np
 
 from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
+from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from . import wmma
 from .matrix import (
@@ -112,6 +113,7 @@ def smfmac(decoded: Decoded, context: BuildContext) -> Step:
     groups = 64 // size
     if groups * held_b != depth or held_b != 2 * held_a or a.count not in (2, 4):
         raise NotCoveredError(f"{decoded.text}: its shape")
+    check_count(decoded.operands[0], size * size // 64)
     chunk = held_b if a.count == 2 else held_b // 2
     chosen = 0 if decoded.number("cbsz") else decoded.number("abid")
     if 2 * held_a == 32:
@@ -142,6 +144,7 @@ def swmmac(decoded: Decoded, context: BuildContext) -> Step:
     _, a, b, index = decoded.operands
     held_a, held_b = 32 * a.count // BITS[a_kind], 32 * b.count // BITS[b_kind]
     lanes = context.target.lanes
+    check_count(decoded.operands[0], wmma.result_registers(out, context.target))
     if lanes // wmma.ROWS * held_b != 32 or held_b != 2 * held_a:
         raise NotCoveredError(f"{decoded.text}: its shape")
     return _sparse_step(

@@ -10,6 +10,7 @@ import numpy as np
 from ...isa.dataflow.operands import Decoded
 from ..delivery import deliver
 from ..registry import BuildContext, NotCoveredError, Step, builds
+from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from .addressing import flat_addresses
 from .spaces import (
@@ -72,11 +73,14 @@ def read_transposed(decoded: Decoded, context: BuildContext) -> Step:
     """
     size, bits, pattern = _TRANSPOSED[decoded.name]
     target, address, *base = decoded.operands
+    check_count(target, size // 4)
     lane, element = pattern(context.target.lanes)
     offset = U32(decoded.number("offset") & 0xFFFFFFFF)
     in_lds = decoded.name.startswith("ds_")
     addresses = None
-    if not in_lds:
+    if in_lds:
+        check_count(address, 1)
+    else:
         addresses = flat_addresses(decoded, context, address, tuple(base), size)
 
     def step(waves: Waves) -> None:

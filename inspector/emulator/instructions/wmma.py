@@ -20,9 +20,11 @@ from typing import Final
 
 import numpy as np
 
+from ...isa.dataflow.execution_target import ExecutionTarget
 from ...isa.dataflow.operands import Decoded, Operand
 from ..matrix_products import MatrixOperand, MatrixProduct
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
+from ..vector_operands import check_count
 from ..waves import Array
 from .matrix import (
     BITS,
@@ -52,6 +54,12 @@ def result_order(lanes: int, generation: int) -> Callable[[Array], Array]:
     if groups == 2:
         return lambda product: product.reshape(len(product), 2, 8, ROWS).transpose(2, 0, 1, 3)
     return lambda product: product.reshape(len(product), 2, 2, 4, ROWS).transpose(3, 0, 2, 1, 4)
+
+
+def result_registers(out: str, target: ExecutionTarget) -> int:
+    """Registers of D: 16-bit results have one each on gfx11, behind that two share one."""
+    shared = target.generation >= 12 and "16" in out
+    return ROWS * ROWS // target.lanes // (2 if shared else 1)
 
 
 def multiply(a: Array, b: Array) -> Array:
@@ -124,6 +132,7 @@ def wmma(decoded: Decoded, context: BuildContext) -> Step:
     target, a, b, c = decoded.operands[:4]
     a_kind, b_kind = kinds_of(kinds, decoded)
     lanes, generation = context.target.lanes, context.target.generation
+    check_count(target, result_registers(out, context.target))
     return MatrixProduct(
         source_of(a, a_kind, depth, decoded, context, 0),
         source_of(b, b_kind, depth, decoded, context, 1),

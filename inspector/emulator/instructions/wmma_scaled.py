@@ -15,6 +15,7 @@ import numpy as np
 
 from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
+from ..vector_operands import check_count
 from ..waves import I32, U32, Array, Waves
 from .matrix import (
     BITS,
@@ -45,6 +46,7 @@ def mixed(decoded: Decoded, context: BuildContext) -> Step:
     )  # fmt: skip
     scaling, tall = match[1], match[2] is not None
     target, a, b, c = decoded.operands[:4]
+    check_count(target, 16 if tall else 8)
     kinds = [_format(decoded, "a", tall), _format(decoded, "b", tall)]
     if scaling is None and (BITS[kinds[0]] == 8) != (BITS[kinds[1]] == 8):
         raise NotCoveredError(f"{decoded.text}: formats whose K orders are not documented")

@@ -412,7 +412,7 @@ def result_count(inst: Instruction, parts: Decoded) -> int:
     if _match(_COMPARES_LANES, name):
         return int(len(parts.operands) > 2)
     if _match(_SWAPS, name):
-        return 2
+        return min(2, len(parts.operands))
     return 2 if _match(_TWO_RESULTS, name) and len(parts.operands) > 2 else 1
 
 

@@ -41,12 +41,15 @@ _NAMED: Final = {
     "exec_hi": (EXEC + 1, 1),
     "null": (NULL, 2),
 }
+_LETTERS: Final = {
+    "acc": "a", "ttmp": "s", "m0": "m", "exec": "e", "exec_lo": "e", "exec_hi": "e", "null": "n",
+}  # fmt: skip
 _REGISTER: Final = re.compile(
     r"(v|s|a|acc|ttmp)(?:(\d{1,9})|\[(\d{1,9})(?::(\d{1,9}))?\])(?:\.([lh]))?"
 )
 _MOST_AT_A_TIME: Final = 64
-_MOST_ROWS: Final = 1 << 12
-"""Beyond the registers of any target: sets of registers are integers with a bit for each."""
+_MOST_REGISTERS: Final = {"v": 1024, "a": 256, "acc": 256, "s": VCC, "ttmp": 16}
+"""Those that any target has; the scalar file goes on with others behind the last of a bank."""
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _OCTAL: Final = re.compile(r"-?0\d")
 _FLOAT: Final = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+")
@@ -72,6 +75,8 @@ class Operand(Struct, frozen=True):
     scalar file (`operands.VCC` and its like), `count` the registers, `half` 0 or 1 where only bits
     0-15 or 16-31 are meant. A constant keeps `integer` or `real` as written: what bits it has
     depends on the operand's type. `name` is set for a source that is no register (`src_scc`).
+    `letter` tells apart what shares a file: v VGPR, a AGPR, s SGPR (ttmp, VCC and the like too),
+    m M0, e EXEC, n null; k constant, o `off`, x another name.
     """
 
     kind: Kind
@@ -85,6 +90,7 @@ class Operand(Struct, frozen=True):
     integer: int | None = None
     real: float | None = None
     name: str | None = None
+    letter: str = "k"
 
     @property
     def is_null(self) -> bool:
@@ -151,6 +157,10 @@ def _split(text: str, separator: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def _no_register(text: str, name: str) -> Operand:
+    return Operand("none", text, name=name, letter="o" if name == "off" else "x")
+
+
 @functools.lru_cache(maxsize=1 << 14)
 def parse_operand(text: str, accum_offset: int) -> Operand:
     """One operand; what is neither register nor number has `kind` none and its `name`.
@@ -172,6 +182,7 @@ def parse_operand(text: str, accum_offset: int) -> Operand:
         bank, single, low, high, half = match.groups()
         first = int(single or low)
         count = int(high) - first + 1 if high else 1
+        exists = 0 < count <= _MOST_AT_A_TIME and first + count <= _MOST_REGISTERS[bank]
         kind: Kind = "vgpr"
         if bank == "s":
             kind = "sgpr"
@@ -179,23 +190,27 @@ def parse_operand(text: str, accum_offset: int) -> Operand:
             kind, first = "sgpr", first + TTMP
         elif bank != "v":
             first += accum_offset
-        if 0 < count <= _MOST_AT_A_TIME and first + count <= _MOST_ROWS:
+        if exists:
             is_high = {"l": 0, "h": 1}.get(half or "")
-            return Operand(kind, text, first, count, is_high, negate, absolute, extend)
-        return Operand("none", text, name=body)
+            letter = _LETTERS.get(bank, bank)
+            return Operand(
+                kind, text, first, count, is_high, negate, absolute, extend, letter=letter
+            )
+        return _no_register(text, body)
     if body in _NAMED:
         first, count = _NAMED[body]
-        return Operand("sgpr", text, first, count, None, negate, absolute, extend)
+        letter = _LETTERS.get(body, "s")
+        return Operand("sgpr", text, first, count, None, negate, absolute, extend, letter=letter)
     if _INTEGER.fullmatch(body):
         is_octal = _OCTAL.match(body) is not None
         try:
             number = int(body, 8 if is_octal else 0)
         except ValueError:  # 08, or thousands of digits
-            return Operand("none", text, name=body)
+            return _no_register(text, body)
         return Operand("constant", text, negate=negate, absolute=absolute, integer=number)
     if _FLOAT.fullmatch(body):
         return Operand("constant", text, negate=negate, absolute=absolute, real=float(body))
-    return Operand("none", text, name=body)
+    return _no_register(text, body)
 
 
 @functools.lru_cache(maxsize=1 << 14)
