@@ -411,17 +411,25 @@ def test_nothing_else_reads_files_by_their_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["k.s", "run.kitrace", "base.json", "k.hsaco", "r.csv", "link.ext"]
+    "name",
+    "k.s run.kitrace base.json k.hsaco r.csv link.ext k.so k.SO k.elf k.a k.o k.bin k.exe k.hip k.cpp"
+    " k.cu k.isa k.pt k.trace k.spv k.fatbin k.ptx k.cubin k.ll a.b.so k.c k.h k.md k.tar.gz".split(),
 )
 def test_a_file_to_read_that_is_not_there_runs_no_module(name: str, places: Path) -> None:
-    folder, _, part = name.partition(".")
+    folder = name.partition(".")[0]
     for place in (places, places / "src"):
-        (place / folder).mkdir(parents=True)
-        (place / folder / f"{part}.py").write_text("import triton\n")
+        module = place.joinpath(*name.split(".")).with_suffix(".py")
+        module.parent.mkdir(parents=True)
+        (place / folder / "__init__.py").touch()
+        module.write_text("import triton\n")
     if folder == "link":
         (places / name).symlink_to("gone")
     with pytest.raises(KinspectError, match=r"no such file|which is not there"):
         resolve(name)
     (places / "pkg").mkdir()
     (places / "pkg" / "mod.py").write_text("import triton\n")
+    with pytest.raises(KinspectError, match="no such file"):
+        resolve("pkg.mod")
+    (places / "pkg" / "__init__.py").touch()
     assert resolve("pkg.mod")[0].path == Path("pkg/mod.py")
+    assert resolve("pkg.mod::kernel")[0].kernel == "kernel"
