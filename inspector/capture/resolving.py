@@ -18,21 +18,24 @@ from .triton_entries import for_archs
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _SOURCE_FOLDERS = (".", "src", "python")
-_SUFFIXES = frozenset(map(str.lower, (*SUFFIXES, *STAGES.values()))) | {
-    f".{name}"
-    for name in (
-        # code, and what compilers and linkers write
-        "a asc ast bc bin c cc cl co cpp cu cuh cxx dll dylib elf exe fatbin gcn h hh hip hipfb hpp hxx"
-        " i ii il inc inl ipp isa ko ll lst o obj out pdb pyc pyd pyi pyx rs sass sh so spirv spv spvasm"
-        " td ttsharedir wasm"
-        # recordings, data and models
-        " arrow att bz2 cfg ckpt csv dat db dmp feather gguf gz h5 hdf5 ini ipynb json jsonl log ndjson"
-        " npy npz onnx parquet pb pftrace pickle pkl prof pt pt2 pth rocpd safetensors sarif sqlite"
-        " sqlite3 tar tgz toml trace tsv txt xz yaml yml zip zst"
-        # texts and pictures
-        " bak css gif htm html jpeg jpg js md pdf png rst svg tex tmp xml"
-    ).split()
-}
+_SUFFIXES = frozenset((
+    *map(str.lower, (*SUFFIXES, *STAGES.values())),
+    # code, and what compilers and linkers write
+    ".a", ".asc", ".ast", ".bc", ".bin", ".c", ".cc", ".cl", ".co", ".cpp", ".cu", ".cuh", ".cxx",
+    ".dll", ".dylib", ".elf", ".exe", ".fatbin", ".gcn", ".h", ".hh", ".hip", ".hipfb", ".hpp",
+    ".hxx", ".i", ".ii", ".il", ".inc", ".inl", ".ipp", ".isa", ".ko", ".ll", ".lst", ".o", ".obj",
+    ".out", ".pdb", ".pyc", ".pyd", ".pyi", ".pyx", ".rs", ".sass", ".sh", ".so", ".spirv", ".spv",
+    ".spvasm", ".td", ".ttsharedir", ".wasm",
+    # recordings, data and models
+    ".arrow", ".att", ".bz2", ".cfg", ".ckpt", ".csv", ".dat", ".db", ".dmp", ".feather", ".gguf",
+    ".gz", ".h5", ".hdf5", ".ini", ".ipynb", ".json", ".jsonl", ".log", ".ndjson", ".npy", ".npz",
+    ".onnx", ".parquet", ".pb", ".pftrace", ".pickle", ".pkl", ".prof", ".pt", ".pt2", ".pth",
+    ".rocpd", ".safetensors", ".sarif", ".sqlite", ".sqlite3", ".tar", ".tgz", ".toml", ".trace",
+    ".tsv", ".txt", ".xz", ".yaml", ".yml", ".zip", ".zst",
+    # texts and pictures
+    ".bak", ".css", ".gif", ".htm", ".html", ".jpeg", ".jpg", ".js", ".md", ".pdf", ".png", ".rst",
+    ".svg", ".tex", ".tmp", ".xml",
+))  # fmt: skip
 """Of files, in small letters. Names that modules have, as `core` and `data`, are left out."""
 
 
@@ -174,8 +177,8 @@ def _module_file(name: str) -> Path | None:
     if _MODULE.fullmatch(name) is None or Path(name).suffix.lower() in _SUFFIXES:
         return None
     for folder in _SOURCE_FOLDERS:
-        package, *_ = parts = name.split(".")
-        if not Path(folder, package, "__init__.py").is_file():
+        parts = name.split(".")
+        if not Path(folder, parts[0], "__init__.py").is_file():
             continue
         path = Path(folder, *parts)
         for candidate in (path.with_suffix(".py"), path / "__main__.py"):
