@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from kinspect.inspector.pipeline.context import Context
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 
+ROOT = Path(__file__).parent.parent
 GOOD_CASE = """
 import triton
 import triton.language as tl
@@ -290,6 +292,54 @@ def test_a_files_name_is_no_option_and_names_no_other_file(
     assert done.returncode == 2
     assert name.partition("=")[0].rpartition("/")[2] in done.stderr
     assert not list(tmp_path.rglob("canary"))
+
+
+@pytest.mark.parametrize(
+    ("words", "folder", "refused"),
+    [
+        ("record sh u.s", False, True),
+        ("record sh u.s", True, True),
+        ("record sh ./u.s", False, True),
+        ("-- record sh u.s", False, True),
+        ("record -- sh u.s", False, False),
+        ("profile sh u.s", True, True),
+        ("fault sh u.s", False, True),
+        ("lint k.s", False, True),
+        ("lint --select KI001 sub/k.s", False, True),
+        ("lint k.s -- sh", False, True),
+        ("lint k.s", True, False),
+        ("lint ./k.s", False, False),
+        ("lint .", False, False),
+        ("metrics list", False, False),
+        ("-- lint", False, False),
+    ],
+)
+def test_a_files_name_before_others_is_no_command(
+    words: str, folder: bool, refused: bool, tmp_path: Path, tool: Tool
+) -> None:
+    """As a shell's * names them."""
+    args = words.split()
+    name = args[args[0] == "--"]
+    if folder:
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).touch()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sh").touch()
+    (tmp_path / "u.s").write_text("touch canary")
+    for place in (tmp_path, tmp_path / "sub"):
+        shutil.copy(ROOT / "tests" / "data" / "small_gfx942.s", place / "k.s")
+    done = tool(*args, cwd=tmp_path)
+    assert ("a command, and the name of a file here" in done.stderr) is refused, done.stderr
+    assert (tmp_path / "canary").exists() is (words == "record -- sh u.s")
+    if refused:
+        one_line(done, f"./{name}")
+
+
+def test_two_dashes_that_are_a_file_end_no_options(tmp_path: Path, tool: Tool) -> None:
+    for name in ("--", "record", "sh"):
+        (tmp_path / name).touch()
+    one_line(tool("--", "record", "sh", cwd=tmp_path), "write ./--")
 
 
 def test_a_file_with_colons_in_its_name_is_said_to_be_one(

@@ -1001,6 +1001,39 @@ def test_scripts_among_what_was_generated_are_not_run_with_the_folder(
     assert [target.fault for target in targets if target.path.name == file.name] == [None]
 
 
+@pytest.mark.parametrize(
+    "folder",
+    ["torch_compile_debug/run", "torchinductor_me/k", "cache/" + "A2" * 26, "run/triton/HASH"],
+)
+@pytest.mark.parametrize("way", ["outside", "inside", "link", "linked file", "link inside"])
+def test_a_folder_that_is_only_read_is_one_however_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, way: str
+) -> None:
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    (tmp_path / "run").mkdir(exist_ok=True)
+    (tmp_path / "run" / MANIFEST).touch()
+    (tmp_path / "other").mkdir()
+    script = tmp_path / "other" / "x.py" if way == "link inside" else place / "x.py"
+    script.write_text("import triton\n@triton.jit\ndef k(x): pass\n")
+    named = {"outside": tmp_path / folder.partition("/")[0], "inside": Path()}.get(way)
+    if way == "link":
+        named = tmp_path / "elsewhere"
+        named.symlink_to(place)
+    elif way == "linked file":
+        named = tmp_path / "elsewhere"
+        named.mkdir()
+        (named / "y.py").symlink_to(script)
+    elif way == "link inside":
+        (place / "y.py").symlink_to(script)
+    monkeypatch.chdir(place)
+    faults = [target.fault for target in resolve(str(named or place))]
+    assert [fault is not None for fault in faults] == [True]
+    monkeypatch.chdir(tmp_path / "other")
+    script.replace("x.py")
+    assert [target.fault for target in resolve(".")] == [None]
+
+
 # ------------------------------------------------------------------------- texts of arguments
 
 

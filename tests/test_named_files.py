@@ -245,6 +245,67 @@ def test_settings_name_no_file_outside_their_checkout(
     assert SECRET in (places.parent / "secret").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "written", "says"),
+    [
+        ("../.git/hooks/post-checkout", True, "hidden"),
+        ("../.git/x.json", True, "hidden"),
+        ("../.env", True, "hidden"),
+        ("../GNUmakefile", True, "not a .json file"),
+        ("link.json", True, "hidden"),
+        ("../../elsewhere/x.json", True, "outside the checkout"),
+        ("../.git/config", False, "hidden"),
+        ("../ci/known.json", True, None),
+        ("../.github/known.json", True, None),
+    ],
+)
+def test_settings_name_no_hidden_file(
+    places: Path, name: str, written: bool, says: str | None
+) -> None:
+    """Of a folder that was copied into the user's checkout."""
+    for folder in (".git/hooks", "own", "ci", ".github", "../elsewhere"):
+        (places / folder).mkdir(parents=True)
+    own = places / "own"
+    (own / "link.json").symlink_to("../.git/x.json")
+    (places / ".git" / "config").write_text(SECRET)
+    (own / "k.s").write_text(SMALL)
+    setting = f'baseline = "{name}"' if written else f'rules = ["{name}"]'
+    (own / "pyproject.toml").write_text(f"[tool.kinspect]\n{setting}\n")
+    done = subprocess.run(
+        [*KINSPECT, "lint", "k.s", *["--update-baseline"][:written]],
+        cwd=own,
+        env={**os.environ, "KINSPECT_SOURCE_ROOT": str(places.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert SECRET not in done.stderr
+    if says is None:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+    assert (own / name).exists() is (says is None or name == "../.git/config")
+
+
+def test_settings_name_no_file_of_the_home(places: Path) -> None:
+    (places / "pyproject.toml").write_text('[tool.kinspect]\nrules = ["~/secret"]\n')
+    (places / "k.s").write_text(SMALL)
+    done = subprocess.run(
+        [*KINSPECT, "lint", "k.s", "--config", "pyproject.toml"],
+        env={**os.environ, "HOME": str(places.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, "outside the checkout" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_pack_extends_no_hidden_file(places: Path) -> None:
+    (places / ".env").write_text(f"{SECRET}: 1\n")
+    (places / "mine.yaml").write_text("extends: .env\n")
+    with pytest.raises(KinspectError) as caught:
+        load_pack(places / "mine.yaml", specs())
+    assert SECRET not in str(caught.value)
+
+
 def test_a_pack_extends_none_outside_its_checkout(places: Path) -> None:
     (places / "mine.yaml").write_text("extends: ../secret\n")
     with pytest.raises(KinspectError, match="outside the checkout"):
@@ -410,18 +471,29 @@ def test_nothing_else_reads_files_by_their_paths() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "name", ["k.s", "run.kitrace", "base.json", "k.hsaco", "r.csv", "link.ext"]
-)
+MISSING = (
+    "k.s", "run.kitrace", "base.json", "k.hsaco", "r.csv", "link.ext", "k.so", "k.SO", "k.elf",
+    "k.a", "k.o", "k.bin", "k.exe", "k.hip", "k.cpp", "k.cu", "k.isa", "k.pt", "k.trace", "k.spv",
+    "k.fatbin", "k.ptx", "k.cubin", "k.ll", "a.b.so", "k.c", "k.h", "k.md", "k.tar.gz",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISSING)
 def test_a_file_to_read_that_is_not_there_runs_no_module(name: str, places: Path) -> None:
-    folder, _, part = name.partition(".")
+    folder = name.partition(".")[0]
     for place in (places, places / "src"):
-        (place / folder).mkdir(parents=True)
-        (place / folder / f"{part}.py").write_text("import triton\n")
+        module = place.joinpath(*name.split(".")).with_suffix(".py")
+        module.parent.mkdir(parents=True)
+        (place / folder / "__init__.py").touch()
+        module.write_text("import triton\n")
     if folder == "link":
         (places / name).symlink_to("gone")
     with pytest.raises(KinspectError, match=r"no such file|which is not there"):
         resolve(name)
     (places / "pkg").mkdir()
     (places / "pkg" / "mod.py").write_text("import triton\n")
+    with pytest.raises(KinspectError, match="no such file"):
+        resolve("pkg.mod")
+    (places / "pkg" / "__init__.py").touch()
     assert resolve("pkg.mod")[0].path == Path("pkg/mod.py")
+    assert resolve("pkg.mod::kernel")[0].kernel == "kernel"

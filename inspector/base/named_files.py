@@ -188,20 +188,31 @@ def _is_at(stream: BufferedReader, place: Path) -> bool:
         return os.path.samestat(os.fstat(stream.fileno()), os.lstat(place))
 
 
-def checked(path: Path, by: Path) -> Path:
+def checked(path: Path, by: Path, written: str | None = None) -> Path:
     """Returns the path of a file that a settings' file or a pack names, if it may be used.
 
+    Args:
+        path: the file.
+        by: the file that names it.
+        written: the suffix that it must have to be written; None: it is read.
+
     Raises:
-        KinspectError: it is outside the checkout of the file that names it, and of the targets.
+        KinspectError: it is hidden (`.github` is not), or lies outside the checkout of the file
+            that names it; what is read may lie in those of the targets too.
     """
+    hint = "name it on the command line"
     place = Path(os.path.realpath(path))
-    own = Path(os.path.realpath(by)).parent
-    is_there = place.is_relative_to(_checkout(own))  # also in .github
-    if (is_there and not _is_of_kernel(place)) or _is_allowed(place, None):
-        return path
-    raise KinspectError(
-        f"{path}: outside the checkout of {by}, which names it", "name it on the command line"
-    )
+    checkout = _checkout(Path(os.path.realpath(by)).parent)
+    is_there = place.is_relative_to(checkout) and not _is_of_kernel(place)
+    if not is_there and (written is not None or not _is_allowed(place, None)):
+        raise KinspectError(f"{path}: outside the checkout of {by}, which names it", hint)
+    if is_there and any(
+        part.startswith(".") and part != ".github" for part in place.relative_to(checkout).parts
+    ):
+        raise KinspectError(f"{path}: hidden, and named by {by}", hint)
+    if written is not None and place.suffix != written:
+        raise KinspectError(f"{path}: not a {written} file, and named by {by}", hint)
+    return path
 
 
 def named_bytes(

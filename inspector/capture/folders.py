@@ -30,7 +30,8 @@ _HASH = re.compile(r"[A-Z2-7]{52}|[0-9a-f]{32,64}")
 """Name of the folder of an entry in Triton's cache or dump."""
 _INDUCTORS_LETTERS = 2
 """Of a folder of Inductor's cache."""
-_DEBUG_FOLDER = re.compile("torch_compile_debug|torchinductor_.*")
+_READ_FOLDER = re.compile(r"torch_compile_debug|torchinductor_.*|\.triton|[A-Z2-7]{52}")
+"""Names that only folders of Inductor's and Triton's have."""
 _DEFINES_KERNELS = re.compile(
     rb"^\s*@(?:triton\.)?(?:jit|autotune|heuristics)\b|KINSPECT_CASES", re.M
 )
@@ -87,10 +88,15 @@ def _is_known(path: Path) -> bool:
     return path.suffix in SUFFIXES or path.suffix in STAGES.values()
 
 
+def _place(path: Path) -> Path:
+    """Where a file lies, however it was named."""
+    return Path(os.path.realpath(path))
+
+
 def _generated(targets: Iterable[Target]) -> Iterator[Path]:
     """The folders in which Triton and Inductor wrote these targets, and the caches above them."""
     for target in targets:
-        folder = target.path.parent
+        folder = _place(target.path.parent)
         if target.kind == "inductor":
             yield folder
             if len(folder.name) == _INDUCTORS_LETTERS:
@@ -107,12 +113,13 @@ def _unless_read_only(target: Target, generated: Container[Path]) -> Target:
     """A target, with a fault where it would be run and lies in a folder that is only read."""
     if target.kind not in ("script", "inductor"):
         return target
-    recorded = next((p for p in target.path.absolute().parents if (p / MANIFEST).is_file()), None)
+    linked = _place(target.path.parent) / target.path.name  # a link counts where it lies, too
+    folders = (*_place(target.path).parents, *linked.parents)
+    recorded = next((folder for folder in folders if (folder / MANIFEST).is_file()), None)
     if recorded is not None:
         why = f"it lies in the recording {recorded}"
     elif target.kind == "script" and any(
-        folder in generated or _DEBUG_FOLDER.fullmatch(folder.name)
-        for folder in target.path.parents
+        folder in generated or _READ_FOLDER.fullmatch(folder.name) for folder in folders
     ):
         why = "it lies among what Triton or Inductor wrote"
     else:

@@ -18,12 +18,25 @@ from .triton_entries import for_archs
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _SOURCE_FOLDERS = (".", "src", "python")
-_READ = re.compile(
-    "|".join(map(re.escape, {*SUFFIXES, *STAGES.values()}))
-    + r"|\.(?:bc|bz2|csv|db|gz|htm|html|ll|log|md|out|pftrace|tar|toml|txt|xml|xz|ya?ml|zip|zst)",
-    re.I,
-)
-"""Suffixes of files that some command reads."""
+_SUFFIXES = frozenset((
+    *map(str.lower, (*SUFFIXES, *STAGES.values())),
+    # code, and what compilers and linkers write
+    ".a", ".asc", ".ast", ".bc", ".bin", ".c", ".cc", ".cl", ".co", ".cpp", ".cu", ".cuh", ".cxx",
+    ".dll", ".dylib", ".elf", ".exe", ".fatbin", ".gcn", ".h", ".hh", ".hip", ".hipfb", ".hpp",
+    ".hxx", ".i", ".ii", ".il", ".inc", ".inl", ".ipp", ".isa", ".ko", ".ll", ".lst", ".o", ".obj",
+    ".out", ".pdb", ".pyc", ".pyd", ".pyi", ".pyx", ".rs", ".sass", ".sh", ".so", ".spirv", ".spv",
+    ".spvasm", ".td", ".ttsharedir", ".wasm",
+    # recordings, data and models
+    ".arrow", ".att", ".bz2", ".cfg", ".ckpt", ".csv", ".dat", ".db", ".dmp", ".feather", ".gguf",
+    ".gz", ".h5", ".hdf5", ".ini", ".ipynb", ".json", ".jsonl", ".log", ".ndjson", ".npy", ".npz",
+    ".onnx", ".parquet", ".pb", ".pftrace", ".pickle", ".pkl", ".prof", ".pt", ".pt2", ".pth",
+    ".rocpd", ".safetensors", ".sarif", ".sqlite", ".sqlite3", ".tar", ".tgz", ".toml", ".trace",
+    ".tsv", ".txt", ".xz", ".yaml", ".yml", ".zip", ".zst",
+    # texts and pictures
+    ".bak", ".css", ".gif", ".htm", ".html", ".jpeg", ".jpg", ".js", ".md", ".pdf", ".png", ".rst",
+    ".svg", ".tex", ".tmp", ".xml",
+))  # fmt: skip
+"""Of files, in small letters. Names that modules have, as `core` and `data`, are left out."""
 
 
 def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
@@ -158,12 +171,16 @@ def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]
 def _module_file(name: str) -> Path | None:
     """The file of a dotted module name below the current folder; None without one.
 
-    What is called like a file to read is none: `k.s` that was not built yet must not run `k/s.py`.
+    What is called like a file is none: `k.s` that was not built yet must not run `k/s.py`. Nor is
+    what lies in a folder that is no package.
     """
-    if _MODULE.fullmatch(name) is None or _READ.fullmatch(Path(name).suffix):
+    if _MODULE.fullmatch(name) is None or Path(name).suffix.lower() in _SUFFIXES:
         return None
     for folder in _SOURCE_FOLDERS:
-        path = Path(folder, *name.split("."))
+        parts = name.split(".")
+        if not Path(folder, parts[0], "__init__.py").is_file():
+            continue
+        path = Path(folder, *parts)
         for candidate in (path.with_suffix(".py"), path / "__main__.py"):
             if candidate.is_file():
                 return candidate

@@ -20,6 +20,7 @@ from .signals import INTERRUPTED, interrupts
 _NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
     filter(None, (getattr(click.exceptions, "NoArgsIsHelpError", None),))
 )
+_RUN_PROGRAMS = frozenset({"record", "profile", "fault"})
 _TUI = "kinspect.tui.command"  # this package may not import it, so it is given by name
 
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
@@ -138,6 +139,7 @@ def _run(args: Sequence[str]) -> int:
     """Runs the group; every exception but an interrupted write to stdout becomes a status."""
     try:
         _refuse_files_as_options(args)
+        _refuse_file_as_command(args)
         status: Any = cli.main(args=list(args), prog_name="kinspect", standalone_mode=False)
     except KinspectError as error:
         return _report_error(error)
@@ -173,13 +175,45 @@ def _refuse_files_as_options(args: Sequence[str]) -> None:
         KinspectError: there is one.
     """
     for word in args:
-        if word == "--":
+        if word == "--" and not _is_here(word):
             return
-        if word.startswith("-") and len(word) > 1 and "\0" not in word and os.path.lexists(word):
+        if word.startswith("-") and len(word) > 1 and _is_here(word):
             raise KinspectError(
                 f"{word}: an option, and the name of a file here",
                 f"for the file write ./{word}; for the option leave that folder",
             )
+
+
+def _refuse_file_as_command(args: Sequence[str]) -> None:
+    """Refuses a command that is the name of a file too, before files: a shell's * may name both.
+
+    Folders count for the commands that run programs alone: a checkout may well have a `docs`.
+
+    Raises:
+        KinspectError: it is one.
+    """
+    name, *words = (args[1:] if args[:1] == ["--"] else args) or [""]
+    if name not in COMMANDS or not _is_here(name):
+        return
+    runs = name in _RUN_PROGRAMS
+    if os.path.isdir(name) and not os.path.islink(name) and not runs:
+        return
+    if "--" in words:
+        words = words[: words.index("--")]
+    if runs:
+        way = f"write `{name} -- COMMAND`"
+    else:
+        words = [word for word in words if word.partition(os.sep)[0] not in ("", ".", "..")]
+        way = "write ./ before its files"
+    if any(map(_is_here, words)):
+        raise KinspectError(
+            f"{name}: a command, and the name of a file here",
+            f"for the file write ./{name}; for the command {way}",
+        )
+
+
+def _is_here(word: str) -> bool:
+    return "\0" not in word and os.path.lexists(word)
 
 
 def _bug(error: Exception) -> int:

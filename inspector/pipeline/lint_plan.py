@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -285,7 +286,7 @@ def _baseline(command_line: LintOptions, settings: Settings) -> Path | None:
     if command_line.baseline is not None:
         return command_line.baseline
     if settings.baseline is not None:
-        return _named_in(settings, settings.baseline)
+        return _named_in(settings, settings.baseline, ".json" if command_line.update else None)
     if command_line.update:
         raise KinspectError(
             "--update-baseline: there is no baseline to write", "add --baseline FILE"
@@ -336,10 +337,10 @@ def _from_folder(name: str, settings: Settings) -> str:
     return name if name in bundled_packs() else str(_named_in(settings, name))
 
 
-def _named_in(settings: Settings, name: str) -> Path:
-    """The path of a file that the settings name; a KinspectError where it lies elsewhere."""
-    path = settings.folder / name
-    return path if settings.file is None else named_files.checked(path, settings.file)
+def _named_in(settings: Settings, name: str, written: str | None = None) -> Path:
+    """The path of a file that the settings name; see `named_files.checked`."""
+    path = settings.folder / os.path.expanduser(name)  # as packs are found
+    return path if settings.file is None else named_files.checked(path, settings.file, written)
 
 
 def _elsewhere(pack: Pack, settings: Settings) -> dict[str, str]:
