@@ -257,7 +257,9 @@ class Capturing:
             run_seconds = float(self._request["time_limit"])
             request["deadline"] = min(self._last_deadline, time.monotonic() + run_seconds)
         else:
-            _copy(retry["from"], os.path.join(request["cwd"], retry["copy"]))
+            name = os.path.normpath(retry["copy"])
+            if not os.path.isabs(name) and name.split(os.sep)[0] != os.pardir:
+                _copy(retry["from"], os.path.join(request["cwd"], name))
         # The next run imports torch again: import it here once for all later children.
         self._import_torch()
 

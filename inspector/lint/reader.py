@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 import typing
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -36,6 +37,8 @@ from .rule import (
 ID = r"[A-Za-z][A-Za-z0-9._-]*"
 TAG = r"[a-z][a-z0-9-]*"
 
+_ONE_AT_A_TIME = threading.Lock()
+"""Two threads that are the first to convert to a Struct end the process (msgspec 0.22)."""
 _ID = re.compile(ID)
 _TAG = re.compile(TAG)
 _NON_BLANK = re.compile(r"\S")
@@ -315,9 +318,10 @@ class Reader:
         import msgspec  # costs as much as everything else here: only when a pack is read
 
         try:
-            return msgspec.convert(
-                self._constructor.construct_document(node), value_type, strict=True
-            )
+            with _ONE_AT_A_TIME:
+                return msgspec.convert(
+                    self._constructor.construct_document(node), value_type, strict=True
+                )
         except (msgspec.ValidationError, yaml.YAMLError, ValueError) as error:
             reason = " ".join(str(error).split())
             self._fault(node, reason if self._may_quote else "the value is not of the kind needed")

@@ -72,6 +72,10 @@ def all_products() -> tuple[Product, ...]:
     return tuple(product for _, product in _products())
 
 
+msgspec.json.Decoder(Product)
+"""Two threads that are the first to convert to a Struct end the process (msgspec 0.22)."""
+
+
 @functools.cache
 def _products() -> tuple[tuple[re.Pattern[str], Product], ...]:
     """(pattern of the names that drivers report, product) for each entry of products.yaml."""

@@ -39,6 +39,10 @@ Fits = Callable[[Metric], bool]
 """Whether a metric can have its figure, by the catalogue of metrics."""
 
 
+msgpack.Decoder(KernelReport, dec_hook=lambda kind, value: value)
+"""Two threads that are the first to convert to a Struct end the process (msgspec 0.22)."""
+
+
 def read(text: str | bytes, name: str, artifact_folder: Path | None = None) -> Report:
     """Reads a saved report.
 

@@ -26,6 +26,14 @@ MOST_NESTED = 20
 """Levels of tuples and lists in a value."""
 FORMATTING_METHODS = frozenset({"format", "format_map", "to_ir", "mangle"})
 """Methods that look up attributes by name, or call methods of their argument."""
+METHODS = frozenset({"parse", "get_capture_scope"})
+"""Of a JITFunction, which the code generator calls: no instance has its own."""
+VALUES = (
+    *("dtype", "constexpr", "constexpr_type", "tensor", "tuple", "tuple_type", "slice"),
+    *("tensor_descriptor", "tensor_descriptor_type"),
+    *("tensor_descriptor_base", "tensor_descriptor_base_type"),
+)
+"""Kinds of values in a kernel. Others of the library's call and set what their fields say."""
 LANGUAGE_CLASSES = ("range", "static_range", "condition", "slice", "const")
 PYTHON_BUILTINS = (
     len,
@@ -86,8 +94,9 @@ class Language:
         self._constexpr_function = getattr(jit, "ConstexprFunction", ())
         bound = (getattr(jit, "BoundConstexprFunction", None),)
         self._bound = tuple(kind for kind in bound if kind is not None)
-        bases = (getattr(core, name, None) for name in ("base_value", "base_type", "dtype"))
-        self._values = tuple(kind for kind in (*bases, core.constexpr, core.tensor) if kind)
+        kinds = (getattr(core, name, None) for name in VALUES)
+        self._values = tuple(kind for kind in kinds if kind is not None)
+        self._named = (core.dtype, core.constexpr, core.tensor)
         self._tuple = getattr(core, "tuple", ())
         named = (getattr(language, name, None) for name in LANGUAGE_CLASSES)
         self._classes = tuple(kind for kind in named if inspect.isclass(kind))
@@ -143,7 +152,8 @@ class Language:
         Raises:
             RefusedError: it is no kernel, but something with the attributes of one.
         """
-        if not isinstance(value, self._jit):
+        is_changed = isinstance(value, self._jit) and not METHODS.isdisjoint(vars(value))
+        if not isinstance(value, self._jit) or is_changed:
             raise RefusedError(f"{description_of(value)} as a function")
 
     def check_argument(self, value: Any) -> None:
@@ -182,7 +192,7 @@ class Language:
             return self.is_data_module(value) or _is_library_module(value)
         if inspect.isclass(value):
             return (
-                issubclass(value, self._values)
+                issubclass(value, self._named)
                 or value in self._classes
                 or any(value is builtin for builtin in self._builtins)
             )
