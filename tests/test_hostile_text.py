@@ -33,7 +33,8 @@ from kinspect.inspector.report import saved
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\x1b]8;;http://x\x1b\\"
-EVIL = f"{ESCAPES}\u202e"
+RUNNERS = "##vso[task.prependpath]x ##teamcity[x] ##[error]"
+EVIL = f"{ESCAPES}\u202e{RUNNERS}"
 STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
@@ -43,8 +44,11 @@ def steering(text: str) -> set[str]:
 
 
 def commands(text: str) -> list[str]:
-    """Lines that GitHub's runner takes for commands."""
-    return [line for line in text.splitlines() if line.strip().startswith("::") or "##[" in line]
+    """Lines that a runner of GitHub, Azure Pipelines or TeamCity takes for commands."""
+    anywhere = re.compile(r"##(vso|teamcity)?\[", re.IGNORECASE)
+    return [
+        line for line in text.splitlines() if line.strip().startswith("::") or anywhere.search(line)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +64,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     json_v1.write(report, stream)
     document = json.loads(stream.getvalue())
     for kernel in document["kernels"]:
-        kernel["name"] += f"{EVIL}\n::error::x ##[error]"
+        kernel["name"] += f"{EVIL}\n::error::x"
         kernel["notes"].append(f"n{EVIL}\n::error::note")
         for finding in kernel["findings"]:
             finding["message"] += f"{EVIL}\n  ::error::message"
@@ -216,6 +220,9 @@ def written(pieces: list[str], *, log: bool = True) -> str:
         (["a", "::b\n", "::c"], "a::b\n\\::c"),
         (["a ##[error]b"], "a ##\\u005berror]b"),
         (["#", "#", "[error]"], "##\\u005berror]"),
+        (["a ##vso[x]", "::b"], "a ##vso\\u005bx]::b"),
+        (["##VSO[x] ##", "team", "city", "[y]\n::"], "##VSO\\u005bx] ##teamcity\\u005by]\n\\::"),
+        (["##vso ##x[y]"], "##vso ##x[y]"),
         (["a\r\nb"], "a\r\nb"),
         (["std::vector<x::y>"], "std::vector<x::y>"),
         (["## [x](y)\n"], "## [x](y)\n"),
@@ -228,7 +235,12 @@ def test_no_line_is_a_command(pieces: list[str], shown: str) -> None:
     assert commands(no_commands("".join(pieces))) == []
 
 
-@given(st.lists(st.text(st.sampled_from(":: #[]\n\tax\x1b\u3000"), max_size=6)))
+@given(
+    st.lists(
+        st.text(st.sampled_from(":: #[]\n\tax\x1b\u3000"), max_size=6)
+        | st.sampled_from(("##vso", "##teamcity"))
+    )
+)
 def test_however_it_is_cut(pieces: list[str]) -> None:
     out = written(pieces)
     assert commands(out) == []
@@ -269,8 +281,12 @@ def test_style_sheets_are_no_commands(tmp_path: Path) -> None:
     [
         ("a `b<c>` d", "a `b<c>` d"),
         ("<img src=x onerror=y>", "&lt;img src=x onerror=y&gt;"),
-        ("![x](http://y)", "!\\[x]\\(http://y)"),
-        ("@maintainer", "&#64;maintainer"),
+        ("![x](y)", "!\\[x]\\(y)"),
+        ("![x](http://y)", "`![x](http://y)`"),
+        ("@maintainer a @ b", "`@maintainer` a &#64; b"),
+        ("fixes a/b#1, gh-2 (www.x.org)", "fixes `a/b#1,` `gh-2` `(www.x.org)`"),
+        ("`a`https://b`c`", "`a` `https://b` `c`"),
+        ("high-1 k.0 #x std::a", "high-1 k.0 #x std::a"),
         ("a ` <b>", "a \\` &lt;b&gt;"),
         ("`ds_read_b64` of x[0]", "`ds_read_b64` of x[0]"),
         ("a\nb\x1b", "a b\\u001b"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from .. import machines
 from ..base.errors import KinspectError
 from ..base.passed_signals import signals_for
+from ..base.streams import plain
 from ..formats import emulation as text
 from ..machines.loader import DEFAULT_ARCH
 from ..pipeline.emulation import EmulationRequest
@@ -61,6 +62,7 @@ def run_session(
     ending = partial(signals_for, repeated=signal.SIGTERM)
     signals = ending if is_main else ended_with_this_process
     result = run_emulation(request, environment, signals)
-    text.write_text(result, sys.stdout)
-    sys.stdout.flush()
+    out = plain(sys.stdout)
+    text.write_text(result, out)
+    out.flush()
     return result.exit_status

@@ -145,6 +145,7 @@ def kinspect_compile(request: pytest.FixtureRequest) -> Callable[..., Analysis]:
         import kinspect
 
         from .. import machines
+        from ..base.streams import no_commands
         from .budgets import excesses, limits_of
 
         try:
@@ -161,7 +162,7 @@ def kinspect_compile(request: pytest.FixtureRequest) -> Callable[..., Analysis]:
         if limits:
             setattr(item, _CHECKED, True)
         if problems:
-            pytest.fail(problems, pytrace=False)
+            pytest.fail(no_commands(problems), pytrace=False)
         return analysis
 
     return compile_and_check

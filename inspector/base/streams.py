@@ -20,29 +20,39 @@ from .printable import printable
 from .writing import unwritable
 
 _MOST_PENDING = 1 << 16
-# GitHub's runner takes a line for a command that begins with `::` behind blanks, and one of the
-# older form wherever it stands in a line.
-_COMMAND = re.compile(r"^[^\S\n]*::|##\[", re.MULTILINE)
+_LINE_COMMANDS = ("::",)
+"""What begins a command behind blanks at the start of a line: GitHub's."""
+_COMMANDS = ("##[", "##vso[", "##teamcity[")
+"""What begins one wherever it stands in a line: older ones of GitHub, of Azure Pipelines, of
+TeamCity. The last character is the bracket that `no_commands` spells out."""
+_TAIL = max(map(len, (*_LINE_COMMANDS, *_COMMANDS))) - 1
+_COMMAND = re.compile(
+    rf"^[^\S\n]*(?:{'|'.join(map(re.escape, _LINE_COMMANDS))})"
+    rf"|(?:{'|'.join(map(re.escape, _COMMANDS))})",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 def no_commands(text: str, line_start: str = "") -> str:
     r"""A text none of whose lines a CI runner takes for a command.
 
-    `::` at the start of a line becomes `\::`, which Markdown shows as `::`; `##[` anywhere becomes
-    `##\u005b`, which means the same in a JSON string.
+    `::` at the start of a line becomes `\::`, which Markdown shows as `::`; `##[` and `##vso[`
+    anywhere become `##\u005b` and `##vso\u005b`, which mean the same in a JSON string.
 
     Args:
         text: the text.
         line_start: the text that was written before, on the same line; it stays as it is.
     """
     line = line_start + text
-    if "::" not in line and "##[" not in line:
+    if "::" not in line and "##" not in line:
         return text
     start = len(line_start)
 
     def broken(match: re.Match[str]) -> str:
-        if match[0] == "##[":
-            return "##\\u005b"
+        if match.end() <= start:
+            return match[0]
+        if match[0].endswith("["):
+            return f"{match[0][:-1]}\\u005b"
         position = max(match.end() - 2, start)
         return f"{line[match.start() : position]}\\{line[position : match.end()]}"
 
@@ -71,7 +81,7 @@ class PlainStream:
         self._size = 0
         # The current line without blanks, while a command could still begin; else None.
         self._line_start: str | None = ""
-        self._last_two = ""  # the two characters before
+        self._tail = ""  # the characters before that a command could begin with
         # A terminal and stderr show a line as soon as it is written.
         self._is_unbuffered = not required or _is_terminal(stream)
 
@@ -132,13 +142,13 @@ class PlainStream:
             return text
         # Where the line began otherwise, any word stands for its beginning.
         clean = no_commands(
-            text, f"x{self._last_two}" if self._line_start is None else self._line_start
+            text, f"x{self._tail}" if self._line_start is None else self._line_start
         )
         if "\n" in text or self._line_start is not None:
             line = text.rpartition("\n")[2]
             begun = (line if "\n" in text else f"{self._line_start}{line}").lstrip()
             self._line_start = begun if begun in ("", ":") else None
-        self._last_two = (self._last_two + text)[-2:]
+        self._tail = (self._tail + text)[-_TAIL:]
         return clean
 
     def _write_encodable(self, text: str) -> None:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TextIO
 
 from ..base.printable import one_line, printable_columns
-from ..base.streams import underneath
+from ..base.streams import no_commands, underneath
 from ..lint.results import LintReport
 from . import lint_view as view
 from .lint_view import MergedFindings
@@ -111,7 +111,8 @@ def annotation(command: str, properties: Mapping[str, str], message: str) -> str
 
 
 def _data(text: str) -> str:
-    return printable_columns(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    shown = no_commands(printable_columns(text), "x")  # it stands within a line
+    return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
@@ -121,5 +122,5 @@ def _property(text: str) -> str:
 def _plain(command: str, properties: Mapping[str, str], message: str) -> str:
     """Returns a line of the log that no runner takes for a command, whatever the message holds."""
     where = ":".join(part for k in ("file", "line") if (part := properties.get(k)))
-    text = one_line(f"{where} {properties['title']}: {message}").replace("##[", "## [")
-    return f"{command} {text}\n"
+    text = one_line(f"{where} {properties['title']}: {message}")
+    return no_commands(f"{command} {text}\n")

@@ -16,7 +16,7 @@ from ..explain.view import file_name, plural
 from ..lint.results import LintReport
 from . import lint_view
 from .lint_view import MergedFindings
-from .md import address
+from .md import address, is_reference, references_as_code
 
 MOST_BYTES = 60_000
 """A comment on GitHub may have 65,536 characters; a caller may add some."""
@@ -151,6 +151,7 @@ def _rule(report: LintReport, rule: str) -> list[str]:
     if rule_text is None:
         return []
     title = escape(one_line(lint_view.title_of(report, rule)))  # in HTML there is no Markdown
+    title = f"<code>{title}</code>" if is_reference(title) else title
     lines = [f"<details><summary>{title}: why, and what to do</summary>", ""]
     lines += [_escaped(rule_text.explain), ""] if rule_text.explain else []
     fix = "" if lint_view.general_fix(rule_text) != rule_text.fix else _escaped(rule_text.fix)
@@ -180,4 +181,8 @@ def _problems(report: LintReport) -> list[str]:
 
 def _escaped(text: str) -> str:
     """Markdown that shows a text as it is, on one line."""
-    return _MARKUP_OR_HTML.sub(lambda match: _HTML.get(match[0], f"\\{match[0]}"), one_line(text))
+    return references_as_code(one_line(text), _inert)
+
+
+def _inert(text: str) -> str:
+    return _MARKUP_OR_HTML.sub(lambda match: _HTML.get(match[0], f"\\{match[0]}"), text)

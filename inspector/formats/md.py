@@ -7,7 +7,7 @@ What a kernel's author wrote shows as it is: it becomes no HTML, image, link, me
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from ..base.printable import one_line, printable_line
@@ -20,6 +20,9 @@ from ..model import Finding, KernelReport, Metric, Report, int_of, value_of
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
 _ACTIVE = re.compile(r"[&<>@`]|(?<=\])\(|(?<=!)\[|~(?=~)|\\(?=[!-/:-@\[-`{-~]|$)")
 """What would begin markup, also a backslash that would escape the character behind it."""
+_WORD = re.compile(r"[^\s`\\|]+")
+_REFERENCE = re.compile(r"://|www\.|@\w|#\d|(?<![^\W_])GH-\d", re.IGNORECASE)
+"""What GitHub makes links and mentions of, unless it is code: addresses, people, issues."""
 _TICKS = re.compile("`+")
 _SPAN = re.compile(r"((?<!`)`(?:[^`\\|]|\\(?!\|)|(?<!\\)\|)+`(?!`))")
 """Code between two backticks that stand alone: runs of several pair otherwise in Markdown. A bar
@@ -175,9 +178,14 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 
 def inline(text: str) -> str:
-    """A sentence in which only code between single backticks is markup."""
+    """A sentence in which only code between single backticks is markup; references become code."""
     pieces = _SPAN.split(printable_line(text))
-    return "".join(piece if n % 2 else _inert(piece) for n, piece in enumerate(pieces))
+    line = ""
+    for n, piece in enumerate(pieces):
+        shown = piece if n % 2 else references_as_code(piece, _inert)
+        touch = line.endswith("`") and shown.startswith("`")
+        line += f" {shown}" if touch else shown
+    return line
 
 
 def code(text: str) -> str:
@@ -198,6 +206,23 @@ def cell(text: str) -> str:
 def address(url: str) -> str:
     """An address that does not end the `<...>` it stands in."""
     return one_line(url).replace("<", "%3C").replace(">", "%3E").replace(" ", "%20")
+
+
+def references_as_code(text: str, escape: Callable[[str], str]) -> str:
+    """Escaped text, but code of each word that GitHub would make a link or mention of."""
+    if _REFERENCE.search(text) is None:
+        return escape(text)
+    pieces, end = [], 0
+    for word in _WORD.finditer(text):
+        if _REFERENCE.search(word[0]):
+            pieces += [escape(text[end : word.start()]), f"`{word[0]}`"]
+            end = word.end()
+    return "".join((*pieces, escape(text[end:])))
+
+
+def is_reference(text: str) -> bool:
+    """Whether GitHub would make a link or mention of a part of the text."""
+    return _REFERENCE.search(text) is not None
 
 
 def _inert(text: str) -> str:
