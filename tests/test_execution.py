@@ -877,6 +877,17 @@ def test_what_a_generated_file_says_does_not_have_it_run(name: str, tmp_path: Pa
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.parametrize("module", ["kinspect", "kinspect.inspector.cli"])
+def test_nothing_of_the_working_folder_is_imported_by_python_m(module: str, tmp_path: Path) -> None:
+    (tmp_path / "k.s").write_text(SMALL.read_text())
+    for shadow in ("click", "msgspec", "yaml"):
+        (tmp_path / f"{shadow}.py").write_text("open('canary', 'w')")
+    command = [sys.executable, "-m", module, "analyze", "k.s"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "canary").exists()
+
+
 # ------------------------------------------------------------------------------- recordings
 
 
