@@ -38,7 +38,7 @@ MIN_GENERATED_SECONDS = 30.0
 """Time in seconds that the front end has at least for code that torch.compile generated."""
 MIN_KERNEL_SECONDS = 3.0
 """What a stranger's kernel has in the front end where others of its file took too long."""
-SLOW_FACTOR = 1.5
+SLOW_FACTOR = 3
 """Time of all kernels of a stranger's file that take too long, in multiples of what one has."""
 MANY_ARE_SLOW = "kernels behind those that took too long were not looked at"
 MAX_COPY_BYTES = 1 << 30
