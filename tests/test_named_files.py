@@ -497,3 +497,34 @@ def test_a_file_to_read_that_is_not_there_runs_no_module(name: str, places: Path
     (places / "pkg" / "__init__.py").touch()
     assert resolve("pkg.mod")[0].path == Path("pkg/mod.py")
     assert resolve("pkg.mod::kernel")[0].kernel == "kernel"
+
+
+def test_a_shared_folder_holds_what_lies_directly_in_it(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target in /tmp made all of /tmp readable."""
+    monkeypatch.setattr(named_files._Places, "folders", ())
+    (places / "private").mkdir()
+    for name in ("beside.py", "private/own.py"):
+        (places / name).write_text(f"{SECRET}\n" * 99)
+    assert SECRET in quoted_text(places, "private/own.py")
+    places.chmod(0o1777)
+    monkeypatch.setattr(named_files._Places, "folders", ())
+    assert SECRET not in quoted_text(places, "private/own.py")
+    assert SECRET in quoted_text(places, "beside.py")
+
+
+def test_a_cache_in_a_shared_folder_is_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (tmp_path / "own").mkdir()
+    (shared / "real").mkdir()
+    (shared / "link").symlink_to(tmp_path / "own")
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    found = [
+        p for p in ("shared/real", "shared/link", "link") if named_files._is_own(str(tmp_path / p))
+    ]
+    assert found == ["shared/real", "link"]

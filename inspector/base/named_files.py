@@ -330,8 +330,7 @@ def readable() -> list[str]:
     """The folders in which data may name files, for the guest, which reads by itself."""
     if _Places.only is not None:
         return [str(_Places.only)]
-    wide = _wide(os.path.expanduser("~"))
-    return [*map(str, _stated()), *(str(f) for f in _projects() if f not in wide)]
+    return [*map(str, _stated()), *(str(f) for f in _projects() if not _is_wide(f))]
 
 
 _SHOWN = frozenset((".venv", ".triton", ".cache", ".tox", ".nox"))
@@ -351,10 +350,21 @@ def _shows(folder: Path, place: Path) -> bool:
 
 
 def _holds(folder: Path, place: Path) -> bool:
-    """The same; of the user's home and what is above, not further below."""
-    if folder in _wide(os.path.expanduser("~")) and place.parent != folder:
+    """The same; of folders that hold more than a project, not further below."""
+    if _is_wide(folder) and place.parent != folder:
         return False
     return _shows(folder, place)
+
+
+def _is_wide(folder: Path) -> bool:
+    """Whether it is the user's home, above it, or a folder that all may write to, as /tmp."""
+    if folder in _wide(os.path.expanduser("~")):
+        return True
+    try:
+        shared = bool(os.stat(folder).st_mode & stat.S_IWOTH)
+    except OSError:
+        return False
+    return shared and not is_users_own(folder, ".git")
 
 
 @functools.lru_cache(maxsize=8)
@@ -426,7 +436,10 @@ def _inductor_cache() -> str:
 
 
 def _is_own(folder: str) -> bool:
+    """Whether a folder is the user's, and no link that anyone could have made."""
     try:
-        return bool(folder) and os.stat(folder).st_uid == os.getuid()
+        around = os.stat(os.path.dirname(os.path.abspath(folder))).st_mode
+        is_trap = os.path.islink(folder) and around & stat.S_IWOTH
+        return bool(folder) and not is_trap and os.stat(folder).st_uid == os.getuid()
     except (OSError, AttributeError):
         return False
