@@ -271,6 +271,7 @@ def test_no_file_outside_the_root_is_read(
     root, outside = tmp_path / "root", tmp_path / "outside.s"
     for folder in ("links", "src/kernels", "below"):
         (root / folder).mkdir(parents=True)
+    (root / "src/kernels/__init__.py").touch()
     outside.write_text("s_endpgm\n")
     (tmp_path / "outside.py").write_text("raise SystemExit('run')\n@triton.jit\ndef k(): pass\n")
     (root / "links" / "out.s").symlink_to("../../outside.s")
