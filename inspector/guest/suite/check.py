@@ -27,6 +27,7 @@ from .compare import WrongError, compare, have_same_values
 from .kernel_file import (
     Backend,
     backend_of,
+    check_tolerances,
     deep_copy,
     entries,
     fitting,
@@ -72,6 +73,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     try:
         module = load_kernel(os.path.abspath(request["path"]))
         cases = entries(module, "CASES")
+        check_tolerances(request["path"], cases)
     except LoadError as error:
         emit({"problem": one_line(error.message), "hint": error.hint})
         return

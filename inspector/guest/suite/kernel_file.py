@@ -99,8 +99,7 @@ def entries(module: Any, table: str) -> list[dict[str, Any]]:
     """The entries of CASES or BENCH, each with a name.
 
     Raises:
-        LoadError: the table is missing or is no list of dicts with unique names, or a case
-            states no tolerance.
+        LoadError: the table is missing or is no list of dicts with unique names.
     """
     file = getattr(module, "__file__", "the file")
     rows = getattr(module, table, None)
@@ -115,14 +114,22 @@ def entries(module: Any, table: str) -> list[dict[str, Any]]:
                 f"{file}: the entries of {table} need names, each its own (found {name!r})",
                 'give every entry a unique "name"',
             )
-    for entry, name in zip(rows, names):
-        for key in ("atol", "rtol") if table == "CASES" else ():
-            if not isinstance(entry.get(key), (int, float)):
+    return [{**entry, "name": name} for entry, name in zip(rows, names)]
+
+
+def check_tolerances(path: str, cases: list[dict[str, Any]]) -> None:
+    """Checks that every case states by how much its result may differ.
+
+    Raises:
+        LoadError: one does not.
+    """
+    for case in cases:
+        for key in ("atol", "rtol"):
+            if not isinstance(case.get(key), (int, float)):
                 raise LoadError(
-                    f"{file}: the case {name!r} of {table} has no number for {key}",
+                    f"{path}: the case {case['name']!r} of CASES has no number for {key}",
                     'give every case "atol" and "rtol", by which a result may differ',
                 )
-    return [{**entry, "name": name} for entry, name in zip(rows, names)]
 
 
 def interpretable(value: Any) -> Any:
