@@ -528,3 +528,11 @@ def test_a_cache_in_a_shared_folder_is_no_link(
         p for p in ("shared/real", "shared/link", "link") if named_files._is_own(str(tmp_path / p))
     ]
     assert found == ["shared/real", "link"]
+
+
+def test_host_and_guest_show_the_same_files() -> None:
+    """The guest imports nothing of the host's, and so states them again."""
+    assert (named_files._SHOWN, named_files._SOURCES) == (
+        regular_files.SHOWN,
+        regular_files.SOURCES,
+    )

@@ -45,6 +45,7 @@ MAX_COPY_BYTES = 1 << 30
 """Bytes of a user's file or folder up to which it is copied for a script that opens it."""
 
 LIBRARIES_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables that say how many threads a library starts."""
 STRANGERS_KEYS = frozenset(
     ("begin", "kernel", "case", "arch", "variant", "error", "note", "launches", "end")
 )

@@ -86,11 +86,11 @@ def beyond_allocation(subject: Subject, allocated: int | None) -> str | None:
     machine = subject.machine
     if live is None or machine is None or allocated is None or machine.agpr == "separate":
         return None
-    instructions = subject.function.instructions
-    if any(inst.mnemonic == "s_alloc_vgpr" for inst in instructions):
+    count = live.highest_vector()
+    function = subject.function
+    if count <= allocated or function.calls:  # a call's registers are guessed
         return None
-    count = live.highest_vector(instructions)
-    if count is None or count <= allocated:
+    if any(inst.mnemonic == "s_alloc_vgpr" for inst in function.instructions):
         return None
     return (
         f"the code uses {count} vector registers of a lane, but {allocated} are allocated: what "
@@ -104,13 +104,13 @@ def followed(subject: KernelCode) -> tuple[Liveness | None, str]:
         return None, NOT_ALL_READ
     if subject.machine is None or not subject.facts.analyse_lanes:
         return None, _NOT_FOLLOWED
-    # NumPy takes a tenth of a second to import, which few commands need.
+    # What lists metrics or rules needs none of it.
     from ..isa.dataflow.liveness import liveness
 
     try:
         return liveness(subject.function, subject.machine), ""
     except Exception as error:
-        # A bug in the emulator's tables must not take the report with it.
+        # A bug in the tables of operands must not take the report with it.
         return None, unforeseen(error).message
 
 

@@ -78,10 +78,8 @@ class Liveness(Struct, frozen=True):
         """VGPRs and AGPRs in a set."""
         return (rows & _VECTORS).bit_count()
 
-    def highest_vector(self, instructions: Sequence[Instruction]) -> int | None:
-        """Vector rows up to the last that is named; None where a call's registers are guessed."""
-        if any(map(_is_call, instructions)):
-            return None
+    def highest_vector(self) -> int:
+        """Vector rows up to the last that is read or written."""
         used = 0
         for effect in self.effects:
             used |= effect.reads | effect.writes
