@@ -1,20 +1,27 @@
-"""What lint leaves out of an analysis changes no figure that its rules read."""
+"""A figure is the same by itself as among all others, and only what it needs is worked out."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from kept_compiles import collect_kept
+from kinspect.inspector.lint import settings
 from kinspect.inspector.lint.rule import NO_RULES
-from kinspect.inspector.model import KernelReport, Metric
+from kinspect.inspector.metrics import lanes, lds_races, live_registers
+from kinspect.inspector.metrics.catalogue import METRICS
+from kinspect.inspector.metrics.kernel import Asked
+from kinspect.inspector.metrics.stages import Families, Family, Figures
+from kinspect.inspector.model import KernelReport, Metric, MetricSpec
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.pipeline.lint_plan import RESTS_ON_LANES, RESTS_ON_RACES
+from kinspect.inspector.pipeline.lint_plan import LintOptions, make_plan
+from kinspect.inspector.pipeline.lint_running import analysis_for
 from msgspec.structs import replace
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
@@ -64,25 +71,43 @@ def figures(report: KernelReport) -> dict[tuple[str, str], object]:
 
 @pytest.mark.xdist_group("rule fixtures")  # they compile the same kernels
 @pytest.mark.parametrize("each", [12, pytest.param(4, marks=pytest.mark.slow)])
-def test_figures_that_rest_on_what_is_left_out_are_known(each: int) -> None:
-    """A rule that reads another figure would find something else by itself than among others."""
-    without = {
-        "lanes": AnalysisOptions(rules=NO_RULES, lanes=False),
-        "races": AnalysisOptions(rules=NO_RULES, races=False),
-        "values": AnalysisOptions(rules=NO_RULES, values=False),
-    }
-    changed: dict[str, set[str]] = {part: set() for part in without}
-    for text, context in contexts(each):
-        whole = analyze_text(text, replace(context, analysis=AnalysisOptions(rules=NO_RULES)))
-        for part, options in without.items():
-            for full, lean in zip(
-                whole, analyze_text(text, replace(context, analysis=options)), strict=True
-            ):
-                left, right = figures(full), figures(lean)
-                keys = left.keys() | right.keys()  # a figure may be missing
-                changed[part] |= {key[1] for key in keys if left.get(key) != right.get(key)}
-    assert changed["lanes"] <= RESTS_ON_LANES
-    assert changed["races"] <= RESTS_ON_RACES
-    assert not changed["values"]
-    assert {"latency.exposed", "lds.conflict_cycles", "cache.lines"} <= changed["lanes"]
-    assert "lds.races" in changed["races"]
+def test_a_figure_is_the_same_by_itself_as_among_all(each: int) -> None:
+    """A rule that is asked alone would find something else otherwise."""
+    families = [f for f in METRICS.listed if f.kernel or f.region or f.loops]
+    for number, (text, context) in enumerate(contexts(each)):
+        (whole, *_) = analyze_text(text, replace(context, analysis=AnalysisOptions(rules=NO_RULES)))
+        all_figures = figures(whole)
+        for family in families[number % 5 :: 5]:  # each kernel tries a fifth of them
+            names = sorted(spec.name for spec in family.specs if "*" not in spec.name)
+            options = AnalysisOptions(rules=NO_RULES, asked=Asked(tuple(names), values=False))
+            (alone, *_) = analyze_text(text, replace(context, analysis=options))
+            expected = {key: value for key, value in all_figures.items() if key[1] in names}
+            assert figures(alone) == expected, names
+
+
+def test_what_rules_do_not_read_is_not_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three rules of counts: neither lanes nor races nor live registers are followed."""
+
+    def must_not_run(*_: object) -> NoReturn:
+        raise AssertionError
+
+    monkeypatch.setattr(lanes, "kernel_lanes", must_not_run)
+    monkeypatch.setattr(lds_races, "followed", must_not_run)
+    monkeypatch.setattr(live_registers, "followed", must_not_run)
+    plan = make_plan(LintOptions(select=("KI003", "KI057", "KI064")), settings.Settings())
+    text = (FIXTURES / "hip_lanes_gfx942.s").read_text()
+    asked = analysis_for(plan)
+    (report, *_) = analyze_text(text, replace(Context("k.s"), analysis=asked))
+    assert asked.asked is not None
+    assert set(report.metrics) <= set(asked.asked.metrics)
+    assert {"count.scratch_load", "count.valu", "atomics"} <= set(report.metrics)
+    with pytest.raises(AssertionError):
+        analyze_text(text, Context("k.s"))
+
+
+def test_metrics_that_need_each_other_are_an_error() -> None:
+    spec = MetricSpec("one", "", "derived", "kernel", "")
+    families = Families((Family((spec,), kernel=lambda _: ()),))
+    figures_of: Figures = Figures(families, lambda _: iter([figures_of["one"]]))
+    with pytest.raises(RuntimeError, match="one: made of themselves"):
+        figures_of["one"]

@@ -14,7 +14,6 @@ from emulated import KERNEL
 from kinspect.inspector.explain.loop_view import scorecard
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
-from kinspect.inspector.metrics.bounds import OF_LANES
 from kinspect.inspector.metrics.kernel import kernel_report
 from kinspect.inspector.metrics.lanes import FROM_MEMORY
 from kinspect.inspector.metrics.subject import Facts, KernelCode
@@ -182,18 +181,6 @@ def test_unknown_addresses_are_left_out_and_said() -> None:
     assert loop.metrics["uncached.memory"].value is None
     assert value_of(more.metrics, "bound.l1") == 32 * 2
     assert "1 of 2 accesses" in more.metrics["bound.l1"].note
-
-
-def test_what_rests_on_lanes_is_named() -> None:
-    """`lint` looks at lanes where a rule asks for one of these figures."""
-    body = "ds_read_b32 v4, v1\nglobal_load_dword v5, v1, s[0:1]\ns_waitcnt vmcnt(0) lgkmcnt(0)"
-    body += "\n" + MFMA.format(16, 31)
-    looked_at, not_looked_at = (
-        hot_loop(body, before=ADDRESSES, lanes=lanes).metrics for lanes in (True, False)
-    )
-    names = {name for name in looked_at if name.startswith(("bound.", "uncached."))}
-    differ = {name for name in names if looked_at[name] != not_looked_at[name]}
-    assert differ == OF_LANES
 
 
 def test_rdna_issues_in_every_clock() -> None:

@@ -60,7 +60,7 @@ def lint(
         LintOptions(tuple(rules), tuple(select), tuple(ignore), fail_on),
         loaded,
     )
-    wanted, judge = analysis_for(plan), Judge(plan, to_try_of)
+    wanted, judge = analysis_for(plan, whole=True), Judge(plan, to_try_of)
     if is_path(target) and not args:
         request = request_of(target, arch=arch, kernel=kernel, options=options, analysis=wanted)
         report, _ = judged(judged_events(request, judge, loaded.arch), request, plan)

@@ -141,7 +141,7 @@ def lint(
     )
     plan = make_plan(options, loaded)
     recorder = history_recorder("lint", history, label)
-    wanted = analysis_for(plan, figures=recorder is not None)
+    wanted = analysis_for(plan, whole=recorder is not None or form == "agent")
     request = target.request(emulate=emulate, analysis=wanted)
     end_as_interrupted()
     judge = Judge(plan, _to_try if form == "agent" else None)

@@ -597,6 +597,15 @@ _BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(
     }
 )
 """Figures of what lanes touch -> the share of one access in them."""
+_OF_LANES = frozenset(("op.side_by_side", "op.joint_bits", *_BADNESS))
+"""What is read of the lanes of single accesses."""
+
+
+def read_by(rules: Iterable[Rule]) -> tuple[tuple[str, ...], bool]:
+    """The metrics that judging by some rules reads, sorted, and whether it reads `MemoryOp.use`."""
+    names = {name.metric for rule in rules for name in rule.read_names}
+    plain = (name.removeprefix(HOT_LOOPS).removeprefix(MOST_IN_LOOP) for name in names)
+    return tuple(sorted({REMAINDER, *plain})), not names.isdisjoint(_OF_LANES)
 
 
 def _rank(ranked: tuple[float, int, MemoryOp]) -> tuple[float, int]:

@@ -377,6 +377,12 @@ class Rule(Struct, frozen=True):
         worth = [name for test in self.worth for name in (*test.that.names, *test.doubt.names)]
         return tuple(dict.fromkeys((*self.require.names, *when, *worth, *self.message.names)))
 
+    @property
+    def read_names(self) -> tuple[MetricName, ...]:
+        """All metrics that a finding of the rule rests on, those of its fix and saving included."""
+        saved = self.saves.names if self.saves is not None else ()
+        return (*self.names, *self.fix.names, *saved)
+
 
 class Pack(Struct, frozen=True):
     """The rules of one file, those of the packs that it extends first."""

@@ -35,7 +35,6 @@ from ..model import (
     Function,
     Instruction,
     Loop,
-    LoopReport,
     Machine,
     Metric,
     MetricSpec,
@@ -164,50 +163,27 @@ SPECS = (
 
 _MOVE_BYTES: Final = frozenset(("global_load", "global_store", "lds_direct"))
 
-OF_LANES: Final = frozenset(
-    (
-        UNIT,
-        CYCLES,
-        WAVE,
-        L2,
-        MEMORY,
-        "bound.lds",
-        "bound.lds_port",
-        "bound.l1",
-        "bound.latency",
-        LONGEST,
-        LONGEST_WAVE,
-    )
-)
-"""Figures that need the analysis of lanes, which decodes operands."""
 
-
-def with_bounds(
+def loop_metrics(
     subject: Subject,
-    loops: Sequence[LoopReport],
     metrics: Mapping[str, Metric],
     executed: Mapping[str, Sequence[int]],
     ways: Mapping[str, Way],
-) -> tuple[LoopReport, ...]:
-    """The loops, the hot ones with their bounds.
+) -> dict[str, dict[str, Metric]]:
+    """Hot loop -> its bounds.
 
     Args:
         subject: the kernel.
-        loops: all of its loops.
         metrics: the kernel's metrics, with its occupancy.
         executed: the blocks that every iteration of the hot loops executes.
         ways: the longest way through an iteration of each of them.
     """
     if not executed or subject.machine is None:
-        return tuple(loops)
-    figures = {
-        loop.id: {metric.name: metric for metric in loop_metrics}
-        for loop, loop_metrics in _hot_loops(subject, subject.machine, executed, ways, metrics)
+        return {}
+    return {
+        loop.id: {metric.name: metric for metric in own}
+        for loop, own in _hot_loops(subject, subject.machine, executed, ways, metrics)
     }
-    return tuple(
-        replace(loop, metrics={**loop.metrics, **figures[loop.id]}) if loop.id in figures else loop
-        for loop in loops
-    )
 
 
 def _hot_loops(

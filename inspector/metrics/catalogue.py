@@ -1,12 +1,10 @@
-"""The table of all metrics; a new family of metrics is added here."""
+"""The table of all metrics: what each is made of. A new family of metrics is added here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-
-from msgspec import Struct
 
 from ..model import Instruction, Metric, MetricSpec
 from ..model.numbers import LARGEST
@@ -43,11 +41,13 @@ from . import (
     loads_in_passes,
     loop_shape,
     loop_structure,
+    loops,
     matrix,
     matrix_rates,
     measured,
     memory_trips,
     mix,
+    narrow_loops,
     options,
     overlapping_loads,
     padded_products,
@@ -62,6 +62,7 @@ from . import (
     stored_results,
     summed_products,
     tile_sharing,
+    transposed_copies,
     unaligned_loops,
     unchanged_loads,
     unpacked_operands,
@@ -70,95 +71,178 @@ from . import (
     wide_addresses,
     work,
 )
-from .subject import Subject, Tally, tally
+from .stages import Families, Family, KernelStages, Region
+from .subject import Subject, Tally
+
+_OfLoops = Mapping[str, Mapping[str, Metric]]
 
 
-class Family(Struct, frozen=True):
-    """Metrics of one subject: `kernel` computes those of a whole kernel from its facts, `region`
-    those that exist for a kernel and for each of its loops.
-    """
-
-    specs: tuple[MetricSpec, ...]
-    kernel: Callable[[Subject], Iterable[Metric]] | None = None
-    region: Callable[[Subject, Tally], Iterable[Metric]] | None = None
+def _kernel(
+    make: Callable[[Subject], Iterable[Metric]],
+) -> Callable[[KernelStages], Iterable[Metric]]:
+    """Metrics of a kernel that need its inputs alone."""
+    return lambda stages: make(stages.subject)
 
 
-METRICS: tuple[Family, ...] = (
-    Family(registers.SPECS, kernel=registers.compute),
-    Family(live_registers.SPECS, region=live_registers.compute),
-    Family(demand.LAUNCH_SPECS, kernel=demand.launch_metrics),
-    Family(demand.OCCUPANCY_SPECS, kernel=demand.occupancy_metrics),
-    Family(mix.CLASS_SPECS, region=mix.class_counts),
-    Family(mix.OVERHEAD_SPECS, region=mix.vector_overhead),
-    Family(exponentials.SPECS, region=exponentials.exponentials),
-    Family(double_precision.SPECS, region=double_precision.doubles),
-    Family(lane_reads.SPECS, region=lane_reads.lane_reads),
-    Family(mix.WIDTH_SPECS, region=mix.access_widths),
-    Family(waits.COUNT_SPECS, region=waits.wait_counts),
-    Family(waits.USE_SPECS, region=waits.wait_uses),
-    Family(waits.BARRIER_SPECS, region=waits.redundant_barriers),
-    Family(matrix.UNIT_SPECS, kernel=matrix.kernel_cycles, region=matrix.unit_cycles),
-    Family(matrix_rates.SPECS, region=matrix_rates.compute),
-    Family(code_copies.SPECS, region=code_copies.compute),
-    Family(options.SPECS, kernel=options.compute),
-    Family(matrix.DOT_SPECS, kernel=matrix.dot_types),
-    Family(padded_products.SPECS, kernel=padded_products.compute),
-    Family(summed_products.SPECS, kernel=summed_products.compute),
-    Family(repeated_loads.SPECS, kernel=repeated_loads.compute),
-    Family(staging.SPECS, kernel=staging.compute),
-    Family(staging.NARROW_SPECS),
-    Family(staging.COPY_SPECS),
-    Family(inline_asm.SPECS, kernel=inline_asm.compute),
-    Family(loop_shape.UNROLL_SPECS),
-    Family(work.SPECS, kernel=work.compute),
-    Family(stored_results.SPECS, kernel=stored_results.compute),
-    Family(lane_metrics.SPECS, region=lane_metrics.compute),
-    Family(idle_lanes.SPECS, region=idle_lanes.compute),
-    Family(lds_races.SPECS, kernel=lds_races.compute),
-    Family(redundancy.SPECS, kernel=redundancy.compute),
-    Family(atomics.SPECS, kernel=atomics.compute),
-    Family(atomic_sums.SPECS, kernel=atomic_sums.compute),
-    Family(lane_exchanges.SPECS, kernel=lane_exchanges.compute),
-    Family(exchange_loops.SPECS, kernel=exchange_loops.compute),
-    Family(lds_trees.SPECS, kernel=lds_trees.compute),
-    Family(single_elements.SPECS, kernel=single_elements.compute),
-    Family(memory_trips.SPECS, kernel=memory_trips.compute),
-    Family(wide_addresses.SPECS, region=wide_addresses.compute),
-    Family(launch_bounds.SPECS, kernel=launch_bounds.compute),
-    Family(float8.SPECS, kernel=float8.compute),
-    Family(unpacked_operands.SPECS, kernel=unpacked_operands.compute),
-    Family(bfloat_rounding.CONVERSION_SPECS, region=bfloat_rounding.conversions),
-    Family(divisions.SPECS),
-    Family(unchanged_loads.SPECS),
-    Family(grid_strides.SPECS),
-    Family(unaligned_loops.SPECS),
-    Family(lds_accumulators.SPECS),
-    Family(overlapping_loads.SPECS),
-    Family(loads_in_passes.SPECS),
-    Family(position_masks.SPECS),
-    Family(expansions.SPECS),
-    Family(bfloat_rounding.SPECS),
-    Family(loop_shape.SPECS),
-    Family(bounds.SPECS),
-    Family(vector_work.SPECS),
-    Family(lds_operands.SPECS),
-    Family(lane_walks.SPECS),
-    Family(exposed_latency.SPECS),
-    Family(loop_structure.SPECS),
-    Family(launch.SPECS),
-    Family(tile_sharing.SPECS),
-    Family(spills.SLOT_SPECS),
-    Family(scratch_use.SPECS),
-    Family(spills.REMEDY_SPECS),
-    Family(lds_buffers.SPECS),
-    Family(measured.SPECS),
-    Family(emulated.SPECS),
+def _region(
+    make: Callable[[Subject, Tally], Iterable[Metric]],
+) -> Callable[[Region], Iterable[Metric]]:
+    """Metrics of a region that need the kernel's inputs and one pass over its instructions."""
+    return lambda region: make(region.subject, region.counted)
+
+
+def _loops(
+    make: Callable[[Subject, Mapping[str, Sequence[Instruction]]], _OfLoops],
+) -> Callable[[KernelStages], _OfLoops]:
+    """Metrics of loops that need the kernel's inputs and the loops' own instructions."""
+    return lambda stages: make(stages.subject, stages.own_code)
+
+
+def _lanes(region: Region) -> Iterable[Metric]:
+    """What lanes touch, with the layouts of Triton's tiles."""
+    subject, stages = region.subject, region.stages
+    return lane_metrics.with_layouts(
+        subject,
+        lane_metrics.compute(subject, region.counted),
+        region.metrics,
+        stages.accesses,
+        region.memory,
+        stages.tiles,
+    )
+
+
+METRICS = Families(
+    (
+        Family(registers.SPECS, kernel=_kernel(registers.compute)),
+        Family(demand.LAUNCH_SPECS, kernel=_kernel(demand.launch_metrics)),
+        Family(demand.OCCUPANCY_SPECS, kernel=_kernel(demand.occupancy_metrics)),
+        Family(matrix.UNIT_SPECS, kernel=_kernel(matrix.kernel_cycles)),
+        Family(options.SPECS, kernel=_kernel(options.compute)),
+        Family(matrix.DOT_SPECS, kernel=_kernel(matrix.dot_types)),
+        Family(padded_products.SPECS, kernel=_kernel(padded_products.compute)),
+        Family(summed_products.SPECS, kernel=_kernel(summed_products.compute)),
+        Family(repeated_loads.SPECS, kernel=_kernel(repeated_loads.compute)),
+        Family((*staging.SPECS, *staging.NARROW_SPECS), kernel=_kernel(staging.compute)),
+        Family(inline_asm.SPECS, kernel=_kernel(inline_asm.compute)),
+        Family(loop_shape.UNROLL_SPECS),
+        Family(work.SPECS, kernel=_kernel(work.compute)),
+        Family(stored_results.SPECS, kernel=_kernel(stored_results.compute)),
+        Family(lds_races.SPECS, kernel=_kernel(lds_races.compute)),
+        Family(redundancy.SPECS, kernel=_kernel(redundancy.compute)),
+        Family(atomics.SPECS, kernel=_kernel(atomics.compute)),
+        Family(atomic_sums.SPECS, kernel=_kernel(atomic_sums.compute)),
+        Family(lane_exchanges.SPECS, kernel=_kernel(lane_exchanges.compute)),
+        Family(exchange_loops.SPECS, kernel=_kernel(exchange_loops.compute)),
+        Family(lds_trees.SPECS, kernel=_kernel(lds_trees.compute)),
+        Family(single_elements.SPECS, kernel=_kernel(single_elements.compute)),
+        Family(memory_trips.SPECS, kernel=_kernel(memory_trips.compute)),
+        Family(launch_bounds.SPECS, kernel=_kernel(launch_bounds.compute)),
+        Family(float8.SPECS, kernel=_kernel(float8.compute)),
+        Family(unpacked_operands.SPECS, kernel=_kernel(unpacked_operands.compute)),
+        Family(live_registers.SPECS, region=_region(live_registers.compute)),
+        Family(mix.CLASS_SPECS, region=_region(mix.class_counts)),
+        Family(mix.OVERHEAD_SPECS, region=_region(mix.vector_overhead)),
+        Family(exponentials.SPECS, region=_region(exponentials.exponentials)),
+        Family(double_precision.SPECS, region=_region(double_precision.doubles)),
+        Family(lane_reads.SPECS, region=_region(lane_reads.lane_reads)),
+        Family(mix.WIDTH_SPECS, region=_region(mix.access_widths)),
+        Family(waits.COUNT_SPECS, region=_region(waits.wait_counts)),
+        Family(waits.USE_SPECS, region=_region(waits.wait_uses)),
+        Family(waits.BARRIER_SPECS, region=_region(waits.redundant_barriers)),
+        Family(matrix.UNIT_SPECS, region=_region(matrix.unit_cycles)),
+        Family(matrix_rates.SPECS, region=_region(matrix_rates.compute)),
+        Family(code_copies.SPECS, region=_region(code_copies.compute)),
+        Family(lane_metrics.SPECS, region=_lanes),
+        Family(idle_lanes.SPECS, region=_region(idle_lanes.compute)),
+        Family(wide_addresses.SPECS, region=_region(wide_addresses.compute)),
+        Family(bfloat_rounding.CONVERSION_SPECS, region=_region(bfloat_rounding.conversions)),
+        Family(
+            lds_buffers.SPECS,
+            kernel=lambda k: lds_buffers.kernel_metrics(k.subject, k.buffers, k.num_stages),
+        ),
+        Family(
+            staging.COPY_SPECS,
+            kernel=lambda k: transposed_copies.transposed_copies(
+                k.subject, k.buffers, k.metrics, k.num_stages
+            ),
+        ),
+        Family(scratch_use.SPECS, kernel=_kernel(scratch_use.kernel_metrics)),
+        Family(
+            loop_shape.SPECS,
+            kernel=lambda k: loop_shape.kernel_metrics(k.loops, k.subject.function),
+        ),
+        Family(spills.SLOT_SPECS, kernel=lambda k: spills.slot_metrics(k.subject, k.hot)),
+        Family(divisions.SPECS, kernel=lambda k: divisions.kernel_metrics(k.subject, k.hot)),
+        Family(expansions.SPECS, kernel=lambda k: expansions.kernel_metrics(k.subject, k.hot)),
+        Family(
+            bfloat_rounding.SPECS, kernel=lambda k: bfloat_rounding.kernel_metrics(k.subject, k.hot)
+        ),
+        Family(
+            overlapping_loads.SPECS,
+            kernel=lambda k: overlapping_loads.kernel_metrics(k.subject, k.in_global, k.hot),
+        ),
+        Family(
+            loads_in_passes.SPECS,
+            kernel=lambda k: loads_in_passes.kernel_metrics(k.subject, k.in_global),
+        ),
+        Family(
+            spills.REMEDY_SPECS,
+            kernel=lambda k: spills.remedies(k.subject, k.loops, k.accesses, k.metrics),
+        ),
+        Family(launch.SPECS, kernel=lambda k: launch.compute(k.subject, k.metrics)),
+        Family(bounds.SPECS, kernel=lambda k: bounds.kernel_metrics(k.subject, k.metrics)),
+        Family(
+            vector_work.SPECS,
+            kernel=lambda k: vector_work.kernel_metrics(k.subject, k.loops, k.metrics),
+        ),
+        Family(
+            tile_sharing.SPECS, kernel=lambda k: tile_sharing.compute(k.subject, k.metrics, k.main)
+        ),
+        Family(loop_shape.SPECS, loops=_loops(loop_shape.loop_metrics)),
+        Family(
+            scratch_use.SPECS,
+            loops=lambda k: scratch_use.loop_metrics(k.subject.function, k.own_code),
+        ),
+        Family(work.SPECS, loops=_loops(work.loop_metrics)),
+        Family(redundancy.SPECS, loops=_loops(redundancy.loop_metrics)),
+        Family(divisions.SPECS, loops=_loops(divisions.loop_metrics)),
+        Family(unchanged_loads.SPECS, loops=_loops(unchanged_loads.loop_metrics)),
+        Family(position_masks.SPECS, loops=_loops(position_masks.loop_metrics)),
+        Family(grid_strides.SPECS, loops=lambda k: grid_strides.loop_metrics(k.subject)),
+        Family(unaligned_loops.SPECS, loops=_loops(unaligned_loops.loop_metrics)),
+        Family(lds_accumulators.SPECS, loops=_loops(lds_accumulators.loop_metrics)),
+        Family(loop_shape.SPECS, loops=lambda k: loops.main_metrics(k.loops)),
+        Family(
+            staging.NARROW_SPECS,
+            loops=lambda k: narrow_loops.loop_metrics(k.subject, k.loops, k.accesses, k.metrics),
+        ),
+        Family(
+            (*bounds.SPECS, *lds_operands.SPECS),
+            loops=lambda k: bounds.loop_metrics(k.subject, k.metrics, k.executed, k.ways),
+        ),
+        Family(
+            exposed_latency.SPECS,
+            loops=lambda k: exposed_latency.loop_metrics(k.subject, k.loops, k.metrics, k.played),
+        ),
+        Family(memory_trips.SPECS, loops=lambda k: memory_trips.loop_metrics(k.subject, k.loops)),
+        Family(
+            lane_walks.SPECS, loops=lambda k: lane_walks.loop_metrics(k.subject, k.hot, k.metrics)
+        ),
+        Family(
+            loop_structure.SPECS,
+            loops=lambda k: loop_structure.loop_metrics(k.subject, k.loops, k.played),
+        ),
+        Family(measured.SPECS),
+        Family(emulated.SPECS),
+    )
 )
+"""Every metric; the values that a family is made of stand where it is listed."""
 
 
 def specs() -> tuple[MetricSpec, ...]:
     """The catalogue: every metric's name, unit, origin, scope and meaning."""
-    return tuple(spec for family in METRICS for spec in family.specs)
+    listed = (spec for family in METRICS.listed for spec in family.specs)
+    return tuple({spec.name: spec for spec in listed}.values())
 
 
 def fits(metric: Metric) -> bool:
@@ -196,22 +280,3 @@ def _entries() -> tuple[Mapping[str, MetricSpec], Sequence[MetricSpec]]:
     """The catalogue's metrics by name, and its families."""
     entries = specs()
     return {s.name: s for s in entries if "*" not in s.name}, [s for s in entries if "*" in s.name]
-
-
-def kernel_metrics(subject: Subject) -> dict[str, Metric]:
-    """All metrics of a kernel as a whole, by name."""
-    metrics = [m for family in METRICS if family.kernel for m in family.kernel(subject)]
-    if subject.function.instructions:
-        metrics += region_metrics(subject, subject.function.instructions).values()
-    return {metric.name: metric for metric in metrics}
-
-
-def region_metrics(subject: Subject, region: Sequence[Instruction]) -> dict[str, Metric]:
-    """All metrics of a run of instructions (a kernel, or a loop's own part), by name."""
-    counted = tally(region, subject.machine)
-    return {
-        metric.name: metric
-        for family in METRICS
-        if family.region
-        for metric in family.region(subject, counted)
-    }

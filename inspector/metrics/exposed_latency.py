@@ -156,13 +156,13 @@ def _loaded(subject: Subject, code: Sequence[Instruction], lanes: int) -> float:
     return loaded
 
 
-def with_latency(
+def loop_metrics(
     subject: Subject,
     loops: Sequence[LoopReport],
     metrics: Mapping[str, Metric],
     played: Mapping[str, Played | None],
-) -> tuple[LoopReport, ...]:
-    """The loops, the hot ones with `latency.exposed`.
+) -> dict[str, dict[str, Metric]]:
+    """Hot loop -> its `latency.exposed`.
 
     Args:
         subject: the kernel.
@@ -170,18 +170,11 @@ def with_latency(
         metrics: the kernel's metrics, with its occupancy.
         played: their iterations, by `played_loops`.
     """
-    return tuple(
-        replace(
-            loop,
-            metrics={
-                **loop.metrics,
-                EXPOSED: _exposed(subject, loop, played.get(loop.id), metrics),
-            },
-        )
-        if loop.hot
-        else loop
+    return {
+        loop.id: {EXPOSED: _exposed(subject, loop, played.get(loop.id), metrics)}
         for loop in loops
-    )
+        if loop.hot
+    }
 
 
 def _exposed(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -131,8 +131,6 @@ SPECS = (
     ),
 )
 
-LANE_FIGURES: Final = frozenset(spec.name for spec in SPECS)
-
 
 def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metrics of a region: each instruction counts once."""
@@ -161,26 +159,32 @@ _WITH_KPACK: Final = frozenset(("gfx908", "gfx90a", "gfx940", "gfx941", "gfx942"
 
 def with_layouts(
     subject: Subject,
+    own: Iterable[Metric],
     metrics: Mapping[str, Metric],
     accesses: Sequence[Access],
     memory: Sequence[MemoryOp],
     tiles: Mapping[int, OperandTile],
-) -> Mapping[str, Metric]:
+) -> Iterator[Metric]:
     """The metrics of a Triton kernel with the layout of the tile of the worst access.
 
     Args:
         subject: the kernel.
-        metrics: the metrics of a region.
+        own: the result of `compute` for a region.
+        metrics: the region's other metrics.
         accesses: the kernel's accesses, with the lines of their instructions.
         memory: the region's accesses.
         tiles: the operands of dots that a remedy reaches, by `conflict_remedies`.
     """
     access_at = {line: access for access in accesses for line in access.lines}
     products = any(metrics[name].value for name in _PRODUCTS & metrics.keys())
-    changed = dict(metrics)
-    for name in ("lds.conflicts", "cache.waste"):
-        value = metrics[name].value if name in metrics else None
-        if not isinstance(value, Mapping) or not isinstance(value["isa"], int):
+    for metric in own:
+        name, value = metric.name, metric.value
+        if (
+            name not in ("lds.conflicts", "cache.waste")
+            or not isinstance(value, Mapping)
+            or not isinstance(value["isa"], int)
+        ):
+            yield metric
             continue
         access = access_at.get(value["isa"])
         laid_out = dict(value)
@@ -199,8 +203,7 @@ def with_layouts(
             laid_out["by_splits"] = _by_splits(value, access_at, memory)
             if access is not None and _is_split(access, value["line"]):
                 laid_out["split"] = access.reason or None
-        changed[name] = replace(metrics[name], value=laid_out)
-    return changed
+        yield replace(metric, value=laid_out)
 
 
 NO_ADVICE: Final[Mapping[str, Scalar]] = dict.fromkeys(

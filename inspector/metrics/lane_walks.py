@@ -9,15 +9,14 @@ numbers `lane_metrics` counts the lines.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Set
 from math import ceil
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Loop, LoopReport, Machine, Metric, MetricSpec, Scalar
+from ..model import Instruction, Loop, Machine, Metric, MetricSpec, Scalar
 from .load_paths import code_of, load_paths
 from .residency import residency, shared_cycles
 from .subject import Subject, innermost_loops, source_line
@@ -44,26 +43,21 @@ SPECS: Final = (
 _CLASSES: Final = frozenset(("global_load", "global_store", "atomic"))
 
 
-def with_walks(
-    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
-) -> tuple[LoopReport, ...]:
-    """The loops, the hot ones with the metric.
+def loop_metrics(
+    subject: Subject, hot: Set[str], metrics: Mapping[str, Metric]
+) -> dict[str, dict[str, Metric]]:
+    """Hot loop -> its metric.
 
     Args:
         subject: the kernel.
-        loops: all of its loops.
+        hot: ids of its hot loops.
         metrics: the kernel's metrics, with its occupancy.
     """
-    hot = {loop.id for loop in loops if loop.hot}
-    found = dict(_metrics(subject, hot, metrics))
-    return tuple(
-        replace(loop, metrics={**loop.metrics, WALKS: found[loop.id]}) if loop.id in found else loop
-        for loop in loops
-    )
+    return {loop: {WALKS: metric} for loop, metric in _metrics(subject, hot, metrics)}
 
 
 def _metrics(
-    subject: Subject, hot: set[str], metrics: Mapping[str, Metric]
+    subject: Subject, hot: Set[str], metrics: Mapping[str, Metric]
 ) -> Iterator[tuple[str, Metric]]:
     """Id of a hot loop -> its metric."""
     function, machine = subject.function, subject.machine

@@ -73,8 +73,6 @@ SPECS = (
     ),
 )
 
-LIVE_FIGURES = frozenset(spec.name for spec in SPECS)
-
 
 def beyond_allocation(subject: Subject, allocated: int | None) -> str | None:
     """What to say of code that uses vector registers which its wave does not have.

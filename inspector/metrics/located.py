@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from ..model import LaneUse
 from . import lanes, lds_races, live_registers
 from .demand import demand
 from .redundancy import source_work
-from .subject import KernelCode, LaunchedCode, Subject
-from .wait_verdicts import synchronisation
+from .subject import KernelCode, LaunchedCode, Subject, Synchronisation
+from .wait_verdicts import needless_barriers, synchronisation
+
+if TYPE_CHECKING:
+    from ..isa.dataflow.liveness import Liveness
+    from ..lanes.address_sweep import Places
+    from ..lanes.lds.races import RaceReport
 
 
 def located(code: KernelCode) -> Subject:
     """The kernel with its launch, its waits, its live registers and the lanes of its accesses."""
     launched = LaunchedCode(**_parts(code), demand=demand(code), work=source_work(code.ttgir))
-    races = lds_races.followed(launched)
-    touched = lanes.kernel_lanes(launched)
-    return Subject(
-        **_parts(launched),
-        races=races,
-        sync=synchronisation(code, races[0]),
-        uses=touched.uses,
-        places=touched.places,
-        likely_places=touched.likely_places,
-        live=live_registers.followed(code),
-    )
+    return Subject(**_parts(launched), followed=_Followed(launched))
+
+
+class _Followed:
+    """See `subject.Followed`."""
+
+    def __init__(self, launched: LaunchedCode) -> None:
+        self._launched = launched
+
+    @cached_property
+    def races(self) -> tuple[RaceReport | None, str]:
+        return lds_races.followed(self._launched)
+
+    @cached_property
+    def sync(self) -> Synchronisation:
+        return synchronisation(self._launched)
+
+    @cached_property
+    def needless(self) -> frozenset[int] | None:
+        return needless_barriers(self._launched, self.sync, self.races[0])
+
+    @cached_property
+    def _touched(self) -> lanes.KernelLanes:
+        return lanes.kernel_lanes(self._launched)
+
+    @property
+    def uses(self) -> Mapping[int, LaneUse]:
+        return self._touched.uses
+
+    @property
+    def places(self) -> Mapping[int, Sequence[Places]]:
+        return self._touched.places
+
+    @property
+    def likely_places(self) -> Mapping[int, Sequence[Places]]:
+        return self._touched.likely_places
+
+    @cached_property
+    def live(self) -> tuple[Liveness | None, str]:
+        return live_registers.followed(self._launched)
 
 
 def _parts(stage: KernelCode) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..isa.waitflow.registers import named, split_destination
 from ..model import Function, Instruction, Loop, LoopReport, Metric, MetricSpec, Scalar, TtgirOp
@@ -108,41 +107,34 @@ class _HotLoop(Struct, frozen=True):
     played: Played | None
 
 
-def with_structure(
+def loop_metrics(
     subject: Subject, loops: Sequence[LoopReport], played: Mapping[str, Played | None]
-) -> tuple[LoopReport, ...]:
-    """The loops, the hot ones with the metrics of `SPECS`."""
+) -> dict[str, dict[str, Metric]]:
+    """Hot loop -> the metrics of `SPECS`."""
     if not any(loop.hot for loop in loops):
-        return tuple(loops)
+        return {}
     loads = _loads(subject)
     by_source = _by_source(subject, loads, played)
     # Of Triton's loads those that stay in the iteration of their dot.
     for_dots = None if loads is None else _positions_for_dots(loads)
     two_stages = NO_STAGES if loads is None else fit_of_two_stages(subject, *loads)
-    shapes = {loop.id: loop for loop in subject.function.loops}
-    return tuple(
-        replace(
-            report,
-            metrics={
-                **report.metrics,
-                **{metric.name: metric for metric in by_source(report)},
-                _SERIAL: Metric(
-                    _SERIAL,
-                    {
-                        **_serial(
-                            subject.function, shapes[report.id], played.get(report.id), for_dots
-                        ),
-                        **two_stages,
-                    },
-                    "mapping",
-                    "derived",
-                ),
-            },
-        )
-        if report.hot
-        else report
-        for report in loops
-    )
+    shapes = {shape.id: shape for shape in subject.function.loops}
+    return {
+        loop.id: {
+            **{metric.name: metric for metric in by_source(loop)},
+            _SERIAL: Metric(
+                _SERIAL,
+                {
+                    **_serial(subject.function, shapes[loop.id], played.get(loop.id), for_dots),
+                    **two_stages,
+                },
+                "mapping",
+                "derived",
+            ),
+        }
+        for loop in loops
+        if loop.hot
+    }
 
 
 def _loads(subject: Subject) -> tuple[DataFlow, Sequence[LoopLoad]] | None:

@@ -15,23 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from msgspec.structs import replace
-
 from ..model import Function, Instruction, Loop, LoopHeader, LoopReport, Metric, SourceLoc, int_of
-from . import (
-    divisions,
-    grid_strides,
-    lds_accumulators,
-    position_masks,
-    redundancy,
-    scratch_use,
-    unaligned_loops,
-    unchanged_loads,
-    work,
-)
-from .catalogue import region_metrics
-from .loop_shape import MAIN, loop_metrics, unroll_factor
-from .subject import Subject, own_instructions
+from .loop_shape import MAIN, unroll_factor
+from .subject import Subject
 
 _MATRIX = ("count.mfma", "count.wmma")
 _TRAFFIC = (
@@ -45,36 +31,22 @@ _TRAFFIC = (
 _LONG = 0.5  # share of its outer loop's own instructions
 
 
-def reports(subject: Subject) -> tuple[LoopReport, ...]:
-    """Every loop of the kernel, in the order of their ids."""
+def reports(
+    subject: Subject,
+    own_code: Mapping[str, Sequence[Instruction]],
+    metrics: Mapping[str, Mapping[str, Metric]],
+) -> tuple[LoopReport, ...]:
+    """Every loop of the kernel, in the order of their ids.
+
+    Args:
+        subject: the kernel.
+        own_code: loop id -> its instructions, nested loops excluded.
+        metrics: loop id -> its metrics, of which counts are read.
+    """
     function = subject.function
-    own_code = own_instructions(function)
-    shapes, workloads = loop_metrics(subject, own_code), work.loop_metrics(subject, own_code)
-    repeated = redundancy.loop_metrics(subject, own_code)
-    divided = divisions.loop_metrics(subject, own_code)
-    unchanged = unchanged_loads.loop_metrics(subject, own_code)
-    strides = grid_strides.loop_metrics(subject)
-    unaligned = unaligned_loops.loop_metrics(subject, own_code)
-    held = lds_accumulators.loop_metrics(subject, own_code)
-    masks = position_masks.loop_metrics(subject, own_code)
-    scratch = scratch_use.loop_metrics(subject.function, own_code)
-    metrics = {
-        loop.id: region_metrics(subject, own_code[loop.id])
-        | shapes[loop.id]
-        | scratch[loop.id]
-        | workloads[loop.id]
-        | repeated[loop.id]
-        | divided[loop.id]
-        | unchanged[loop.id]
-        | masks[loop.id]
-        | strides[loop.id]
-        | unaligned[loop.id]
-        | held[loop.id]
-        for loop in function.loops
-    }
     waterfalls = {loop.id for loop in function.loops if _is_waterfall(own_code[loop.id])}
     hot = hot_loops(function.loops, metrics, waterfalls)
-    loop_reports = tuple(
+    return tuple(
         LoopReport(
             id=loop.id,
             depth=loop.depth,
@@ -90,11 +62,6 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
             irreducible=loop.irreducible,
         )
         for loop in function.loops
-    )
-    main = main_loop(loop_reports)
-    return tuple(
-        replace(loop, metrics={**loop.metrics, MAIN: Metric(MAIN, loop is main, "bool", "derived")})
-        for loop in loop_reports
     )
 
 
@@ -171,6 +138,12 @@ def main_loop(loops: Sequence[LoopReport]) -> LoopReport | None:
     """The hot loop that does most per iteration; the first in the file where several tie."""
     hot = [loop for loop in loops if loop.hot]
     return max(hot, key=_weight, default=None)
+
+
+def main_metrics(loops: Sequence[LoopReport]) -> dict[str, dict[str, Metric]]:
+    """Loop id -> whether it is the main loop."""
+    main = main_loop(loops)
+    return {loop.id: {MAIN: Metric(MAIN, loop is main, "bool", "derived")} for loop in loops}
 
 
 def _weight(loop: LoopReport) -> tuple[int, int]:

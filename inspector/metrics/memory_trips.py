@@ -506,16 +506,13 @@ def _tile_metric(subject: Subject) -> Metric:
 _OF_TILES: Final = ("trips", "needed", "avoidable", "loads", "bytes", "at", "path", "latency")
 
 
-def with_trips(subject: Subject, loops: Sequence[LoopReport]) -> tuple[LoopReport, ...]:
-    """The loops, the hot ones with the metric."""
-    return tuple(
-        replace(
-            loop, metrics={**loop.metrics, TRIPS: _shared_out(loop, loop_metric(subject, loop.id))}
-        )
-        if loop.hot
-        else loop
+def loop_metrics(subject: Subject, loops: Sequence[LoopReport]) -> dict[str, dict[str, Metric]]:
+    """Hot loop -> its metric."""
+    return {
+        loop.id: {TRIPS: _shared_out(loop, loop_metric(subject, loop.id))}
         for loop in loops
-    )
+        if loop.hot
+    }
 
 
 def _shared_out(loop: LoopReport, metric: Metric) -> Metric:

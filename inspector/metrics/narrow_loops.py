@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from msgspec.structs import replace
-
 from ..model import Access, LoopReport, Metric, Scalar
 from .staging import NARROW_HERE, NARROW_OPERANDS
 from .subject import Subject
 
 
-def with_narrow_reads(
+def loop_metrics(
     subject: Subject,
     loops: Sequence[LoopReport],
     accesses: Sequence[Access],
     metrics: Mapping[str, Metric],
-) -> tuple[LoopReport, ...]:
-    """The loops, each with its metric `narrow_here`.
+) -> dict[str, dict[str, Metric]]:
+    """Loop id -> its metric `narrow_here`.
 
     Args:
         subject: the kernel.
@@ -33,19 +31,16 @@ def with_narrow_reads(
     kernel_counts = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
     if not isinstance(kernel_counts, Mapping):
         unknown = Metric(NARROW_HERE, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return tuple(_with_metric(loop, unknown) for loop in loops)
+        return {loop.id: {NARROW_HERE: unknown} for loop in loops}
     counts_by_loop = _counts_by_loop(subject, loops, accesses, kernel_counts)
-    return tuple(
-        _with_metric(
-            loop,
-            Metric(NARROW_HERE, counts_by_loop.get(loop.id, kernel_counts), "mapping", "derived"),
-        )
+    return {
+        loop.id: {
+            NARROW_HERE: Metric(
+                NARROW_HERE, counts_by_loop.get(loop.id, kernel_counts), "mapping", "derived"
+            )
+        }
         for loop in loops
-    )
-
-
-def _with_metric(loop: LoopReport, metric: Metric) -> LoopReport:
-    return replace(loop, metrics={**loop.metrics, metric.name: metric})
+    }
 
 
 def _counts_by_loop(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
@@ -113,18 +113,17 @@ class Facts(Struct, frozen=True):
 
 
 class Synchronisation(Struct, frozen=True):
-    """The purposes of a kernel's waits and barriers.
+    """The purposes of a kernel's waits.
 
     Args:
         waits: instruction's index -> one entry for each counter that it waits for, or lacks a wait
             for.
-        judged: whether the entries have verdicts.
-        needless: indices of the barriers that could be removed; None where that is unknown.
+        completions: wait's index -> indices of the instructions that may complete only there; None
+            where the entries have no verdicts.
     """
 
     waits: Mapping[int, Sequence[WaitOp]]
-    judged: bool
-    needless: frozenset[int] | None
+    completions: Mapping[int, frozenset[int]] | None
 
 
 class SourceWork(Struct, frozen=True):
@@ -174,22 +173,81 @@ class LaunchedCode(KernelCode, frozen=True, kw_only=True):
     work: SourceWork | None
 
 
+class Followed(Protocol):
+    """What is found out about a kernel by following its registers and lanes, which takes time."""
+
+    @property
+    def races(self) -> tuple[RaceReport | None, str]:
+        """Accesses of LDS in no order, or why they are not known."""
+
+    @property
+    def sync(self) -> Synchronisation:
+        """The purposes of its waits."""
+
+    @property
+    def needless(self) -> frozenset[int] | None:
+        """Indices of the barriers that could be removed; None where that is not known."""
+
+    @property
+    def uses(self) -> Mapping[int, LaneUse]:
+        """What the lanes of its accesses touch, by index of the instruction."""
+
+    @property
+    def places(self) -> Mapping[int, Sequence[Places]]:
+        """Where they lie; nothing where the workgroup's shape is not known."""
+
+    @property
+    def likely_places(self) -> Mapping[int, Sequence[Places]]:
+        """Where they lie if what is not known is as it mostly is."""
+
+    @property
+    def live(self) -> tuple[Liveness | None, str]:
+        """The live registers, or why they are not known."""
+
+
 class Subject(LaunchedCode, frozen=True, kw_only=True):
     """A kernel with all inputs of the metrics, made by `located.located`.
 
     Args:
-        races: accesses of LDS in no order, or why they are not known.
-        sync: the purposes of its waits and barriers.
-        uses, places, likely_places: the lanes of its accesses, by index of the instruction.
-        live: the live registers, or why they are not known.
+        followed: what takes time to find out, each part of it found when it is first read.
     """
 
-    races: tuple[RaceReport | None, str]
-    sync: Synchronisation
-    uses: Mapping[int, LaneUse]
-    places: Mapping[int, Sequence[Places]]
-    likely_places: Mapping[int, Sequence[Places]]
-    live: tuple[Liveness | None, str]
+    followed: Followed
+
+    @property
+    def races(self) -> tuple[RaceReport | None, str]:
+        """See `Followed`."""
+        return self.followed.races
+
+    @property
+    def sync(self) -> Synchronisation:
+        """See `Followed`."""
+        return self.followed.sync
+
+    @property
+    def needless(self) -> frozenset[int] | None:
+        """See `Followed`."""
+        return self.followed.needless
+
+    @property
+    def uses(self) -> Mapping[int, LaneUse]:
+        """See `Followed`."""
+        return self.followed.uses
+
+    @property
+    def places(self) -> Mapping[int, Sequence[Places]]:
+        """See `Followed`."""
+        return self.followed.places
+
+    @property
+    def likely_places(self) -> Mapping[int, Sequence[Places]]:
+        """See `Followed`."""
+        return self.followed.likely_places
+
+    @property
+    def live(self) -> tuple[Liveness | None, str]:
+        """See `Followed`."""
+        return self.followed.live
 
 
 class Tally(Struct, frozen=True):

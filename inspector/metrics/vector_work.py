@@ -72,8 +72,6 @@ SPECS: Final = (
     ),
 )
 
-VECTOR_WORK: Final = frozenset(spec.name for spec in SPECS)
-"""Metrics that rest on bounds which need to know what lanes touch."""
 _NAN: Final = re.compile(r"v_cmpx?_(?:o|u|class)_")
 _PRODUCT: Final = re.compile(r"v_(?:mul_hi|mul_lo|mad_co|mad)_[ui](?:32|64)")
 _LONGEST: Final = "bound.longest"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _MOVES_REGISTERS = "s_set_vgpr_msb"
 
 
-def synchronisation(code: KernelCode, races: RaceReport | None) -> Synchronisation:
-    """The kernel's waits and barriers with their verdicts.
+def synchronisation(code: KernelCode) -> Synchronisation:
+    """The kernel's waits with their verdicts.
 
     Verdicts are None where the target is unknown, or registers or code are.
     """
@@ -39,7 +39,7 @@ def synchronisation(code: KernelCode, races: RaceReport | None) -> Synchronisati
             for inst in function.instructions
             if inst.cls == "wait"
         }
-        return Synchronisation(undecided, False, None)
+        return Synchronisation(undecided, None)
     assert machine is not None
     steps = steps_of(function, machine.counters, partial(wait_counts, machine=machine))
     verdicts = judge(steps, function, machine.counters)
@@ -69,14 +69,28 @@ def synchronisation(code: KernelCode, races: RaceReport | None) -> Synchronisati
             )
         )
     _add_missing(waits_at, function, verdicts, loops)
-    removable = needless(
-        function,
-        verdicts.completions,
+    return Synchronisation(waits_at, verdicts.completions)
+
+
+def needless_barriers(
+    code: KernelCode, sync: Synchronisation, races: RaceReport | None
+) -> frozenset[int] | None:
+    """Indices of the barriers that could be removed; None where that is not known.
+
+    Args:
+        code: the kernel.
+        sync: its waits.
+        races: its accesses of LDS wave by wave; None where they are not known.
+    """
+    if sync.completions is None:
+        return None
+    return needless(
+        code.function,
+        sync.completions,
         single_wave=_is_one_wave(code),
         meeting=races.meeting if races is not None else None,
         same_barriers=races.same_barriers if races is not None else None,
     )
-    return Synchronisation(waits_at, True, removable)
 
 
 def _is_one_wave(subject: KernelCode) -> bool:

@@ -80,7 +80,7 @@ USE_SPECS = (
 
 def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metrics of `USE_SPECS`."""
-    if not subject.sync.judged:
+    if subject.sync.completions is None:
         note = "the target is unknown, or its registers cannot be told"
         note = note if subject.function.all_read else NOT_ALL_READ
         for spec in USE_SPECS:
@@ -115,12 +115,13 @@ BARRIER_SPECS = (
 
 
 def redundant_barriers(subject: Subject, region: Tally) -> Iterator[Metric]:
-    if subject.sync.needless is None:
+    barriers = subject.needless
+    if barriers is None:
         note = "waves take turns here, barriers have names, or the target is unknown"
         note = note if subject.function.all_read else NOT_ALL_READ
         yield Metric(REDUNDANT_BARRIERS, None, _BARRIERS, "derived", note)
         return
-    needless = [index for index in region.indices if index in subject.sync.needless]
+    needless = [index for index in region.indices if index in barriers]
     instructions = subject.function.instructions
     lines = ", ".join(str(instructions[index].line) for index in needless)
     note = f"in line {lines}" if needless else ""

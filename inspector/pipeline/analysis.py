@@ -111,6 +111,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             variant=variant,
             artifacts=context.artifacts,
             notes=context.notes + program.notes + notes + _disagreements(function, binary),
+            asked=options.asked,
         )
         if options.sample is not None:
             # Importing the emulator takes a tenth of a second.

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from ..lint.rule import Pack
+    from ..metrics.kernel import Asked
     from .executing import Sample
 
 
@@ -20,6 +21,7 @@ class AnalysisOptions(Struct, frozen=True):
         lanes: whether the addresses of accesses' lanes are worked out.
         races: whether LDS races are looked for.
         values: whether the values that registers hold are named.
+        asked: the figures that are worked out, with all that they need; None for all.
     """
 
     rules: Pack | None = None
@@ -27,3 +29,4 @@ class AnalysisOptions(Struct, frozen=True):
     lanes: bool = True
     races: bool = True
     values: bool = True
+    asked: Asked | None = None

@@ -15,67 +15,20 @@ from .. import machines
 from ..base import named_files
 from ..base.errors import FaultsError, KinspectError
 from ..lint.budget import BUDGET, NAME, budget_rule
+from ..lint.engine import read_by
 from ..lint.ranking import Severity
 from ..lint.results import FailOn
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
 from ..lint.settings import KernelSettings, Settings
-from ..metrics.atomic_sums import SUMS
-from ..metrics.atomics import SHARED
-from ..metrics.bounds import OF_LANES
-from ..metrics.exposed_latency import EXPOSED
-from ..metrics.idle_lanes import IDLE
-from ..metrics.lane_exchanges import EXCHANGES
-from ..metrics.lane_metrics import LANE_FIGURES
-from ..metrics.lane_walks import WALKS
-from ..metrics.lds_accumulators import HELD
-from ..metrics.lds_operands import OPERANDS
-from ..metrics.lds_races import RACES
-from ..metrics.live_registers import LIVE_FIGURES
-from ..metrics.loads_in_passes import PASSES
-from ..metrics.memory_trips import TILES as TILE_TRIPS
-from ..metrics.memory_trips import TRIPS
-from ..metrics.overlapping_loads import OVERLAP
-from ..metrics.single_elements import ELEMENTS
-from ..metrics.tile_sharing import TILES
-from ..metrics.unchanged_loads import UNCHANGED
-from ..metrics.vector_work import VECTOR_WORK
-from ..metrics.waits import REDUNDANT_BARRIERS
+from ..metrics.kernel import Asked
 from ..model import KernelReport
 from . import analysis
 from .naming import matches
 
 if TYPE_CHECKING:
     from ..lint.baseline import Baseline
-
-
-RESTS_ON_LANES = (
-    LANE_FIGURES
-    | OF_LANES
-    | LIVE_FIGURES
-    | VECTOR_WORK
-    | {
-        ELEMENTS,
-        EXCHANGES,
-        EXPOSED,
-        HELD,
-        IDLE,
-        OPERANDS,
-        OVERLAP,
-        PASSES,
-        SHARED,
-        SUMS,
-        TILES,
-        TILE_TRIPS,
-        TRIPS,
-        UNCHANGED,
-        WALKS,
-    }
-)
-"""Metrics that are others, or unknown, where it is not worked out what lanes touch."""
-RESTS_ON_RACES = frozenset((RACES, REDUNDANT_BARRIERS))
-"""The same where LDS accesses are not followed wave by wave."""
 
 
 class LintOptions(Struct, frozen=True):
@@ -174,21 +127,11 @@ class LintPlan(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def asks_of_lanes(self) -> bool:
-        """Whether a rule or a budget needs to know what lanes touch, which takes time."""
-        return not RESTS_ON_LANES.isdisjoint(self._metrics)
-
-    @property
-    def asks_of_races(self) -> bool:
-        """Whether a rule or a budget reads LDS races, or barriers, which rest on the same bytes."""
-        return not RESTS_ON_RACES.isdisjoint(self._metrics)
-
-    @property
-    def _metrics(self) -> frozenset[str | None]:
-        """The metrics that rules and budgets read."""
+    def asked(self) -> Asked:
+        """The figures that rules and budgets read."""
         budgets = [pack for override in self.overrides for pack in override.budgets.values()]
         rules = [*self.rules.values(), *(rule for pack in budgets for rule in pack.rules)]
-        return frozenset(name.metric for rule in rules for name in rule.names)
+        return Asked(*read_by(rules), values=False)
 
 
 def make_plan(command_line: LintOptions, settings: Settings) -> LintPlan:

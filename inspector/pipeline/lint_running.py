@@ -25,19 +25,14 @@ _MOST_TARGETS = 1 << 32
 _ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
 
 
-def analysis_for(plan: LintPlan, *, figures: bool = False) -> AnalysisOptions:
+def analysis_for(plan: LintPlan, *, whole: bool = False) -> AnalysisOptions:
     """How much of each kernel a plan needs to know.
 
     Args:
         plan: it judges each report, so that the analysis applies no rules.
-        figures: whether the kernels' metrics are kept, of which none may be missing then.
+        whole: whether all metrics are needed: where they are kept, or cures are looked for.
     """
-    return AnalysisOptions(
-        rules=NO_RULES,
-        lanes=figures or plan.asks_of_lanes,
-        races=figures or plan.asks_of_races,
-        values=False,
-    )
+    return AnalysisOptions(rules=NO_RULES, values=False, asked=None if whole else plan.asked)
 
 
 def judged_events(

@@ -133,7 +133,7 @@ class StoredReports:
             *(VERSION, ANALYSIS_VERSION, _package_state(), os.getcwd()),
             *(context.path, context.arch, context.patterns, context.overrides, context.notes),
             *(context.metadata, context.ttgir, context.ttir),
-            *(options.lanes, options.races, options.values),
+            *(options.lanes, options.races, options.values, options.asked),
         )
         try:
             parts = [msgspec.msgpack.encode(stated), text.encode("utf-8", "surrogatepass")]
