@@ -207,7 +207,7 @@ def test_halves_and_lanes_that_a_write_leaves_stay_live() -> None:
         s_waitcnt vmcnt(0)
         global_store_dword v0, v1, s[0:1]""")
     assert "v1" not in names(whole.before[1])
-    dead = [inst.index for inst in overwritten.instructions if whole.is_dead_write(inst)]
+    dead = [inst.index for inst in whole.dead_writes(overwritten.instructions)]
     assert dead == [0]
 
 

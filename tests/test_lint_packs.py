@@ -21,7 +21,8 @@ from kinspect.inspector.isa.waitflow.waits import COUNTERS
 from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
 from kinspect.inspector.lint.document import MAX_BYTES, MAX_DEPTH, compose
 from kinspect.inspector.lint.packschema import pack_schema
-from kinspect.inspector.lint.rule import RuleText
+from kinspect.inspector.lint.reader import Reader
+from kinspect.inspector.lint.rule import COMPILERS, RuleText
 from kinspect.inspector.lint.schema import (
     DEFAULT_PACK,
     PackError,
@@ -364,6 +365,23 @@ def test_the_tree_is_pyyamls(name: str) -> None:
     tree = compose(text)
     assert tree is not None
     assert nodes(tree) == nodes(yaml.compose(text, Loader=yaml.SafeLoader))
+
+
+@pytest.mark.parametrize("name", bundled_packs())
+def test_bundled_packs_have_no_fault(name: str) -> None:
+    """They are read without the checks that other packs get."""
+    text = (ROOT / "rules" / f"{name}.yaml").read_text()
+    reader = Reader(text, name, Catalogue.of(specs(), [*CLASSES, *COUNTERS]))
+    checked = reader.pack()
+    assert checked is not None
+    assert not reader.faults
+    trusted = Reader(text, name, Catalogue.of(specs(), [*CLASSES, *COUNTERS]), trusted=True).pack()
+    assert trusted is not None
+    for (one, _), (other, _) in zip(checked.rules, trusted.rules, strict=True):
+        assert one.text == other.text
+        assert one.line == other.line
+        for part in COMPILERS:
+            assert getattr(one, part) == getattr(other, part)
 
 
 VALUES = st.recursive(

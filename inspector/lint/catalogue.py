@@ -209,6 +209,7 @@ class Catalogue(Struct, frozen=True):
     families: tuple[MetricSpec, ...]
     words: frozenset[str] = frozenset()
     _of_families: dict[str, MetricSpec | None] = field(default_factory=dict)  # looked up so far
+    _resolved: dict[str, ResolvedName | None] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -238,6 +239,11 @@ class Catalogue(Struct, frozen=True):
 
     def find(self, name: str) -> ResolvedName | None:
         """Resolves a dotted name; None if the catalogue does not have it."""
+        if name not in self._resolved:
+            self._resolved[name] = self._resolve(name)
+        return self._resolved[name]
+
+    def _resolve(self, name: str) -> ResolvedName | None:
         spec = self.spec(name)
         if spec is not None:
             return ResolvedName(name, None, spec.kind, _readable_in(spec))

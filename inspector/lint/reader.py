@@ -6,10 +6,8 @@ import functools
 import re
 import threading
 import typing
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -19,20 +17,8 @@ from ..model import Trials
 from . import document
 from .catalogue import Catalogue, Scope, nearest
 from .document import Fault
-from .expr import ExpressionError, compile_condition, compile_number
-from .nodes import Expression
-from .rule import (
-    Cure,
-    Override,
-    PackText,
-    Reference,
-    Rule,
-    RuleText,
-    Template,
-    Worth,
-    WorthTest,
-    compile_template,
-)
+from .expr import ExpressionError, compile_number
+from .rule import COMPILERS, Cure, Override, PackText, Reference, Rule, RuleText
 
 ID = r"[A-Za-z][A-Za-z0-9._-]*"
 TAG = r"[a-z][a-z0-9-]*"
@@ -45,18 +31,6 @@ _NON_BLANK = re.compile(r"\S")
 _KEY_OF_PACK = re.compile(r"^(?:pack|rules|extends|override)[ \t]*:", re.MULTILINE)
 _STATED_BY_RULES = frozenset({"id", "message"})
 _BLOCK_HEADER = re.compile(r"[|>][^\n]*\n")
-
-_COMPILERS: Mapping[str, Callable[[str, Catalogue, Scope], Expression | Template]] = (
-    MappingProxyType(
-        {
-            "when": compile_condition,
-            "require": compile_condition,
-            "message": compile_template,
-            "fix": compile_template,
-            "saves": partial(compile_number, shown=True),
-        }
-    )
-)
 
 
 class Draft(Struct, frozen=True):
@@ -92,12 +66,21 @@ class Reader:
         file: its path, for the places of faults.
         catalogue: the metrics and names that conditions may use.
         previews: whether rules whose status is preview are read as well.
+        trusted: whether the pack is one of kinspect's own, which tests have read without: its
+            rules are not checked, and compiled where they are needed.
     """
 
     def __init__(
-        self, text: str, file: str, catalogue: Catalogue, *, previews: bool = True
+        self,
+        text: str,
+        file: str,
+        catalogue: Catalogue,
+        *,
+        previews: bool = True,
+        trusted: bool = False,
     ) -> None:
         self._previews = previews
+        self._trusted = trusted
         self._text = text
         self._file = file
         self._catalogue = catalogue
@@ -186,6 +169,8 @@ class Reader:
 
     def _rule(self, node: yaml.Node) -> Rule | None:
         """Returns a rule with its conditions and texts compiled, or None if it has a fault."""
+        if self._trusted:
+            return self._rule_of(self._value(node, RuleText), node, {})
         fault_count = len(self.faults)
         record = self._record(node, RuleText)
         if record is None:
@@ -203,7 +188,6 @@ class Reader:
                 nodes["cured_together"], "cured_together is for rules of scope loop or instruction"
             )
         compiled = self._compiled(nodes, values, scope)
-        worth = [self._worth(test, nodes["worth"], scope) for test in values.get("worth", ())]
         for superior in values.get("superseded_by", ()):
             if superior == values.get("id") or not _ID.fullmatch(superior):
                 self._fault(nodes["superseded_by"], f"{superior!r} is no id of another rule")
@@ -214,17 +198,16 @@ class Reader:
             self._check_cure(cure, nodes["cures"], scope)
         if len(self.faults) > fault_count:
             return None
+        return self._rule_of(RuleText(**values), node, compiled)
+
+    def _rule_of(self, text: RuleText, node: yaml.Node, compiled: dict[str, Any]) -> Rule:
         return Rule(
-            text=RuleText(**values),
-            when=compiled.get("when"),
-            worth=tuple(test for test in worth if test is not None),
-            require=compiled["require"],
-            message=compiled["message"],
-            fix=compiled.get("fix") or Template(()),
-            saves=compiled.get("saves"),
+            text=text,
             line=node.start_mark.line + 1,
             file=self._file,
             pack=self._name,
+            catalogue=self._catalogue,
+            compiled=compiled,
         )
 
     def _check_cure(self, cure: Cure, node: yaml.Node, scope: Scope) -> None:
@@ -243,29 +226,20 @@ class Reader:
             except ExpressionError as error:
                 self._fault(node, error.message if self._may_quote else "metric cannot be read")
 
-    def _worth(self, worth: Worth, node: yaml.Node, scope: Scope) -> WorthTest | None:
-        """Compiles a condition of `worth`; None, and a fault is noted, if it cannot be read."""
-        try:
-            return WorthTest(
-                compile_condition(worth.that, self._catalogue, scope),
-                compile_template(worth.doubt, self._catalogue, scope),
-            )
-        except ExpressionError as error:
-            self._fault(node, error.message if self._may_quote else "worth cannot be read")
-            return None
-
     def _compiled(
         self, nodes: Mapping[str, yaml.Node], values: Mapping[str, Any], scope: Scope
     ) -> dict[str, Any]:
         """Compiles a rule's conditions and templates; those with a fault are left out."""
         compiled: dict[str, Any] = {}
-        for key, compiler in _COMPILERS.items():
-            if values.get(key) is None:
+        for key, compiler in COMPILERS.items():
+            value = values.get(key)
+            if value is None:
                 continue
             try:
-                compiled[key] = compiler(values[key], self._catalogue, scope)
+                compiled[key] = compiler(value, self._catalogue, scope)
             except ExpressionError as error:
-                index = self._index(nodes[key], values[key], error.offset)
+                is_text = isinstance(value, str)
+                index = self._index(nodes[key], value, error.offset) if is_text else None
                 reason = error.message if self._may_quote else f"{key} cannot be read"
                 self._fault(nodes[key], reason, index)
         return compiled

@@ -10,14 +10,16 @@ atomic adds | atomics add}`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from ..model import MetricValue, Trials
 from .catalogue import Catalogue, Scope
-from .expr import ExpressionError, compile_figure
+from .expr import ExpressionError, compile_condition, compile_figure, compile_number
 from .nodes import Expression, MetricName, Values
 
 # --------------------------------------------------------------------------- messages
@@ -343,32 +345,98 @@ class WorthTest(Struct, frozen=True):
     doubt: Template
 
 
+def compile_worth(
+    worth: Sequence[Worth], catalogue: Catalogue, scope: Scope
+) -> tuple[WorthTest, ...]:
+    """Compiles the conditions of `worth`.
+
+    Raises:
+        ExpressionError: as `compile_condition` and `compile_template`.
+    """
+    return tuple(
+        WorthTest(
+            compile_condition(test.that, catalogue, scope),
+            compile_template(test.doubt, catalogue, scope),
+        )
+        for test in worth
+    )
+
+
+COMPILERS: Mapping[str, Callable[[Any, Catalogue, Scope], Any]] = MappingProxyType(
+    {
+        "when": compile_condition,
+        "require": compile_condition,
+        "message": compile_template,
+        "fix": compile_template,
+        "saves": partial(compile_number, shown=True),
+        "worth": compile_worth,
+    }
+)
+"""Key of a rule -> what compiles its value."""
+
+
 class Rule(Struct, frozen=True):
-    """A rule ready to be applied.
+    """A rule ready to be applied. What it says is compiled when it is first needed.
 
     Args:
         text: the rule as written, with the overrides of packs that extend its pack.
-        when: the condition under which it applies.
-        worth: the conditions under which it is a finding and not a lead.
-        require: the condition that must hold.
-        message: what is wrong.
-        fix: what to change.
-        saves: percent of the time that the cure saves at most; None where nothing bounds it.
         line: its line in the pack's file.
         file: the pack's file, as error messages name it.
         pack: the pack's name.
+        catalogue: the names that it may use.
+        compiled: key -> what `COMPILERS` make of its value, so far.
     """
 
     text: RuleText
-    when: Expression | None
-    worth: tuple[WorthTest, ...]
-    require: Expression
-    message: Template
-    fix: Template
-    saves: Expression | None
     line: int
     file: str
     pack: str
+    catalogue: Catalogue
+    compiled: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def when(self) -> Expression | None:
+        """The condition under which it applies; None: always."""
+        found: Expression | None = self._part("when")
+        return found
+
+    @property
+    def require(self) -> Expression:
+        """The condition that must hold."""
+        found: Expression = self._part("require")
+        return found
+
+    @property
+    def worth(self) -> tuple[WorthTest, ...]:
+        """The conditions under which it is a finding and not a lead."""
+        found: tuple[WorthTest, ...] = self._part("worth")
+        return found
+
+    @property
+    def message(self) -> Template:
+        """What is wrong."""
+        found: Template = self._part("message")
+        return found
+
+    @property
+    def fix(self) -> Template:
+        """What to change."""
+        found: Template = self._part("fix")
+        return found
+
+    @property
+    def saves(self) -> Expression | None:
+        """Percent of the time that the cure saves at most; None where nothing bounds it."""
+        found: Expression | None = self._part("saves")
+        return found
+
+    def _part(self, key: str) -> Any:
+        if key not in self.compiled:
+            value = getattr(self.text, key)
+            self.compiled[key] = (
+                None if value is None else COMPILERS[key](value, self.catalogue, self.text.scope)
+            )
+        return self.compiled[key]
 
     @property
     def names(self) -> tuple[MetricName, ...]:

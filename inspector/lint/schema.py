@@ -131,7 +131,13 @@ class _Session:
 
     def _pack(self, file: _PackFile, text: str) -> Pack | None:
         with limits.reading(file.label, len(text)):
-            reader = Reader(text, file.label, self._catalogue, previews=self._previews)
+            reader = Reader(
+                text,
+                file.label,
+                self._catalogue,
+                previews=self._previews,
+                trusted=file.path.parent == bundled_folder(),
+            )
             draft = reader.pack()
         pack = None
         if draft is not None:

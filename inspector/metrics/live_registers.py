@@ -128,7 +128,7 @@ def compute(subject: Subject, counted: Tally) -> Iterator[Metric]:
     instructions = subject.function.instructions
     inst = instructions[counted.indices[fullest]]
     yield Metric(_FULLEST, _place(inst, *needed[fullest][:2]), "mapping", "derived")
-    dead = sum(live.is_dead_write(instructions[index]) for index in counted.indices)
+    dead = len(live.dead_writes(instructions[index] for index in counted.indices))
     yield Metric(_DEAD, dead, "instructions", "derived")
     if len(counted.indices) < len(instructions):
         yield from _untouched(subject, live, counted.indices)
@@ -171,7 +171,7 @@ def named(subject: Subject, hot: Set[str]) -> tuple[NamedValues, str]:
         )
     if values.peak is not None:
         values = replace(values, peak=replace(values.peak, counts=counts))
-    dead = tuple(inst.line for inst in instructions if live.is_dead_write(inst))
+    dead = tuple(inst.line for inst in live.dead_writes(instructions))
     return replace(values, dead_writes=dead), ""
 
 

@@ -85,12 +85,16 @@ class Liveness(Struct, frozen=True):
             used |= effect.reads | effect.writes
         return (used & _VECTORS).bit_length()
 
-    def is_dead_write(self, inst: Instruction) -> bool:
-        """Whether a vector instruction does nothing but write results that nothing reads."""
-        writes = self.effects[inst.index].writes
-        return (
-            inst.cls in _DROPPABLE and writes != 0 and not writes & (self.after[inst.index] | _EXEC)
-        )
+    def dead_writes(self, code: Iterable[Instruction]) -> list[Instruction]:
+        """The vector instructions that do nothing but write results which nothing reads."""
+        effects, after = self.effects, self.after
+        return [
+            inst
+            for inst in code
+            if inst.cls in _DROPPABLE
+            and effects[inst.index].writes
+            and not effects[inst.index].writes & (after[inst.index] | _EXEC)
+        ]
 
 
 def liveness(function: Function, machine: Machine) -> Liveness:
