@@ -9,7 +9,7 @@ Values are those of active lanes; what a write ends where some are switched off:
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
