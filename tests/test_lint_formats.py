@@ -31,6 +31,7 @@ from kinspect.inspector.formats import (
 )
 from kinspect.inspector.formats.repository import path_in_repository, repository_root
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
+from kinspect.inspector.lint.rule import Reference
 from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
 from lxml import etree
 from msgspec.structs import replace
@@ -284,6 +285,21 @@ def test_sarif_names_the_tools_page_if_it_has_one(small: LintReport) -> None:
     page = {**small.tool, "uri": "https://example.org/kinspect"}
     driver = sarif_run(replace(small, tool=page))["tool"]["driver"]
     assert driver["informationUri"] == page["uri"]
+
+
+def test_what_a_pack_says_is_no_markup(small: LintReport) -> None:
+    """A project's own pack reaches code scanning."""
+    hostile = Reference(title="<img src=x>", url="javascript:alert(1)")
+    rules = {
+        id: replace(rule, text=replace(rule.text, explain="<b>no</b>", references=(hostile,)))
+        for id, rule in small.rules.items()
+    }
+    for rule in sarif_run(replace(small, rules=rules))["tool"]["driver"]["rules"]:
+        shown = rule["help"]["markdown"]
+        assert "](" not in shown
+        assert "<b>" not in shown
+        assert "<img" not in shown
+        assert "`javascript:alert(1)`" in shown
 
 
 def test_sarif_merges_specialisations(small: LintReport) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers import csv_table
-from kinspect.inspector.profile.readers.csv_columns import instant, integer
+from kinspect.inspector.profile.readers.csv_columns import instant, integer, real
 from kinspect.inspector.profile.readers.csv_layout import RowLayout
 from kinspect.inspector.profile.readers.csv_table import CsvTable
 
@@ -49,10 +49,16 @@ def test_an_integer_is_read_however_it_is_written(text: str, value: int | None) 
     assert integer(text) == value
 
 
-@pytest.mark.parametrize("text", ["abc", "1;2", "nan", "inf", "12 34", "0xZZ"])
+@pytest.mark.parametrize("text", ["abc", "1;2", "nan", "inf", "12 34", "0xZZ", "1_000", "５"])
 def test_what_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         integer(text)
+
+
+@pytest.mark.parametrize("text", ["abc", "", "1_0.5", "１.5"])
+def test_what_is_no_real_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        real(text)
 
 
 @pytest.mark.parametrize(

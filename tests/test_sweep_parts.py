@@ -49,6 +49,13 @@ def test_what_is_no_axis(text: str) -> None:
         axes_of([text])
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_axis_has_finite_values(value: float) -> None:
+    """JSON of Python clients has NaN."""
+    with pytest.raises(KinspectError, match="num_warps"):
+        Axis("num_warps", (4, value))
+
+
 def test_an_endless_range_is_refused() -> None:
     with pytest.raises(KinspectError, match="more than 10000 values"):
         axes_of(["a=1..1000000000"])

@@ -45,10 +45,19 @@ _WORDS: dict[str, bool] = {"true": True, "false": False}
 
 
 class Axis(Struct, frozen=True):
-    """One name and its values."""
+    """One name and its values.
+
+    Raises:
+        KinspectError: a value is no finite number.
+    """
 
     name: str
     values: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            if isinstance(value, float) and not math.isfinite(value):
+                raise KinspectError(f"{self.name}: {value} is no value", "give finite numbers")
 
 
 def axes_of(texts: Iterable[str]) -> tuple[Axis, ...]:

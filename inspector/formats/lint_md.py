@@ -16,7 +16,7 @@ from ..explain.view import file_name, plural
 from ..lint.results import LintReport
 from . import lint_view
 from .lint_view import MergedFindings
-from .md import address, is_reference, references_as_code
+from .md import is_reference, link, references_as_code
 
 MOST_BYTES = 60_000
 """A comment on GitHub may have 65,536 characters; a caller may add some."""
@@ -156,7 +156,7 @@ def _rule(report: LintReport, rule: str) -> list[str]:
     lines += [_escaped(rule_text.explain), ""] if rule_text.explain else []
     fix = "" if lint_view.general_fix(rule_text) != rule_text.fix else _escaped(rule_text.fix)
     lines += [f"**What to do.** {fix}", ""] if fix else []
-    lines += [f"- [{_escaped(r.title)}](<{address(r.url)}>)" for r in rule_text.references]
+    lines += [f"- {link(r.title, r.url)}" for r in rule_text.references]
     lines += [""] if rule_text.references else []
     return [*lines, "</details>", ""]
 

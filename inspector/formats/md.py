@@ -208,6 +208,13 @@ def address(url: str) -> str:
     return one_line(url).replace("<", "%3C").replace(">", "%3E").replace(" ", "%20")
 
 
+def link(title: str, url: str) -> str:
+    """A link in Markdown; another address than of the web stands beside the title as code."""
+    if url.startswith(("https://", "http://")):
+        return f"[{inline(title)}](<{address(url)}>)"
+    return f"{inline(title)} {code(url)}"
+
+
 def references_as_code(text: str, escape: Callable[[str], str]) -> str:
     """Escaped text, but code of each word that GitHub would make a link or mention of."""
     if _REFERENCE.search(text) is None:

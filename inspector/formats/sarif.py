@@ -20,6 +20,7 @@ from ..lint.results import LintReport, Suppression
 from ..lint.rule import Rule
 from ..model import ErrorRecord
 from . import lint_view as view
+from . import md
 from .lint_view import MergedFindings, ShownPlace
 from .repository import path_in_repository, repository_root
 
@@ -134,9 +135,11 @@ def _category(report: LintReport) -> str:
 def _rule(rule: Rule) -> dict[str, Any]:
     """Returns the descriptor of a rule."""
     text = rule.text
-    links = [f"- [{reference.title}]({reference.url})" for reference in text.references]
+    links = [f"- {md.link(reference.title, reference.url)}" for reference in text.references]
     fix = view.general_fix(text)
-    markdown_sections = [text.explain, f"**What to do.** {fix}" if fix else "", "\n".join(links)]
+    why = "\n\n".join(md.inline(paragraph) for paragraph in text.explain.split("\n\n"))
+    what = f"**What to do.** {md.inline(fix)}" if fix else ""
+    markdown_sections = [why, what, "\n".join(links)]
     text_sections = [text.explain, f"What to do: {fix}" if fix else ""]
     name = text.name.replace("-", " ")
     descriptor = {

@@ -381,4 +381,4 @@ def variable_name(result: str) -> str:
     """The variable in a value's SSA name: `%keys_19` is `keys`."""
     name = result.lstrip("%").partition(":")[0]
     stem, _, number = name.rpartition("_")
-    return stem if stem and number.isdigit() else name
+    return stem if stem and number.isdecimal() else name

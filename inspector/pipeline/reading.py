@@ -204,7 +204,7 @@ def interrupted(target: Target, index: int, *, read: int, total: int) -> Failed:
 def _is_older(tool: Mapping[str, str]) -> bool:
     """Tells whether a report was made by an older version of the analysis."""
     stated = tool.get("analysis", "")
-    return stated.isdigit() and int(stated) < analysis.ANALYSIS_VERSION
+    return stated.isdecimal() and int(stated) < analysis.ANALYSIS_VERSION
 
 
 def _reanalysed(kernel: KernelReport) -> KernelReport:

@@ -112,7 +112,7 @@ def _bits(element: str) -> int:
     """The width that a type's name states: `bf16`, `f8E4M3FN`."""
     digits = element.lstrip("abcdefghijklmnopqrstuvwxyz")
     head = digits.partition("E")[0]
-    return int(head) if head.isdigit() else 0
+    return int(head) if head.isdecimal() else 0
 
 
 def _constant_dims(flow: DataFlow, value: int) -> set[int]:

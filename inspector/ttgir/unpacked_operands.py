@@ -73,7 +73,7 @@ def _of_operand(flow: DataFlow, dot: TtgirOp, operand: int) -> Unpacked | None:
     if load is None or not load.result_types or element is None:
         return None
     loaded = load.result_types[0].element or ""
-    if not loaded.startswith("i") or not loaded[1:].isdigit():
+    if not loaded.startswith("i") or not loaded[1:].isdecimal():
         return None
     is_shifted = any(op.name in _SHIFTS and op.result_types[0].kind == "tensor" for op in sources)
     is_scaled = any(op.name == "arith.mulf" for op in above)

@@ -84,7 +84,7 @@ class StandInDevice:
         try:
             return int(digits[:-2]), int(digits[-2], 16)
         except (ValueError, IndexError):  # a generic target such as gfx9-4-generic
-            numbers = [int(part) for part in digits.split("-") if part.isdigit()]
+            numbers = [int(part) for part in digits.split("-") if part.isdecimal()]
             return (numbers[0] if numbers else 9), (numbers[1] if len(numbers) > 1 else 0)
 
     @property

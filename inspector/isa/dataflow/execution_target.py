@@ -66,7 +66,7 @@ def target_of(function: Function, arch: str) -> ExecutionTarget:
     resources = function.resources
     start = resources.wave_start
     digits = arch.removeprefix("gfx")[:-2]
-    generation = int(digits) if digits.isdigit() else 9
+    generation = int(digits) if digits.isdecimal() else 9
     return ExecutionTarget(
         arch,
         generation,

@@ -134,4 +134,4 @@ class AgentIds(Struct):
 
 def _is_count(text: str) -> bool:
     """Tells whether a cell is a whole number of 64 bits."""
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS

@@ -16,6 +16,7 @@ from ...model.recording import Agent, Part
 from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
 from .agents import AgentIds
+from .csv_columns import real
 from .csv_counters import CounterWriter, LongReader
 from .csv_dispatches import DispatchWriter
 from .csv_table import CsvTable, folded
@@ -168,7 +169,7 @@ def _count(about: Mapping[str, str], name: str) -> int | None:
 
 def _figure(text: str) -> float | None:
     try:
-        value = float(text)
+        value = real(text)
     except ValueError:  # empty, "NA", "N/A"
         return None
     return value if isfinite(value) else None

@@ -69,6 +69,11 @@ _LONGEST_NUMBER = 64
 """Characters of a hexadecimal number that are read, so that a damaged cell cannot fill memory."""
 
 
+def is_plain(text: str) -> bool:
+    """Whether text has none of what only Python takes for parts of numbers: `1_000`, `５`."""
+    return text.isascii() and "_" not in text
+
+
 def integer(text: str) -> int | None:
     """An integer written as `12`, `0x0c`, `12.000000` or `1.2e1`; a fraction is rounded.
 
@@ -78,6 +83,8 @@ def integer(text: str) -> int | None:
     Raises:
         ValueError: it is no finite number, or does not fit 64 bits.
     """
+    if not is_plain(text):
+        raise ValueError("no number")
     try:
         number = int(text)
     except ValueError:
@@ -119,6 +126,8 @@ def real(text: str) -> float:
     Raises:
         ValueError: the text is no number, or empty.
     """
+    if not is_plain(text):
+        raise ValueError("no number")
     try:
         return float(text)
     except ValueError:

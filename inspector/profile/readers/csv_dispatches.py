@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from ...model.recording import NONE, KernelShape
 from ..builder import RecordingBuilder, triple, volume
-from .csv_columns import instant, integer
+from .csv_columns import instant, integer, is_plain
 from .csv_table import CsvTable, RowBlock
 
 _SHAPE_COLUMNS = (
@@ -286,6 +286,8 @@ def _integers(texts: Sequence[str] | None, count: int) -> array[int]:
     """
     if texts is None:
         return array("q", [NONE]) * count
+    if not is_plain("".join(texts)):
+        raise ValueError("no number")
     different = set(texts)
     if len(different) < 8:  # queues, say: each text is converted once, which takes most of the time
         values = {text: int(text) for text in different}

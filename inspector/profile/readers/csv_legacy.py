@@ -110,7 +110,7 @@ def _headless(cells: Sequence[str]) -> list[str]:
 
 def _are_times(cells: Sequence[str]) -> bool:
     """Tells whether cells are times: dispatched, begun, ended, completed, maybe the duration."""
-    if not all(cell.isdecimal() and len(cell) <= _MOST_DIGITS for cell in cells):
+    if not all(cell.isascii() and cell.isdecimal() and len(cell) <= _MOST_DIGITS for cell in cells):
         return False
     times = [int(cell) for cell in cells]
     if len(times) == len(_TIMES) and times[4] != times[2] - times[1]:

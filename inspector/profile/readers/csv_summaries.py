@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...model.recording import TopKernel
 from ..builder import RecordingBuilder
-from .csv_columns import instant, integer
+from .csv_columns import instant, integer, real
 from .csv_table import CsvTable
 
 STATISTICS = "kernel statistics"
@@ -49,7 +49,7 @@ def _top_kernel(table: CsvTable, cells: list[str]) -> TopKernel:
         name=cells[columns["label"]],
         calls=calls,
         total_ns=total,
-        mean_ns=float(mean) if mean else None,
+        mean_ns=real(mean) if mean else None,
         min_ns=number("min_ns"),
         max_ns=number("max_ns"),
     )
