@@ -21,14 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.guest import world as world_module
+from kinspect.inspector.guest.world.device import StandInDevice as Device
+from kinspect.inspector.guest.world.machine import World, install
 
 triton = pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
-install = world_module.install
-Device = world_module.StandInDevice
-World = world_module.World
 nn = torch.nn
 F = torch.nn.functional
 tl = importlib.import_module("triton.language")
@@ -1200,7 +1198,8 @@ sys.modules["torch"] = None
 import importlib.util
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *a: None if name == "torch" else find(name, *a)
-from kinspect.inspector.guest.world import StandInDevice, install
+from kinspect.inspector.guest.world.device import StandInDevice
+from kinspect.inspector.guest.world.machine import install
 world = install(StandInDevice.of("gfx1201"), {str(tmp_path)!r})
 import triton
 assert triton.runtime.driver.active.get_current_target().warp_size == 32

@@ -16,13 +16,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import world as worlds
 from ..launches import processes
 from ..launches.project import Project
 from ..launches.tests import is_test_file
 from ..loading import as_main
 from ..missing_modules import install_hint
 from ..records import one_line, writer
+from ..world import machine as worlds
 from ..world.assumptions import LOG
 from ..world.device import StandInDevice
 from .executor import Executor

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .. import world as worlds
 from ..records import Emit, error, note
+from ..world import machine as worlds
 from ..world.assumptions import LOG
 from ..world.device import StandInDevice
 from ..world.refusal import LaunchRefusedError

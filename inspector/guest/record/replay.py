@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .. import world as worlds
 from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, plain
 from ..launches.kernel_filter import KernelFilter
@@ -26,6 +25,7 @@ from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError, message_of
 from ..records import Emit, error, note
 from ..system_calls import deny_effects
+from ..world import machine as worlds
 from ..world.device import StandInDevice
 from .importing import ImportedKernels, MissingKernelError, extend_path
 from .rebuilding import RebuiltKernels

@@ -8,141 +8,27 @@ operands come from. When the script reads a value (`mask.sum().item()`, `lengths
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from .contents import (
+    UNTOUCHED,
+    DeferredWork,
+    KnownOperand,
+    OutputMarker,
+    Recipe,
+    StridedView,
+    UnknownError,
+)
 from .operator_plans import OVERWRITING, SHAPED, Invocation, OperatorPlan
 from .payloads import tensors
-from .tensors import DeviceTensor, Memory, bytes_of
+from .tensors import DeviceTensor, bytes_of
 
 MAX_DEPTH = 200
 """Length of the longest chain of deferred calls: a training loop would extend one without end."""
-
-UNTOUCHED = Memory(0, 0)
-"""The owner of copies that only this package can reach, and so nobody writes to."""
-
-
-class UnknownError(Exception):
-    """Contents that cannot be computed.
-
-    Args:
-        text: why, in words; completes "a tensor …".
-        reason: one of `refusal.REASONS` if a kernel would have to be executed; else None.
-    """
-
-    def __init__(self, text: str, reason: str | None = None) -> None:
-        super().__init__(text)
-        self.reason = reason
-
-
-@dataclass(eq=False)  # not frozen: they are made at each operator
-class KnownOperand:
-    """An operand with contents.
-
-    Args:
-        tensor: the operand.
-        owner: the object whose version counter counts writes to it.
-        version: that counter when the call was deferred.
-    """
-
-    tensor: torch.Tensor
-    owner: Memory | torch.Tensor
-    version: int
-
-    def value(self) -> torch.Tensor:
-        """The operand.
-
-        Raises:
-            UnknownError: it has been overwritten since.
-        """
-        owner = self.owner
-        version = owner.version if isinstance(owner, Memory) else owner._version
-        if version != self.version:
-            raise UnknownError("made from one that was overwritten since")
-        return self.tensor
-
-
-@dataclass(eq=False)  # not frozen: they are made at each operator
-class StridedView:
-    """A strided view of an allocation: an operand whose contents are deferred, or an output.
-
-    Args:
-        source: how to compute the allocation's contents; None if they are uninitialised.
-        nbytes: size of the allocation in bytes.
-        dtype: element type of the view.
-        size: extents of the view.
-        stride: strides of the view, in elements.
-        offset: position of its first element, in elements.
-    """
-
-    source: Recipe | None
-    nbytes: int
-    dtype: torch.dtype
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    offset: int
-
-    @property
-    def count(self) -> int:
-        """Its number of elements."""
-        return math.prod(self.size)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it covers the whole allocation, in memory order."""
-        expected = 1
-        for extent, stride in zip(reversed(self.size), reversed(self.stride)):
-            if extent != 1 and stride != expected:
-                return False
-            expected *= extent
-        return self.offset == 0 and self.count * self.dtype.itemsize == self.nbytes
-
-    def of(self, storage: Any) -> torch.Tensor:
-        """The view of `storage`, which holds the allocation's contents."""
-        # An explicit device: the script may have set another default.
-        view = torch.empty(0, dtype=self.dtype, device="cpu")
-        return view.set_(storage, self.offset, self.size, self.stride)
-
-
-@dataclass(eq=False)  # not frozen: they are made at each operator
-class OutputMarker:
-    """Marks, in a call's arguments, the place of its output `targets[index]`."""
-
-    index: int
-
-
-@dataclass(eq=False)  # not frozen: they are made at each operator
-class DeferredWork:
-    """A deferred operator or kernel.
-
-    Args:
-        number: position in the order of the script; it depends only on smaller numbers.
-        targets: the arguments that it writes to, as they were before it.
-        operands: the other tensor arguments.
-        results: shapes of its results that are not arguments.
-        depth: length of the longest chain of deferred work that leads to it.
-        by_kernels: whether it is a kernel or depends on one.
-        storages: the storages that it produced; None if it was not run, or they are cached
-            elsewhere.
-    """
-
-    number: int
-    targets: tuple[KnownOperand | StridedView, ...]
-    operands: tuple[KnownOperand | StridedView, ...]
-    results: tuple[StridedView, ...]
-    depth: int
-    by_kernels: bool
-    storages: list[Any] | None = field(default=None, init=False)
-
-    def settle(self, storages: list[Any]) -> None:
-        """Stores the storages that it produced, and drops its operands."""
-        self.storages = storages
-        self.targets = self.operands = ()
-        self.depth = 0
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
@@ -167,19 +53,6 @@ class Call(DeferredWork):
         """Stores the storages that it produced, and drops its operands and arguments."""
         super().settle(storages)
         self.args, self.kwargs = (), {}
-
-
-@dataclass(eq=False)  # not frozen: they are made at each operator
-class Recipe:
-    """How to compute one allocation's contents.
-
-    Args:
-        call: the work that produces them.
-        index: which of the storages that it produces.
-    """
-
-    call: DeferredWork
-    index: int
 
 
 _TENSORS = (torch.Tensor, KnownOperand, StridedView, OutputMarker)

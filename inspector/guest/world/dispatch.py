@@ -13,7 +13,8 @@ import torch
 from . import payloads, precision, unknowns
 from . import tensors as device_tensors
 from .assumptions import LOG
-from .deferred import Call, Deferred, Recipe
+from .contents import Recipe
+from .deferred import Call, Deferred
 from .distributed import finished_work
 from .mode import DeviceMode
 from .operator_plans import SHAPED, Invocation, OperatorPlan, plan_of
@@ -52,7 +53,7 @@ class Dispatcher:
         self.placement = Placement(self)
         self.reads = HostReads(self.placement)
         self.writes = Writes(self.placement, self._deferred)
-        self.mode = DeviceMode(self)
+        self.mode = DeviceMode(self.run)
 
     def run(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Runs one operator overload.

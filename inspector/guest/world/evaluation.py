@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from .deferred import Call, DeferredWork, KnownOperand, StridedView, map_operands
+from .contents import DeferredWork, KnownOperand, StridedView
+from .deferred import Call, map_operands
 
 # Throughput of one CPU core, to an order of magnitude.
 ELEMENTS_PER_SECOND, RANDOM_PER_SECOND, PRODUCTS_PER_SECOND = 5e8, 1e8, 5e9

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from torch._C import DispatchKey
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
-
-if TYPE_CHECKING:
-    from .dispatch import Dispatcher
 
 MODELESS = frozenset(("cond", "invoke_subgraph", "scan", "strict_mode"))
 """Higher-order operators that refuse to run while a dispatch mode is active (torch 2.13)."""
@@ -21,9 +18,9 @@ class DeviceMode(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, run: Callable[..., Any]) -> None:
         super().__init__()
-        self._dispatcher = dispatcher
+        self._run = run
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -40,7 +37,7 @@ class DeviceMode(TorchDispatchMode):
     ) -> Any:
         if isinstance(func, HigherOrderOperator):
             return self._run_higher_order(func, args, kwargs or {})
-        return self._dispatcher.run(func, args, kwargs or {})
+        return self._run(func, args, kwargs or {})
 
     def _run_higher_order(
         self, func: HigherOrderOperator, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -14,19 +14,18 @@ from typing import Any
 
 import torch
 
-from .deferred import (
-    MAX_DEPTH,
+from .contents import (
     UNTOUCHED,
-    Deferred,
     DeferredWork,
     KnownOperand,
+    Memory,
     Recipe,
     StridedView,
     UnknownError,
-    depth_over,
 )
+from .deferred import MAX_DEPTH, Deferred, depth_over
 from .refusal import REASONS, LaunchRefusedError
-from .tensors import DeviceTensor, Memory
+from .tensors import DeviceTensor
 
 MAX_COPIED_BYTES = 1 << 28
 """Bytes of all copies of memory that pending launches need."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from .deferred import Call, KnownOperand, OutputMarker, StridedView
+from .contents import KnownOperand, OutputMarker, StridedView
+from .deferred import Call
 from .evaluation import Storages, as_predicted, call_with, value_of
 from .operator_plans import LIKE, OVERWRITING
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from .contents import Memory
 from .operator_plans import Invocation
 from .shapes import META
-from .tensors import Addresses, DeviceTensor, Memory, bytes_of
-
-if TYPE_CHECKING:
-    from .dispatch import Dispatcher
+from .tensors import Addresses, DeviceTensor, Dispatching, bytes_of
 
 CPU = torch.device("cpu")
 DEVICE_TYPES = ("cuda", "hip")
@@ -41,7 +39,7 @@ class Placement:
 
     device_of = staticmethod(device_of)
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatching) -> None:
         self.addresses = Addresses()
         self.target: torch.device | None = None
         self.tensor_class: type[DeviceTensor] = type(

@@ -17,18 +17,8 @@ from typing import Any
 import torch
 
 from . import piecewise
-from .deferred import (
-    Call,
-    DeferredWork,
-    KnownOperand,
-    OutputMarker,
-    Recipe,
-    StridedView,
-    UnknownError,
-    geometry_of,
-    part_of,
-    sources_of,
-)
+from .contents import DeferredWork, KnownOperand, OutputMarker, Recipe, StridedView, UnknownError
+from .deferred import Call, geometry_of, part_of, sources_of
 from .evaluation import Storages, as_predicted, call_with, seconds_of, value_of
 from .payloads import tensors
 from .pending_launches import KernelCall

@@ -9,13 +9,12 @@ work in a build without GPU support; to Python it is on `cuda:0`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from contextlib import AbstractContextManager
+from typing import Any, NoReturn, Protocol
 
 import torch
 
-if TYPE_CHECKING:
-    from .deferred import Recipe
-    from .dispatch import Dispatcher
+from .contents import Memory
 
 FLOAT_LIMIT = 1 << 18
 """Elements up to which a floating-point tensor has contents; low: scripts seldom read floats."""
@@ -37,44 +36,6 @@ FIRST_ADDRESS = 0x7F00_0000_0000
 READ_LIMIT = 1 << 24
 """Elements up to which `tolist` computes a large tensor: Python's numbers take eight times the
 memory of a tensor's."""
-
-
-class Memory:
-    """One allocation: its address and size, shared by all views of it.
-
-    Args:
-        address: where it would be on the device.
-        nbytes: its size in bytes.
-    """
-
-    __slots__ = (
-        *("address", "blank", "cause", "nbytes", "reason", "recipe", "refusal", "snapshots"),
-        *("truth", "unknown", "unset", "version"),
-    )
-
-    def __init__(self, address: int, nbytes: int) -> None:
-        self.address = address
-        self.nbytes = nbytes
-        # Whether the contents are unknown: uninitialised, or written by a kernel that was not run.
-        self.unknown = False
-        # Why the contents are unknown, in words; completes "a tensor …".
-        self.cause = "that nothing has written to"
-        # The assumed result of an unknown comparison; None if it is not a comparison.
-        self.truth: bool | None = None
-        # How to compute the contents, if that was deferred.
-        self.recipe: Recipe | None = None
-        # Why computing the deferred contents failed, once it was tried.
-        self.refusal: str | None = None
-        # Mask of the elements that are still unknown; None for all of them.
-        self.unset: torch.Tensor | None = None
-        # Number of writes so far; tells whether an operand has changed since a call was deferred.
-        self.version = 0
-        # Whether it is unknown only because part of it is uninitialised.
-        self.blank = False
-        # Weak references to the snapshots of pending launches that need the present contents.
-        self.snapshots: list[Any] | None = None
-        # Why a kernel's output is unknown, as one of `refusal.REASONS`.
-        self.reason: str | None = None
 
 
 class Addresses:
@@ -175,13 +136,52 @@ class TypedDeviceStorage(DeviceStorage):
     _resize_ = resize_
 
 
+class Placing(Protocol):
+    """Moves device tensors: see `placement.Placement`."""
+
+    def to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor: ...
+
+    def move(self, tensor: torch.Tensor, claim: torch.device) -> torch.Tensor: ...
+
+    def device_of(self, device: Any, default: str = ...) -> torch.device: ...
+
+    def wrap(
+        self, payload: torch.Tensor, claim: torch.device, memory: Memory | None = None
+    ) -> Any: ...
+
+    def replace(self, tensor: DeviceTensor, new: torch.Tensor) -> None: ...
+
+
+class Reading(Protocol):
+    """Reads device tensors: see `reads.HostReads`."""
+
+    def plain(self, tensor: torch.Tensor) -> torch.Tensor: ...
+
+    def read(self, tensor: DeviceTensor, how: str) -> Any: ...
+
+    def item(self, tensor: DeviceTensor) -> Any: ...
+
+
+class Dispatching(Protocol):
+    """What device tensors need of the dispatcher: see `dispatch.Dispatcher`."""
+
+    @property
+    def mode(self) -> AbstractContextManager[Any]: ...
+
+    @property
+    def placement(self) -> Placing: ...
+
+    @property
+    def reads(self) -> Reading: ...
+
+
 class DeviceTensor(torch.Tensor):
     """A tensor that says it is on the device.
 
     `dispatcher` is set by the subclass that each `Dispatcher` makes for itself.
     """
 
-    dispatcher: Dispatcher
+    dispatcher: Dispatching
     _payload: torch.Tensor
     _claim: torch.device
     _memory: Memory

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from . import payloads
-from .deferred import Call, Deferred, Recipe, geometry_of, is_whole
+from .contents import Recipe
+from .deferred import Call, Deferred, geometry_of, is_whole
 from .operator_plans import OVERWRITING, Invocation, OperatorPlan
 from .pending_launches import Execute, Launches
 from .placement import CPU, Placement
