@@ -308,6 +308,10 @@ def test_a_files_name_is_no_option_and_names_no_other_file(
         ("lint --select KI001 sub/k.s", False, True),
         ("lint k.s -- sh", False, True),
         ("lint k.s", True, False),
+        # They run files that `analyze *` does not: Inductor's output_code.py, say.
+        ("emulate k.s", True, True),
+        ("check k.s", True, True),
+        ("bench k.s", True, True),
         ("lint ./k.s", False, False),
         ("lint .", False, False),
         ("metrics list", False, False),

@@ -41,6 +41,7 @@ from kinspect.inspector.guest.record.source_format import content_hash
 from kinspect.inspector.model import ErrorRecord, Variant
 from kinspect.inspector.model.recording import MANIFEST
 from kinspect.inspector.pipeline.recording_input import is_recording
+from kinspect.inspector.profile import reading
 from profile_files import program, write_results
 
 triton = pytest.importorskip("triton")
@@ -525,8 +526,26 @@ def test_a_strangers_description_of_a_kernel_is_held_to_types(
     assert outcome.add({"variant": honest}) is not None
     for changed in ({"ttir": 7}, {"arch": "gfx1100"}, {"stage": "llir"}, {"options": "x"}):
         assert outcome.add({"variant": {**honest, **changed}}) is None
+    # What was run has no place in it: contents of memory, inflated, would have any size.
+    memory = {"address": 0, "size": 1 << 40, "dtype": "u8", "contents": "eJw="}
+    passed = {"parameters": [], "memories": [memory]}
+    (with_passed,) = filter(None, [outcome.add({"variant": {**honest, "passed": passed}})])
+    assert with_passed.passed is None
+    damaged: list[dict[str, Any]] = [
+        {"variant": 5},
+        {"variant": {**honest, "key": ["k"]}},
+        {"error": {}},
+        {"error": {"stage": {}, "message": {}, "hint": 5, "kernel": 1, "case": None, "arch": 2}},
+        {"note": {}},
+        {"launches": 5},
+        {"launches": {"k": {"count": "x", "grids": [5]}}},
+        {"begin": 1},
+    ]
+    for record in damaged:
+        assert outcome.add(record) is None
     end = outcome.end()
-    assert len(end.variants) == 1
+    assert len(end.variants) == 2
+    assert not end.notes
     assert all("description is damaged" in error.message for error in end.errors)
     assert len(end.errors) >= 3
 
@@ -538,6 +557,19 @@ def test_a_trace_holds_no_function_of_the_library() -> None:
     assert builder.build([function])
     with pytest.raises(RefusedError, match="which is in the trace"):
         builder.build([{**function, "module": "triton.language.extra.evil"}])
+
+
+def test_nothing_that_a_kernel_names_is_looked_up_for_its_hash() -> None:
+    """Triton hashes what is called with all that it names, dead code included."""
+    (line, _) = specialization("honest", Attack(HONEST), Path("/"))
+    (function,) = line["source"]["functions"]
+    text = "def k(x_ptr, N: tl.constexpr):\n    return\n    tl.core.knobs.os.environ.get\n"
+    names = {"tl": {"module": LANGUAGE_MODULE}}
+    builder = KernelBuilder(Guard(), lambda value: value)
+    source = {**function, "text": text, "qualname": "k", "names": names}
+    one, other = (builder.build([source])[0] for _ in range(2))
+    assert one.cache_key.startswith("kernel of data ")
+    assert one.cache_key != other.cache_key
 
 
 def test_the_text_that_is_checked_is_the_one_that_triton_compiles() -> None:
@@ -954,15 +986,26 @@ def test_nothing_beside_a_recording_is_run(
         assert "linked.amdgcn: " in err
 
 
-def test_a_folder_with_a_recording_is_one(tmp_path: Path) -> None:
+def test_a_folder_with_a_recording_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = recorded(tmp_path, manifest=True)
     assert is_recording(run)
+    with pytest.raises(KinspectError, match=r"a recording lies in .*, and scripts beside it"):
+        is_recording(tmp_path)
+    for script in tmp_path.rglob("*.py"):
+        script.unlink()
     assert not is_recording(tmp_path), "runs below a project are those runs'"
     (run / MANIFEST).rename(run / "other.json")
     assert is_recording(tmp_path)
     (run / "passes").rename(run / ".hidden")
     assert is_recording(tmp_path)
-    (run / ".hidden" / "trace" / "1_results.json").unlink()
+    files = sum(path.is_file() for path in tmp_path.rglob("*"))
+    monkeypatch.setattr(reading, "_MOST_FILES", files - 1)
+    assert not is_recording(tmp_path), "too many files with those of hidden folders"
+    (run / ".hidden").rename(run / "passes")
+    with pytest.raises(KinspectError, match=r"over .* files"):
+        is_recording(tmp_path)
+    monkeypatch.undo()
+    (run / "passes" / "trace" / "1_results.json").unlink()
     assert not is_recording(tmp_path)
 
 
@@ -976,6 +1019,32 @@ def test_sources_in_the_folder_of_a_run_are_run_where_they_are_named(
     assert not canaries(tmp_path)
     main(["analyze", "run/triton/x.py"])
     assert canaries(tmp_path) == ["one"]
+
+
+def test_a_generated_file_without_kernels_counts_and_by_a_link(tmp_path: Path) -> None:
+    """Its folder is Inductor's, and it is itself under another name."""
+    sub = tmp_path / "found" / "sub"
+    sub.mkdir(parents=True)
+    code = "# AsyncCompile()\nimport triton\n@triton.jit\ndef k(x):\n    pass\n"
+    (sub / "output_code.py").write_text(code)
+    (sub / "x.py").write_text(code.replace("AsyncCompile()", ""))
+    (tmp_path / "found" / "link.py").symlink_to("sub/output_code.py")
+    found = {target.path.name: target.fault for target in resolve(str(tmp_path / "found"))}
+    assert found.keys() == {"x.py", "link.py"}
+    assert None not in found.values()
+
+
+@pytest.mark.parametrize("name", ["proton.hatchet", "trace.otf2", "x.msgpack", "k.hsaco"])
+def test_a_file_that_is_missing_is_no_module(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, _, module = name.partition(".")
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
+    (tmp_path / package / f"{module}.py").write_text("import triton\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KinspectError, match="no such file"):
+        resolve(name)
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,18 @@ def test_a_saved_kernel_that_could_read_files_is_refused(
     assert not (tmp_path / "saved").exists()
 
 
+def test_ir_that_could_read_files_is_not_exported(
+    script: Path, tmp_path: Path, tool: Callable[..., Any]
+) -> None:
+    assert tool("export", script, "-o", "own").returncode == 0
+    ir = (tmp_path / "own" / "kernel.ttir").read_text()
+    (tmp_path / "k.ttir").write_text(f'{ir}\n// asm_string = ".incbin \\"x\\""\n')
+    done = tool("export", "k.ttir", "--arch", "gfx942", "-o", "evil")
+    assert done.returncode == 2
+    assert "directives that read files" in done.stderr
+    assert not (tmp_path / "evil").exists()
+
+
 def test_ttgir_is_compiled_as_such(tmp_path: Path, tool: Callable[..., Any]) -> None:
     pytest.importorskip("triton")
     example = Path(__file__).parent.parent / "docs" / "examples" / "gemm.ttgir"

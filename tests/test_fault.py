@@ -249,6 +249,19 @@ def test_saved_code_objects_are_found_by_name(tmp_path: Path, prefix: str) -> No
     assert find_saved(URI, [tmp_path]) == path
 
 
+def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
+    private, folder = tmp_path / "private", tmp_path / "stranger"
+    private.mkdir()
+    folder.mkdir()
+    (private / "x").write_bytes(ADD.read_bytes())
+    (private / "log.txt").write_text("secret")
+    (folder / saved_name(URI)).symlink_to(private / "x")
+    (folder / "report.txt").symlink_to(private / "log.txt")
+    assert find_saved(URI, [folder]) is None
+    with pytest.raises(KinspectError, match="no report"):
+        report_files(folder)
+
+
 def test_or_by_size_where_that_is_clear(tmp_path: Path) -> None:
     cache = tmp_path / "ABCDEF"
     cache.mkdir()

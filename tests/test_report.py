@@ -12,6 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import Artifact, Metric, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
@@ -57,6 +58,20 @@ def test_the_report_keeps_its_schema(report: Report) -> None:
 def test_a_read_report_is_the_written_one(report: Report) -> None:
     text = json.dumps(json_v1.to_dict(report))
     assert json_v1.to_dict(json_read.read(text, "again")) == json.loads(text)
+
+
+@pytest.mark.parametrize("place", ["fingerprint", "loop"])
+def test_what_commands_name_is_no_command(report: Report, place: str) -> None:
+    """A stranger's report: `kinspect show ID` is printed for agents, which run it."""
+    data = json.loads(json.dumps(json_v1.to_dict(report)))
+    if place == "fingerprint":
+        finding = next(f for kernel in data["kernels"] for f in kernel["findings"])
+        finding["fingerprint"] = "0;touch x;#"
+    else:
+        loop = next(loop for kernel in data["kernels"] for loop in kernel["loops"])
+        loop["id"] = "L0;touch x;#"
+    with pytest.raises(KinspectError, match=r"damaged report .*touch"):
+        json_read.read(json.dumps(data), "evil.json")
 
 
 def test_equal_figures_of_kernels_are_one_object_and_types_are_kept(report: Report) -> None:

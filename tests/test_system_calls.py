@@ -22,6 +22,7 @@ def in_thread():
         os.mkdir("by_thread")
     except OSError as error:
         return error.errno
+os.environ |= {"SECRET": "x", "TRITON_X": "kept", "PATH": "kept"}
 deny_effects(["allowed"])
 go.set(), waiting.join()
 assert earlier == [38], earlier
@@ -29,7 +30,8 @@ kept.write("still written"), kept.flush()
 threading.Thread(target=lambda: None).start()
 assert open("read").read() == open("allowed/read").read() == "content", "allowed"
 import colorsys, sqlite3, xml.dom.minidom
-os.fdopen(os.memfd_create("x"), "w").write("x")
+assert "SECRET" not in os.environ
+assert os.environ["TRITON_X"] == os.environ["PATH"] == "kept"
 os.kill(os.getpid(), 0)
 try:
     {attack}
@@ -55,6 +57,7 @@ ATTACKS = {
     "a file": "open('new', 'w')",
     "a file that is there": "open('read', 'a')",
     "a file without a name": "os.open('.', os.O_TMPFILE | os.O_RDWR)",
+    "memory in a file": "os.memfd_create('x')",  # it counts in no limit of memory
     "a folder": "os.mkdir('new')",
     "a link": "os.symlink('read', 'new')",
     "a hard link": "os.link('read', 'new')",

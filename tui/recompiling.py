@@ -7,6 +7,7 @@ file is captured again and the kernel launched with the new values, as in a swee
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -247,7 +248,8 @@ def _captured(
     named = [target for target in _named(request) if portable(str(target.path)) == str(path)]
     if not named:
         raise KinspectError(
-            f"{path}: not run again, since it is no target here", f"open it: kinspect tui {path}"
+            f"{path}: not run again, since it is no target here",
+            f"open it: kinspect tui {shlex.quote(str(path))}",
         )
     targets = [target for target in named if target.kind in COMPILED - {"ttir"}]
     if not targets:

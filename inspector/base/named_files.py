@@ -272,6 +272,11 @@ def is_named(name: Path | str) -> bool:
         return False
 
 
+def is_of_folder(file: Path) -> bool:
+    """Whether what was found in a folder that the user named is a file of it: no link out of it."""
+    return is_named(file) if file.is_symlink() else file.is_file()
+
+
 def left_out(names: Iterable[Path | str]) -> str | None:
     """One sentence on the files that data names and that may not be read; None without any.
 

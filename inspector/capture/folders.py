@@ -59,7 +59,11 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
         targets += entries_of(files, archs)
         chosen_entries.update(_best_entries(files))
     generated = set(_generated(targets))
-    targets = [_unless_read_only(target, generated) for target in targets]
+    targets = [
+        _unless_read_only(target, generated)
+        for target in targets
+        if target.kind != "inductor" or _holds_kernels(target.path)
+    ]
     if not any(target.kind == "inductor" for target in targets):
         return targets
     return _without_copies(targets, chosen_entries)
@@ -77,8 +81,6 @@ def _file_targets(files: Sequence[Path]) -> Iterator[Target]:
             continue
         actual = kind_of(path)
         if actual == "script" and not _matches(path, _DEFINES_KERNELS):
-            continue
-        if actual == "inductor" and not _holds_kernels(path):
             continue
         if actual is not None:
             yield Target(path, actual)

@@ -46,6 +46,17 @@ _SUBJECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
+_OF_RUNS = frozenset(("assumptions", "emulated", "passed"))
+"""What a variant has of code that was run: none of a stranger's is."""
+
+
+class _Launches(Struct, frozen=True):
+    """How often a variant was launched, and with which grids how often."""
+
+    count: int | None
+    grids: tuple[tuple[tuple[int, ...], int], ...]
+
+
 class CapturedVariant(Struct, frozen=True):
     """One specialisation, as soon as it is captured. `CaptureEnd` has its label and launches."""
 
@@ -78,30 +89,38 @@ class CaptureOutcome:
         self._keys: list[str | None] = []
         self._failures: dict[Refusal, list[str]] = {}
         self._notes: dict[str, None] = {}
-        self._launches: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._launches: dict[tuple[str, str], _Launches] = {}
 
     def add(self, record: Mapping[str, Any]) -> Variant | None:
         """Takes one of the guest's records; returns the variant, if it is one."""
+        try:
+            return self._add(record)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as failure:
+            if not self._is_foreign:
+                raise
+            text = f"a kernel's description is damaged: {failure}"
+            refusal = Refusal(None, None, "capture", str(self._plan.path), text, _RUN_ALONE)
+            self._failures.setdefault(refusal, [])
+            return None
+
+    def _add(self, record: Mapping[str, Any]) -> Variant | None:
         if "variant" in record:
-            try:
-                variant = variant_of_record(record["variant"], self._plan.triton_version)
-                if self._is_foreign:
-                    variant = self._held_to_types(variant)
-            except (ValueError, TypeError, KeyError, AttributeError) as failure:
-                if not self._is_foreign:
-                    raise
-                text = f"a kernel's description is damaged: {failure}"
-                refusal = Refusal(None, None, "capture", str(self._plan.path), text, _RUN_ALONE)
-                self._failures.setdefault(refusal, [])
-                return None
+            fields = record["variant"]
+            if self._is_foreign:
+                fields = {key: fields[key] for key in fields.keys() - _OF_RUNS}
+            variant = variant_of_record(fields, self._plan.triton_version)
+            key = fields.get("key")
+            if self._is_foreign:
+                variant, key = self._held_to_types(variant), convert(key, str | None)
             self._variants.append(variant)
-            self._keys.append(record["variant"].get("key"))
+            self._keys.append(key)
             return variant
         if "note" in record:
-            self._notes[record["note"]] = None
+            self._notes[convert(record["note"], str)] = None
         elif "launches" in record:
-            for key, facts in record["launches"].items():
-                self._launches[record.get("arch") or "", key] = facts
+            arch = convert(record.get("arch") or "", str)
+            for key, facts in convert(record["launches"], dict[str, _Launches]).items():
+                self._launches[arch, key] = facts
         else:
             self._add_failure(record)
         return None
@@ -124,6 +143,8 @@ class CaptureOutcome:
             plan = self._plan
             failure = lost_child(plan.path, record, plan.mode, plan.options.time_limit)
             arch = record.get("arch")
+        if self._is_foreign:
+            failure, arch = convert(to_builtins(failure), Refusal), convert(arch, str | None)
         self._failures.setdefault(failure, []).extend([arch] if arch is not None else [])
 
     def end(self) -> CaptureEnd:
@@ -350,12 +371,12 @@ def _on_assumptions(
     return ErrorRecord(str(plan.path), None, "capture", message, hint), None
 
 
-def _with_launches(variant: Variant, facts: Mapping[str, Any] | None) -> Variant:
+def _with_launches(variant: Variant, facts: _Launches | None) -> Variant:
     """A variant with the number and the grids of its launches; facts are None if not counted."""
     if facts is None:
         return variant
     notes = variant.notes
-    if len(facts["grids"]) > 1:
-        grids = ", ".join("x".join(map(str, grid)) for grid, _ in facts["grids"])
-        notes = (*notes, f"launched with {len(facts['grids'])} grids: {grids}")
-    return replace(variant, launches=facts["count"], notes=notes)
+    if len(facts.grids) > 1:
+        grids = ", ".join("x".join(map(str, grid)) for grid, _ in facts.grids)
+        notes = (*notes, f"launched with {len(facts.grids)} grids: {grids}")
+    return replace(variant, launches=facts.count, notes=notes)

@@ -29,7 +29,8 @@ _SUFFIXES = frozenset((
     # recordings, data and models
     ".arrow", ".att", ".bz2", ".cfg", ".ckpt", ".csv", ".dat", ".db", ".dmp", ".feather", ".gguf",
     ".gz", ".h5", ".hdf5", ".ini", ".ipynb", ".json", ".jsonl", ".log", ".ndjson", ".npy", ".npz",
-    ".onnx", ".parquet", ".pb", ".pftrace", ".pickle", ".pkl", ".prof", ".pt", ".pt2", ".pth",
+    ".hatchet", ".hatchet_msgpack", ".mpk", ".msgpack", ".onnx", ".otf2",
+    ".parquet", ".pb", ".pftrace", ".pickle", ".pkl", ".prof", ".pt", ".pt2", ".pth",
     ".rocpd", ".safetensors", ".sarif", ".sqlite", ".sqlite3", ".tar", ".tgz", ".toml", ".trace",
     ".tsv", ".txt", ".xz", ".yaml", ".yml", ".zip", ".zst",
     # texts and pictures

@@ -21,6 +21,8 @@ _NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
     filter(None, (getattr(click.exceptions, "NoArgsIsHelpError", None),))
 )
 _RUN_PROGRAMS = frozenset({"record", "profile", "fault"})
+_RUN_FILES = frozenset({"bench", "check", "emulate"})
+"""They run files that `analyze` does not, such as Inductor's."""
 _TUI = "kinspect.tui.command"  # this package may not import it, so it is given by name
 
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
@@ -187,7 +189,8 @@ def _refuse_files_as_options(args: Sequence[str]) -> None:
 def _refuse_file_as_command(args: Sequence[str]) -> None:
     """Refuses a command that is the name of a file too, before files: a shell's * may name both.
 
-    Folders count for the commands that run programs alone: a checkout may well have a `docs`.
+    Folders count for the commands that run what others only read: a checkout may well have a
+    folder called like one of the others.
 
     Raises:
         KinspectError: it is one.
@@ -196,7 +199,7 @@ def _refuse_file_as_command(args: Sequence[str]) -> None:
     if name not in COMMANDS or not _is_here(name):
         return
     runs = name in _RUN_PROGRAMS
-    if os.path.isdir(name) and not os.path.islink(name) and not runs:
+    if os.path.isdir(name) and not os.path.islink(name) and not runs and name not in _RUN_FILES:
         return
     if "--" in words:
         words = words[: words.index("--")]

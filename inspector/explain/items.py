@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -101,7 +102,7 @@ def located(text: str, item: ids.ItemId, kernels: Sequence[KernelKeys]) -> Named
 
 
 def _command(kernel_id: str) -> str:
-    return f"kinspect show {kernel_id}"
+    return f"kinspect show {shlex.quote(kernel_id)}"
 
 
 def item_of(

@@ -115,10 +115,10 @@ class ShellCalls:
         self._launch = launch
 
     def show(self, identity: str) -> str:
-        return f"kinspect show {identity}"
+        return f"kinspect show {shlex.quote(identity)}"
 
     def rest_of(self, identity: str) -> str:
-        return f"kinspect show {identity} --details"
+        return f"kinspect show {shlex.quote(identity)} --details"
 
     def analyze(self, subject: AgentSubject) -> str:
         return self._command("analyze", subject)
@@ -130,7 +130,7 @@ class ShellCalls:
         return self._command("show", subject, "--isa")
 
     def code_of_part(self, identity: str, kernel_id: str, first: int, last: int) -> str:
-        return f"kinspect show {identity} --isa"
+        return f"kinspect show {shlex.quote(identity)} --isa"
 
     def registers(self, subject: AgentSubject) -> str:
         return self._command("registers", subject)

@@ -14,6 +14,8 @@ MOST_OF_A_LINE = 2000
 """Characters of a message; a script's may have any number."""
 TAIL_BYTES = 4000
 """Bytes of a child's output that are reported."""
+_MOST_BYTES = 256 << 20
+"""Read at once of the records of a process; its longest are of kernels with their TTIR."""
 
 
 def error(
@@ -105,11 +107,12 @@ class Follower:
                 return []
             with open(self._path, "rb") as stream:
                 stream.seek(self._offset)
-                data = stream.read()
+                data = stream.read(_MOST_BYTES)
         except FileNotFoundError:
             return []
         complete_lines = data[: data.rfind(b"\n") + 1]
-        self._offset += len(complete_lines)
+        is_cut = len(data) == _MOST_BYTES  # a line that is longer is none of ours
+        self._offset += len((complete_lines or data) if is_cut else complete_lines)
         records = [record for line in complete_lines.splitlines() if (record := _record(line))]
         if records:
             self.last = records[-1]

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2  # prctl(2)
 _SECCOMP: _Numbers = (317, 277)
+_KEPT = frozenset(("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ", "USER"))
+_KEPT_PREFIXES = (
+    *("AMDGCN_", "HIP_", "KINSPECT_", "LC_", "LLVM_", "MLIR_", "PYTHON", "TORCH", "TRITON_"),
+)
 _SET_MODE_FILTER, _TSYNC = 1, 1  # linux/seccomp.h
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06  # linux/bpf_common.h
 _EQUAL, _AT_LEAST, _HAS_BITS = 0x15, 0x35, 0x45
@@ -50,7 +54,7 @@ _ALLOWED: dict[str, _Numbers] = {
     "pwrite64": (18, 68), "preadv": (295, 69), "lseek": (8, 62), "close": (3, 57), "dup": (32, 23),
     "dup2": (33, None), "dup3": (292, 24), "fsync": (74, 82), "fdatasync": (75, 83),
     "ftruncate": (77, 46), "fallocate": (285, 47), "fadvise64": (221, 223),
-    "memfd_create": (319, 279), "pipe": (22, None), "pipe2": (293, 59), "eventfd2": (290, 19),
+    "pipe": (22, None), "pipe2": (293, 59), "eventfd2": (290, 19),
     # looking at files
     "stat": (4, None), "fstat": (5, 80), "lstat": (6, None), "newfstatat": (262, 79),
     "statx": (332, 291), "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439),
@@ -110,7 +114,8 @@ def deny_effects(readable: Iterable[str]) -> None:
     """Lets this process compute, read some files, and write what is open.
 
     It starts no program or process, changes no file, opens no socket, and signals no other process:
-    whatever Triton's front end makes of the kernels that data state.
+    whatever Triton's front end makes of the kernels that data state. Of its environment only the
+    compiler's variables are left.
 
     Args:
         readable: folders and files that it may read beside the interpreter's own; all others, too,
@@ -119,6 +124,9 @@ def deny_effects(readable: Iterable[str]) -> None:
     Raises:
         OSError: the system has no such filter.
     """
+    for name in list(os.environ):  # a kernel may print what it reads, and others have secrets there
+        if name not in _KEPT and not name.startswith(_KEPT_PREFIXES):
+            del os.environ[name]
     restrict_reading((os.getcwd(), *readable))
     own = os.getpid()
     checks: list[_Check] = [(number, []) for number in _ALLOWED.values()]

@@ -61,6 +61,9 @@ def reproducer_of(request: Request) -> Reproducer:
         variants = []
         for target in targets:
             of_target, failures = variants_of(target, request, compiler)
+            if target.kind != "script":
+                for variant in of_target:
+                    _refuse_files(variant, variant.ttir or "")
             variants += of_target
             errors += failures
         check_names(variants, request, compiler)
@@ -82,12 +85,7 @@ def _saved(request: Request, errors: list[ErrorRecord]) -> Iterator[Reproducer]:
         if variant is None or stage is None:
             continue
         ir = read_text(kernel.artifacts[stage].path)
-        if can_name_files(ir):
-            raise KinspectError(
-                f"{label_of(variant)}: its inline assembly has directives that read files into the"
-                " code of whoever runs the reproducer",
-                "export it from its script",
-            )
+        _refuse_files(variant, ir)
         amdgcn = kernel.artifacts.get("amdgcn")
         yield Reproducer(
             variant=replace(
@@ -99,6 +97,15 @@ def _saved(request: Request, errors: list[ErrorRecord]) -> Iterator[Reproducer]:
             label=label_of(variant),
             triton=variant.triton_version,
             assembly=_assembly(amdgcn.path) if amdgcn is not None else None,
+        )
+
+
+def _refuse_files(variant: Variant, ir: str) -> None:
+    if can_name_files(ir):
+        raise KinspectError(
+            f"{label_of(variant)}: its inline assembly has directives that read files into the"
+            " code of whoever runs the reproducer",
+            "export it from its script",
         )
 
 

@@ -23,16 +23,22 @@ def is_recording(path: Path) -> bool:
     there would be run.
 
     Raises:
-        KinspectError: no file can be called so.
+        KinspectError: no file can be called so; it cannot be told, as in a folder with too many
+            files, or one that holds both a run of `kinspect profile` and scripts.
     """
     named(str(path))
     if path.name == manifest.NAME or (path / manifest.NAME).is_file():
         return True
     if path.is_dir():
-        try:
-            return reading.knows(path)
-        except KinspectError:  # too many files: nothing that `profile import` reads
-            return False
+        if reading.knows(path):
+            return True
+        run = reading.run_below(path)
+        if run is not None and any(path.rglob("*.py")):
+            raise KinspectError(
+                f"{path}: a recording lies in {run}, and scripts beside it",
+                "name the recording's folder, or the scripts: none is run beside a recording",
+            )
+        return False
     if path.suffix in _DATA_SUFFIXES:  # a report of ours may have such a name as well
         return path.is_file() and reading.knows(path)
     try:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
 
@@ -13,7 +14,7 @@ from msgspec import Struct
 
 from ..base import limits
 from ..base.errors import KinspectError, unforeseen
-from ..base.named_files import allow_target, is_named
+from ..base.named_files import allow_target, is_of_folder
 from ..model.recording import MANIFEST, Recording
 from .builder import RecordingBuilder
 
@@ -64,6 +65,7 @@ class RecordingReader(Protocol):
         ...
 
 
+_PACKAGES = frozenset(("site-packages", "dist-packages"))
 _SOLID_BYTES = 16 << 20
 """Files up to here are read whatever they hold."""
 _BLOCK = 512  # bytes of `st_blocks`: stat(2)
@@ -114,8 +116,24 @@ def knows(path: Path) -> bool:
         KinspectError: there is no such path, or it holds too many files.
     """
     files = _files(path)
-    runs = {file.parent for file in files if file.name == MANIFEST}
-    files = [file for file in files if runs.isdisjoint(file.parents)]
+    runs = _runs(files)
+    return _any_known(path, [file for file in files if runs.isdisjoint(file.parents)])
+
+
+def run_below(path: Path) -> Path | None:
+    """The folder of a run of `kinspect profile` below a folder; None where there is none.
+
+    Raises:
+        KinspectError: as `knows`.
+    """
+    return min(_runs(_files(path)), default=None)
+
+
+def _runs(files: Sequence[Path]) -> set[Path]:
+    return {file.parent for file in files if file.name == MANIFEST}
+
+
+def _any_known(path: Path, files: Sequence[Path]) -> bool:
     return any(_groups(_reader(name), files, RecordingBuilder(path)) for name in READERS)
 
 
@@ -206,6 +224,9 @@ def _reader(name: str) -> RecordingReader:
 def _files(path: Path) -> list[Path]:
     """Returns a file, or all files below a folder, sorted.
 
+    Those in hidden folders and installed packages, such as of an environment in a checkout, are
+    left out where there are too many of them.
+
     Raises:
         KinspectError: there is no such path, or it holds too many files.
     """
@@ -214,13 +235,22 @@ def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     allow_target(path)
-    files = []
-    for file in path.rglob("*"):
-        # A link that leads out of the recording is none of its files.
-        if is_named(file) if file.is_symlink() else file.is_file():
-            files.append(file)
-            if len(files) > _MOST_FILES:
-                raise KinspectError(
-                    f"{path}: over {_MOST_FILES:,} files", "name the run folder itself"
-                )
+    aside: list[str] = []
+    files = list(islice(_below(path, aside), _MOST_FILES + 1))
+    if len(files) > _MOST_FILES:
+        raise KinspectError(f"{path}: over {_MOST_FILES:,} files", "name the run folder itself")
+    more = chain.from_iterable(_below(Path(folder), None) for folder in aside)
+    further = list(islice(more, _MOST_FILES + 1 - len(files)))
+    if len(files) + len(further) <= _MOST_FILES:
+        files += further
     return sorted(files)
+
+
+def _below(path: Path, aside: list[str] | None) -> Iterator[Path]:
+    """Yields the files below a folder; hidden folders and packages go into `aside` if it is one."""
+    for folder, folders, names in os.walk(path):
+        if aside is not None:
+            apart = [name for name in folders if name[:1] == "." or name in _PACKAGES]
+            aside += (os.path.join(folder, name) for name in apart)
+            folders[:] = [name for name in folders if name not in apart]
+        yield from filter(is_of_folder, (Path(folder, name) for name in names))

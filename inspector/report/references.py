@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from ..model import KernelReport, LoopReport
 
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+_LOOP = re.compile(r"L[0-9]{1,9}")
+
 
 def check_references(kernel: KernelReport) -> None:
-    """Checks that the loops have different ids and nest, and that all that names a loop names one.
+    """Checks ids and fingerprints, which commands name, and what names loops.
+
+    Loops have different ids and nest, and all that names a loop names one of them.
 
     Raises:
         ValueError: what is wrong, in words.
     """
+    for finding in (*kernel.findings, *kernel.leads):
+        if not _FINGERPRINT.fullmatch(finding.fingerprint):
+            raise ValueError(f"{finding.fingerprint[:60]!r} is no fingerprint of a finding")
     depths = _depths(kernel.loops)
     for part, ids in _named_loops(kernel):
         for name in ids:
@@ -24,6 +33,8 @@ def _depths(loops: Iterable[LoopReport]) -> dict[str, int]:
     """The depth of each loop; of parents it is one less, so that none lies in itself."""
     depths: dict[str, int] = {}
     for loop in loops:
+        if not _LOOP.fullmatch(loop.id):
+            raise ValueError(f"{loop.id[:60]!r} is no id of a loop")
         if loop.id in depths:
             raise ValueError(f"there are two loops {loop.id[:60]!r}")
         depths[loop.id] = loop.depth

@@ -102,6 +102,9 @@ class KernelBuilder:
         if hasattr(kernel, "file_name"):  # Triton 3.4 reads the code object's instead
             kernel.file_name = source["file"]
         setattr(kernel, DEFINITION_ATTRIBUTE, (source["file"], line))
+        # Else Triton would look for all that its code names, what is never lowered included, and
+        # take attributes of it, to hash their values.
+        kernel.hash = f"kernel of data {next(_NUMBERS)}"
         self._guard.add(kernel)
         return kernel
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from ...base import limits
 from ...base.errors import KinspectError
-from ...base.named_files import opened
+from ...base.named_files import is_of_folder, opened
 from .values import AgentReport, Excerpt, LoadedCode, Message, Wave
 
 _MOST_BYTES = 256 << 20
@@ -89,7 +89,8 @@ def report_files(path: Path) -> tuple[Path, ...]:
         raise KinspectError(f"{path}: no such file or folder", "name a saved report")
     if not path.is_dir():
         return (path,)
-    files = (*sorted(path.glob("report*.txt")), *sorted(path.glob("stderr.txt")))
+    found = (*sorted(path.glob("report*.txt")), *sorted(path.glob("stderr.txt")))
+    files = tuple(filter(is_of_folder, found))
     if not files:
         raise KinspectError(
             f"{path}: no report*.txt or stderr.txt in it",

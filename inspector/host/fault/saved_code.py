@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
 
-from ...base.named_files import file_bytes, opened, opened_named
+from ...base.named_files import file_bytes, is_of_folder, opened, opened_named
 
 _SPECIAL = re.compile(r"[:/#?&=]")
 _MOST_BYTES = 1 << 30
@@ -65,7 +65,7 @@ def _saved_in(uri: str, folder: Path) -> Path | None:
     the very bytes that were loaded.
     """
     numbered = re.compile(rf"^(?:\d+_)?{re.escape(saved_name(uri))}$")
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = sorted(path for path in folder.rglob("*") if is_of_folder(path))
     for path in files:
         if numbered.match(path.name):
             return path
