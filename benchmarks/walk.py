@@ -20,7 +20,8 @@ from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.app import KinspectApp
+from kinspect.tui.application import Opening
 from msgspec import Struct
 from textual.pilot import Pilot
 

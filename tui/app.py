@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from msgspec import Struct
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.events import Event, InputEvent, Key, MouseDown, Paste
@@ -18,9 +17,9 @@ from textual.screen import Screen
 
 from ..inspector.base.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport
+from .application import Application, Opening
 from .page_table import PAGES
 from .pages import Page, page_class
-from .robust_app import RobustApp
 from .screens.dialogue import Dialogue
 from .session import Session
 from .state import State
@@ -48,29 +47,7 @@ _FIRST_PAINT = 0.15
 """Seconds that the first page has for painting before a run starts."""
 
 
-class Opening(Struct, frozen=True):
-    """The application's starting state, from the command line.
-
-    Attributes:
-        request: the targets to analyse, or a function that makes the request: making one imports
-            modules that the first page does not need. None opens the history.
-        page: the page to begin with; None: the kernels, or the history without a request.
-        watch: whether files are analysed again when they are saved.
-        history: the history's file; None: the user's.
-        remember: whether themes, columns and the like are loaded at the start and saved at the end.
-        text: a file of assembly or IR that is the only target: its text is shown at once, before
-            it has been analysed.
-    """
-
-    request: Request | Callable[[], Request] | None = None
-    page: str | None = None
-    watch: bool = False
-    history: Path | None = None
-    remember: bool = True
-    text: Path | None = None
-
-
-class KinspectApp(RobustApp):
+class KinspectApp(Application):
     """The terminal UI.
 
     Args:

@@ -72,7 +72,8 @@ def tui(
     in_browser = browser.in_browser()
     if not in_browser:
         terminal.prepare()
-    from .app import KinspectApp, Opening
+    from .app import KinspectApp
+    from .application import Opening
 
     text = _text_file(target.targets) if target.kernel is None else None
     app = KinspectApp(Opening(request if target.targets else None, page, watch, text=text))

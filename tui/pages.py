@@ -20,7 +20,7 @@ from .widgets.heading import Heading
 from .widgets.keys import Keys
 
 if TYPE_CHECKING:
-    from .app import KinspectApp
+    from .application import Application
     from .session import Session
 
 Result = TypeVar("Result")
@@ -66,9 +66,9 @@ class Page(Screen[None]):
         self._shown_revision = -1  # of the session; -1 makes the next refresh draw the page anew
 
     @property
-    def kinspect(self) -> KinspectApp:
+    def kinspect(self) -> Application:
         """The application."""
-        return cast("KinspectApp", self.app)
+        return cast("Application", self.app)
 
     @property
     def session(self) -> Session:

@@ -13,7 +13,8 @@ from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.app import KinspectApp
+from kinspect.tui.application import Opening
 from kinspect.tui.session import RunProgress
 from msgspec.structs import replace
 from textual.pilot import Pilot

@@ -12,7 +12,8 @@ import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.app import KinspectApp
+from kinspect.tui.application import Opening
 from kinspect.tui.page_table import PAGES
 from kinspect.tui.pages import Page, page_class
 from kinspect.tui.themes import THEMES

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.group import COMMANDS
 from kinspect.tui import web
-from kinspect.tui.app import Opening
+from kinspect.tui.application import Opening
 from kinspect.tui.command import _text_file, tui
 from tui_terminal import kinspect
 

@@ -12,7 +12,7 @@ from kinspect.inspector.bench.history.analyses import Analysis, analysed
 from kinspect.inspector.bench.history.store import FILE, History
 from kinspect.inspector.explain.plot import MARKS, Chart, Series, Tick
 from kinspect.inspector.model import Report
-from kinspect.tui.app import Opening
+from kinspect.tui.application import Opening
 from kinspect.tui.pages import page_class
 from kinspect.tui.screens.history.dialogues import RunScreen
 from kinspect.tui.screens.history.page import HistoryPage

@@ -23,7 +23,8 @@ from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.profile.placing.loop_costs import with_lines
 from kinspect.inspector.profile.placing.static_costs import source_costs
-from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.app import KinspectApp
+from kinspect.tui.application import Opening
 from kinspect.tui.screens.kernel.columns import WIDTH, share_cell
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.profile.page import ProfilePage

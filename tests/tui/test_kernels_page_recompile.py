@@ -18,7 +18,8 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.app import KinspectApp
+from kinspect.tui.application import Opening
 from kinspect.tui.recompile_child import Recompile
 from kinspect.tui.recompiling import (
     KernelSetting,

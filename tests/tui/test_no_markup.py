@@ -12,7 +12,8 @@ import pytest
 from kinspect.inspector.bench.history.analyses import Analysis, analysed
 from kinspect.inspector.bench.history.store import FILE, History
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report
-from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.app import KinspectApp
+from kinspect.tui.application import Opening
 from kinspect.tui.screens.dialogue import entitle
 from kinspect.tui.screens.help import HelpScreen
 from kinspect.tui.screens.history.dialogues import RunScreen

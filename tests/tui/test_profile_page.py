@@ -21,7 +21,8 @@ from kinspect.inspector.model.recording import (
 )
 from kinspect.inspector.pipeline.events import Profiled, Reported
 from kinspect.inspector.profile.placing.loop_costs import with_lines
-from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.app import KinspectApp
+from kinspect.tui.application import Opening
 from kinspect.tui.pages import page_class
 from kinspect.tui.screens.profile.columns import columns, ordered
 from kinspect.tui.screens.profile.dispatches import MAX_LISTED, dispatch_list

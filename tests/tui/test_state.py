@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.app import KinspectApp
+from kinspect.tui.application import Opening
 from kinspect.tui.state import State, state_file
 from kinspect.tui.themes import THEMES
 

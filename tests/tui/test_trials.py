@@ -15,7 +15,8 @@ from kinspect.inspector.compare.trials.results import TrialRow
 from kinspect.inspector.model import Change, KernelReport, Report, Trial
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.app import KinspectApp, Opening
+from kinspect.tui.app import KinspectApp
+from kinspect.tui.application import Opening
 from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.findings.page import FindingsPage
 from kinspect.tui.screens.kernel.page import KernelPage

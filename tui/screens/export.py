@@ -22,7 +22,7 @@ from ..session import SessionKernel
 from .dialogue import Dialogue, entitle
 
 if TYPE_CHECKING:
-    from ..app import KinspectApp
+    from ..application import Application
 
 _MOST_NAME = 60
 
@@ -52,9 +52,9 @@ class ExportScreen(Dialogue[None]):
         self._writing = False
 
     @property
-    def kinspect(self) -> KinspectApp:
+    def kinspect(self) -> Application:
         """The application."""
-        return cast("KinspectApp", self.app)
+        return cast("Application", self.app)
 
     def compose(self) -> ComposeResult:
         """The field, the list of formats, and a line for messages."""
@@ -151,7 +151,7 @@ class ExportScreen(Dialogue[None]):
         self.run_worker(work, thread=True, group="export")
 
     def _write(
-        self, app: KinspectApp, path: Path, report: Report, recompiled: list[SessionKernel]
+        self, app: Application, path: Path, report: Report, recompiled: list[SessionKernel]
     ) -> None:
         """Writes the file; called in a thread, since a report of many kernels takes a while.
 
@@ -172,7 +172,7 @@ class ExportScreen(Dialogue[None]):
             saved = [] if suffix_of(path) in PICTURES else recompiled
             app.call_from_thread(self._finish, app, path, size, saved)
 
-    def _failed(self, app: KinspectApp, path: Path, message: str) -> None:
+    def _failed(self, app: Application, path: Path, message: str) -> None:
         self._writing = False
         app.export_ended(path, written=False)
         if self.is_attached:
@@ -180,7 +180,7 @@ class ExportScreen(Dialogue[None]):
         else:
             app.notify(message, severity="error")
 
-    def _finish(self, app: KinspectApp, path: Path, size: int, saved: list[SessionKernel]) -> None:
+    def _finish(self, app: Application, path: Path, size: int, saved: list[SessionKernel]) -> None:
         self._writing = False
         app.session.exported.extend(saved)
         app.state.export = str(path)

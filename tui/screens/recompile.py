@@ -20,13 +20,13 @@ from ..session import SessionKernel
 from .dialogue import Dialogue, entitle
 
 if TYPE_CHECKING:
-    from ..app import KinspectApp
+    from ..application import Application
     from ..recompile_child import Recompile
 
 _TICK = 0.2
 
 
-def recompile(app: KinspectApp, entry: SessionKernel) -> None:
+def recompile(app: Application, entry: SessionKernel) -> None:
     """Opens the form for a kernel; adds the compiled kernel to the session and compares the two.
 
     Args:

@@ -25,7 +25,7 @@ from .dialogue import Dialogue, entitle
 
 if TYPE_CHECKING:
     from ...inspector.compare.trials.results import TrialRow
-    from ..app import KinspectApp
+    from ..application import Application
     from ..child_process import MessagingChild
     from ..recompile_child import Recompile
 
@@ -39,7 +39,7 @@ _FIGURES = (
 _CHANGE = 30  # cells of the changes
 
 
-def try_cures(app: KinspectApp, entry: SessionKernel, findings: Iterable[Finding]) -> None:
+def try_cures(app: Application, entry: SessionKernel, findings: Iterable[Finding]) -> None:
     """Opens the dialogue for findings of a kernel; says why where nothing can be tried."""
     variant = entry.report.variant
     rules = frozenset(finding.rule for finding in findings)
@@ -229,7 +229,7 @@ class TrialsScreen(Dialogue[None]):
             self._failure = str(result)
             self._show()
             return
-        app: KinspectApp = self.app  # type: ignore[assignment]
+        app: Application = self.app  # type: ignore[assignment]
         app.session.add_tried(result, self._entry, trials_view.changes_text(changes))
         self.dismiss()
         app.compare(self._entry.report, result)

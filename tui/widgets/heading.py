@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from rich.text import Text
 from textual.events import Click
@@ -11,8 +11,10 @@ from ..page_table import PAGES
 from .styles import PartedWidget
 
 if TYPE_CHECKING:
-    from ..pages import Page
+    from textual.signal import Signal
 
+    from ..application import Application
+    from ..session import Session
 
 _WHOLE, _SHORT = 99, 3  # letters of a page's name
 _LEAST_WIDTH = 60  # columns of the terminal from which on the pages' digits are always there
@@ -27,6 +29,31 @@ def _length(letters: int) -> int:
     """Cells of all pages with that many letters of their names."""
     titles = [f"{spec.title:.{letters}}" for spec in PAGES.values() if spec.key]
     return sum(_gap(letters) + 2 + len(title) for title in titles)
+
+
+class Headed(Protocol):
+    """What the heading shows of a page: see `pages.Page`."""
+
+    NAME: ClassVar[str]
+
+    @property
+    def drawn_signal(self) -> Signal[Any]:
+        """Sent after the page has drawn something."""
+
+    @property
+    def kinspect(self) -> Application:
+        """The application."""
+
+    @property
+    def session(self) -> Session:
+        """The kernels, failures and notes that the pages show."""
+
+    @property
+    def kernel_key(self) -> str | None:
+        """The session's key of the one kernel that the page is about."""
+
+    def crumb(self) -> str:
+        """The text after the page's title."""
 
 
 class Heading(PartedWidget):
@@ -68,10 +95,10 @@ class Heading(PartedWidget):
         self._page.drawn_signal.subscribe(self, self._update, immediate=True)
 
     @property
-    def _page(self) -> Page:
-        return cast("Page", self.screen)
+    def _page(self) -> Headed:
+        return cast("Headed", self.screen)
 
-    def _update(self, page: Page) -> None:
+    def _update(self, page: Headed) -> None:
         text = f"{self._stale()}  {page.crumb()}  {self._progress()}"
         if text != self._shown:
             self._shown = text
