@@ -9,11 +9,28 @@ meaning. `kinspect.inspector` holds what it is made of, room by room (CONTRIBUTI
 is for), and may change at any time.
 """
 
-from __future__ import annotations
+import sys
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+def _is_run() -> bool:
+    """Whether Python was asked for `-m kinspect`, or for a part of it."""
+    words = sys.orig_argv[1:]
+    for number, word in enumerate(words):
+        if word[:1] != "-" or word[:2] == "--":
+            return False
+        flag, _, module = word.partition("m")
+        if len(flag) < len(word) and not {"c", "W", "X"} & set(flag):
+            named = [module] if module else words[number + 1 : number + 2]
+            return bool(named) and named[0].partition(".")[0] == __name__
+    return False
+
+
+# The working folder comes first on the path of `python -m`, whose typing.py is not ours: nothing is
+# imported before it is gone, `__future__` neither.
+if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", False) and _is_run():
+    del sys.path[0]
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .inspector.api.analysing import analyze, compile, load
     from .inspector.api.comparing import diff, sweep
@@ -83,7 +100,9 @@ __all__ = (
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name == "__version__":
         return import_module(".inspector.base.version", __name__).VERSION
     if name not in _HOMES:

@@ -912,12 +912,21 @@ def test_what_a_generated_file_says_does_not_have_it_run(name: str, tmp_path: Pa
 @pytest.mark.parametrize("module", ["kinspect", "kinspect.inspector.cli"])
 def test_nothing_of_the_working_folder_is_imported_by_python_m(module: str, tmp_path: Path) -> None:
     (tmp_path / "k.s").write_text(SMALL.read_text())
-    for shadow in ("click", "msgspec", "yaml"):
-        (tmp_path / f"{shadow}.py").write_text("open('canary', 'w')")
-    command = [sys.executable, "-m", module, "analyze", "k.s"]
+    for shadow in {"click", "msgspec", "yaml", *sys.stdlib_module_names}:
+        (tmp_path / f"{shadow}.py").write_text("open('canary', 'a').write(__name__)")
+    for asked in (["-m", module], ["-Xutf8=1", "-Bm", module], [f"-m{module}"]):
+        command = [sys.executable, *asked, "analyze", "k.s"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert not (tmp_path / "canary").exists(), (tmp_path / "canary").read_text()
+
+
+@pytest.mark.parametrize("words", [("-m", "own"), ("-c", "import own", "-m", "kinspect")])
+def test_the_path_of_who_imports_kinspect_stays(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("import kinspect, sys\nprint(sys.path[0])\n")
+    command = [sys.executable, *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert not (tmp_path / "canary").exists()
+    assert done.stdout.strip() in ("", str(tmp_path)), done.stderr
 
 
 # ------------------------------------------------------------------------------- recordings

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.emulator import hostcall
 from kinspect.inspector.emulator.printf import formatted
+from kinspect.inspector.emulator.registry import NotCoveredError
 
 Tool = Callable[..., Any]
 
@@ -64,6 +66,22 @@ def test_printf_writes_what_the_c_library_writes(form: str, arguments: tuple[Any
     text = ctypes.create_string_buffer(256)
     ctypes.CDLL(None).snprintf(text, ctypes.c_size_t(256), form.encode(), *passed)
     assert formatted(_words(form, arguments)) == text.value.decode()
+
+
+def test_what_no_compiler_writes_ends() -> None:
+    """The packets are the kernel's own memory."""
+    calls = hostcall.HostCalls()
+    words = calls._words
+    ready, header = hostcall._READY_STACK // 8, hostcall._HEADERS // 8
+    words[ready], words[header] = 1 << 20, 1 << 20  # the first packet, which follows itself
+    with pytest.raises(NotCoveredError, match="does not end"):
+        calls.serve()
+    slot = hostcall._PAYLOADS // 8
+    words[header : header + 3] = 0, 1, 2
+    for descriptor, said in ((7 << 8, "not begun"), (hostcall._BEGIN | hostcall._END, "an empty")):
+        words[ready], words[slot] = 1 << 20, descriptor
+        with pytest.raises(NotCoveredError, match=said):
+            calls.serve()
 
 
 @pytest.mark.xdist_group(name="emulate")

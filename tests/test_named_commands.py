@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.base import lifetimes, programs, staging
+from kinspect.inspector.base.lifetimes import run_to_end
 from kinspect.inspector.bench.history.git import GIT_SECONDS, commit
+from kinspect.inspector.compile.environment import guest_environment
 
 KINSPECT = Path(sys.executable).with_name("kinspect")
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
@@ -70,6 +72,20 @@ HOSTILE_SETTINGS = {
     "remote.origin.uploadpack": "{run}",
     "pager.status": "{run}",
 }
+
+
+def test_programs_find_no_interpreter_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may be a script for `env`: rocprofv3, a shim of pyenv's."""
+    (tmp_path / "bash").write_text("#!/bin/sh\ntouch canary\n")
+    (tmp_path / "bash").chmod(0o755)
+    (tmp_path / "tool").write_text("#!/usr/bin/env bash\necho sound\n")
+    (tmp_path / "tool").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f".:{os.environ['PATH']}:")
+    assert run_to_end([str(tmp_path / "tool")], 10).stdout == b"sound\n"
+    assert not (tmp_path / "canary").exists()
+    path = guest_environment(os.environ)["PATH"]
+    assert all(map(os.path.isabs, path.split(":")))
 
 
 def test_settings_of_a_checkout_run_nothing(checkout: Path, canary: Path) -> None:

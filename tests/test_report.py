@@ -172,3 +172,24 @@ def test_kernels_of_an_older_analysis_are_analysed_again(
         (renewed,) = collect(Request((str(path),))).kernels
         assert renewed.metrics == expected
         assert renewed.id == kernel.id
+
+
+def test_a_saved_kernel_includes_nothing(
+    report: Report, small_asm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its id is data: what lies beside the file that it names is not read as its code."""
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    private = tmp_path / "private.s"
+    private.write_text("\tglobal_load_dwordx3 v[0:2], v[0:1], off\n")
+    code = tmp_path / "k.s"
+    code.write_text(small_asm.read_text().replace("\ts_endpgm", '.include "private.s"\n\ts_endpgm'))
+    data = code.read_bytes()
+    artifact = Artifact("amdgcn", hashlib.sha256(data).hexdigest(), len(data), code)
+    (kernel,) = report.kernels
+    stale = replace(kernel, id=f"{private}::small", artifacts={"amdgcn": artifact})
+    older = {**report.tool, "analysis": "1"}
+    path = tmp_path / "evil.kinspect"
+    saved.save(replace(report, tool=older, kernels=(stale,)), path)
+    (renewed,) = collect(Request((str(path),))).kernels
+    assert [one.kind for one in renewed.unread] == ["include"]
+    assert "global_load_dwordx3" not in {op.mnemonic for op in renewed.memory_ops}

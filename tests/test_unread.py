@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from kinspect.inspector.base import named_files
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.formats import md, text
 from kinspect.inspector.isa.asm.includes import includes_beside
@@ -265,12 +266,18 @@ def test_expansions_are_the_assemblers(tmp_path: Path) -> None:
     (tmp_path / "k.s").write_text(source(body))
     made = linked(source(body), tmp_path, f"-I{tmp_path}")
     (theirs,) = load_code_object(made, "k").kernels
+    named_files.allow_target(tmp_path / "k.s")
     program = parse_text(source(body), "k.s", includes_beside(tmp_path / "k.s"))
     (own,) = program.kernels
     assert own.unread == ()
     assert [i.op.name for i in own.instructions] == [i.op.name for i in theirs.instructions]
     assert [b.successors for b in own.blocks] == [b.successors for b in theirs.blocks]
     assert sum(i.cls == "global_store" for i in own.instructions) == 4
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named_files._Places, "folders", ())
 
 
 @pytest.mark.parametrize(
@@ -285,6 +292,10 @@ def test_nothing_outside_of_the_folder_is_read(name: str, tmp_path: Path) -> Non
     path = folder / "k.s"
     include = name.format(folder=tmp_path)
     path.write_text(source(f'.include "{include}"\n.include "sub/in.inc"'))
+    (unnamed,) = analyze_text(path.read_text(), Context(str(path)))
+    assert [(one.kind, one.count) for one in unnamed.unread] == [("include", 1)] * 2
+    assert not unnamed.memory_ops
+    named_files.allow_target(path)
     (found,) = analyze_text(path.read_text(), Context(str(path)))
     assert [(one.kind, one.count) for one in found.unread] == [("include", 1)]
     assert [op.cls for op in found.memory_ops] == ["lds_write"]
@@ -293,6 +304,7 @@ def test_nothing_outside_of_the_folder_is_read(name: str, tmp_path: Path) -> Non
 def test_a_file_that_includes_itself_ends(tmp_path: Path) -> None:
     path = tmp_path / "k.s"
     path.write_text(source(' v_nop\n.include "k.s"'))
+    named_files.allow_target(path)
     kernels = parse_text(path.read_text(), "k.s", includes_beside(path)).kernels
     assert "expansion" in {one.kind for found in kernels for one in found.unread}
 

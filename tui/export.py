@@ -158,9 +158,8 @@ def _signed(report: Report) -> Report:
 
 
 def _write_text(path: Path, text: str) -> None:
-    target = Path(os.path.realpath(path))  # replacing a link's target keeps the link
     try:
-        with replacing_text(target) as file:
+        with replacing_text(path) as file:
             file.write(printable(text))
     except OSError as error:
         raise unwritable(path, error, "name another place") from None

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from .programs import absolute_folders
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -50,6 +52,8 @@ def run_to_end(
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs a program, which ends with this process if that ends first.
 
+    What it starts in turn, such as the interpreter of a script, it finds in absolute folders alone.
+
     Args:
         words: its command line, with an absolute path.
         seconds: limit on its time.
@@ -72,13 +76,14 @@ def run_to_end(
             least = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
             resource.setrlimit(resource.RLIMIT_DATA, (least, hard))
 
+    variables = os.environ if environment is None else environment
     return subprocess.run(
         words,
         input=data,
         capture_output=True,
         timeout=seconds,
         cwd=folder,
-        env=environment,
+        env={**variables, "PATH": absolute_folders(variables.get("PATH"))},
         check=False,
         preexec_fn=bind,
     )

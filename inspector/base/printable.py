@@ -67,3 +67,9 @@ def _on_one_line(match: re.Match[str]) -> str:
 def one_line(text: str) -> str:
     """Returns text on one line that every format can hold; U+FFFD replaces other characters."""
     return " ".join(printable_columns(text).split())
+
+
+def spreadsheet_cell(value: object) -> object:
+    """A cell of a CSV file, which a spreadsheet takes for no formula."""
+    is_formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{value}" if is_formula else value

@@ -86,6 +86,8 @@ class PlainStream:
         self._is_unbuffered = not required or _is_terminal(stream)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "buffer":  # click would write to it where the encoding is ASCII
+            raise AttributeError(name)
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:

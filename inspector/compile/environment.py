@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..base.programs import absolute_folders
+
 DROPPED = frozenset(
     {
         # These replace the target, the compiler's input or its output without our knowing.
@@ -54,9 +56,12 @@ IRRELEVANT = frozenset(
 
 
 def guest_environment(base: Mapping[str, str]) -> dict[str, str]:
-    """`base` without `DROPPED`, and with defaults that differ between Tritons made explicit."""
+    """`base` without `DROPPED`, and with defaults that differ between Tritons made explicit.
+
+    Of PATH the absolute folders are left: an interpreter may be a script that looks for a shell.
+    """
     inherited = {name: value for name, value in base.items() if name not in DROPPED}
-    return {**DEFAULTS, **inherited}
+    return {**DEFAULTS, **inherited, "PATH": absolute_folders(base.get("PATH"))}
 
 
 def compile_relevant(environment: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,11 @@ _ASSEMBLY_ERROR = re.compile(
 """Errors of LLVM's assembler, and of its choice of registers for inline assembly."""
 _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{2})|(.))", re.S)
 _NAMES_FILES = re.compile(r"\.(?:incbin|include)\b", re.I)
-_SPELLS_FILES = re.compile(r"\.\s*(?:incbin|include|macro|irpc?|rept?|altmacro|set)\b", re.I)
+_SPELLS_FILES = re.compile(
+    r"\.\s*(?:incbin|include|macro|irpc?|rept?|altmacro|set)\b"
+    r"|\.\w*\$[({]",  # of a dialect's or an operand's letters: `.inc$(bin$|x$)`
+    re.I,
+)
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 
 

@@ -96,7 +96,9 @@ class HostCalls:
         """
         packet = int(self._words[_READY_STACK // 8])
         self._words[_READY_STACK // 8] = 0
-        while packet:
+        for _ in range(_PACKETS):  # the chain is the kernel's own memory, and may be a circle
+            if not packet:
+                return
             number = packet & (_PACKETS - 1)
             header = (_HEADERS + number * _HEADER_BYTES) // 8
             packet, mask, control = (int(word) for word in self._words[header : header + 3])
@@ -107,6 +109,8 @@ class HostCalls:
                     self._handle(control & 0xFFFF_FFFF, self._words[slot : slot + 8])
             # The service stands in the lower half, the ready flag in bit 0 of the upper one.
             self._words[header + 2] = control & ~(1 << 32)
+        if packet:
+            raise NotCoveredError("a chain of calls of the host that does not end")
 
     def _handle(self, service: int, payload: Array) -> None:
         """One work-item's part of a message: a descriptor, then up to 7 words."""
@@ -120,10 +124,14 @@ class HostCalls:
             descriptor = (descriptor & 0xFE) | number << 8
             payload[0] = descriptor
         number = descriptor >> 8
+        if number not in self._messages:
+            raise NotCoveredError("a message to the host that was not begun")
         words = self._messages[number]
         words += payload[1 : 1 + (descriptor >> 5 & 7)].tolist()
         if descriptor & _END:
             del self._messages[number]
+            if not words:
+                raise NotCoveredError("an empty message to the host")
             stream, *arguments = words
             text = formatted(arguments)
             self.printed.add(bool(stream & 1), text)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from ..base.errors import KinspectError
+from ..base.printable import spreadsheet_cell
 from ..base.version import VERSION
 from ..bench.suite.case_files import UserCase, write_tune_gemm
 from ..bench.suite.case_keys import as_gemm
@@ -80,7 +81,7 @@ def write_csv(bench: Bench, stream: TextIO) -> None:
     for case in bench.cases:
         row = {**_flat(case), "kernel": bench.kernel, "device": bench.gpu and bench.gpu.name}
         cells = (row.get(column) for column in COLUMNS)
-        writer.writerow(["" if cell is None else cell for cell in cells])
+        writer.writerow(["" if cell is None else spreadsheet_cell(cell) for cell in cells])
 
 
 def _case(case: Timed) -> dict[str, Any]:

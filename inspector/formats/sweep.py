@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from msgspec import to_builtins
 
+from ..base.printable import spreadsheet_cell
 from ..compare.sweep.figures import COLUMNS, Work, as_dict
 from ..compare.sweep.pareto import Objective
 from ..compare.sweep.results import Sweep, SweepTable, TableLine
@@ -293,12 +294,13 @@ def write_csv(sweep: Sweep, stream: TextIO) -> None:
             figures = as_dict(row.figures) if row.figures is not None else {}
             types = " ".join(table.types)
             writer.writerow(
-                [
+                spreadsheet_cell(cell)
+                for cell in (
                     *(table.file, table.kernel, table.case, table.arch, types, line.number),
                     *(point_values.get(name) for name in names),
                     *(figures.get(c.name) for c in COLUMNS),
                     *(int(line.pareto), line.same_as, figures.get("cannot_launch")),
                     row.error.message if row.error is not None else None,
                     *(int(row.from_store), round(row.seconds, 6)),
-                ]
+                )
             )

@@ -43,6 +43,8 @@ def import_file(path: str) -> ModuleType:
         LoadError: it is not a Python file.
         BaseException: any exception of the file itself.
     """
+    if not path.endswith(".py"):  # a relative import in it would run the file beside it
+        raise LoadError(f"{path} is not a Python file", "name a .py file")
     sys.argv = [path]
     project = make_imports_work(path)
     name = os.path.splitext(os.path.basename(path))[0]

@@ -16,7 +16,7 @@ from .. import machines
 from ..base import limits, named_files
 from ..base.errors import KinspectError
 from ..base.version import VERSION
-from ..isa.asm.includes import includes_beside
+from ..isa.asm.includes import Includes, includes_beside
 from ..isa.assembly import parse_text
 from ..isa.mnemonics import CLASSES
 from ..isa.waitflow.waits import COUNTERS
@@ -54,11 +54,18 @@ def tool_versions() -> dict[str, str]:
     return {"name": "kinspect", "version": VERSION, "analysis": str(ANALYSIS_VERSION)}
 
 
-def analyze_text(text: str, context: Context) -> list[KernelReport]:
-    """Analyses every kernel of an assembly text or disassembly."""
-    return analyze_program(
-        parse_text(text, context.path, includes_beside(Path(context.path))), context
-    )
+def analyze_text(
+    text: str, context: Context, includes: Includes | None = None
+) -> list[KernelReport]:
+    """Analyses every kernel of an assembly text or disassembly.
+
+    Args:
+        text: the assembly.
+        context: what is known besides.
+        includes: what it may include; None: what lies beside the context's file.
+    """
+    includes = includes or includes_beside(Path(context.path))
+    return analyze_program(parse_text(text, context.path, includes), context)
 
 
 def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
@@ -177,7 +184,8 @@ def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:
     from ..isa.objects.codeobject import read_code_object
 
     try:
-        data = named_files.file_bytes(context.code_object)
+        with named_files.opened_named(context.code_object, named_files.MOST_BYTES) as stream:
+            data = stream.read()
         return read_code_object(data, str(context.code_object)).kernels
     except (KinspectError, OSError):
         return {}

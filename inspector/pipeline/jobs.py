@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..base import named_files
 from ..base.errors import KinspectError, unforeseen
 from ..base.limits import COMPILE_SECONDS
-from ..base.named_files import allow_target, file_text
+from ..base.named_files import file_text
 from ..capture.options import CaptureOptions
 from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
@@ -132,6 +133,7 @@ class Job(Struct, frozen=True):
         settings: of the compiler.
         overrides: figures of launches that the user states.
         analysis: how much of the kernel is analysed.
+        allowed: where data may name files, in the process that made the job.
     """
 
     order: tuple[int, int]
@@ -140,6 +142,7 @@ class Job(Struct, frozen=True):
     settings: CompileSettings
     overrides: Overrides
     analysis: AnalysisOptions = AnalysisOptions()
+    allowed: tuple[tuple[Path, ...], bool] = field(default_factory=named_files.state)
 
     def record(self, stage: str, error: KinspectError) -> ErrorRecord:
         """Returns the record of an error that concerns its variant."""
@@ -175,7 +178,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOut
     """
     from ..compile.pool import compile_variant
 
-    allow_target(Path(job.path))  # this may be another process than the one that captured it
+    named_files.restore(job.allowed)  # this may be another process than the one that captured it
     started = time.perf_counter()
     if compiler is not None:
         result = compiler.compile(job.variant)

@@ -15,6 +15,7 @@ from ..base.documents import json_value
 from ..base.errors import KinspectError, unforeseen
 from ..base.named_files import file_bytes, file_text, named_text, own_cache
 from ..capture.targets import Target, triton_metadata
+from ..isa.asm.includes import no_includes
 from ..metrics.catalogue import fits
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
@@ -229,7 +230,7 @@ def _reanalysed(kernel: KernelReport) -> KernelReport:
         code_object=hsaco.path if hsaco is not None and hsaco.path.exists() else None,
     )
     try:
-        reports = analysis.analyze_text(text, context)
+        reports = analysis.analyze_text(text, context, no_includes)  # its path is data
     except KinspectError:
         return kernel
     if len(reports) != 1:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..base import limits
 from ..base.errors import KinspectError, unforeseen
-from ..base.named_files import allow_target, is_of_folder
+from ..base.named_files import is_of_folder
 from ..model.recording import MANIFEST, Recording
 from .builder import RecordingBuilder
 
@@ -234,7 +234,6 @@ def _files(path: Path) -> list[Path]:
         raise KinspectError(f"{path}: no such file or folder", "name a run folder or a file of one")
     if path.is_file():
         return [path]
-    allow_target(path)
     aside: list[str] = []
     files = list(islice(_below(path, aside), _MOST_FILES + 1))
     if len(files) > _MOST_FILES:

@@ -233,12 +233,14 @@ async def test_a_write_that_fails_leaves_what_was_there(
     assert not list(tmp_path.glob(".out*"))
 
 
-async def test_a_link_stays_a_link(picture: Picture, tmp_path: Path) -> None:
+async def test_nothing_is_written_through_a_link(picture: Picture, tmp_path: Path) -> None:
+    """A stranger's working folder may have one under the name that is suggested."""
     (tmp_path / "real.html").write_text("before")
     (tmp_path / "link.html").symlink_to("real.html")
     size = write(tmp_path / "link.html", NOTHING, picture)
-    assert (tmp_path / "link.html").is_symlink()
-    assert (tmp_path / "real.html").stat().st_size == size > 100
+    assert (tmp_path / "real.html").read_text() == "before"
+    assert not (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "link.html").stat().st_size == size > 100
 
 
 async def test_a_new_file_has_the_rights_of_any_new_file(picture: Picture, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def find(text: str) -> KernelFile:
         return by_name[text]
     path = Path(text)
     if path.suffix == ".py" or path.is_file():
-        if not path.is_file():
+        if path.suffix != ".py" or not path.is_file():
             raise KinspectError(f"{text}: no such file", "name a bundled kernel or a .py file")
         bundled_kernel = next((k for k in by_name.values() if k.path.samefile(path)), None)
         return bundled_kernel or KernelFile(path.stem, path, False)

@@ -42,5 +42,6 @@ def includes_beside(path: Path) -> Includes:
 
 
 def _text_below(folder: Path, name: str) -> str | None:
-    """The text of a file below a folder; None where it lies elsewhere or cannot be read."""
-    return named_text(folder / name, MAX_BYTES, [folder])
+    """The text of a file below a folder; None where it lies elsewhere or may not be read."""
+    place = folder / name
+    return named_text(place, MAX_BYTES) if place.resolve().is_relative_to(folder) else None

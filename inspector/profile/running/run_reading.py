@@ -31,6 +31,10 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
     record = manifest.read(run)
     folder = run / PASSES
     try:
+        if folder.is_symlink():
+            raise KinspectError(
+                f"{folder}: a link, and no folder of this run", "name where it leads"
+            )
         recording = reading.read(folder, progress)
     except KinspectError as error:
         # Nothing was recorded: the errors of the passes say why, if they have any.
