@@ -995,6 +995,20 @@ def test_nothing_beside_a_recording_is_run(
         assert "linked.amdgcn: " in err
 
 
+def test_passes_that_are_a_link_are_not_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Their folder would be a target, whose checkout data may name."""
+    run, _ = recorded(tmp_path, manifest=True)
+    (run / "passes").rename(tmp_path / "elsewhere")
+    (run / "passes").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    assert main(["profile", "import", "run"]) == 2
+    out, err = capfd.readouterr()
+    assert "a link out of this run" in err
+    assert "matmul_kernel" not in out
+
+
 def test_a_folder_with_a_recording_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = recorded(tmp_path, manifest=True)
     assert is_recording(run)

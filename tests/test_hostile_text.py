@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -340,3 +341,14 @@ def test_sums_of_a_loop_that_are_cut_short_are_read(file: str, name: str) -> Non
     cut = re.sub(rf"^(\t{name} +[^,\n]+, [^,\n]+), .*", r"\1", text, flags=re.MULTILINE)
     assert cut != text
     assert analyze_text(cut, Context(file))
+
+
+def test_click_writes_through_the_stream_where_the_encoding_is_ascii(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raw = io.BytesIO()
+    stream = PlainStream(io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace"))
+    monkeypatch.setattr(sys, "stdout", stream)
+    click.echo("::set-output name=a::b")
+    stream.flush()
+    assert raw.getvalue() == b"\\::set-output name=a::b\n"

@@ -13,6 +13,7 @@ from kinspect.inspector.base.printable import (
     printable,
     printable_columns,
     printable_line,
+    spreadsheet_cell,
 )
 
 HOSTILE = {
@@ -62,3 +63,9 @@ def test_any_text(text: str) -> None:
     assert printable(printable(text)) == printable(text)
     assert len(printable_columns(text)) == len(text)
     assert len(printable_line(text).splitlines()) <= 1
+
+
+@pytest.mark.parametrize("cell", ["=HYPERLINK(A1)", "+1", "-x", "@f", "\t=1"])
+def test_no_cell_is_a_formula(cell: str) -> None:
+    assert spreadsheet_cell(cell) == f"'{cell}"
+    assert [spreadsheet_cell(value) for value in (-1, None, "a=b", "")] == [-1, None, "a=b", ""]

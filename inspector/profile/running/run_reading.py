@@ -32,9 +32,7 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
     folder = run / PASSES
     try:
         if folder.is_symlink():
-            raise KinspectError(
-                f"{folder}: a link, and no folder of this run", "name where it leads"
-            )
+            raise KinspectError(f"{folder}: a link out of this run", "name where it leads")
         recording = reading.read(folder, progress)
     except KinspectError as error:
         # Nothing was recorded: the errors of the passes say why, if they have any.
