@@ -9,6 +9,7 @@ shows: an `int` may be negative, and `4 * index` may overflow an `unsigned`.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -117,9 +118,11 @@ class _Writers:
         pending = [(register, until) for register in address]
         while pending and len(chain) < _MOST_STEPS:
             register, before = pending.pop()
-            writer = max((at for at in self._of.get(register, ()) if at < before), default=None)
-            if writer is None or writer in chain:
+            writers = self._of.get(register, ())
+            position = bisect_left(writers, before)
+            if not position or writers[position - 1] in chain:
                 continue
+            writer = writers[position - 1]
             inst = self._code[writer]
             if _WIDE.match(inst.op.name) is None:
                 continue
@@ -129,6 +132,6 @@ class _Writers:
             chain.add(writer)
             sources = operands[2 if _CARRIES.match(inst.op.name) else 1 :]
             registers = {number for source in sources for number in named(source)}
-            adds_scalar |= "add" in inst.op.name and not registers.isdisjoint(_SGPRS)
+            adds_scalar |= "add" in inst.op.name and any(r in _SGPRS for r in registers)
             pending.extend((number, writer) for number in registers if number in _VGPRS)
         return {self._code[at].index for at in chain} if adds_scalar else set()
