@@ -79,7 +79,18 @@ def subject(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", pages(), ids=subject)
+FIRST_READ = ("README.md", "docs/tutorial.md")
+"""Pages whose commands every run of the tests tries."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[] if subject(page) in FIRST_READ else pytest.mark.slow)
+        for page in pages()
+    ],
+    ids=subject,
+)
 def test_commands_do_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
