@@ -22,6 +22,8 @@ from .reading import READ, Transformed
 
 _MOST_TARGETS = 1 << 32
 """More than a run has: the offset that sorts a later run's events behind an earlier one's."""
+_FEW_RULES = 20
+"""More of them read nearly all figures; to know which, each rule has to be compiled whole."""
 _ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
 
 
@@ -32,7 +34,10 @@ def analysis_for(plan: LintPlan, *, whole: bool = False) -> AnalysisOptions:
         plan: it judges each report, so that the analysis applies no rules.
         whole: whether all metrics are needed: where they are kept, or cures are looked for.
     """
-    return AnalysisOptions(rules=NO_RULES, values=False, asked=None if whole else plan.asked)
+    few = len(plan.rules) <= _FEW_RULES
+    return AnalysisOptions(
+        rules=NO_RULES, values=False, asked=plan.asked if few and not whole else None
+    )
 
 
 def judged_events(
