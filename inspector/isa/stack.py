@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from ..model import Function, Instruction
+from .dataflow.operands import operand_texts
 
 _CLASSES: Mapping[str, str] = {"global_load": "scratch_load", "global_store": "scratch_store"}
 _SCALAR = re.compile(r"(?<![\w.])s(?:(\d{1,3})\b|\[(\d{1,3}):(\d{1,3})\])")
@@ -102,7 +103,7 @@ def _buffer_of(inst: Instruction) -> int | None:
     """The first register of the resource in the third operand of a buffer access."""
     if "buffer" not in inst.op.traits:
         return None
-    parts = inst.operands.split(",")
+    parts = operand_texts(inst.operands)
     match = _SCALAR.search(parts[2]) if len(parts) > 2 else None
     if match is None or match[2] is None or int(match[3]) - int(match[2]) != _WIDTH - 1:
         return None
@@ -115,7 +116,7 @@ def _adds_wave_offset(inst: Instruction) -> bool:
     """
     if inst.op.name not in ("s_add_u32", "s_addc_u32"):
         return False
-    to, source = [*(part.strip() for part in inst.operands.split(",")), ""][:2]
+    to, source = [*operand_texts(inst.operands), ""][:2]
     match = _SCALAR.fullmatch(to)
     if match is None or match[1] is None or to != source:
         return False

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
 from .expansions import region_work
@@ -203,7 +204,7 @@ def _written_out(code: Sequence[Instruction]) -> list[Instruction]:
         takes_bit = inst.mnemonic.startswith(_TAKES_BIT)
         if not (takes_bit or lowest_bit_of):
             continue
-        destination, *sources = [part.strip() for part in inst.operands.split(",")]
+        destination, *sources = operand_texts(inst.operands)
         if inst.mnemonic.startswith(_ADDS) and any(
             lowest_bit_of.get(at) in sources for at in sources if at in lowest_bit_of
         ):

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.mnemonics import access_bits
 from ..isa.vector_halves import WITHOUT_RESULT, halves, results
 from ..isa.waitflow.registers import named, split_destination
@@ -71,7 +72,7 @@ def _before(writers: _Writers, register: int, index: int) -> _Writer | None:
 
 def _operand(atomic: Instruction, *, is_data: bool) -> str:
     """The operand with what is added, or with the address's part in vector registers."""
-    operands = atomic.operands.split(",")
+    operands = operand_texts(atomic.operands)
     second = is_data != atomic.op.name.startswith("buffer_")
     return operands[second] if len(operands) > second else ""
 

@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.vector_halves import (
     TWO_RESULTS,
     WITHOUT_RESULT,
@@ -313,7 +314,7 @@ def _by_divisor(code: Sequence[Instruction]) -> list[list[Instruction]]:
 
 def _sources(division: Instruction) -> tuple[str, str, str]:
     """Quotient, divisor and dividend of a `v_div_fixup`."""
-    operands = [operand.strip() for operand in division.operands.split(",")]
+    operands = operand_texts(division.operands)
     _, quotient, divisor, dividend = [*operands, "", "", ""][:4]  # damaged text may have fewer
     return quotient, divisor, dividend
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from typing import Final
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.mnemonics import access_bits
 from ..isa.vector_halves import halves
 from ..isa.waitflow.registers import FIRST_SGPR, VCC, named
@@ -98,7 +99,7 @@ def _of_memory(function: Function) -> Set[int]:
     writers: dict[int, int] = {}
     places = set[int]()
     for inst in function.instructions:
-        operands = [_registers(operand) for operand in inst.operands.split(",")]
+        operands = [_registers(operand) for operand in operand_texts(inst.operands)]
         if inst.cls in _STORES:
             stored = [register for registers in operands for register in registers]
             places.update(writers[r] for r in stored if writers.get(r, _LOADED) >= 0)

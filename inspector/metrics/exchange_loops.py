@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.waitflow.registers import named
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .subject import Subject, own_instructions, source_line
@@ -123,7 +124,7 @@ class _Loop:
         self.written = {
             register
             for inst in code
-            for register in named(inst.operands.split(",")[0])
+            for register in named(operand_texts(inst.operands)[0])
             if not _writes_nothing(inst)
         }
 
@@ -143,7 +144,7 @@ class _Loop:
     def _writer(self, register: int, position: int) -> int | None:
         for index in range(position - 1, -1, -1):
             inst = self.before[index]
-            if not _writes_nothing(inst) and register in named(inst.operands.split(",")[0]):
+            if not _writes_nothing(inst) and register in named(operand_texts(inst.operands)[0]):
                 return index
         return None
 
@@ -305,7 +306,7 @@ def _instruction(
 
 
 def _parts(inst: Instruction) -> list[str]:
-    return [part.strip() for part in inst.operands.split(",")]
+    return list(operand_texts(inst.operands))
 
 
 def _writes_nothing(inst: Instruction) -> bool:

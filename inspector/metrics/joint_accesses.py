@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.mnemonics import BYTE_OFFSET, access_bits
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named
@@ -139,7 +140,7 @@ def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
     bits = access_bits(inst.op, inst.operands)
     if bits is None or bits > _NARROW:
         return None
-    operands = inst.operands.split(",")
+    operands = list(operand_texts(inst.operands))
     if len(operands) < _LEAST_OPERANDS:
         return None  # damaged text
     del operands[0 if inst.cls == "global_load" else 1]  # the data

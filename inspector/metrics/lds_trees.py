@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.vector_halves import WITHOUT_RESULT
 from ..isa.waitflow.registers import FIRST_SGPR, FIRST_TTMP, named, split_destination
 from ..model import Instruction, Metric, MetricSpec, Scalar
@@ -169,7 +170,7 @@ def _step(code: Sequence[Instruction]) -> _Step | None:
 
 def _places(inst: Instruction, position: int) -> Iterator[_Place]:
     """The addresses of an access, whose register is the operand at a position."""
-    operands = inst.operands.split(",")
+    operands = operand_texts(inst.operands)
     if len(operands) <= position or not operands[position].strip():
         return
     register = operands[position].split()[0]
@@ -185,7 +186,7 @@ def _places(inst: Instruction, position: int) -> Iterator[_Place]:
 
 def _halves_or_doubles(inst: Instruction) -> bool:
     """Whether an instruction shifts a value by one bit, as the distance of the next step."""
-    operands = [operand.strip() for operand in inst.operands.split(",")]
+    operands = operand_texts(inst.operands)
     return _SHIFT.match(inst.op.name) is not None and "1" in operands[1:]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from typing import Final
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.twos_complement import signed
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named, split_destination
@@ -121,7 +122,7 @@ def _step(inst: Instruction) -> tuple[int, int] | None:
     sum_of = _SUM.fullmatch(name)
     if sum_of is None and not is_shifted:
         return None
-    result, *sources = (text.strip() for text in inst.operands.split(","))
+    result, *sources = operand_texts(inst.operands)
     registers = named(result)
     if not registers:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import Final, Literal, NamedTuple
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import VCC, named, split_destination
 from ..model import Function, Instruction
@@ -128,7 +129,7 @@ def _flag_of(inst: Instruction) -> _Flag | None:
     name = inst.op.name
     if not name.startswith(("s_mov_b", "s_and_b", "s_andn2_b", "s_and_not1_b")):
         return None
-    operands = [text.strip() for text in inst.operands.split(",")]
+    operands = operand_texts(inst.operands)
     if name.startswith("s_mov_b"):
         return _Flag(None, operands[-1] == "-1") if operands[-1] in ("0", "-1") else None
     if len(operands) != 3 or not operands[1].startswith("exec"):

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.mnemonics import BYTE_OFFSET, access_bits
 from ..model import Function, Instruction, Metric, MetricSpec
 from .subject import Subject
@@ -177,11 +178,9 @@ def address_registers(inst: Instruction) -> list[str]:
     if "buffer" in inst.op.traits:
         base = _BUFFER_BASE.search(operands)
         scalar = base[1] if base is not None and base[1].startswith("s") else ""
-        lane = [*operands.split(","), ""][1].strip() if "offen" in operands else ""
+        lane = [*operand_texts(operands), ""][1] if "offen" in operands else ""
         return [register for register in (lane, scalar) if register]
-    operands_only = [
-        operand.split()[0] for operand in operands.split(",") if operand.strip()
-    ]  # no modifiers
+    operands_only = [text.split()[0] for text in operand_texts(operands) if text]  # no modifiers
     # scratch_load DATA, VADDR, SADDR; scratch_store VADDR, DATA, SADDR
     address = (
         operands_only[1:]

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ..isa.dataflow.operands import operand_texts
 from ..isa.waitflow.registers import FIRST_AGPR, FIRST_SGPR, FIRST_TTMP, named, split_destination
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .subject import Subject, Tally, source_line
@@ -87,7 +88,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
 
 def _address(inst: Instruction) -> tuple[int, ...]:
     """The pair of VGPRs that holds an access's whole address; empty where none does."""
-    operands = [operand.strip() for operand in inst.operands.split(",")]
+    operands = operand_texts(inst.operands)
     position = 1 if inst.cls == "global_load" else 0
     if len(operands) <= position + 1 or not operands[-1].startswith("off"):
         return ()
@@ -126,8 +127,8 @@ class _Writers:
             inst = self._code[writer]
             if _WIDE.match(inst.op.name) is None:
                 continue
-            operands = [operand.strip() for operand in inst.operands.split(",")]
-            if inst.op.name == _SIGN and operands[1:2] != ["31"]:
+            operands = operand_texts(inst.operands)
+            if inst.op.name == _SIGN and operands[1:2] != ("31",):
                 continue
             chain.add(writer)
             sources = operands[2 if _CARRIES.match(inst.op.name) else 1 :]

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from ...isa.dataflow.operands import operand_texts
 from ...model import Instruction
 
 PAGE = 4096
@@ -44,7 +45,7 @@ class LaneAddresses(Struct, frozen=True):
 def addresses_of(inst: Instruction, registers: Mapping[str, str]) -> LaneAddresses | None:
     """Computes the addresses of an instruction from its registers; None if they are unknown."""
     name = inst.op.name
-    operands = [operand.strip() for operand in inst.operands.split(",")]
+    operands = list(operand_texts(inst.operands))
     match = _OFFSET.search(inst.operands)
     immediate = int(match[1], 0) if match else 0
     dumped = _Registers(registers)

@@ -157,6 +157,12 @@ def _split(text: str, separator: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+@functools.lru_cache(1 << 14)
+def operand_texts(text: str) -> tuple[str, ...]:
+    """The operands of an instruction as texts, modifiers with the last; one empty text for none."""
+    return tuple(_split(text, ",")) or ("",)
+
+
 def _no_register(text: str, name: str) -> Operand:
     return Operand("none", text, name=name, letter="o" if name == "off" else "x")
 

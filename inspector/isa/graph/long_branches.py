@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from ..asm.expr import parse_int
 from ..asm.rawcode import ADDRESS, MNEMONIC, OP, OPERANDS, RawFunction
+from ..dataflow.operands import operand_texts
 from ..mnemonics import flow_of
 from ..twos_complement import signed
 
@@ -82,16 +83,16 @@ def register_jump_destination(function: RawFunction, row_index: int) -> int | No
 
 def _follow_constant(constants: dict[int, int], mnemonic: str, operands: str) -> None:
     """Updates the known values of single scalar registers: Tensile adds up a distance in one."""
-    operand_texts = [text.strip() for text in operands.split(",")]
-    single = SINGLE.match(operand_texts[0])
+    texts = operand_texts(operands)
+    single = SINGLE.match(texts[0])
     if single is None:
-        pair = PAIR.match(operand_texts[0])
+        pair = PAIR.match(texts[0])
         if pair is not None:
             for register in range(int(pair[1]), int(pair[2]) + 1):
                 constants.pop(register, None)
         return
     register = int(single[1] or single[2])
-    values = [_constant_value(text, constants) for text in operand_texts[1:]]
+    values = [_constant_value(text, constants) for text in texts[1:]]
     compute = _CONSTANTS.get(mnemonic)
     if compute is None or None in values or len(values) != compute[0]:
         constants.pop(register, None)
@@ -135,19 +136,19 @@ def add_to_pair(
         The new value, the old one if the instruction does not touch the pair, None if it does
         something else to it.
     """
-    operand_texts = [text.strip() for text in operands.split(",")]
-    match = PAIR.match(operand_texts[0]) or SINGLE.match(operand_texts[0])
+    texts = operand_texts(operands)
+    match = PAIR.match(texts[0]) or SINGLE.match(texts[0])
     if match is None:
         return value
     first_register = int(next(g for g in match.groups() if g is not None))
-    last_register = int(match[2]) if PAIR.match(operand_texts[0]) else first_register
+    last_register = int(match[2]) if PAIR.match(texts[0]) else first_register
     if last_register < low_register or first_register > low_register + 1:
         return value
     if mnemonic.startswith("s_sext_i32_i16"):
         return value  # gfx12 sign-extends what s_getpc_b64 leaves in the high half
     addition = _ADDITIONS.get(mnemonic)
-    literal = _constant_value(operand_texts[2], constants) if len(operand_texts) > 2 else None
-    if addition is None or literal is None or operand_texts[1] != operand_texts[0]:
+    literal = _constant_value(texts[2], constants) if len(texts) > 2 else None
+    if addition is None or literal is None or texts[1] != texts[0]:
         return None
     sign, half = addition
     if half == "high":

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ...model import Instruction
+from ..dataflow.operands import operand_texts
 from ..mnemonics import Flow, flow_of
 from .registers import named, split_destination
 
@@ -187,7 +188,7 @@ def _copy_or_sum(inst: Instruction) -> RegisterChange | None:
     name = inst.op.name
     if name not in _COPIES and name not in _SUMS:
         return None
-    destination, *sources = (operand.strip() for operand in inst.operands.split(","))
+    destination, *sources = operand_texts(inst.operands)
     register = _register(destination)
     source = _register(sources[0]) if sources else None
     if register is None or source is None:
