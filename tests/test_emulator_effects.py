@@ -13,7 +13,7 @@ from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.isa.dataflow.effects import RegisterEffect, effect_of
 from kinspect.inspector.isa.dataflow.operands import EXEC, M0, VCC
-from kinspect.inspector.isa.dataflow.register_sets import SCALAR_BIT
+from kinspect.inspector.isa.dataflow.register_sets import SCALAR_BIT, VECTOR_REGISTERS
 from test_emulator_witness import FORMS
 
 Array = np.ndarray[Any, Any]
@@ -145,6 +145,33 @@ def test_of_a_scalar_pair_only_what_is_selected_is_read() -> None:
 
 
 ARCHS: Final = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+
+
+@pytest.mark.parametrize(
+    ("arch", "line", "vector", "scalar"),
+    [
+        ("gfx1100", "ds_storexchg_rtn_b32 v7, v1, v2", 1 << 7, ()),
+        ("gfx1201", "ds_storexchg_2addr_rtn_b32 v[6:7], v1, v2, v3", 3 << 6, ()),
+        ("gfx1100", "ds_store_b32 v1, v2", 0, ()),
+        ("gfx1100", "s_sendmsg_rtn_b32 s3, sendmsg(MSG_RTN_GET_REALTIME)", 0, (3,)),
+        ("gfx942", "s_sendmsg sendmsg(MSG_INTERRUPT)", 0, ()),
+        ("gfx942", "s_call_b64 s[4:5], 4", 0, (4, 5)),
+        ("gfx942", "tbuffer_store_format_x v1, v2, s[4:7], 0 offen", 0, ()),
+        ("gfx90a", "s_scratch_store_dword s2, s[4:5], 0x4", 0, ()),
+        ("gfx90a", "s_set_gpr_idx_on s3, gpr_idx(SRC0)", 0, ()),
+        ("gfx90a", "s_set_gpr_idx_idx s3", 0, ()),
+        ("gfx90a", "s_rfe_b64 s[4:5]", 0, ()),
+        ("gfx1201", "s_alloc_vgpr s3", 0, ()),
+    ],
+)
+def test_results_are_those_of_amds_tables(
+    arch: str, line: str, vector: int, scalar: tuple[int, ...]
+) -> None:
+    """AMD's machine-readable ISA, operands that an instruction writes; M0 and EXEC aside."""
+    code = code_of(arch, line, accum_offset=256)
+    effect = effect_of(code.function.instructions[0], code.decoded[0], code.target)
+    assert effect.writes & VECTOR_REGISTERS == vector
+    assert tuple(n for n in range(100) if _has(effect.writes, SCALAR_BIT + n)) == scalar
 
 
 def _check(arch: str, step: int) -> None:

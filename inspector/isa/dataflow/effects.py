@@ -32,10 +32,12 @@ They are not among those that clear it (LLVM, GCNSubtarget::zeroesHigh16BitsOfDe
 
 
 _NO_RESULT: Final = re.compile(
-    r"(global|flat|buffer|scratch)_store_\w+|ds_(write|store)\w*|s_(buffer_)?store_\w+"
-    r"|s_(cmp|cmpk|bitcmp|cbranch|branch|wait|barrier|nop|sleep|setprio|setreg|sendmsg|trap)\w*"
-    r"|(global|buffer)_load_lds_\w+|(global|cluster)_(load|store)_async_\w+|tensor_\w+|v_nop"
-    r"|s_(endpgm|dcache|icache|delay|clause|prefetch|setpc|call)\w*|ds_nop|exp\w*"
+    r"(global|flat|t?buffer|scratch)_store_\w+|ds_(write|store(?!xchg))\w*"
+    r"|s_(buffer_|scratch_)?store_\w+|s_sendmsg(halt)?"
+    r"|s_(cmp|cmpk|bitcmp|cbranch|branch|wait|barrier|nop|sleep|setprio|setreg|trap)\w*"
+    r"|(global|buffer|scratch)_load_lds_\w+|(global|cluster)_(load|store)_async_\w+|tensor_\w+"
+    r"|s_(endpgm|dcache|icache|delay|clause|prefetch|setpc|rfe|set_gpr_idx|setvskip|sethalt"
+    r"|setkill|alloc_vgpr|atc_probe)\w*|v_nop|ds_nop|exp\w*"
 )
 _TWO_RESULTS: Final = re.compile(
     r"v_(add|sub|subrev)(c|b|brev)?_co_(ci_)?u32|v_(addc|subb|subbrev)_co_u32|v_div_scale_f(32|64)"
