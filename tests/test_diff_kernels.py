@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.cli.group import run
+from kinspect.inspector.compare.diff import isa
 from kinspect.inspector.compare.diff.isa import (
     canonical,
     compare_regions,
@@ -291,6 +292,16 @@ def test_the_code_of_an_edited_source_is_aligned_anew(assembly: str) -> None:
     found = compare_regions(one, without, None)
     assert found.only == (gone, 0)
     assert all("→" in line.place or len(line.counts) for line in found.lines)
+
+
+def test_lines_that_moved_are_not_looked_for_among_very_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = {f"k.py:{n}": [f"v_{n}"] for n in range(4)}
+    right = {f"k.py:{n + 1}": [f"v_{n}"] for n in range(4)}
+    assert ("k.py:0", "k.py:1") in isa.paired_lines(left, right)
+    monkeypatch.setattr(isa, "MOST_PAIRS_OF_LINES", 15)
+    assert ("k.py:1", "k.py:1") in isa.paired_lines(left, right)
 
 
 def test_the_only_function_is_the_kernel_whatever_its_name(report: Report, assembly: str) -> None:

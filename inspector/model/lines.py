@@ -6,6 +6,7 @@ Lines are those of the assembly, unless a field says that they are the TTGIR's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct, field
@@ -339,7 +340,7 @@ class UntouchedValues(Struct, frozen=True):
     values: tuple[LiveValue, ...]
 
 
-class RegisterPressure(Struct, frozen=True):
+class RegisterPressure(Struct, frozen=True, dict=True):
     """What the values in a kernel's registers ask of the register file, against its occupancies.
 
     Args:
@@ -362,12 +363,12 @@ class RegisterPressure(Struct, frozen=True):
     next_level: tuple[int | float, int] | None = None
     excess: int | None = None
 
-    @property
+    @cached_property  # each line of a listing asks for it
     def most(self) -> int:
         """The registers at the end of a scale: what is allocated, or needed at most."""
         return max((self.allocated or 0, *self.needs), default=0)
 
-    @property
+    @cached_property
     def budgets(self) -> tuple[tuple[int | float, int], ...]:
         """The levels whose most registers lie on that scale, the highest occupancy first."""
         return tuple(level for level in self.levels if level[1] < self.most)

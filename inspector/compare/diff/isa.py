@@ -19,6 +19,8 @@ from .results import IsaDifference, LineDifference
 
 MOST_FOR_ALIGNMENT = 4000
 """Instructions of one source line beyond which only their kinds are counted."""
+MOST_PAIRS_OF_LINES = 1 << 20
+"""Of source lines of both sides, up to which lines that moved are looked for: some seconds."""
 
 EDITED = 1.5
 """So many times as many instructions have to agree with lines shifted for the shift to be taken."""
@@ -128,9 +130,11 @@ def paired_lines(
     """Pairs the source lines of both sides: equal ones, as long as the source is the same.
 
     If far more instructions would agree with lines shifted, the source was edited: then lines are
-    aligned in order by their instructions.
+    aligned in order by their instructions, unless there are too many of them.
     """
     equal: list[_Places] = [(place, place) for place in sorted({*left, *right}, key=_order)]
+    if len(left) * len(right) > MOST_PAIRS_OF_LINES:
+        return equal
     moved = _shifted(left, right)
     agreeing_equal, agreeing_moved = _agreeing(left, right, equal), _agreeing(left, right, moved)
     return moved if agreeing_moved > EDITED * agreeing_equal else equal
