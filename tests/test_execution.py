@@ -1021,6 +1021,9 @@ def test_a_folder_with_a_recording_is_one(tmp_path: Path, monkeypatch: pytest.Mo
     assert is_recording(tmp_path)
     (run / "passes").rename(run / ".hidden")
     assert is_recording(tmp_path)
+    for path in tmp_path.rglob("*"):
+        if path.is_symlink():
+            path.unlink()
     files = sum(path.is_file() for path in tmp_path.rglob("*"))
     monkeypatch.setattr(reading, "_MOST_FILES", files - 1)
     assert not is_recording(tmp_path), "too many files with those of hidden folders"

@@ -189,7 +189,7 @@ def check_type(kind: Any) -> None:
     if isinstance(kind, (tuple, list)):
         for inner_kind in kind:
             check_type(inner_kind)
-    elif not isinstance(kind, str) or not (kind in OTHER_TYPES or is_type(kind)):
+    elif type(kind) is not str or not (kind in OTHER_TYPES or is_type(kind)):
         raise RefusedError(f"the argument type {kind!r}")
 
 

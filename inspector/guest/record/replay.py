@@ -35,7 +35,7 @@ from .values import Resolve, UnknownValueError, decode
 HIP = "hip"
 TARGET_OPTIONS = frozenset({"arch", "backend_name", "extern_libs", "warp_size"})
 """Options whose values hold for the recording machine's target only."""
-FILE_OPTIONS = frozenset({"extern_libs"})
+FILE_OPTIONS = frozenset({"extern_libs", "ir_override"})
 """Options that name files to link."""
 RESOLVED_OPTIONS = ("num_warps", "num_stages")
 """Options taken as the recording backend resolved them, where the launch's own are not known."""
