@@ -14,14 +14,19 @@ import sys
 
 def _is_run() -> bool:
     """Whether Python was asked for `-m kinspect`, or for a part of it."""
-    words = sys.orig_argv[1:]
-    for number, word in enumerate(words):
+    words = iter(sys.orig_argv[1:])
+    for word in words:
         if word[:1] != "-" or word[:2] == "--":
             return False
-        flag, _, module = word.partition("m")
-        if len(flag) < len(word) and not {"c", "W", "X"} & set(flag):
-            named = [module] if module else words[number + 1 : number + 2]
-            return bool(named) and named[0].partition(".")[0] == __name__
+        for place, letter in enumerate(word[1:], 2):
+            if letter == "m":
+                return (word[place:] or next(words, "")).partition(".")[0] == __name__
+            if letter == "c":
+                return False
+            if letter in "WX":  # the value is the rest, or the next word
+                if not word[place:]:
+                    next(words, "")
+                break
     return False
 
 

@@ -914,7 +914,7 @@ def test_nothing_of_the_working_folder_is_imported_by_python_m(module: str, tmp_
     (tmp_path / "k.s").write_text(SMALL.read_text())
     for shadow in {"click", "msgspec", "yaml", *sys.stdlib_module_names}:
         (tmp_path / f"{shadow}.py").write_text("open('canary', 'a').write(__name__)")
-    for asked in (["-m", module], ["-Xutf8=1", "-Bm", module], [f"-m{module}"]):
+    for asked in (["-m", module], ["-X", "utf8=1", "-Wignore", "-Bm", module], [f"-m{module}"]):
         command = [sys.executable, *asked, "analyze", "k.s"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
