@@ -281,7 +281,8 @@ def nothing_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../out.inc", "{folder}/out.inc", "link.inc", "sub/../../out.inc"]
+    "name",
+    ["../out.inc", "{folder}/out.inc", "link.inc", "sub/../../out.inc", "circle.inc", "a\0b"],
 )
 def test_nothing_outside_of_the_folder_is_read(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "in"
@@ -289,6 +290,7 @@ def test_nothing_outside_of_the_folder_is_read(name: str, tmp_path: Path) -> Non
     (tmp_path / "out.inc").write_text(" global_store_dword v[0:1], v2, off\n")
     (folder / "sub" / "in.inc").write_text(" ds_write_b32 v0, v1\n")
     (folder / "link.inc").symlink_to(tmp_path / "out.inc")
+    (folder / "circle.inc").symlink_to("circle.inc")
     path = folder / "k.s"
     include = name.format(folder=tmp_path)
     path.write_text(source(f'.include "{include}"\n.include "sub/in.inc"'))

@@ -6,6 +6,7 @@ the path in the directive is spelled.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,5 +44,8 @@ def includes_beside(path: Path) -> Includes:
 
 def _text_below(folder: Path, name: str) -> str | None:
     """The text of a file below a folder; None where it lies elsewhere or may not be read."""
-    place = folder / name
-    return named_text(place, MAX_BYTES) if place.resolve().is_relative_to(folder) else None
+    try:
+        place = Path(os.path.realpath(folder / name))  # pathlib's own raises for a circle of links
+    except (OSError, ValueError):
+        return None
+    return named_text(place, MAX_BYTES) if place.is_relative_to(folder) else None
