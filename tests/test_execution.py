@@ -596,7 +596,7 @@ GREEDY = {
 def test_kernels_that_take_too_much_end_alone(
     tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KINSPECT_READ_SECONDS", "5")
+    monkeypatch.setenv("KINSPECT_READ_SECONDS", "12")
     attacks = {name: Attack(body) for name, body in GREEDY.items()}
     attacks = {"honest": Attack(HONEST), **attacks, "honest too": Attack(HONEST)}
     lines = [line for name, one in attacks.items() for line in specialization(name, one, tmp_path)]
@@ -605,7 +605,7 @@ def test_kernels_that_take_too_much_end_alone(
     variants, errors = capture(worker, tmp_path / "greedy.kitrace", "trace")
     assert {v.kernel for v in variants} == {"k_honest", "k_honest_too"}
     assert len(errors) == len(GREEDY)
-    assert any("did not finish within 4 s" in error.message for error in errors)
+    assert any("did not finish within" in error.message for error in errors)
     assert max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) < 2 << 20  # KiB
 
 
