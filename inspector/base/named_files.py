@@ -31,7 +31,7 @@ _OUTSIDE = f"outside the checkouts of the targets; {OPTION} FOLDER allows more"
 _PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Names of pipes that a shell hands over: `<(command)`."""
 _KERNEL_FOLDERS = tuple(map(Path, ("/proc", "/sys", "/dev")))
-_PACKAGES = frozenset({"site-packages", "dist-packages"})
+PACKAGES = frozenset({"site-packages", "dist-packages"})
 _MOST_LISTED = 3
 """Files that a note names."""
 _PIECE = 1 << 20
@@ -309,7 +309,7 @@ def _is_allowed(place: Path, folders: Sequence[Path] | None) -> bool:
         folders = [_Places.only]
     if folders is not None:
         return any(_shows(Path(os.path.realpath(folder)), place) for folder in folders)
-    if _Places.packages and place.suffix == ".py" and not _PACKAGES.isdisjoint(place.parts):
+    if _Places.packages and place.suffix == ".py" and not PACKAGES.isdisjoint(place.parts):
         return True
     if any(place.is_relative_to(folder) for folder in _stated()):
         return True

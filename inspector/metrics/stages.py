@@ -185,7 +185,7 @@ class Region:
         """Its memory accesses."""
         if self._loop is None:
             return self.stages.memory
-        return [op for op in self.stages.memory if op.loop == self._loop]
+        return self.stages.memory_of_loops.get(self._loop, ())
 
 
 class KernelStages:
@@ -252,6 +252,14 @@ class KernelStages:
     def memory(self) -> tuple[MemoryOp, ...]:
         """The memory operations in program order, with what their lanes touch."""
         return self.listed()
+
+    @cached_property
+    def memory_of_loops(self) -> Mapping[str | None, Sequence[MemoryOp]]:
+        """The memory operations by the innermost loop around them; None: outside of all."""
+        own: dict[str | None, list[MemoryOp]] = {}
+        for op in self.memory:
+            own.setdefault(op.loop, []).append(op)
+        return own
 
     def listed(self, *, lanes: bool = True) -> tuple[MemoryOp, ...]:
         """The memory operations in program order.

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..base import limits
 from ..base.errors import KinspectError, unforeseen
-from ..base.named_files import is_of_folder
+from ..base.named_files import PACKAGES, is_of_folder
 from ..model.recording import MANIFEST, Recording
 from .builder import RecordingBuilder
 
@@ -65,7 +65,6 @@ class RecordingReader(Protocol):
         ...
 
 
-_PACKAGES = frozenset(("site-packages", "dist-packages"))
 _SOLID_BYTES = 16 << 20
 """Files up to here are read whatever they hold."""
 _BLOCK = 512  # bytes of `st_blocks`: stat(2)
@@ -117,7 +116,8 @@ def knows(path: Path) -> bool:
     """
     files = _files(path)
     runs = _runs(files)
-    return _any_known(path, [file for file in files if runs.isdisjoint(file.parents)])
+    files = [file for file in files if runs.isdisjoint(file.parents)]
+    return any(_groups(_reader(name), files, RecordingBuilder(path)) for name in READERS)
 
 
 def run_below(path: Path) -> Path | None:
@@ -131,10 +131,6 @@ def run_below(path: Path) -> Path | None:
 
 def _runs(files: Sequence[Path]) -> set[Path]:
     return {file.parent for file in files if file.name == MANIFEST}
-
-
-def _any_known(path: Path, files: Sequence[Path]) -> bool:
-    return any(_groups(_reader(name), files, RecordingBuilder(path)) for name in READERS)
 
 
 def size_of(path: Path) -> int:
@@ -249,7 +245,7 @@ def _below(path: Path, aside: list[str] | None) -> Iterator[Path]:
     """Yields the files below a folder; hidden folders and packages go into `aside` if it is one."""
     for folder, folders, names in os.walk(path):
         if aside is not None:
-            apart = [name for name in folders if name[:1] == "." or name in _PACKAGES]
+            apart = [name for name in folders if name[:1] == "." or name in PACKAGES]
             aside += (os.path.join(folder, name) for name in apart)
             folders[:] = [name for name in folders if name not in apart]
         yield from filter(is_of_folder, (Path(folder, name) for name in names))
