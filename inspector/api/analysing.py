@@ -186,8 +186,7 @@ def _of_jit(
     names = (named.keys() & _OWN_OPTIONS) - parameter_names(kernel)
     own = {name: named.pop(name) for name in names}
     targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
-    emulated = options.sample is not None
-    variants = variants_of(kernel, args, named, targets, grid, arguments=emulated)
+    variants = variants_of(kernel, args, named, targets, grid, arguments=options.needs_arguments)
     allow_run(*map(_file, variants))
     run = request_for(
         (variants[0].kernel,),

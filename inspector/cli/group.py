@@ -56,6 +56,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "rules": ("rules", "rules", "List and explain the rules; check packs of your own."),
     "show": ("show", "show", "Print a kernel's code with marks, or all that an id names."),
     "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),
+    "time": ("time", "command", "How long kernels take, and where the time goes: an estimate."),
     "try": ("try_", "command", "Compile the cures of findings, and say what came of each."),
     "tui": (_TUI, "tui", "Browse kernels in the terminal."),
 }

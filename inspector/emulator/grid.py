@@ -115,7 +115,7 @@ class GridRunner:
     ) -> Array:
         """Runs workgroups together, with LDS and scratch memory of their own; see `run`."""
         count, waves_each = len(numbers), waves_of(launch.threads, self.code.target)
-        scheduler = Scheduler(self.code, machine, limits, count)
+        scheduler = self.scheduler(machine, limits, count)
         machine.move_in(
             LocalMemory(launch.lds_bytes, count),
             PrivateMemory(
@@ -139,6 +139,10 @@ class GridRunner:
                 waves.scalar[row - SCALAR_BIT] = value
         scheduler.run(waves)
         return scheduler.executed
+
+    def scheduler(self, machine: MachineState, limits: LaunchLimits, slots: int) -> Scheduler:
+        """What runs the waves of some resident workgroups."""
+        return Scheduler(self.code, machine, limits, slots)
 
     def _add_inputs(self, launch: Launch, memory: GlobalMemory) -> None:
         """Adds what a launch reads besides its buffers."""

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -40,6 +40,7 @@ from .program import PreparedCode, prepare
 from .start import waves_of
 from .waves import Array
 
+Runner = TypeVar("Runner", bound=GridRunner)
 STORES = frozenset({"global_store", "lds_direct_store"})
 WRITES = STORES | {"atomic"}
 """Classes of instructions that write global memory; an atomic reads it as well."""
@@ -145,12 +146,22 @@ class Emulator:
                 calls=bool(called),
             )
         self._scratch_bytes = function.resources.scratch_bytes or 0
-        self._grid = GridRunner(self.code, self.start, self._scratch_bytes, constants.data)
+        self._constants = constants.data
+        self._grid = self.runner(GridRunner, self.code)
         # Looked for at the first launch that is checked; 0 from then on.
         set_up = initial_registers(self.start, self.target)
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up
         line_bytes = gpu.cache_line_bytes
         self.counts = None if line_bytes is None else AccessCounter(gpu.arch, line_bytes)
+
+    def runner(self, kind: type[Runner], code: PreparedCode) -> Runner:
+        """A runner of this kernel's workgroups.
+
+        Args:
+            kind: its class.
+            code: what it executes: the kernel's own code, or a part of it.
+        """
+        return kind(code, self.start, self._scratch_bytes, self._constants)
 
     @functools.cached_property
     def is_divisible(self) -> bool:

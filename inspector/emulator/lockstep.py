@@ -204,9 +204,9 @@ class Scheduler:
             self._blocks += 1
             self._machine.ticks += block.stop - block.first
             self._limits.check(self._blocks)
-            steps: Iterable[tuple[int, Step, int]] = block.steps
+            steps: Iterable[tuple[int, Step, int]] = self.steps_of(number, waves)
             if len(block.steps) > _LONG_BLOCK:
-                steps = self._limits.timed(self._blocks, block.steps)
+                steps = self._limits.timed(self._blocks, tuple(steps))
             for registers, step, site in steps:
                 if registers & waves.outstanding.registers:
                     self._hazard(waves, registers, site)
@@ -222,6 +222,10 @@ class Scheduler:
             if self._ready and self._must_yield(number, waves):
                 self._ready.setdefault(number, []).append(waves)
                 return
+
+    def steps_of(self, number: int, waves: Waves) -> Sequence[tuple[int, Step, int]]:
+        """The steps of a block that these waves have come to."""
+        return self._code.blocks[number].steps
 
     def _leave(self, number: int, block: CodeBlock, waves: Waves) -> int | None:
         """Returns the block that all waves go on to; None where they end, wait or part."""

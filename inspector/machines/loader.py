@@ -113,7 +113,6 @@ def _describe(arch: str, folder: Path, heirs: tuple[str, ...]) -> _Description:
     if not isinstance(stated, dict):
         raise _fault(arch, "figures", "must be a mapping of figures")
     allowed = frozenset(Machine.__struct_fields__) - _IDENTITY
-    documents = _documents(folder)
     for key, entry in stated.items():
         if key not in allowed:
             raise _fault(arch, f"figures.{key}", "is not a figure", allowed)
@@ -122,12 +121,17 @@ def _describe(arch: str, folder: Path, heirs: tuple[str, ...]) -> _Description:
         source = entry["source"]
         if not isinstance(source, str) or not source.strip():
             raise _fault(arch, f"figures.{key}", "has no source")
-        figures[key] = (entry["value"], _cite(arch, key, source, documents))
+        figures[key] = (entry["value"], cite(arch, key, source, folder))
     return _Description(raw["name"], raw["family"], figures)
 
 
-def _cite(arch: str, key: str, source: str, documents: Mapping[str, str]) -> str:
-    """Spells the documents of a source out."""
+def cite(arch: str, key: str, source: str, folder: Path = _FOLDER) -> str:
+    """Spells the documents of a source out.
+
+    Raises:
+        KinspectError: it names one that `documents.yaml` lacks.
+    """
+    documents = _documents(folder)
     cited = []
     for citation in source.split("; "):
         document, _, passage = citation.partition(": ")

@@ -132,6 +132,10 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
                 metadata=context.metadata or {},
                 sample=options.sample,
             )
+        if options.time is not None:
+            from .timing import with_time
+
+            report = with_time(function, program.functions, report, machine, context, options.time)
         reports.append(report)
     return with_findings(reports, options)
 

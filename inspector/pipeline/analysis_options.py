@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ..lint.rule import Pack
     from ..metrics.kernel import Asked
     from .executing import Sample
+    from .timing import TimeOptions
 
 
 class AnalysisOptions(Struct, frozen=True):
@@ -21,6 +22,7 @@ class AnalysisOptions(Struct, frozen=True):
         lanes: whether the addresses of accesses' lanes are worked out.
         races: whether LDS races are looked for.
         values: whether the values that registers hold are named.
+        time: how launches are timed; None for no times.
         asked: the figures that are worked out, with all that they need; None for all.
     """
 
@@ -29,4 +31,10 @@ class AnalysisOptions(Struct, frozen=True):
     lanes: bool = True
     races: bool = True
     values: bool = True
+    time: TimeOptions | None = None
     asked: Asked | None = None
+
+    @property
+    def needs_arguments(self) -> bool:
+        """Whether what launches pass to their kernels has to be kept."""
+        return self.sample is not None or self.time is not None

@@ -31,6 +31,7 @@ from ..model import Function, Machine, Program
 from .emulating import implicit_arguments, pack_scalars, spread
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally
+from .made_up import zeroed
 
 _MOST_DIGITS: Final = 18
 """Of a buffer's count; more elements have no address."""
@@ -128,8 +129,8 @@ def launch_code(request: CodeLaunch) -> CodeResult:
         machine = load_machine(request.arch or program.arch or "")
         called = program.functions if program.form == "asm" else ()
         emulator = Emulator(function, machine, constants, called)
-    buffers, scalars, arrays = _arguments(request.arguments)
-    launch = _launch(request, function, machine, scalars)
+    buffers, scalars, arrays = typed_arguments(request.arguments)
+    launch = code_launch(request, function, machine, scalars)
     grid_workgroups = math.prod(request.grid)
     host_calls = HostCalls()
     tally = LaunchTally(machine.arch, emulator)
@@ -157,7 +158,7 @@ def launch_code(request: CodeLaunch) -> CodeResult:
     return CodeResult(tally.profile(), states, tuple(host_calls.printed.parts))
 
 
-def _launch(
+def code_launch(
     request: CodeLaunch,
     function: Function,
     machine: Machine,
@@ -272,10 +273,15 @@ def _block_of(function: Function) -> tuple[int, int, int]:
     return (most_threads, 1, 1)
 
 
-def _arguments(
-    text: str,
+def typed_arguments(
+    text: str, *, made_up: bool = True
 ) -> tuple[list[Buffer], list[tuple[str, int | float]], list[tuple[Any, str]]]:
     """Parses the arguments as typed.
+
+    Args:
+        text: of the command line.
+        made_up: whether floats get values where the text states none; else they are 0, and take no
+            memory.
 
     Returns:
         The buffers; type and value of each argument; each buffer's first contents and their type.
@@ -293,10 +299,11 @@ def _arguments(
                 "write f32[4096], i32[64]=zeros (ones, arange, random) or i32 4096",
             )
         kind = match["kind"]
+        is_float_kind = kind.startswith(("f", "bf"))
         if match["value"] is not None:
-            is_float = kind.startswith(("f", "bf"))
             try:
-                passed.append((kind, float(match["value"]) if is_float else int(match["value"], 0)))
+                value = float(match["value"]) if is_float_kind else int(match["value"], 0)
+                passed.append((kind, value))
             except ValueError:
                 raise KinspectError(f"argument {number}: {argument!r} is no number", "") from None
             continue
@@ -307,10 +314,14 @@ def _arguments(
                 f"argument {number}, {argument[:60]!r}, takes more than {_MOST_BYTES >> 30} GiB",
                 "launch on fewer elements",
             )
-        values = _filled(kind, count, match["fill"], number)
+        fill = match["fill"] or ("zeros" if is_float_kind and not made_up else None)
+        values = _filled(kind, count, fill, number)
         address = ADDRESS + SPACING * len(buffers)
         name = f"argument {number}: {kind}[{match['count']}]"
-        buffers.append(buffer_of(values, address, name))
+        if fill == "zeros":
+            buffers.append(Buffer(address, values.nbytes, zeroed(values.nbytes), name))
+        else:
+            buffers.append(buffer_of(values, address, name))
         arrays.append((values, kind))
         passed.append(("*" + kind, address))
     return buffers, passed, arrays
@@ -323,8 +334,10 @@ def _filled(kind: str, count: int, fill: str | None, seed: int) -> Any:
     rng = np.random.default_rng(seed)
     if fill == "random":
         values = rng.standard_normal(count) if is_float else rng.integers(0, 100, count)
-    elif fill in ("zeros", "ones"):
-        values = np.full(count, fill == "ones")
+    elif fill == "zeros":
+        return np.zeros(count, _DTYPES[kind])
+    elif fill == "ones":
+        values = np.ones(count)
     elif fill == "arange":
         values = np.arange(count)
     else:

@@ -5,6 +5,7 @@ The results go into the kernel's report: metrics of origin `emulated`, and count
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,13 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError, unforeseen
-from ..base.named_files import file_text
-from ..emulator.grid import Launch
-from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, without_collections
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.registry import NotCoveredError
-from ..isa.asm.constants import Constants, read_constants
 from ..model import (
     Emulated,
     EmulatedFault,
@@ -29,18 +26,11 @@ from ..model import (
     Machine,
     Metric,
     Passed,
-    PassedMemory,
 )
-from .emulating import (
-    SCRATCH_ADDRESS,
-    implicit_arguments,
-    pack_arguments,
-    spread,
-    takes_implicit,
-)
+from .captured_launch import captured_launch, constants_of
+from .emulating import spread
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally
-from .made_up import buffers_of
 
 WORKGROUPS: Final = 4
 """Workgroups of a larger grid that are executed."""
@@ -166,41 +156,17 @@ def _run(
     sample: Sample,
 ) -> _Run:
     """Executes the sample of a launch; see `executed` for the arguments."""
-    emulator = Emulator(function, machine, _constants(report), functions)
-    grid_x, grid_y, grid_z = (*grid, 1, 1, 1)[:3]
-    grid_workgroups = grid_x * grid_y * grid_z
-    largest_whole_grid = max(sample.workgroups, SMALL_GRID)
-    buffers, made_up = buffers_of(passed.memories)
-    scratch_bytes = int(metadata.get("global_scratch_size") or 0) * grid_workgroups
-    if scratch_bytes:
-        (zeros,), _ = buffers_of([PassedMemory(SCRATCH_ADDRESS, scratch_bytes, "uint8")])
-        buffers.append(zeros)
-    arguments = [(parameter.kind, parameter.value) for parameter in passed.parameters]
-    hostcall_address = 0
-    if takes_implicit(function, arguments):
-        buffers.append(HostCalls().buffer)  # what the kernel prints is dropped
-        hostcall_address = HOSTCALL_ADDRESS
-    threads = int(metadata["num_warps"]) * emulator.target.lanes
-    grid_3d, block_3d = (grid_x, grid_y, grid_z), (threads, 1, 1)
-    lds_bytes = int(metadata.get("shared") or 0)
-    launch = Launch(
-        grid_3d,
-        block_3d,
-        lds_bytes,
-        pack_arguments(
-            arguments,
-            SCRATCH_ADDRESS if scratch_bytes else 0,
-            implicit_arguments(grid_3d, block_3d, lds_bytes, hostcall_address),
-        ),
-        workgroups=(
-            None
-            if grid_workgroups <= largest_whole_grid
-            else spread(grid_workgroups, sample.workgroups)
-        ),
+    emulator = Emulator(function, machine, constants_of(report), functions)
+    captured = captured_launch(function, emulator, grid, passed, metadata)
+    grid_workgroups = math.prod(captured.launch.grid)
+    is_small = grid_workgroups <= max(sample.workgroups, SMALL_GRID)
+    launch = replace(
+        captured.launch,
+        workgroups=None if is_small else spread(grid_workgroups, sample.workgroups),
         seconds=sample.seconds,
         blocks=sample.blocks,
     )
-    outcome = emulator.run(launch, buffers)
+    outcome = emulator.run(launch, captured.buffers)
     tally = LaunchTally(machine.arch, emulator)
     tally.add(outcome, grid_workgroups, 0.0)
     runs = {
@@ -211,10 +177,10 @@ def _run(
     }
     return _Run(
         profile=tally.profile(),
-        made_up=made_up,
+        made_up=captured.made_up,
         code=emulator.code.function,
         runs=runs,
-        doubted=_doubted(made_up, passed),
+        doubted=_doubted(captured.made_up, passed),
     )
 
 
@@ -230,14 +196,6 @@ def _doubted(made_up: Sequence[str], passed: Passed) -> frozenset[str]:
     if any(memory.dtype in _MAY_BE_ADDRESSES for memory in passed.memories):
         return frozenset({"outside"})
     return frozenset()
-
-
-def _constants(report: KernelReport) -> Constants:
-    """Returns the constants in the data sections of the kernel's assembly."""
-    artifact = report.artifacts.get("amdgcn")
-    if artifact is None:
-        return Constants()
-    return read_constants(file_text(artifact.path), artifact.path.name)
 
 
 def _with_emulated(report: KernelReport, run: _Run, function: Function) -> KernelReport:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -100,7 +100,7 @@ def request_for(
         point: as of `Request`.
     """
     analysis = analysis or AnalysisOptions()
-    arguments = analysis.sample is not None
+    arguments = analysis.needs_arguments
     return Request(
         targets=tuple(os.fspath(target) for target in targets),
         archs=tuple(dict.fromkeys(archs)),
@@ -121,6 +121,13 @@ def executing(analysis: AnalysisOptions | None = None) -> AnalysisOptions:
     from .executing import Sample  # imported only where it is needed
 
     return replace(analysis or AnalysisOptions(), sample=Sample())
+
+
+def timing(analysis: AnalysisOptions | None = None, **how: Any) -> AnalysisOptions:
+    """An analysis that times each launch as well; see `TimeOptions` for how."""
+    from .timing import TimeOptions  # imported only where it is needed
+
+    return replace(analysis or AnalysisOptions(), time=TimeOptions(**how))
 
 
 class Job(Struct, frozen=True):

@@ -66,6 +66,11 @@ def _made_up(dtype: str, size: int) -> Any:
     return data
 
 
+def zeroed(size: int) -> Any:
+    """The bytes of a buffer of this size, all 0, which take no memory until they are written."""
+    return _mapped(_padded_size(size))
+
+
 def _mapped(size: int) -> Any:
     """Returns zeros that take no memory until they are written to."""
     if size < TILE:

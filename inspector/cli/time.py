@@ -1,0 +1,101 @@
+"""`kinspect time`: how long launches take by the timing model, and where the time goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from ..base.errors import KinspectError
+from ..pipeline.analysis_options import AnalysisOptions
+from ..pipeline.collecting import collect
+from ..pipeline.jobs import timing
+from .options import Amount, format_option, output_option, result_stream
+from .progress import CompileProgress, print_problems
+from .signals import end_as_interrupted
+from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+
+
+@click.command(cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@format_option("text", "json")
+@output_option
+@click.option(
+    "--args",
+    "arguments",
+    metavar="LIST",
+    help="Of a file of code: what the launch passes: 'f32[4096], i32[9]=zeros, i32 7'.",
+)
+@click.option("--gpu", metavar="NAME", help="The product: MI325X, for example.")
+@click.option(
+    "--clock",
+    type=Amount(1, 1e5),
+    metavar="MHZ",
+    help="Clock of the compute units; cards throttle.  [the product's peak]",
+)
+@click.option(
+    "--time-us",
+    type=Amount(0, 1e12, min_open=True),
+    metavar="T",
+    help="Measured time of one launch, to hold against the model's.  One kernel only.",
+)
+@click.option("--no-savings", is_flag=True, help="Do not work out what would save how much.")
+@target_options
+@point_option
+@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+def command(
+    target: TargetOptions,
+    form: str,
+    output: Path | None,
+    arguments: str | None,
+    gpu: str | None,
+    clock: float | None,
+    time_us: float | None,
+    no_savings: bool,
+    color: bool | None,
+) -> int:
+    """Estimate how long kernels take on a GPU that is not here, and say where the time goes.
+
+    A few workgroups of each launch are executed on the emulator; the executed instructions and
+    their cache lines go through a simulated compute unit, which has its share of the device's
+    caches and memory. TARGET is what `kinspect analyze` takes. Code (.s, .hsaco) needs the launch:
+    --grid, --workgroup, --args.
+
+    Times are estimates; differences between two launches are surer than either.
+    """
+    progress = CompileProgress()
+    end_as_interrupted()
+    analysis = timing(
+        AnalysisOptions(lanes=False, races=False, values=False),
+        gpu=gpu,
+        clock_mhz=clock,
+        savings=not no_savings,
+        arguments=arguments,
+    )
+    request = target.request(analysis=analysis)
+    if time_us is not None:
+        request = replace(request, overrides=replace(request.overrides, time_us=time_us))
+    try:
+        report = collect(request, progress.on_event)
+    finally:
+        progress.close()
+    if not report.kernels and not report.errors:
+        raise KinspectError("there is no kernel in it", "see `kinspect analyze` for what it takes")
+    if time_us is not None and len(report.kernels) > 1:
+        raise KinspectError(
+            f"--time-us {time_us:g} is of one launch, but there are {len(report.kernels)} kernels",
+            "narrow the targets down with --kernel, --arch or --first 1",
+        )
+    kernels = sorted(report.kernels, key=lambda k: -(k.time.us if k.time is not None else 0.0))
+    with result_stream(output) as stream:
+        if form == "json":
+            from ..formats import time_json
+
+            time_json.write(kernels, time_us, stream)
+        else:
+            from ..formats import time_text
+
+            time_text.write(kernels, time_us, stream, color=color)
+    print_problems(report.errors, report.notes)
+    return 2 if report.errors or all(k.time is None for k in report.kernels) else 0

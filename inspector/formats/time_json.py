@@ -1,0 +1,39 @@
+"""How long launches take, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from ..explain.time_view import NO_TIME
+from ..model import KernelReport
+from ..report.json_write import plain
+
+SCHEMA_VERSION = 1
+
+
+def write(kernels: Sequence[KernelReport], measured_us: float | None, stream: TextIO) -> None:
+    """Writes an object with `kernels`.
+
+    Each has its id, name, arch, `time` (as in reports; null where it is not known), `measured_us`
+    and `why_not`: the reason why there is no time.
+    """
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "kernels": [_kernel(kernel, measured_us) for kernel in kernels],
+    }
+    json.dump(document, stream, indent=1)
+    stream.write("\n")
+
+
+def _kernel(kernel: KernelReport, measured_us: float | None) -> dict[str, Any]:
+    reasons = [note for note in kernel.notes if note.startswith(NO_TIME)]
+    return {
+        "id": kernel.id,
+        "name": kernel.name,
+        "arch": kernel.arch,
+        "time": None if kernel.time is None else plain(kernel.time),
+        "measured_us": measured_us,
+        "why_not": reasons[0] if kernel.time is None and reasons else None,
+    }

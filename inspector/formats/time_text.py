@@ -1,0 +1,85 @@
+"""How long launches take, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TextIO
+
+from ..explain import time_view
+from ..model import KernelReport
+from ..model.time import KernelTime
+from .paper import Line, Paper, paper_for, print_wrapped
+
+_BAR: Final = 40
+"""Characters of the bar of reasons that stands for the whole time."""
+_MOST_SAVINGS: Final = 6
+_MOST_LINES: Final = 8
+_BELOW: Final = "    "
+
+
+def write(
+    kernels: Sequence[KernelReport],
+    measured_us: float | None,
+    stream: TextIO,
+    *,
+    color: bool | None = None,
+) -> None:
+    """Writes the time of each kernel: how long, what limits it, where it goes, what would save."""
+    paper = paper_for(stream, color)
+    for number, kernel in enumerate(kernels):
+        if number:
+            paper.print(Line())
+        title = Line(kernel.name, style="bold")
+        place = f"  {kernel.source.file}:{kernel.source.line}" if kernel.source is not None else ""
+        title.append(f"  {kernel.arch or 'unknown target'}{place}")
+        if kernel.variant is not None and kernel.variant.case:
+            title.append(f"  [{kernel.variant.case}]")
+        paper.print(title)
+        if kernel.time is None:
+            print_wrapped(paper, Line(f"  no time: {time_view.why_not(kernel)}", "yellow"), _BELOW)
+            continue
+        _time(paper, kernel.time, measured_us)
+
+
+def _time(paper: Paper, time: KernelTime, measured_us: float | None) -> None:
+    line = Line("  ")
+    line.append(time_view.estimate(time), "bold")
+    line.append(f"  limited by {time.limiter}")
+    if time.warm_us is not None:
+        line.append(f"; {time_view.amount(time.warm_us)} with the data in the Infinity Cache")
+    paper.print(line)
+    paper.print(
+        Line(
+            f"  {time.gpu}: {time.cycles:,.0f} cycles at {time.mhz:,.0f} MHz,"
+            f" {time.workgroups:,} workgroups, up to {time.rounds:,} on a compute unit,"
+            f" {time.resident} at a time"
+        )
+    )
+    print_wrapped(paper, Line(f"  units busy: {time_view.busy_units(time)}"), _BELOW)
+    if measured_us is not None:
+        print_wrapped(paper, Line(f"  {time_view.against(time, measured_us)}", "bold"), _BELOW)
+    paper.print(Line())
+    for stall in time.stalls:
+        bar = "█" * max(1, round(_BAR * stall.share))
+        paper.print(
+            Line(f"  {time_view.STALLS[stall.reason]:<18}{100 * stall.share:4.0f} %  {bar}")
+        )
+    if time.lines:
+        paper.print(Line())
+        paper.print(Line("  where the time goes", "bold"))
+    for row in time.lines[:_MOST_LINES]:
+        where = f"{row.source.file}:{row.source.line}" if row.source else f"code line {row.line}"
+        paper.print(Line(f"  {100 * row.share:4.0f} %  {time_view.STALLS[row.reason]:<18} {where}"))
+    if time.savings:
+        paper.print(Line())
+        paper.print(Line("  what it would take with one cost gone", "bold"))
+    for saving in time.savings[:_MOST_SAVINGS]:
+        paper.print(
+            Line(
+                f"  {-saving.percent:4.0f} %  {time_view.amount(saving.us):>9}"
+                f"  {time_view.change_of(saving)}"
+            )
+        )
+    if time.assumed:
+        paper.print(Line())
+        print_wrapped(paper, Line(f"  assumed: {'; '.join(time.assumed)}", "dim"), _BELOW)

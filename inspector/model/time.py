@@ -1,0 +1,98 @@
+"""How long a launch takes by the timing model, where the time goes, and what would save it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from .numbers import Real
+from .source import SourceLoc
+
+StallReason = Literal[
+    "issue", "dependency", "vector", "matrix", "lds", "memory", "barrier", "scalar", "icache",
+    "launch", "tail",
+]  # fmt: skip
+"""What the time goes to: `issue`: instructions that issue; `dependency`: results of vector and
+scalar instructions; `vector`, `matrix`, `lds`: the unit is busy; `memory`: loads and stores;
+`barrier`: other waves; `scalar`: scalar loads; `icache`: instructions; `launch`: before the first
+wave; `tail`: compute units that have nothing left to do."""
+Share = Annotated[float, Meta(ge=0)]
+
+
+class Stall(Struct, frozen=True):
+    """What one reason takes of a launch's time, 0 to 1."""
+
+    reason: StallReason
+    share: Share
+
+
+class TimeLine(Struct, frozen=True):
+    """A line of the source, or of the code where that has none.
+
+    Args:
+        source: None where the instructions have none.
+        line: of the assembly: that of the instruction that takes most.
+        share: of the launch's time, 0 to 1.
+        reason: what most of it goes to.
+    """
+
+    source: SourceLoc | None
+    line: int
+    share: Share
+    reason: StallReason
+
+
+class Saving(Struct, frozen=True):
+    """What the launch would take if one cost were gone.
+
+    Args:
+        change: which cost: `scratch`, `lines`, `conflicts`, `memory latency`, `memory bandwidth`,
+            `barriers`, `vector work`, `matrix work`, `lds`, `occupancy`, `workgroups`, `launch`.
+        us: microseconds without it.
+        percent: of the time that it saves.
+    """
+
+    change: str
+    us: Real
+    percent: Real
+
+
+class KernelTime(Struct, frozen=True, kw_only=True):
+    """The time of a launch, estimated.
+
+    Args:
+        us: microseconds, from an empty cache.
+        low, high: two thirds of the launches that the model was held against lie between.
+        warm_us: with the data in the Infinity Cache; None where that is the same.
+        cycles: of the busiest compute unit.
+        mhz: the clock that is assumed.
+        gpu: the product.
+        workgroups: of the grid.
+        rounds: workgroups that the busiest compute unit executes.
+        resident: of these at a time.
+        limiter: what takes most: a unit that is busy nearly all the time, or a reason to wait.
+        units: share of the time that each unit is busy: vector, matrix, lds, l1, l2, l3, memory.
+        stalls: shares of the time by reason, the largest first.
+        lines: where the time goes, the largest share first.
+        savings: what would save how much, the most first; empty where nobody asked.
+        assumed: what was taken for granted.
+    """
+
+    us: Real
+    low: Real
+    high: Real
+    warm_us: Real | None
+    cycles: Real
+    mhz: Real
+    gpu: str
+    workgroups: int
+    rounds: int
+    resident: int
+    limiter: str
+    units: Mapping[str, Share]
+    stalls: tuple[Stall, ...]
+    lines: tuple[TimeLine, ...]
+    savings: tuple[Saving, ...] = ()
+    assumed: tuple[str, ...] = ()

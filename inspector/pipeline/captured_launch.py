@@ -1,0 +1,76 @@
+"""What a captured launch passes to its kernel, made ready for the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ..base.named_files import file_text
+from ..emulator.grid import Launch
+from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
+from ..emulator.launch import Emulator
+from ..emulator.memory import Buffer
+from ..isa.asm.constants import Constants, read_constants
+from ..model import Function, KernelReport, Passed, PassedMemory
+from .emulating import SCRATCH_ADDRESS, implicit_arguments, pack_arguments, takes_implicit
+from .made_up import buffers_of
+
+
+class CapturedLaunch(Struct, frozen=True):
+    """A launch and its memory.
+
+    Args:
+        launch: of the whole grid.
+        buffers: global memory.
+        made_up: element types of the buffers whose contents are made up.
+    """
+
+    launch: Launch
+    buffers: list[Buffer]
+    made_up: tuple[str, ...]
+
+
+def captured_launch(
+    function: Function,
+    emulator: Emulator,
+    grid: Sequence[int],
+    passed: Passed,
+    metadata: Mapping[str, Any],
+) -> CapturedLaunch:
+    """The launch that a script made.
+
+    Args:
+        function: the kernel's code.
+        emulator: of the kernel.
+        grid: of the launch.
+        passed: its arguments, and the memory that they point into.
+        metadata: Triton's metadata of the compile.
+    """
+    grid_x, grid_y, grid_z = (*grid, 1, 1, 1)[:3]
+    buffers, made_up = buffers_of(passed.memories)
+    scratch_bytes = int(metadata.get("global_scratch_size") or 0) * grid_x * grid_y * grid_z
+    if scratch_bytes:
+        (zeros,), _ = buffers_of([PassedMemory(SCRATCH_ADDRESS, scratch_bytes, "uint8")])
+        buffers.append(zeros)
+    arguments = [(parameter.kind, parameter.value) for parameter in passed.parameters]
+    hostcall_address = 0
+    if takes_implicit(function, arguments):
+        buffers.append(HostCalls().buffer)  # what the kernel prints is dropped
+        hostcall_address = HOSTCALL_ADDRESS
+    threads = int(metadata["num_warps"]) * emulator.target.lanes
+    grid_3d, block_3d = (grid_x, grid_y, grid_z), (threads, 1, 1)
+    lds_bytes = int(metadata.get("shared") or 0)
+    implicit = implicit_arguments(grid_3d, block_3d, lds_bytes, hostcall_address)
+    scratch = SCRATCH_ADDRESS if scratch_bytes else 0
+    packed = pack_arguments(arguments, scratch, implicit)
+    return CapturedLaunch(Launch(grid_3d, block_3d, lds_bytes, packed), buffers, made_up)
+
+
+def constants_of(report: KernelReport) -> Constants:
+    """The constants in the data sections of a compiled kernel's assembly."""
+    artifact = report.artifacts.get("amdgcn")
+    if artifact is None:
+        return Constants()
+    return read_constants(file_text(artifact.path), artifact.path.name)

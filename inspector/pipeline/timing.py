@@ -1,0 +1,203 @@
+"""The time of a kernel's launch, for its report: as captured, or as the user states it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..base.errors import KinspectError, unforeseen
+from ..base.named_files import file_text
+from ..capture.targets import SUFFIXES
+from ..emulator.grid import Launch
+from ..emulator.hostcall import HostCalls
+from ..emulator.launch import Emulator, without_collections
+from ..emulator.memory import Buffer
+from ..emulator.registry import NotCoveredError
+from ..isa.asm.constants import Constants, read_constants
+from ..machines.rates import rates_of
+from ..model import Function, KernelReport, Machine, int_of
+from ..model.time import KernelTime
+from ..timing.attribution import limiter_of, lines_of, stalls_of
+from ..timing.device import Device, device_of
+from ..timing.savings import savings
+from ..timing.timed import timed, traced
+from .captured_launch import captured_launch, constants_of
+from .context import Context
+from .emulated_code import CodeLaunch, code_launch, typed_arguments
+
+LOW: Final = 0.72
+HIGH: Final = 1.4
+"""Of the predicted time: two thirds of the measured ones lie between (benchmarks/TIMING.md)."""
+_NO_LAUNCH: Final = (
+    "no time: nothing says how it is launched; name a script that launches it, or use kinspect time"
+)
+
+
+class TimeOptions(Struct, frozen=True):
+    """How a launch is timed.
+
+    Args:
+        gpu: the product as a driver names it; None for the one that the target's file describes.
+        clock_mhz: None for the product's.
+        savings: whether it is worked out what would save how much.
+        arguments: what a launch of a file of code passes, as `kinspect emulate` takes it.
+    """
+
+    gpu: str | None = None
+    clock_mhz: float | None = None
+    savings: bool = False
+    arguments: str | None = None
+
+
+def with_time(
+    function: Function,
+    functions: Sequence[Function],
+    report: KernelReport,
+    machine: Machine | None,
+    context: Context,
+    options: TimeOptions,
+) -> KernelReport:
+    """Times a kernel's launch, captured or stated, or adds a note on why there is no time.
+
+    Args:
+        function: the kernel's code.
+        functions: all functions of the program, which the kernel may call.
+        report: the kernel's report; its variant holds the captured launch.
+        machine: the target; None where it is unknown.
+        context: what is known besides; the launch of a file of code.
+        options: how.
+    """
+    variant = report.variant
+    if variant is None and options.arguments is not None and machine is not None:
+        return _timed_report(
+            report, lambda: _stated_launch(function, functions, report, machine, context, options)
+        )
+    if variant is None or variant.passed is None or variant.grid is None or machine is None:
+        return _with_note(report, _NO_LAUNCH)
+    if 0 in variant.grid:
+        return _with_note(report, "no time: its grid is empty")
+    grid, passed = variant.grid, variant.passed
+
+    def time() -> KernelTime:
+        emulator = Emulator(function, machine, constants_of(report), functions)
+        captured = captured_launch(function, emulator, grid, passed, context.metadata or {})
+        assumed = [f"made-up {', '.join(sorted(set(captured.made_up)))} values"]
+        found = launch_time(emulator, machine, captured.launch, captured.buffers, report, options)
+        return replace(found, assumed=(*found.assumed, *(assumed if captured.made_up else ())))
+
+    return _timed_report(report, time)
+
+
+def _stated_launch(
+    function: Function,
+    functions: Sequence[Function],
+    report: KernelReport,
+    machine: Machine,
+    context: Context,
+    options: TimeOptions,
+) -> KernelTime:
+    """The time of a file's kernel, launched as the user says; see `with_time`."""
+    stated = context.overrides
+    if stated.grid is None:
+        raise KinspectError("the grid is not stated", "add --grid")
+    path = Path(context.path)
+    is_text = SUFFIXES.get(path.suffix) == "asm"
+    constants = read_constants(file_text(path), path.name) if is_text else Constants()
+    emulator = Emulator(function, machine, constants, functions)
+    buffers, scalars, _ = typed_arguments(options.arguments or "", made_up=False)
+    block = stated.workgroup
+    if block is None and stated.waves_per_workgroup is not None:
+        block = (stated.waves_per_workgroup * emulator.target.lanes, 1, 1)
+    added = max(0, (stated.lds_bytes or 0) - (function.resources.lds_bytes or 0))
+    request = CodeLaunch(
+        path, function.name, machine.arch, stated.grid, block, options.arguments or "", added
+    )
+    launch = code_launch(request, function, machine, scalars)
+    return launch_time(emulator, machine, launch, [*buffers, HostCalls().buffer], report, options)
+
+
+def _timed_report(report: KernelReport, time: Callable[[], KernelTime]) -> KernelReport:
+    """A report with the time that a function gives, or with a note on why there is none."""
+    try:
+        # The reports of the whole run are in memory: each garbage collection would scan them.
+        with without_collections():
+            found = time()
+    except NotCoveredError as error:
+        return _with_note(report, f"no time: the emulator does not carry out this yet: {error}")
+    except KinspectError as error:
+        return _with_note(report, f"no time: {error.message}")
+    except Exception as error:
+        # A bug in the model must not take the report with it.
+        return _with_note(report, f"no time: {unforeseen(error).message}")
+    return replace(report, time=found)
+
+
+def _with_note(report: KernelReport, note: str) -> KernelReport:
+    return replace(report, notes=(*report.notes, note))
+
+
+def launch_time(
+    emulator: Emulator,
+    machine: Machine,
+    launch: Launch,
+    buffers: list[Buffer],
+    report: KernelReport,
+    options: TimeOptions,
+) -> KernelTime:
+    """The time of a launch.
+
+    Args:
+        emulator: of the kernel.
+        machine: the target.
+        launch: of the whole grid.
+        buffers: global memory; it is written to.
+        report: the kernel's, for its occupancy.
+        options: how it is timed.
+
+    Raises:
+        KinspectError: the model does not cover the target, or nothing fits on a compute unit.
+        NotCoveredError: an instruction that the emulator does not carry out was reached.
+    """
+    device = _device(machine, options)
+    resident = int_of(report.metrics, "occupancy.workgroups_per_cu")
+    if not resident:
+        raise KinspectError("how many workgroups a compute unit holds is not known", "state --lds")
+    timing = traced(emulator, machine, device, launch, buffers, resident)
+    now = timed(timing)
+    stalls = stalls_of(timing, now)
+    warm = timed(timing.warm()).us if timing.can_be_warm else None
+    assumed = [f"the clock of {device.mhz:g} MHz"]
+    if not timing.trace.is_complete:
+        assumed.append("loops that were followed to a limit run no further")
+    return KernelTime(
+        us=round(now.us, 3),
+        low=round(now.us * LOW, 3),
+        high=round(now.us * HIGH, 3),
+        warm_us=None if warm is None or warm > 0.97 * now.us else round(warm, 3),
+        cycles=round(now.cycles),
+        mhz=round(now.mhz),
+        gpu=device.name,
+        workgroups=timing.workgroups_in_grid,
+        rounds=timing.placement.busiest,
+        resident=timing.placement.resident,
+        limiter=limiter_of(now, stalls),
+        units={name: round(share, 4) for name, share in now.units.items()},
+        stalls=stalls,
+        lines=lines_of(timing, now),
+        savings=savings(timing, now) if options.savings else (),
+        assumed=tuple(assumed),
+    )
+
+
+def _device(machine: Machine, options: TimeOptions) -> Device:
+    device = device_of(machine, options.gpu)
+    if rates_of(machine.arch) is None or device is None:
+        raise KinspectError(
+            f"the rates of {machine.arch} are not known to the timing model",
+            "see docs/timing.md for the targets that it covers",
+        )
+    return device if options.clock_mhz is None else replace(device, mhz=options.clock_mhz)

@@ -1,0 +1,1 @@
+"""How long a launch takes and where the time goes: a compute unit simulated, put in a device."""

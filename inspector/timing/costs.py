@@ -1,0 +1,196 @@
+"""What each instruction takes on a compute unit: its unit, cycles, registers and waits."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from ..isa.dataflow.code_registers import registers_of
+from ..isa.dataflow.effects import RegisterEffect
+from ..isa.dataflow.execution_target import target_of
+from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
+from ..isa.waitflow.counters import GenerationCounters, events_of
+from ..isa.waitflow.waits import decode_wait
+from ..machines import matrix_cycles
+from ..model import Function, Instruction, Machine
+from ..model.rates import Rates
+
+(SCALAR, VECTOR, MATRIX, LDS, LOAD, STORE, SCALAR_LOAD, BRANCH, WAIT, BARRIER, IDLE, END) = range(
+    12
+)
+"""Kinds of instructions, by the unit that they issue to."""
+_KINDS: Final = {
+    "valu": VECTOR, "acc_move": VECTOR, "mfma": MATRIX, "wmma": MATRIX,
+    "cross_lane": LDS, "lds_read": LDS, "lds_write": LDS, "lds_atomic": LDS,
+    "global_load": LOAD, "scratch_load": LOAD, "lds_direct": LOAD, "image": LOAD, "atomic": LOAD,
+    "global_store": STORE, "scratch_store": STORE, "lds_direct_store": STORE,
+    "smem_load": SCALAR_LOAD, "message": SCALAR_LOAD, "branch": BRANCH, "wait": WAIT,
+    "barrier": BARRIER, "nop": IDLE,
+}  # fmt: skip
+"""Class of an instruction -> kind; the others issue as scalar ones."""
+_QUARTER_RATE: Final = re.compile(
+    r"v_mul_(lo|hi)_[ui]32|v_mad_(co_)?[ui]64_[ui]32|v_(lshl|lshr|ashr)rev_[bi]64"
+)
+"""Quarter-rate operations that are not transcendental (LLVM's SISchedule, WriteQuarterRate32)."""
+_LONG: Final = re.compile(
+    r"v_s?mfmac?_|global_|buffer_|flat_|scratch_|ds_|s_load|s_buffer|v_pk_|v_wmma"
+)
+"""Encodings of 8 bytes."""
+_NOP_BITS: Final = 0xF
+_UNKNOWN_MATRIX: Final = 32
+"""Cycles of a matrix instruction of which no figure is known."""
+
+
+class Cost(NamedTuple):
+    """One instruction.
+
+    Args:
+        kind: the unit that it issues to.
+        cycles: how long it keeps that unit.
+        result: cycles until its result can be read.
+        reads, writes: groups of registers that are always used together.
+        waits: (counter, how many may stay outstanding).
+        raises: (counter, whether its operations complete in order).
+        line: of the instruction cache that holds it.
+        is_scratch: whether it moves private memory.
+    """
+
+    kind: int
+    cycles: float
+    result: float
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    waits: tuple[tuple[int, int], ...]
+    raises: tuple[tuple[int, bool], ...]
+    line: int
+    is_scratch: bool
+
+
+class Costs(Struct, frozen=True):
+    """The instructions of a kernel.
+
+    Args:
+        sites: by index in the function.
+        groups: how many groups of registers there are.
+        scalar_from: groups from here on hold scalar registers.
+        counters: how many wait counters there are.
+    """
+
+    sites: tuple[Cost, ...]
+    groups: int
+    scalar_from: int
+    counters: int
+
+
+def costs_of(function: Function, machine: Machine, rates: Rates) -> Costs:
+    """The costs of a kernel's instructions on a machine."""
+    registers = registers_of(function, target_of(function, machine.arch))
+    effects = registers.effects
+    reads, writes, groups, scalar_from = _register_groups(effects)
+    generation = GenerationCounters.of(machine.counters)
+    numbers = {name: number for number, name in enumerate(machine.counters)}
+    wave = function.resources.wave_size or machine.wave_sizes[0]
+    full = machine.valu_cycles.get(wave) or 4
+    slow = rates.transcendental or machine.transcendental_cycles.get(wave) or 4 * full
+    issue = float(machine.issue_cycles or 1)
+    sites: list[Cost] = []
+    address = 0
+    for index, inst in enumerate(function.instructions):
+        kind = _kind_of(inst)
+        cycles = result = issue
+        waits: list[tuple[int, int]] = []
+        if kind == VECTOR:
+            cycles = full
+            if "transcendental" in inst.op.traits:
+                cycles = slow
+            elif _QUARTER_RATE.match(inst.op.name):
+                cycles = rates.quarter_rate
+            result = max(cycles, machine.result_cycles.get("valu", full))
+        elif kind == MATRIX:
+            cycles = matrix_cycles(machine, inst.op.name, inst.operands) or _UNKNOWN_MATRIX
+            result = cycles + rates.matrix_result
+        elif kind == IDLE:
+            cycles = issue * _idle_slots(inst)
+        elif kind == WAIT:
+            limits = decode_wait(
+                inst.op.name, inst.operands, machine.waitcnt_fields, machine.counters
+            )
+            waits = [(numbers[name], count) for name, count in limits.items() if name in numbers]
+        raises = tuple(
+            (numbers[event.counter], bool(event.order))
+            for event in events_of(inst, generation)
+            if event.counter in numbers
+        )
+        sites.append(
+            Cost(
+                kind, cycles, result, reads[index], writes[index], tuple(waits), raises,
+                (inst.address if inst.address is not None else address) // rates.icache_line_bytes,
+                inst.cls.startswith("scratch"),
+            )
+        )  # fmt: skip
+        address += _bytes_of(inst)
+    return Costs(tuple(sites), groups, scalar_from, len(numbers))
+
+
+def _kind_of(inst: Instruction) -> int:
+    if inst.op.name.startswith("s_endpgm"):
+        return END
+    kind = _KINDS.get(inst.cls, SCALAR)
+    if (
+        inst.cls == "atomic"
+        and "returns" not in inst.op.traits
+        and not inst.op.name.endswith("_rtn")
+    ):
+        return LOAD if re.search(r"\b(glc|sc0)\b", inst.operands) else STORE
+    return kind
+
+
+def _idle_slots(inst: Instruction) -> int:
+    if inst.op.name != "s_nop":
+        return 1
+    try:
+        return (int(inst.operands.strip(), 0) & _NOP_BITS) + 1
+    except ValueError:
+        return 1
+
+
+def _bytes_of(inst: Instruction) -> int:
+    """Bytes of an instruction's encoding, where the file does not state its address."""
+    name = inst.mnemonic
+    if _LONG.match(name) or name.endswith(("_e64", "_dpp", "_sdwa")) or "0x" in inst.operands:
+        return 8
+    return 4
+
+
+def _register_groups(
+    effects: Sequence[RegisterEffect],
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], int, int]:
+    """Numbers the registers by who uses them: those of the same instructions are one group.
+
+    Returns:
+        Groups that each instruction reads, and writes; how many groups there are; the first one of
+        scalar registers.
+    """
+    uses: defaultdict[int, list[int]] = defaultdict(list)
+    for index, effect in enumerate(effects):
+        for row in rows_of(effect.reads):
+            uses[row].append(2 * index)
+        for row in rows_of(effect.writes):
+            uses[row].append(2 * index + 1)
+    numbers: dict[tuple[bool, tuple[int, ...]], int] = {}
+    group_of: dict[int, int] = {}
+    for row in sorted(uses):
+        key = row >= SCALAR_BIT, tuple(uses[row])
+        group_of[row] = numbers.setdefault(key, len(numbers))
+    scalar_from = sum(not is_scalar for is_scalar, _ in numbers)
+
+    def groups_of(registers: int) -> tuple[int, ...]:
+        return tuple(dict.fromkeys([group_of[row] for row in rows_of(registers)]))
+
+    reads = [groups_of(effect.reads) for effect in effects]
+    writes = [groups_of(effect.writes) for effect in effects]
+    return reads, writes, len(numbers), scalar_from

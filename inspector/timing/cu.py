@@ -1,0 +1,585 @@
+"""Simulates one compute unit: waves issue in order, units and queues are shared, waits wait.
+
+Each SIMD issues one instruction a turn to each of its units; the compute unit has an LDS, an
+address unit with its cache, a port to the L2 and its share of what the device's L2, L3 and memory
+deliver. Time is in cycles. The time before each issue is charged to the instruction that waits,
+with the reason of the last limit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Final
+
+from msgspec import Struct
+
+from ..model.rates import Rates
+from ..model.time import StallReason
+from .costs import (
+    BARRIER,
+    BRANCH,
+    END,
+    IDLE,
+    LDS,
+    LOAD,
+    MATRIX,
+    SCALAR,
+    SCALAR_LOAD,
+    STORE,
+    VECTOR,
+    WAIT,
+    Cost,
+    Costs,
+)
+from .trace import Access, WaveTrace
+
+REASONS: Final[tuple[StallReason, ...]] = (
+    "issue", "dependency", "vector", "matrix", "lds", "memory", "barrier", "scalar", "icache",
+)  # fmt: skip
+"""What an instruction may wait for."""
+(_ISSUE, _DEPENDENCY, _VECTOR, _MATRIX, _LDS, _MEMORY, _BARRIER, _SCALAR, _ICACHE) = range(9)
+UNITS: Final = ("vector", "matrix", "lds", "l1", "l2", "l3", "memory")
+"""Units of which it is known how long they are busy; the first two are one for each SIMD."""
+(_B_VECTOR, _B_MATRIX, _B_LDS, _B_L1, _B_L2, _B_L3, _B_MEMORY) = range(7)
+_NO_ACCESS: Final = Access()
+_PORTS: Final = (VECTOR, LOAD, SCALAR)
+"""Kinds that have an issue port of their own on each SIMD; matrix instructions use the vector's."""
+
+
+class Shares(Struct, frozen=True):
+    """What the device gives one compute unit, in bytes a cycle; latencies are in `Rates`.
+
+    Args:
+        simds: of the compute unit.
+        issue: cycles between two instructions of a wave.
+        l2, l3, memory: bytes a cycle; None for an L3 that there is not.
+        lds_port: bytes a cycle between a pair of SIMDs and the LDS; None: it never limits.
+        line: bytes of a cache line.
+        icache_lines: of the instruction cache.
+        counter_limits: by counter, how many operations may be outstanding.
+    """
+
+    simds: int
+    issue: float
+    l2: float
+    l3: float | None
+    memory: float
+    lds_port: float | None
+    line: int
+    icache_lines: int
+    counter_limits: tuple[int, ...]
+    l1_lines_per_clk: float
+
+
+class Sharing(Struct, frozen=True):
+    """Where the lines of accesses come from.
+
+    Args:
+        fresh: by instruction, the share of its misses in L1 that miss the L2 as well.
+        beyond_l3: by instruction, the share of its misses in L2 that miss the L3.
+        stored: share of stored bytes that go on to memory at once.
+    """
+
+    fresh: Mapping[int, float]
+    beyond_l3: Mapping[int, float]
+    stored: float
+
+
+class CuTime(Struct, frozen=True):
+    """What the simulation of some workgroups found.
+
+    Args:
+        ends: cycle at which each workgroup ended, in their order.
+        stalls: by instruction, the cycles that waves waited, by `REASONS`.
+        blamed: by instruction, the cycles that waves waited for it: a wait's are those of the
+            access that it waits for, all others their own.
+        issues: by instruction, how often it was issued.
+        busy: cycles of each of `UNITS`, summed over the SIMDs.
+    """
+
+    ends: list[float]
+    stalls: dict[int, list[float]]
+    blamed: dict[int, list[float]]
+    issues: dict[int, int]
+    busy: list[float]
+
+    @property
+    def cycles(self) -> float:
+        """When the last workgroup ended."""
+        return max(self.ends, default=0.0)
+
+
+class _Wave:
+    """A resident wave; `base` is the time at which it could have issued at the earliest."""
+
+    __slots__ = (
+        "accesses",
+        "age",
+        "base",
+        "blame",
+        "group",
+        "is_done",
+        "last_vector",
+        "lasts",
+        "line",
+        "position",
+        "queues",
+        "ready",
+        "reason",
+        "simd",
+        "stream",
+    )  # fmt: skip
+
+    def __init__(self, trace: WaveTrace, group: int, age: int, groups: int, counters: int) -> None:
+        self.stream = trace.stream
+        self.accesses = trace.accesses
+        self.group = group
+        self.age = age
+        self.position = 0
+        self.base = 0.0
+        self.reason = _ISSUE
+        self.blame = -1
+        self.simd = 0
+        self.line = -1
+        self.last_vector = -1e9
+        self.is_done = False
+        self.ready: list[tuple[float, int]] = [(0.0, _DEPENDENCY)] * groups
+        self.queues: list[list[tuple[float, int, int]]] = [[] for _ in range(counters)]
+        self.lasts = [0.0] * counters
+
+
+class _Group:
+    """A workgroup: its waves, who is at the barrier, when it ended."""
+
+    __slots__ = ("arrived", "end", "left", "opens", "waves")
+
+    def __init__(self, waves: list[_Wave]) -> None:
+        self.waves = waves
+        self.left = len(waves)
+        self.arrived: list[tuple[_Wave, float, int]] = []
+        self.opens = 0.0
+        self.end = 0.0
+
+
+_Issue = Callable[[_Wave, Cost, int, float], float]
+
+
+class ComputeUnit:
+    """One compute unit; `run` may be called once.
+
+    Args:
+        costs: of the kernel's instructions.
+        rates: of the target.
+        shares: of the device's bandwidth and the like.
+        sharing: where lines come from.
+    """
+
+    def __init__(self, costs: Costs, rates: Rates, shares: Shares, sharing: Sharing) -> None:
+        self._costs = costs
+        self._rates = rates
+        self._shares = shares
+        self._sharing = sharing
+        simds = shares.simds
+        self._free = {kind: [0.0] * simds for kind in _PORTS}
+        self._matrix_free = [0.0] * simds
+        self._load = [0] * simds
+        self._lds_free = 0.0
+        pairs = (simds + 1) // 2
+        self._port_free = [0.0] * pairs
+        self._lds_port_free = [0.0] * pairs
+        self._lds_waiting: list[deque[float]] = [deque() for _ in range(pairs)]
+        self._memory_waiting: list[deque[float]] = [deque() for _ in range(simds)]
+        self._address_free = 0.0
+        self._l2_free = self._l3_free = self._memory_free = 0.0
+        sets = max(1, rates.l1_bytes // shares.line // rates.l1_ways)
+        self._cache: list[dict[int, float]] = [{} for _ in range(sets)]
+        self._in_flight: deque[tuple[float, int]] = deque()
+        self._flying = 0
+        self._icache: dict[int, float] = {}
+        self._missed: dict[int, float] = {}
+        self._loaded: dict[int, float] = {}
+        self._busy = [0.0] * len(UNITS)
+        self._stalls: dict[int, list[float]] = {}
+        self._blamed: dict[int, list[float]] = {}
+        self._issues: dict[int, int] = {}
+        self._waiting: list[tuple[float, int, _Wave]] = []
+        self._groups: list[_Group] = []
+        self._next = 0
+        self._beyond = 0.0
+
+    def run(self, workgroups: Sequence[Sequence[WaveTrace]], resident: int) -> CuTime:
+        """Runs workgroups one after another, `resident` at a time.
+
+        Args:
+            workgroups: the waves of each.
+            resident: workgroups that are on the compute unit together.
+        """
+        age = 0
+        for number, traces in enumerate(workgroups):
+            made = []
+            for trace in traces:
+                made.append(_Wave(trace, number, age, self._costs.groups, self._costs.counters))
+                age += 1
+            self._groups.append(_Group(made))
+        for slot in range(min(resident, len(self._groups))):
+            self._start(slot * self._rates.workgroup_start)
+        waiting, sites = self._waiting, self._costs.sites
+        stalls, issues, issue_of = self._stalls, self._issues, self._issuers()
+        while waiting:
+            now, _, wave = heappop(waiting)
+            while True:
+                site = wave.stream[wave.position]
+                cost = sites[site]
+                at, reason = self._earliest(wave, cost, site, now)
+                if at > now:
+                    wave.reason = reason
+                    heappush(waiting, (at, wave.age, wave))
+                    break
+                gap = now - wave.base
+                if gap > 0:
+                    row = stalls.get(site)
+                    if row is None:
+                        row = stalls[site] = [0.0] * len(REASONS)
+                    row[wave.reason] += gap
+                    if cost.kind == WAIT and wave.blame >= 0:
+                        row = self._blamed.get(wave.blame)
+                        if row is None:
+                            row = self._blamed[wave.blame] = [0.0] * len(REASONS)
+                        row[wave.reason] += gap
+                        wave.blame = -1
+                issues[site] = issues.get(site, 0) + 1
+                wave.reason = _ISSUE
+                step = issue_of[cost.kind](wave, cost, site, now)
+                wave.position += 1
+                wave.base = now = now + step
+                if cost.kind == BARRIER:
+                    self._arrive(wave, now, site)
+                    break
+                if cost.kind == END or wave.position >= len(wave.stream):
+                    self._end(wave, now)
+                    break
+                if waiting and waiting[0][0] <= now:
+                    heappush(waiting, (now, wave.age, wave))
+                    break
+        for site, row in stalls.items():
+            if sites[site].kind == WAIT:
+                continue
+            of_it = self._blamed.setdefault(site, [0.0] * len(REASONS))
+            for reason, cycles in enumerate(row):
+                of_it[reason] += cycles
+        ends = [group.end for group in self._groups]
+        return CuTime(ends, stalls, self._blamed, issues, self._busy)
+
+    def _issuers(self) -> dict[int, _Issue]:
+        return {
+            SCALAR: self._issue_scalar, VECTOR: self._issue_vector, MATRIX: self._issue_matrix,
+            LDS: self._issue_lds, LOAD: self._issue_load, STORE: self._issue_store,
+            SCALAR_LOAD: self._issue_scalar_load, BRANCH: self._issue_branch,
+            WAIT: self._issue_wait, BARRIER: self._issue_nothing, IDLE: self._issue_idle,
+            END: self._issue_nothing,
+        }  # fmt: skip
+
+    # ----------------------------------------------------------------------- workgroups
+
+    def _start(self, when: float) -> None:
+        """Makes the next workgroup resident: its waves go to the SIMDs that hold fewest."""
+        group = self._groups[self._next]
+        self._next += 1
+        for wave in group.waves:
+            wave.simd = min(range(self._shares.simds), key=self._load.__getitem__)
+            self._load[wave.simd] += 1
+            wave.base = when
+            heappush(self._waiting, (when, wave.age, wave))
+
+    def _arrive(self, wave: _Wave, now: float, site: int) -> None:
+        group = self._groups[wave.group]
+        group.arrived.append((wave, now, site))
+        group.opens = max(group.opens, now)
+        if len(group.arrived) >= group.left:
+            self._open(group)
+
+    def _open(self, group: _Group) -> None:
+        """Lets the waves at a barrier go on."""
+        for wave, came, site in group.arrived:
+            row = self._stalls.setdefault(site, [0.0] * len(REASONS))
+            row[_BARRIER] += group.opens - came
+            wave.base = group.opens
+            if wave.position >= len(wave.stream):
+                self._end(wave, group.opens)
+            else:
+                heappush(self._waiting, (group.opens, wave.age, wave))
+        group.arrived = []
+        group.opens = 0.0
+
+    def _end(self, wave: _Wave, now: float) -> None:
+        group = self._groups[wave.group]
+        wave.is_done = True
+        group.left -= 1
+        self._load[wave.simd] -= 1
+        # Stores go on when the wave has ended, and the kernel waits for them.
+        group.end = max(group.end, now, *(q[-1][0] for q in wave.queues if q))
+        if group.left and len(group.arrived) >= group.left:
+            self._open(group)
+        if not group.left and self._next < len(self._groups):
+            self._start(now + self._rates.workgroup_start)
+
+    # ----------------------------------------------------------------------- when it can issue
+
+    def _earliest(self, wave: _Wave, cost: Cost, site: int, now: float) -> tuple[float, int]:
+        """When an instruction can issue, and what it waits for."""
+        at, reason = now, wave.reason
+        kind, rates = cost.kind, self._rates
+        if cost.line != wave.line:
+            at, reason = self._fetch(wave, cost.line, at, reason)
+        ready = wave.ready
+        for group in cost.reads:
+            when, why = ready[group]
+            if when > at:
+                if why == _MATRIX and kind == MATRIX and group in cost.writes:
+                    when -= rates.matrix_result  # the sum is forwarded
+                    if when <= at:
+                        continue
+                at, reason = when, why
+        simd = wave.simd
+        if kind in (SCALAR, BRANCH):
+            free = self._free[SCALAR][simd]
+            if free > at:
+                at, reason = free, _ISSUE
+            if wave.last_vector + rates.valu_to_scalar > at and self._reads_vector(wave, cost):
+                at, reason = wave.last_vector + rates.valu_to_scalar, _DEPENDENCY
+            return at, reason
+        if kind == WAIT:
+            for counter, most in cost.waits:
+                queue = wave.queues[counter]
+                if len(queue) > most:
+                    when, why, blame = queue[len(queue) - most - 1] if most else max(queue)
+                    if when > at:
+                        at, reason = when, why
+                        wave.blame = blame
+            return at, reason
+        if kind in (VECTOR, MATRIX):
+            for group in cost.writes:  # a result may not be overwritten by one that comes first
+                when, why = ready[group]
+                if why == _MATRIX and kind == VECTOR and when > at:
+                    at, reason = when, why
+            free = self._free[VECTOR][simd]
+            if free > at:
+                at, reason = free, _VECTOR
+            if kind == MATRIX and self._matrix_free[simd] > at:
+                at, reason = self._matrix_free[simd], _MATRIX
+            return at, reason
+        if kind in (LDS, LOAD, STORE):
+            when = wave.last_vector + rates.valu_to_memory
+            if when > at:
+                at, reason = when, _DEPENDENCY
+            at, reason = self._queued(wave, cost, at, reason)
+        for counter, _ in cost.raises:
+            queue = wave.queues[counter]
+            if len(queue) >= self._shares.counter_limits[counter]:
+                if queue[0][0] > at:
+                    at, reason, _ = queue[0]
+                else:
+                    del queue[0]
+        return at, reason
+
+    def _reads_vector(self, wave: _Wave, cost: Cost) -> bool:
+        """Whether a scalar instruction reads what the wave's last vector instruction wrote."""
+        return any(wave.ready[group][1] == _VECTOR for group in cost.reads)
+
+    def _fetch(self, wave: _Wave, line: int, at: float, reason: int) -> tuple[float, int]:
+        """When the line of the instruction cache that a wave comes to is there."""
+        wave.line = line
+        cache = self._icache
+        ready = cache.pop(line, None)
+        if ready is None:
+            ready = at + self._rates.icache_miss
+            if len(cache) >= self._shares.icache_lines:
+                del cache[next(iter(cache))]
+        cache[line] = ready
+        return (ready, _ICACHE) if ready > at else (at, reason)
+
+    def _queued(self, wave: _Wave, cost: Cost, at: float, reason: int) -> tuple[float, int]:
+        """When the queue in front of the LDS or the address unit takes an instruction."""
+        simd = wave.simd
+        if cost.kind == LDS:
+            queue, most, why = self._lds_waiting[simd // 2], self._rates.lds_queue, _LDS
+            free = self._lds_port_free[simd // 2]
+        else:
+            queue, most, why = self._memory_waiting[simd], self._rates.memory_queue, _MEMORY
+            free = self._free[LOAD][simd]
+        if free > at:
+            at, reason = free, _ISSUE
+        while queue and queue[0] <= at:
+            queue.popleft()
+        if len(queue) >= most:
+            at, reason = queue[len(queue) - most], why
+        most_flying = self._rates.l1_bytes_in_flight
+        if cost.kind == LOAD and most_flying is not None:
+            flying = self._in_flight
+            while flying and flying[0][0] <= at:
+                self._flying -= flying.popleft()[1]
+            if self._flying > most_flying:
+                at, reason = flying[0][0], _MEMORY
+        return at, reason
+
+    # ----------------------------------------------------------------------- issue
+
+    def _issue_nothing(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        return self._shares.issue
+
+    def _issue_idle(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        return cost.cycles
+
+    def _issue_scalar(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        self._free[SCALAR][wave.simd] = now + self._shares.issue
+        for group in cost.writes:
+            wave.ready[group] = now + cost.result, _DEPENDENCY
+        return self._shares.issue
+
+    def _issue_branch(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        self._free[SCALAR][wave.simd] = now + self._shares.issue
+        following = wave.position + 1
+        if following < len(wave.stream) and wave.stream[following] != site + 1:
+            return self._rates.branch_taken
+        return self._rates.branch_not_taken
+
+    def _issue_vector(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        self._free[VECTOR][wave.simd] = now + cost.cycles
+        self._busy[_B_VECTOR] += cost.cycles
+        wave.last_vector = now
+        scalar_from = self._costs.scalar_from
+        for group in cost.writes:
+            why = _VECTOR if group >= scalar_from else _DEPENDENCY
+            wave.ready[group] = now + cost.result, why
+        return self._shares.issue
+
+    def _issue_matrix(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        self._matrix_free[wave.simd] = now + cost.cycles
+        self._free[VECTOR][wave.simd] = now + self._shares.issue
+        self._busy[_B_MATRIX] += cost.cycles
+        for group in cost.writes:
+            wave.ready[group] = now + cost.result, _MATRIX
+        return self._shares.issue
+
+    def _issue_wait(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        for counter, most in cost.waits:
+            queue = wave.queues[counter]
+            if len(queue) > most:
+                del queue[: len(queue) - most]
+        return self._shares.issue
+
+    def _issue_scalar_load(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        self._free[SCALAR][wave.simd] = now + self._shares.issue
+        there = self._loaded.setdefault(site, now + self._rates.scalar_miss)
+        self._outstanding(wave, cost, site, max(there, now + self._rates.scalar_hit), _SCALAR)
+        return self._shares.issue
+
+    def _issue_lds(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        shares, simd = self._shares, wave.simd
+        self._lds_port_free[simd // 2] = now + shares.issue
+        access = wave.accesses.get(wave.position, _NO_ACCESS)
+        begin = max(now, self._lds_free)
+        taken = max(access.cycles, 1)
+        self._lds_free = end = begin + taken
+        self._busy[_B_LDS] += taken
+        pair = simd // 2
+        if shares.lds_port:
+            # What passes the port is what the LDS gives at its full width.
+            moved = access.least * self._lds_width / shares.lds_port
+            self._port_free[pair] = max(begin, self._port_free[pair]) + moved
+            end = max(end, self._port_free[pair])
+        self._lds_waiting[pair].append(end)
+        self._outstanding(wave, cost, site, end + self._rates.lds_latency, _LDS)
+        return shares.issue
+
+    @property
+    def _lds_width(self) -> float:
+        return 128.0 if self._shares.lds_port is None else 2 * self._shares.lds_port
+
+    def _issue_load(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        access, begin, end = self._look_up(wave, cost, now)
+        end += self._rates.l1_latency
+        sets, shares, rates = self._cache, self._shares, self._rates
+        ways = rates.l1_ways
+        for line in access.lines:
+            lines = sets[(line ^ (line >> 7)) % len(sets)]
+            ready = lines.pop(line, None)
+            if ready is None:
+                ready = self._from_l2(site, begin)
+                if len(lines) >= ways:
+                    del lines[next(iter(lines))]
+            lines[line] = ready
+            if ready > end:
+                end = ready
+        end = self._outstanding(wave, cost, site, end, _MEMORY)
+        moved = len(access.lines) * shares.line
+        if moved:
+            self._in_flight.append((end, moved))
+            self._flying += moved
+        return shares.issue
+
+    def _issue_store(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+        access, begin, end = self._look_up(wave, cost, now)
+        shares, busy = self._shares, self._busy
+        for _ in access.lines:
+            self._l2_free = max(self._l2_free, begin) + shares.line / shares.l2
+            busy[_B_L2] += shares.line / shares.l2
+            if self._sharing.stored:
+                taken = shares.line * self._sharing.stored / shares.memory
+                self._memory_free = max(self._memory_free, begin) + taken
+                busy[_B_MEMORY] += taken
+        if access.lines:
+            end = max(end, self._l2_free + self._rates.store_latency, self._memory_free)
+        self._outstanding(wave, cost, site, end, _MEMORY)
+        return shares.issue
+
+    def _look_up(self, wave: _Wave, cost: Cost, now: float) -> tuple[Access, float, float]:
+        """The address unit takes an access: what it is, when its lookup begins and ends."""
+        shares, simd = self._shares, wave.simd
+        self._free[LOAD][simd] = now + shares.issue
+        access = wave.accesses.get(wave.position, _NO_ACCESS)
+        begin = max(now, self._address_free)
+        taken = max(
+            shares.issue,
+            len(access.lines) / shares.l1_lines_per_clk,
+            access.bytes / self._rates.l1_data_bytes_per_clk,
+        )
+        self._address_free = end = begin + taken
+        self._busy[_B_L1] += taken
+        self._memory_waiting[simd].append(end)
+        return access, begin, end
+
+    def _from_l2(self, site: int, begin: float) -> float:
+        """When a line that the cache does not have is there."""
+        shares, rates, busy = self._shares, self._rates, self._busy
+        self._l2_free = max(self._l2_free, begin) + shares.line / shares.l2
+        busy[_B_L2] += shares.line / shares.l2
+        ready = self._l2_free + rates.l2_latency
+        missed = self._missed.get(site, 0.5) + self._sharing.fresh.get(site, 1.0)
+        if missed < 1:
+            self._missed[site] = missed
+            return ready
+        self._missed[site] = missed - 1
+        self._beyond += self._sharing.beyond_l3.get(site, 1.0)
+        if shares.l3 is not None:
+            self._l3_free = max(self._l3_free, begin) + shares.line / shares.l3
+            busy[_B_L3] += shares.line / shares.l3
+            ready = max(ready, self._l3_free + rates.l3_latency)
+        if self._beyond >= 1:
+            self._beyond -= 1
+            self._memory_free = max(self._memory_free, begin) + shares.line / shares.memory
+            busy[_B_MEMORY] += shares.line / shares.memory
+            ready = max(ready, self._memory_free + rates.memory_latency)
+        return ready
+
+    def _outstanding(self, wave: _Wave, cost: Cost, site: int, end: float, why: int) -> float:
+        """Adds an operation to its counters; returns when it completes."""
+        for counter, in_order in cost.raises:
+            if in_order:
+                end = wave.lasts[counter] = max(end, wave.lasts[counter])
+            wave.queues[counter].append((end, why, site))
+        for group in cost.writes:
+            wave.ready[group] = 0.0, _DEPENDENCY
+        return end

@@ -1,0 +1,135 @@
+"""The device around a compute unit: the workgroups that it gets, its share of caches and memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ..machines.products import Product, all_products, find_product
+from ..model import Machine
+from ..model.rates import Rates
+from .cu import Shares
+
+MOST_WAVES: Final = 384
+"""Waves that are executed at a time to see what workgroups share in an L2."""
+MOST_SIMULATED: Final = 256
+"""Waves that follow one another on the simulated compute unit."""
+ROUNDS: Final = 3
+"""Times that a compute unit's workgroups are replaced in the simulation, if there are as many."""
+
+
+class Device(Struct, frozen=True):
+    """One agent of a product.
+
+    Args:
+        cus, xcds: compute units, and dies with an L2 each.
+        mhz: the clock that is assumed.
+        memory_bytes_per_s: peak of the device memory.
+        l3_bytes: 0 where there is no L3.
+        name: of the product.
+    """
+
+    cus: int
+    xcds: int
+    mhz: float
+    memory_bytes_per_s: float
+    l3_bytes: int
+    name: str
+
+
+def device_of(machine: Machine, product: str | None = None) -> Device | None:
+    """The device of a target; None where its size, clock or memory is not known.
+
+    Args:
+        machine: the target.
+        product: a driver's name for it; None for the one that the machine file describes.
+    """
+    known: Product | None = find_product(product) if product is not None else None
+    if known is None or known.arch != machine.arch:
+        alike = (p for p in all_products() if (p.arch, p.cus) == (machine.arch, machine.cus))
+        known = next(alike, None)
+    if known is None:
+        return None
+    return Device(
+        known.cus, machine.xcds or known.xccs, float(known.clock_mhz), known.memory_bytes_per_s,
+        machine.l3_bytes or 0, known.name,
+    )  # fmt: skip
+
+
+class Placement(Struct, frozen=True):
+    """Where the workgroups of a launch go.
+
+    Args:
+        executed: numbers of the workgroups to execute: those of one XCD that run together.
+        simulated: those of them that one compute unit gets, in this order.
+        resident: how many it holds at a time.
+        busiest: how many the busiest compute unit gets in all.
+        active: compute units that get any.
+    """
+
+    executed: tuple[int, ...]
+    simulated: tuple[int, ...]
+    resident: int
+    busiest: int
+    active: int
+
+
+def place(device: Device, workgroups: int, resident: int, waves: int) -> Placement:
+    """Deals the workgroups of a grid out.
+
+    Workgroups go round robin to the XCDs, and there to the compute units in turn.
+
+    Args:
+        device: the device.
+        workgroups: of the grid.
+        resident: that a compute unit holds at a time.
+        waves: of a workgroup.
+    """
+    per_xcd = max(1, device.cus // device.xcds)
+    busiest = math.ceil(workgroups / device.cus)
+    in_xcd = math.ceil(workgroups / device.xcds)
+    rounds = min(busiest, max(1, min(ROUNDS * resident + 1, MOST_SIMULATED // waves)))
+    together = min(per_xcd * resident, in_xcd, max(1, MOST_WAVES // waves))
+    entries = sorted({*range(together), *(number * per_xcd for number in range(rounds))})
+    reach = entries[-1] * device.xcds
+    base = 0
+    if busiest > resident:  # the start of a grid is often unlike the rest
+        base = min(workgroups // 2, max(0, workgroups - 1 - reach)) // device.xcds * device.xcds
+    numbers = [base + entry * device.xcds for entry in entries]
+    executed = tuple(number for number in numbers if number < workgroups)
+    simulated = tuple(
+        number
+        for entry in range(rounds)
+        if (number := base + entry * per_xcd * device.xcds) < workgroups
+    )
+    return Placement(
+        executed, simulated, min(resident, busiest), busiest, min(device.cus, workgroups)
+    )
+
+
+def shares_of(
+    machine: Machine, rates: Rates, device: Device, active: int, counters: Sequence[int]
+) -> Shares:
+    """What one of the `active` compute units gets of the device, in bytes a cycle."""
+    clocks = device.mhz * 1e6
+    l3 = None
+    if rates.l3_bytes_per_s is not None:
+        l3 = min(rates.cu_memory_bytes_per_clk, rates.l3_bytes_per_s / clocks / active)
+    return Shares(
+        simds=machine.eus if machine.eus_cu_mode is None else machine.eus_cu_mode,
+        issue=float(machine.issue_cycles or 1),
+        l2=min(rates.cu_l2_bytes_per_clk, rates.l2_bytes_per_s / clocks / active),
+        l3=l3,
+        memory=min(
+            rates.cu_memory_bytes_per_clk,
+            device.memory_bytes_per_s * rates.memory_share / clocks / active,
+        ),
+        lds_port=machine.lds_port_bytes_per_clk.get("read"),
+        line=machine.cache_line_bytes or 64,
+        icache_lines=(machine.icache_bytes or 32768) // rates.icache_line_bytes,
+        counter_limits=tuple(counters),
+        l1_lines_per_clk=(machine.l1_bytes_per_clk or 64) / (machine.cache_line_bytes or 64),
+    )

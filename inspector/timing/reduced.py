@@ -1,0 +1,138 @@
+"""Loops extrapolated: what some iterations cost more, found by leaving some out.
+
+A simulation of all kept iterations and one with some fewer differ by what these take; those that
+were not kept take as much each.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from ..model import Loop
+from .cu import REASONS, CuTime
+from .trace import WaveTrace
+
+_FEWEST = 3
+"""Iterations of an entry of which one can be left out."""
+Workgroups = Sequence[Sequence[WaveTrace]]
+
+
+def extrapolated(
+    workgroups: Workgroups, loops: Sequence[Loop], simulate: Callable[[Workgroups], CuTime]
+) -> CuTime:
+    """The time of workgroups with all iterations of their loops.
+
+    Args:
+        workgroups: what their waves did.
+        loops: of the kernel.
+        simulate: gives the time of some workgroups as they are.
+    """
+    whole = simulate(workgroups)
+    missing = _missing(workgroups)
+    total = whole
+    factors: dict[str, float] = {}
+    dropped: dict[str, Mapping[str, int]] = {}
+    # Outer loops first: with their iterations go some of the inner ones.
+    for loop in sorted(loops, key=lambda loop: loop.depth):
+        left = missing.get(loop.id, 0.0) - sum(
+            factor * dropped[outer].get(loop.id, 0) for outer, factor in factors.items()
+        )
+        if not missing.get(loop.id) or left <= 0:
+            continue
+        fewer, counts = _without_some(workgroups, loop.id)
+        if not counts.get(loop.id):
+            continue
+        factors[loop.id] = left / counts[loop.id]
+        dropped[loop.id] = counts
+        total = _plus(total, whole, simulate(fewer), factors[loop.id])
+    return total
+
+
+def _missing(workgroups: Workgroups) -> dict[str, float]:
+    """By loop, the iterations of all waves that were not kept."""
+    missing: defaultdict[str, float] = defaultdict(float)
+    for waves in workgroups:
+        for wave in waves:
+            for loop, (kept, in_all) in wave.trips.items():
+                missing[loop] += in_all - kept
+    return missing
+
+
+def _without_some(
+    workgroups: Workgroups, loop: str
+) -> tuple[list[list[WaveTrace]], dict[str, int]]:
+    """Workgroups with some fewer iterations of a loop, and how many of each loop are gone."""
+    gone: defaultdict[str, int] = defaultdict(int)
+    fewer = [[_wave_without(wave, loop, gone) for wave in waves] for waves in workgroups]
+    return fewer, gone
+
+
+def _wave_without(wave: WaveTrace, loop: str, gone: defaultdict[str, int]) -> WaveTrace:
+    ranges: list[tuple[int, int]] = []
+    entry: list[tuple[int, int]] = []
+    for name, begin, end in wave.spans:
+        if name != loop:
+            continue
+        if entry and entry[-1][1] != begin:
+            ranges += _last(entry)
+            entry = []
+        entry.append((begin, end))
+    ranges += _last(entry)
+    if not ranges:
+        return wave
+    stream: list[int] = []
+    accesses = {}
+    kept_until = 0
+    removed = 0
+    moved = iter(sorted(wave.accesses.items()))
+    following = next(moved, None)
+    for begin, end in [*ranges, (len(wave.stream), len(wave.stream))]:
+        stream += wave.stream[kept_until:begin]
+        while following is not None and following[0] < begin:
+            accesses[following[0] - removed] = following[1]
+            following = next(moved, None)
+        while following is not None and following[0] < end:
+            following = next(moved, None)
+        removed += end - begin
+        kept_until = end
+    for name, begin, end in wave.spans:
+        if any(first <= begin and end <= last for first, last in ranges):
+            gone[name] += 1
+    return WaveTrace(stream, accesses, wave.trips, [])
+
+
+def _last(entry: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The iterations of one entry into a loop to leave out: the last of those that were kept.
+
+    Pairs of iterations often share lines: two go where there are enough.
+    """
+    if len(entry) < _FEWEST:
+        return []
+    count = 2 if len(entry) > _FEWEST + 1 else 1
+    return [(entry[-count][0], entry[-1][1])]
+
+
+def _plus(total: CuTime, more: CuTime, less: CuTime, factor: float) -> CuTime:
+    """A time and `factor` times the difference of two others."""
+
+    def rows(of: Callable[[CuTime], Mapping[int, list[float]]]) -> dict[int, list[float]]:
+        nothing = [0.0] * len(REASONS)
+        return {
+            site: [
+                max(0.0, t + factor * (m - f))
+                for t, m, f in zip(row, of(more)[site], of(less).get(site, nothing), strict=True)
+            ]
+            for site, row in of(total).items()
+        }
+
+    return CuTime(
+        [t + factor * (m - f) for t, m, f in zip(total.ends, more.ends, less.ends, strict=True)],
+        rows(lambda time: time.stalls),
+        rows(lambda time: time.blamed),
+        {
+            site: round(count + factor * (more.issues[site] - less.issues.get(site, 0)))
+            for site, count in total.issues.items()
+        },
+        [t + factor * (m - f) for t, m, f in zip(total.busy, more.busy, less.busy, strict=True)],
+    )

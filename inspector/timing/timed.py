@@ -1,0 +1,242 @@
+"""The time of a launch: workgroups are executed, one compute unit is simulated for all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..emulator.grid import Launch
+from ..emulator.launch import Emulator
+from ..emulator.memory import Buffer
+from ..emulator.start import waves_of
+from ..machines.rates import rates_of
+from ..model import Machine
+from ..model.rates import Rates
+from .costs import LOAD, Costs, costs_of
+from .cu import UNITS, ComputeUnit, CuTime, Shares, Sharing
+from .device import Device, Placement, place, shares_of
+from .reduced import extrapolated
+from .trace import Trace, WaveTrace, trace
+
+BLOCKS: Final = 60_000
+"""Basic blocks that may be executed for one time."""
+SECONDS: Final = 30.0
+
+
+class Timing(Struct, frozen=True):
+    """A launch made ready to be timed, with or without some of its costs.
+
+    Args:
+        machine, rates, device: the target.
+        costs: of the kernel's instructions.
+        placement: of the grid.
+        trace: what the executed workgroups did.
+        sharing: where lines come from.
+        emulator: of the kernel.
+        workgroups: the waves of each workgroup that is simulated.
+        workgroups_in_grid: how many there are in all.
+        footprint: bytes of the buffers that it reads.
+    """
+
+    machine: Machine
+    rates: Rates
+    device: Device
+    costs: Costs
+    placement: Placement
+    trace: Trace
+    sharing: Sharing
+    emulator: Emulator
+    workgroups: Sequence[Sequence[WaveTrace]]
+    workgroups_in_grid: int
+    footprint: int
+
+    @property
+    def can_be_warm(self) -> bool:
+        """Whether the Infinity Cache holds all that the launch reads."""
+        return bool(self.sharing.beyond_l3) and self.footprint <= self.device.l3_bytes
+
+    def warm(self) -> Timing:
+        """The launch with its data in the Infinity Cache."""
+        return replace(
+            self,
+            sharing=replace(self.sharing, beyond_l3=dict.fromkeys(self.sharing.beyond_l3, 0.0)),
+        )
+
+
+class LaunchTime(Struct, frozen=True):
+    """How long a launch takes.
+
+    Args:
+        us: microseconds, launch included.
+        cycles: of the busiest compute unit.
+        mhz: the clock that was assumed.
+        units: share of the time that each of `UNITS` is busy.
+        cu: the simulation of the workgroups that were executed.
+    """
+
+    us: float
+    cycles: float
+    mhz: float
+    units: Mapping[str, float]
+    cu: CuTime
+
+
+def traced(
+    emulator: Emulator,
+    machine: Machine,
+    device: Device,
+    launch: Launch,
+    buffers: list[Buffer],
+    resident: int,
+) -> Timing:
+    """Executes what a launch's time rests on.
+
+    Args:
+        emulator: of the kernel.
+        machine: the target.
+        device: that it runs on.
+        launch: the whole grid, with its arguments.
+        buffers: global memory; it is written to.
+        resident: workgroups that a compute unit holds at a time.
+    """
+    rates = rates_of(machine.arch)
+    assert rates is not None, "whoever asks for a time has looked"
+    placement = place(
+        device, math.prod(launch.grid), resident, waves_of(launch.threads, emulator.target)
+    )
+    part = replace(
+        launch, workgroups=placement.executed, checks=False, blocks=BLOCKS, seconds=SECONDS
+    )
+    line = machine.cache_line_bytes or 64
+    done = trace(emulator, part, buffers, line, machine.arch)
+    costs = costs_of(emulator.code.function, machine, rates)
+    workgroups = [done.workgroups[number] for number in placement.simulated]
+    fresh = done.fresh | _scratch_fresh(emulator, machine, device, placement, launch)
+    done = replace(done, fresh=fresh)
+    beyond = _beyond_l3(costs, done, workgroups, math.prod(launch.grid), buffers, line)
+    sharing = Sharing(fresh, beyond, 1.0)
+    return Timing(
+        machine,
+        rates,
+        device,
+        costs,
+        placement,
+        done,
+        sharing,
+        emulator,
+        workgroups,
+        math.prod(launch.grid),
+        sum(buffer.size for buffer in buffers),
+    )
+
+
+def _scratch_fresh(
+    emulator: Emulator, machine: Machine, device: Device, placement: Placement, launch: Launch
+) -> dict[int, float]:
+    """By access of private memory, whether it misses the L2: that of all resident waves is there
+    together.
+    """
+    function = emulator.code.function
+    sites = [i.index for i in function.instructions if i.cls in ("scratch_load", "scratch_store")]
+    if not sites:
+        return {}
+    waves = placement.resident * waves_of(launch.threads, emulator.target)
+    each = (function.resources.scratch_bytes or 0) * emulator.target.lanes
+    needed = waves * each * device.cus / device.xcds
+    missed = 1 - min(1.0, (machine.l2_bytes or 0) / needed) if needed else 0.0
+    return dict.fromkeys(sites, missed)
+
+
+def timed(timing: Timing) -> LaunchTime:
+    """The time of a launch."""
+    rates, device, placement = timing.rates, timing.device, timing.placement
+    shares = shares_of(
+        timing.machine, rates, device, placement.active, tuple(timing.machine.counters.values())
+    )
+    cu = extrapolated(
+        timing.workgroups,
+        timing.emulator.code.function.loops,
+        lambda workgroups: _simulated(timing, shares, workgroups),
+    )
+    cycles = _all_rounds(cu, placement, len(timing.workgroups))
+    simds = [shares.simds, shares.simds, *[1] * (len(UNITS) - 2)]
+    busy = [taken / count for taken, count in zip(cu.busy, simds, strict=True)]
+    # No unit does the whole grid's work faster than this, whatever the first rounds look like.
+    cycles = max(cycles, max(busy) / len(timing.workgroups) * placement.busiest)
+    of_all = placement.busiest / len(timing.workgroups) / cycles if cycles else 0.0
+    units = {name: taken * of_all for name, taken in zip(UNITS, busy, strict=True)}
+    mhz = device.mhz
+    if units["matrix"] > rates.matrix_share:
+        mhz *= rates.matrix_share / units["matrix"]
+    return LaunchTime(cycles / mhz + rates.launch_us, cycles, mhz, units, cu)
+
+
+def _simulated(timing: Timing, shares: Shares, workgroups: Sequence[Sequence[WaveTrace]]) -> CuTime:
+    unit = ComputeUnit(timing.costs, timing.rates, shares, timing.sharing)
+    return unit.run(workgroups, timing.placement.resident)
+
+
+def _all_rounds(cu: CuTime, placement: Placement, simulated: int) -> float:
+    """Cycles until a compute unit has done all its workgroups, from those that were simulated."""
+    if placement.busiest <= simulated:
+        return cu.cycles
+    ends = sorted(cu.ends)
+    resident = placement.resident
+    head = simulated // 2 if simulated >= 3 * resident else min(resident, simulated - 1)
+    if 0 < head < simulated and ends[-1] > ends[head - 1]:
+        slope = (ends[-1] - ends[head - 1]) / (simulated - head)
+    else:
+        slope = cu.cycles / simulated
+    return cu.cycles + slope * (placement.busiest - simulated)
+
+
+def _beyond_l3(
+    costs: Costs,
+    done: Trace,
+    workgroups: Sequence[Sequence[WaveTrace]],
+    grid: int,
+    buffers: Sequence[Buffer],
+    line: int,
+) -> dict[int, float]:
+    """By instruction, the share of its misses in L2 that go to memory: each byte goes there once.
+
+    What several XCDs read is read from memory by the first and from the L3 by the others.
+    """
+    starts = sorted((buffer.address, buffer.size) for buffer in buffers)
+    missed: dict[int, float] = {}
+    sites: dict[int, set[int]] = {}
+    for waves in workgroups:
+        for wave in waves:
+            stands_for = _stands_for(wave)
+            for position, access in wave.accesses.items():
+                site = wave.stream[position]
+                if not access.lines or costs.sites[site].kind != LOAD:
+                    continue
+                address = access.lines[0] * line
+                buffer = max(
+                    (number for number, (start, _) in enumerate(starts) if start <= address),
+                    default=-1,
+                )
+                lines = len(access.lines) * done.fresh.get(site, 1.0)
+                missed[buffer] = missed.get(buffer, 0.0) + lines * line * stands_for[position]
+                sites.setdefault(buffer, set()).add(site)
+    scale = grid / len(workgroups)
+    return {
+        site: min(1.0, starts[buffer][1] / (missed[buffer] * scale))
+        for buffer, members in sites.items()
+        if buffer >= 0 and missed[buffer]
+        for site in members
+    }
+
+
+def _stands_for(wave: WaveTrace) -> list[float]:
+    """For each executed instruction, how many there are in all: of a loop not all are kept."""
+    counts = [1.0] * len(wave.stream)
+    for loop, begin, end in sorted(wave.spans, key=lambda span: span[1] - span[2]):
+        kept, in_all = wave.trips[loop]
+        counts[begin:end] = [in_all / kept] * (end - begin)
+    return counts

@@ -1,0 +1,267 @@
+"""Times of whole launches: what is executed for them, what is left out, and what is told."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.emulator.grid import Launch
+from kinspect.inspector.emulator.launch import Emulator
+from kinspect.inspector.emulator.memory import Buffer
+from kinspect.inspector.isa.asm.constants import read_constants
+from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.machines.loader import load
+from kinspect.inspector.pipeline.emulated_code import CodeLaunch, code_launch, typed_arguments
+from kinspect.inspector.timing import trace as tracing
+from kinspect.inspector.timing.attribution import lines_of, stalls_of
+from kinspect.inspector.timing.device import Device, device_of, place
+from kinspect.inspector.timing.savings import savings
+from kinspect.inspector.timing.timed import Timing, timed, traced
+from msgspec.structs import replace
+
+Tool = Callable[..., Any]
+GEMM = Path(__file__).parents[1] / "docs" / "examples" / "gemm.amdgcn"
+SIZE = 1024
+ARGUMENTS = ", ".join([f"f16[{SIZE * SIZE}]=zeros"] * 3) + f", i32 {SIZE}"
+
+STRIDED = """
+.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+.text
+.globl k
+.type k,@function
+k:
+  s_load_dwordx2 s[4:5], s[0:1], 0x0
+  s_load_dword s6, s[0:1], 0x8
+  v_lshlrev_b32 v1, 2, v0
+  s_lshl_b32 s7, s2, 16
+  v_add_u32 v1, s7, v1
+  v_mov_b32 v3, 0
+  s_waitcnt lgkmcnt(0)
+.Lloop:
+  global_load_dword v2, v1, s[4:5]
+  v_add_u32 v1, 0x400, v1
+  s_sub_u32 s6, s6, 1
+  s_cmp_lg_u32 s6, 0
+  s_waitcnt vmcnt(0)
+  v_add_f32 v3, v3, v2
+  v_exp_f32 v3, v3
+  s_cbranch_scc1 .Lloop
+  global_store_dword v1, v3, s[4:5]
+  s_endpgm
+.Lend:
+.size k, .Lend-k
+.rodata
+.amdhsa_kernel k
+  .amdhsa_next_free_vgpr 8
+  .amdhsa_next_free_sgpr 16
+  .amdhsa_accum_offset 8
+  .amdhsa_kernarg_size 16
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_system_sgpr_workgroup_id_x 1
+.end_amdhsa_kernel
+"""
+
+
+def launched(
+    text: str, arguments: str, grid: tuple[int, int, int], threads: int, lds: int = 0
+) -> tuple[Emulator, Launch, list[Buffer]]:
+    program = parse_text(text, "k.s")
+    function, machine = program.kernels[0], load("gfx942")
+    buffers, scalars, _ = typed_arguments(arguments)
+    request = CodeLaunch(Path("k.s"), None, "gfx942", grid, (threads, 1, 1), arguments, lds)
+    emulator = Emulator(function, machine, read_constants(text, "k.s"), program.functions)
+    return emulator, code_launch(request, function, machine, scalars), buffers
+
+
+def gemm(grid: tuple[int, int, int] = (16, 16, 1)) -> tuple[Emulator, Launch, list[Buffer]]:
+    return launched(GEMM.read_text(), ARGUMENTS, grid, 256, lds=8192)
+
+
+def timing_of(emulator: Emulator, launch: Launch, buffers: list[Buffer], resident: int) -> Timing:
+    machine = load("gfx942")
+    device = device_of(machine)
+    assert device is not None
+    return traced(emulator, machine, device, launch, buffers, resident)
+
+
+def accesses(emulator: Emulator, launch: Launch, buffers: list[Buffer]) -> dict[Any, Any]:
+    done = tracing.trace(emulator, replace(launch, checks=False), buffers, 128, "gfx942")
+    assert done.is_complete
+    return done.workgroups
+
+
+def test_what_is_left_out_changes_neither_ways_nor_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All instructions of all iterations, against those that feed addresses of the first six."""
+    emulator, launch, buffers = gemm()
+    launch = replace(launch, workgroups=(0, 37, 255))
+    thin = accesses(emulator, launch, buffers)
+
+    class Whole:
+        def __init__(self, code: Any) -> None:
+            self.for_addresses = self.for_branches = code.blocks
+
+    monkeypatch.setattr(tracing, "Thinned", Whole)
+    monkeypatch.setattr(tracing, "INNERMOST_TRIPS", 1000)
+    emulator, launch, buffers = gemm()
+    whole = accesses(emulator, replace(launch, workgroups=(0, 37, 255)), buffers)
+    for number, waves in thin.items():
+        for wave, full in zip(waves, whole[number], strict=True):
+            ((loop, (kept, trips)),) = wave.trips.items()
+            assert full.trips[loop] == (trips, trips)
+            assert (kept, trips) == (6, 30)
+            first = [end for _, _, end in wave.spans][kept - 2]
+            assert wave.stream[:first] == full.stream[:first]
+            for position in range(first):
+                assert wave.accesses.get(position) == full.accesses.get(position)
+
+
+def test_loops_are_extrapolated_as_if_all_iterations_were_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    short = timed(timing_of(*gemm(), resident=2))
+    monkeypatch.setattr(tracing, "INNERMOST_TRIPS", 1000)
+    whole = timed(timing_of(*gemm(), resident=2))
+    assert short.us == pytest.approx(whole.us, rel=0.05)
+    assert sum(short.cu.issues.values()) == sum(whole.cu.issues.values())
+    for name, share in whole.units.items():
+        assert short.units[name] == pytest.approx(share, rel=0.1, abs=0.01)
+
+
+@pytest.mark.parametrize("trips", [1, 3, 7, 50, 300])
+def test_the_time_grows_with_the_trips(trips: int) -> None:
+    launch = launched(STRIDED, f"f32[{1 << 24}]=zeros, i32 {trips}", (304, 1, 1), 64)
+    timing = timing_of(*launch, resident=8)
+    ((kept, in_all),) = timing.workgroups[0][0].trips.values()
+    assert (kept, in_all) == (min(trips, 6), trips)
+    rates = timing.rates
+    # Each iteration waits for a load from memory, or from the L2 where another wave was before.
+    per_trip = (timed(timing).cycles - rates.scalar_miss - rates.memory_latency) / trips
+    if trips >= 50:
+        assert rates.l1_latency < per_trip < 1.3 * rates.memory_latency
+
+
+def test_lines_that_neighbours_touch_come_from_the_l2() -> None:
+    """Sixteen columns of workgroups read the same rows of A: only the first one misses."""
+    timing = timing_of(*gemm(), resident=1)
+    instructions = timing.emulator.code.function.instructions
+    loads = {
+        site: share
+        for site, share in timing.sharing.fresh.items()
+        if instructions[site].cls == "global_load"
+    }
+    assert min(loads.values()) < 0.1
+    assert max(loads.values()) <= 0.5
+
+
+def device(cus: int = 304, xcds: int = 8) -> Device:
+    return Device(cus, xcds, 2100.0, 5.3e12, 1 << 28, "a device")
+
+
+@pytest.mark.parametrize(
+    ("workgroups", "resident", "busiest", "simulated"),
+    [(1, 4, 1, 1), (304, 4, 1, 1), (305, 4, 2, 2), (10_000, 2, 33, 7), (608, 1, 2, 2)],
+)
+def test_workgroups_are_dealt_out(
+    workgroups: int, resident: int, busiest: int, simulated: int
+) -> None:
+    found = place(device(), workgroups, resident, 4)
+    assert found.busiest == busiest
+    assert len(found.simulated) == simulated
+    assert set(found.simulated) <= set(found.executed)
+    assert max(found.executed) < workgroups
+    # All of one XCD, a compute unit's 38 of it apart.
+    assert len({number % 8 for number in found.executed}) == 1
+    gaps = {b - a for a, b in zip(found.simulated, found.simulated[1:], strict=False)}
+    assert gaps <= {304}
+
+
+def test_shares_add_up_and_savings_are_those_of_the_model() -> None:
+    timing = timing_of(*gemm(), resident=2)
+    now = timed(timing)
+    stalls = stalls_of(timing, now)
+    assert sum(stall.share for stall in stalls) == pytest.approx(1, abs=0.03)
+    lines = lines_of(timing, now)
+    inside = 1 - sum(s.share for s in stalls if s.reason in ("launch", "tail"))
+    assert sum(line.share for line in lines) == pytest.approx(inside, abs=0.05)
+    assert lines[0].source is not None
+    assert lines[0].source.line == 15  # of gemm.py: it loads B
+    found = {saving.change: saving for saving in savings(timing, now)}
+    assert found["launch"].us == pytest.approx(now.us - timing.rates.launch_us, abs=1e-3)
+    assert all(saving.us < now.us for saving in found.values())
+    assert found["memory"].us < found["memory latency"].us
+
+
+def test_a_strided_read_would_gain_by_fewer_lines() -> None:
+    apart = STRIDED.replace("s_lshl_b32 s7, s2, 16", "s_lshl_b32 s7, s2, 24")
+    strided = apart.replace("v1, 2, v0", "v1, 9, v0").replace("0x400, v1", "0x80000, v1")
+    grid, arguments = (8, 1, 1), f"f32[{1 << 25}]=zeros, i32 20"
+    slow = timed(timing_of(*launched(strided, arguments, grid, 1024), resident=2))
+    fast = timed(timing_of(*launched(apart, arguments, grid, 1024), resident=2))
+    assert slow.us > 2 * fast.us
+    timing = timing_of(*launched(strided, arguments, grid, 1024), resident=2)
+    found = {saving.change: saving for saving in savings(timing, slow)}
+    assert found["lines"].percent > 50
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_command_times_code_with_a_stated_launch(tool: Tool, form: str) -> None:
+    run = tool(
+        "time", GEMM, "--grid", "16,16", "--workgroup", "256", "--lds", "8192",
+        "--args", ARGUMENTS, "--time-us", "20", "--format", form,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    if form == "text":
+        assert "limited by memory latency" in run.stdout
+        assert "measured 20 µs: within the model's range" in run.stdout
+        assert "gemm.py:15" in run.stdout
+        return
+    (kernel,) = json.loads(run.stdout)["kernels"]
+    time = kernel["time"]
+    assert time["low"] < time["us"] < time["high"]
+    assert time["workgroups"] == 256
+    assert math.isclose(time["us"], time["cycles"] / time["mhz"] + 1.5, rel_tol=0.01)
+    assert {saving["change"] for saving in time["savings"]} >= {"memory latency", "launch"}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "nothing says how it is launched"),
+        (("--args", ARGUMENTS), "the grid is not stated"),
+        (("--args", "f16[9", "--grid", "4"), "is not understood"),
+        (("--args", "i32 1", "--grid", "4", "--workgroup", "256"), "bytes of arguments"),
+    ],
+)
+def test_a_launch_that_is_not_known_has_no_time(
+    tool: Tool, options: tuple[str, ...], reason: str
+) -> None:
+    run = tool("time", GEMM, *options)
+    assert run.returncode == 2
+    assert reason in run.stdout
+    assert "no time" in run.stdout
+
+
+def test_a_target_without_rates_has_no_time(tool: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "k.s"
+    path.write_text(STRIDED.replace("gfx942", "gfx908").replace(".amdhsa_accum_offset 8\n", "\n"))
+    run = tool("time", path, "--grid", "4", "--workgroup", "64", "--args", "f32[64], i32 1")
+    assert run.returncode == 2
+    assert "the rates of gfx908 are not known to the timing model" in run.stdout
+
+
+def test_an_unknown_resident_count_is_an_error() -> None:
+    from kinspect.inspector.pipeline.timing import TimeOptions, launch_time
+
+    class Bare:
+        metrics: dict[str, Any] = {}
+
+    emulator, launch, buffers = gemm()
+    with pytest.raises(KinspectError, match="workgroups a compute unit holds"):
+        launch_time(emulator, load("gfx942"), launch, buffers, Bare(), TimeOptions())  # type: ignore[arg-type]
