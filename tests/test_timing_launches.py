@@ -260,7 +260,8 @@ def test_an_unknown_resident_count_is_an_error() -> None:
     from kinspect.inspector.pipeline.timing import TimeOptions, launch_time
 
     class Bare:
-        metrics: dict[str, Any] = {}
+        def __init__(self) -> None:
+            self.metrics: dict[str, Any] = {}
 
     emulator, launch, buffers = gemm()
     with pytest.raises(KinspectError, match="workgroups a compute unit holds"):

@@ -79,8 +79,8 @@ def against(time: KernelTime, measured_us: float) -> str:
                 f" ({amount(warm)})"
             )
         return (
-            f"measured {amount(measured_us)}: {ratio:.2f} × the model's time, which is not explained;"
-            " another clock or other data?"
+            f"measured {amount(measured_us)}: {ratio:.2f} × the model's time, which it does not"
+            " explain; another clock or other data?"
         )
     rest = measured_us - time.us
     return (
