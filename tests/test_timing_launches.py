@@ -266,3 +266,39 @@ def test_an_unknown_resident_count_is_an_error() -> None:
     emulator, launch, buffers = gemm()
     with pytest.raises(KinspectError, match="workgroups a compute unit holds"):
         launch_time(emulator, load("gfx942"), launch, buffers, Bare(), TimeOptions())  # type: ignore[arg-type]
+
+
+LATCHES = {
+    "lg": "s_sub_u32 s6, s6, 1\n s_cmp_lg_u32 s6, 0\n s_cbranch_scc1 .Lloop",
+    "eq": "s_sub_u32 s6, s6, 1\n s_cmp_eq_u32 s6, 0\n s_cbranch_scc0 .Lloop",
+    "lt": "s_add_i32 s8, s8, 3\n s_cmp_lt_i32 s8, s6\n s_cbranch_scc1 .Lloop",
+    "ge": "s_add_i32 s8, s8, 3\n s_cmp_ge_i32 s8, s6\n s_cbranch_scc0 .Lloop",
+    "le": "s_add_i32 s8, s8, 7\n s_cmp_le_i32 s8, s6\n s_cbranch_scc1 .Lloop",
+    "gt": "s_sub_i32 s6, s6, 5\n s_cmp_gt_i32 s6, -9\n s_cbranch_scc1 .Lloop",
+    "mask": "s_sub_u32 s6, s6, 1\n s_cmp_lg_u32 s6, 0\n s_cselect_b64 s[10:11], -1, 0\n"
+    " s_and_b64 vcc, exec, s[10:11]\n s_cbranch_vccnz .Lloop",
+    "inverted": "s_sub_u32 s6, s6, 1\n s_cmp_lg_u32 s6, 0\n s_cselect_b64 s[10:11], -1, 0\n"
+    " s_andn2_b64 vcc, exec, s[10:11]\n s_cbranch_vccz .Lloop",
+    "lanes": "s_sub_u32 s6, s6, 1\n v_mov_b32 v4, s6\n v_cmp_ne_u32 vcc, 0, v4\n"
+    " s_cbranch_vccnz .Lloop",
+    "squares": "s_mul_i32 s9, s8, s8\n s_add_i32 s8, s8, 1\n s_cmp_lt_i32 s9, s6\n"
+    " s_cbranch_scc1 .Lloop",
+}
+
+
+@pytest.mark.parametrize("latch", LATCHES)
+@pytest.mark.parametrize("count", [1, 2, 20, 341])
+def test_trips_are_counted_without_running_them(latch: str, count: int) -> None:
+    """Against the emulator, which runs the whole loop."""
+    loop = STRIDED[STRIDED.index("  s_sub_u32") : STRIDED.index("  global_store")]
+    text = STRIDED.replace(loop, f"  s_waitcnt vmcnt(0)\n  {LATCHES[latch]}\n").replace(
+        "v_mov_b32 v3, 0", "v_mov_b32 v3, 0\n  s_mov_b32 s8, 0"
+    )
+    arguments = f"f32[{1 << 20}]=zeros, i32 {count}"
+    emulator, launch, buffers = launched(text, arguments, (1, 1, 1), 64)
+    emulator.run(replace(launch, workgroups=(0,)), buffers)
+    header = next(b for b in emulator.code.function.blocks if ".Lloop" in b.labels)
+    runs = next(b.runs for b in emulator.code.blocks if b.first == header.start)
+    emulator, launch, buffers = launched(text, arguments, (1, 1, 1), 64)
+    ((wave,),) = accesses(emulator, replace(launch, workgroups=(0,)), buffers).values()
+    assert wave.trips == {"L0": (min(runs, 6), runs)}

@@ -59,6 +59,8 @@ class Shares(Struct, frozen=True):
         line: bytes of a cache line.
         icache_lines: of the instruction cache.
         counter_limits: by counter, how many operations may be outstanding.
+        l1_lines_per_clk: lines that the L1 looks up in a cycle.
+        l2_cycles: in which memory takes what the compute unit's share of the L2 holds.
     """
 
     simds: int
@@ -71,6 +73,7 @@ class Shares(Struct, frozen=True):
     icache_lines: int
     counter_limits: tuple[int, ...]
     l1_lines_per_clk: float
+    l2_cycles: float
 
 
 class Sharing(Struct, frozen=True):
@@ -79,12 +82,12 @@ class Sharing(Struct, frozen=True):
     Args:
         fresh: by instruction, the share of its misses in L1 that miss the L2 as well.
         beyond_l3: by instruction, the share of its misses in L2 that miss the L3.
-        stored: share of stored bytes that go on to memory at once.
+        stored: by instruction, the share of stored bytes that go on to memory; 1 where unnamed.
     """
 
     fresh: Mapping[int, float]
     beyond_l3: Mapping[int, float]
-    stored: float
+    stored: Mapping[int, float]
 
 
 class CuTime(Struct, frozen=True):
@@ -523,15 +526,18 @@ class ComputeUnit:
     def _issue_store(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
         access, begin, end = self._look_up(wave, cost, now)
         shares, busy = self._shares, self._busy
+        stored = self._sharing.stored.get(site, 1.0)
         for _ in access.lines:
             self._l2_free = max(self._l2_free, begin) + shares.line / shares.l2
             busy[_B_L2] += shares.line / shares.l2
-            if self._sharing.stored:
-                taken = shares.line * self._sharing.stored / shares.memory
+            if stored:
+                taken = shares.line * stored / shares.memory
                 self._memory_free = max(self._memory_free, begin) + taken
                 busy[_B_MEMORY] += taken
         if access.lines:
-            end = max(end, self._l2_free + self._rates.store_latency, self._memory_free)
+            # The L2 takes stores until its share of the compute unit is full of them.
+            written_back = self._memory_free - shares.l2_cycles
+            end = max(end, self._l2_free + self._rates.store_latency, written_back)
         self._outstanding(wave, cost, site, end, _MEMORY)
         return shares.issue
 

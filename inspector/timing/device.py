@@ -118,18 +118,21 @@ def shares_of(
     l3 = None
     if rates.l3_bytes_per_s is not None:
         l3 = min(rates.cu_memory_bytes_per_clk, rates.l3_bytes_per_s / clocks / active)
+    memory = min(
+        rates.cu_memory_bytes_per_clk,
+        device.memory_bytes_per_s * rates.memory_share / clocks / active,
+    )
+    l2_bytes = (machine.l2_bytes or 0) * device.xcds / active
     return Shares(
         simds=machine.eus if machine.eus_cu_mode is None else machine.eus_cu_mode,
         issue=float(machine.issue_cycles or 1),
         l2=min(rates.cu_l2_bytes_per_clk, rates.l2_bytes_per_s / clocks / active),
         l3=l3,
-        memory=min(
-            rates.cu_memory_bytes_per_clk,
-            device.memory_bytes_per_s * rates.memory_share / clocks / active,
-        ),
+        memory=memory,
         lds_port=machine.lds_port_bytes_per_clk.get("read"),
         line=machine.cache_line_bytes or 64,
         icache_lines=(machine.icache_bytes or 32768) // rates.icache_line_bytes,
         counter_limits=tuple(counters),
         l1_lines_per_clk=(machine.l1_bytes_per_clk or 64) / (machine.cache_line_bytes or 64),
+        l2_cycles=l2_bytes / memory,
     )

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..emulator.program import CodeBlock, PreparedCode, is_coherent
+from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.masked_writes import masked_sites
 from ..lanes.slices import (
     ACCESSES,
@@ -48,7 +49,6 @@ class Thinned:
             with_scc(effect, parts)
             for effect, parts in zip(code.effects, code.decoded, strict=True)
         ]
-        masked = masked_sites(function, code.effects)
         flow = {inst.index for inst in function.instructions if inst.cls in _FLOW}
         accesses = {}
         for inst, effect, parts in zip(function.instructions, effects, code.decoded, strict=True):
@@ -57,27 +57,38 @@ class Thinned:
                 if inst.cls in LDS_CLASSES:
                     address |= lds_address_bits(inst, parts)
                 accesses[inst.index] = address, effect.low | effect.high
-        always = set(flow)
-        for _ in range(_ROUNDS):
-            found = backward_slice(function, effects, accesses, always, EXEC_BITS, masked=masked)
-            added = (
-                _stored(code, set(found.sites), found.read_on)
-                - always
-                - {site for site in accesses if accesses[site][0] == effects[site].reads}
-            )
-            if not added:
-                break
-            for site in added:
-                if site in accesses:
-                    accesses[site] = effects[site].reads, accesses[site][1]
-                else:
-                    always.add(site)
-        self.for_addresses = _steps(code, found.sites)
-        branches = backward_slice(function, effects, {}, flow, EXEC_BITS, masked=masked)
-        added = _stored(code, set(branches.sites), frozenset(branches.sites))
-        if added:  # what branches rest on lies in memory: nothing can be left out
-            branches = found
-        self.for_branches = _steps(code, branches.sites)
+        self.for_addresses = _steps(code, _needed(code, effects, accesses, flow))
+        self.for_branches = _steps(code, _needed(code, effects, {}, flow))
+
+
+def _needed(
+    code: PreparedCode,
+    effects: Sequence[RegisterEffect],
+    accesses: dict[int, tuple[int, int]],
+    flow: set[int],
+) -> Sequence[int]:
+    """What accesses and branches rest on, through memory as well.
+
+    Args:
+        code: the whole kernel.
+        effects: what its instructions do to registers.
+        accesses: by index, registers of the address, and those that need not be known before.
+        flow: indices of what is carried out whatever needs it.
+    """
+    masked = masked_sites(code.function, code.effects)
+    always = set(flow)
+    sites: Sequence[int] = ()
+    for _ in range(_ROUNDS):
+        found = backward_slice(code.function, effects, accesses, always, EXEC_BITS, masked=masked)
+        sites = found.sites
+        read = found.read_on if accesses else frozenset(sites)
+        added = _stored(code, set(sites), read) - always
+        if not added:
+            break
+        always |= added
+        for site in added & accesses.keys():
+            accesses[site] = effects[site].reads, accesses[site][1]
+    return sites
 
 
 def _stored(code: PreparedCode, chosen: set[int], read: frozenset[int]) -> set[int]:

@@ -115,10 +115,10 @@ def traced(
     done = trace(emulator, part, buffers, line, machine.arch)
     costs = costs_of(emulator.code.function, machine, rates)
     workgroups = [done.workgroups[number] for number in placement.simulated]
-    fresh = done.fresh | _scratch_fresh(emulator, machine, device, placement, launch)
-    done = replace(done, fresh=fresh)
+    scratch = _scratch_fresh(emulator, machine, device, placement, launch)
+    done = replace(done, fresh=done.fresh | scratch)
     beyond = _beyond_l3(costs, done, workgroups, math.prod(launch.grid), buffers, line)
-    sharing = Sharing(fresh, beyond, 1.0)
+    sharing = Sharing(done.fresh, beyond, scratch)
     return Timing(
         machine,
         rates,

@@ -18,13 +18,14 @@ from ..emulator.launch import Emulator, without_collections
 from ..emulator.lockstep import EmulationLimitError, LaunchLimits, Scheduler
 from ..emulator.machine import MachineState
 from ..emulator.memory import Buffer, GlobalMemory
-from ..emulator.program import PreparedCode
+from ..emulator.program import CodeBlock, EndKind, PreparedCode
 from ..emulator.registry import BuildContext, Step
 from ..emulator.start import waves_of
 from ..emulator.waves import Array, Waves
 from ..isa.mnemonics import access_bits
 from ..model import Loop
 from .thinning import Thinned
+from .trip_counts import CountedLoop, counted_loop
 
 INNERMOST_TRIPS: Final = 6
 """Iterations of an innermost loop that are kept each time that a wave enters it."""
@@ -166,7 +167,7 @@ class _Recorder(MachineState):
         self.events: list[_Event] = []
         self.waves_each = waves_each
         self.ways: list[tuple[int, Array]] = []
-        self.skipped: list[tuple[int, Array]] = []
+        self.skipped: list[tuple[int, Array, Array | int]] = []
 
     def numbers(self, waves: Waves) -> Array:
         """Numbers of waves among all that are executed, [wave]."""
@@ -227,8 +228,8 @@ class _Recorder(MachineState):
             for wave in waves.tolist():
                 ways[wave].append(number)
         skipped = [np.zeros(count, np.int64) for _ in loops]
-        for which, waves in self.skipped:
-            skipped[which][waves] += 1
+        for which, waves, iterations in self.skipped:
+            skipped[which][waves] += iterations
         queues: list[list[tuple[int, int, Access]]] = [[] for _ in range(count)]
         for event in self.events:
             for wave, access in event.by_wave():
@@ -392,6 +393,15 @@ class _TracingScheduler(Scheduler):
         self._most = [
             OUTER_TRIPS if loop.id in parents else INNERMOST_TRIPS for loop, _, _ in loops
         ]
+        self._counted: dict[int, tuple[int, CountedLoop]] = {}
+        for which, (loop, blocks, _) in enumerate(loops):
+            for number in blocks if loop.id not in parents else ():
+                block = code.blocks[number]
+                ends = {block.leave.target in blocks, block.leave.following in blocks}
+                if block.leave.kind is EndKind.BRANCH and len(ends) > 1:
+                    counted = counted_loop(code, block, blocks)
+                    if counted is not None:
+                        self._counted[number] = which, counted
         self._headed: dict[int, list[int]] = {}
         self._inside: list[list[int]] = [[] for _ in code.blocks]
         self._members = np.zeros((len(loops), len(code.blocks) + 1), bool)
@@ -416,5 +426,21 @@ class _TracingScheduler(Scheduler):
             self._recorder.ways.append((number, numbers))
             return self._thinned.for_addresses[number].steps
         for which in self._headed.get(number, ()):
-            self._recorder.skipped.append((which, numbers))
+            self._recorder.skipped.append((which, numbers, 1))
         return self._thinned.for_branches[number].steps
+
+    def _branch(self, number: int, block: CodeBlock, waves: Waves) -> int | None:
+        following = super()._branch(number, block, waves)
+        which, counted = self._counted.get(number, (None, None))
+        if which is None or counted is None or following is None or self._recorder.is_kept:
+            return following
+        leave, inside = block.leave, self._members[which]
+        if not inside[following]:
+            return following
+        numbers = self._recorder.numbers(waves)
+        left_over = counted.left_over(waves, numbers)
+        if left_over is None:
+            return following
+        # The rest is as these iterations are: what it would still do is counted, not done.
+        self._recorder.skipped.append((which, numbers, left_over))
+        return leave.following if inside[leave.target] else leave.target
