@@ -10,7 +10,7 @@ from kinspect.inspector.model.rates import Rates
 from kinspect.inspector.timing.costs import Costs, costs_of
 from kinspect.inspector.timing.cu import REASONS, ComputeUnit, CuTime, Shares, Sharing
 from kinspect.inspector.timing.device import device_of, shares_of
-from kinspect.inspector.timing.trace import Access, WaveTrace
+from kinspect.inspector.timing.wave_traces import Access, WaveTrace
 from msgspec.structs import replace
 
 ISSUE = 4

@@ -33,7 +33,7 @@ from .costs import (
     Cost,
     Costs,
 )
-from .trace import Access, WaveTrace
+from .wave_traces import Access, WaveTrace
 
 REASONS: Final[tuple[StallReason, ...]] = (
     "issue", "dependency", "vector", "matrix", "lds", "memory", "barrier", "scalar", "icache",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..model import Loop
 from .cu import REASONS, CuTime
-from .trace import WaveTrace
+from .wave_traces import WaveTrace
 
 _FEWEST = 3
 """Iterations of an entry of which one can be left out."""

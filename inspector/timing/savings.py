@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ..model.time import Saving
 from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, STORE, VECTOR, Cost, Costs
 from .timed import LaunchTime, Timing, timed
-from .trace import Access
+from .wave_traces import Access
 
 _LEAST: Final = 0.5
 """Percent below which a saving is none."""

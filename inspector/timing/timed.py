@@ -20,11 +20,14 @@ from .costs import LOAD, Costs, costs_of
 from .cu import UNITS, ComputeUnit, CuTime, Shares, Sharing
 from .device import Device, Placement, place, shares_of
 from .reduced import extrapolated
-from .trace import Trace, WaveTrace, trace
+from .trace import Trace, trace
+from .wave_traces import WaveTrace
 
 BLOCKS: Final = 60_000
 """Basic blocks that may be executed for one time."""
 SECONDS: Final = 30.0
+MOST_ISSUES: Final = 60_000
+"""Instructions that one simulation may issue beyond the workgroups that are resident at first."""
 
 
 class Timing(Struct, frozen=True):
@@ -112,9 +115,9 @@ def traced(
         launch, workgroups=placement.executed, checks=False, blocks=BLOCKS, seconds=SECONDS
     )
     line = machine.cache_line_bytes or 64
-    done = trace(emulator, part, buffers, line, machine.arch)
+    done = trace(emulator, part, buffers, line, machine.arch, placement.simulated)
     costs = costs_of(emulator.code.function, machine, rates)
-    workgroups = [done.workgroups[number] for number in placement.simulated]
+    workgroups = _affordable([done.workgroups[number] for number in placement.simulated], resident)
     scratch = _scratch_fresh(emulator, machine, device, placement, launch)
     done = replace(done, fresh=done.fresh | scratch)
     beyond = _beyond_l3(costs, done, workgroups, math.prod(launch.grid), buffers, line)
@@ -132,6 +135,18 @@ def traced(
         math.prod(launch.grid),
         sum(buffer.size for buffer in buffers),
     )
+
+
+def _affordable(
+    workgroups: Sequence[Sequence[WaveTrace]], resident: int
+) -> Sequence[Sequence[WaveTrace]]:
+    """As many workgroups as can be simulated in time; a whole set of resident ones at least."""
+    issues = 0
+    for count, waves in enumerate(workgroups):
+        issues += sum(len(wave.stream) for wave in waves)
+        if issues > MOST_ISSUES and count >= resident:
+            return workgroups[:count]
+    return workgroups
 
 
 def _scratch_fresh(

@@ -6,13 +6,13 @@ carried out than tells how often they run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
 
-from ..emulator.banks import DWORD, data_cycles, phases_of
+from ..emulator.banks import data_cycles, phases_of
 from ..emulator.grid import GridRunner, Launch
 from ..emulator.launch import Emulator, without_collections
 from ..emulator.lockstep import EmulationLimitError, LaunchLimits, Scheduler
@@ -22,10 +22,17 @@ from ..emulator.program import CodeBlock, EndKind, PreparedCode
 from ..emulator.registry import BuildContext, Step
 from ..emulator.start import waves_of
 from ..emulator.waves import Array, Waves
-from ..isa.mnemonics import access_bits
-from ..model import Loop
 from .thinning import Thinned
 from .trip_counts import CountedLoop, counted_loop
+from .wave_traces import (
+    AccessEvent,
+    Noted,
+    Run,
+    TracedLoop,
+    WaveTrace,
+    fresh_shares,
+    wave_traces,
+)
 
 INNERMOST_TRIPS: Final = 6
 """Iterations of an innermost loop that are kept each time that a wave enters it."""
@@ -33,41 +40,6 @@ OUTER_TRIPS: Final = 3
 """Iterations of other loops that are kept."""
 _NO_BLOCK: Final = -1
 _NO_LINE: Final = -1
-_SCRATCH: Final = 1 << 60
-"""Where private memory stands among the addresses of lines; each wave has its own."""
-_SCRATCH_STEP: Final = 1 << 24
-
-
-class Access(Struct, frozen=True):
-    """An instruction's access by one wave.
-
-    Args:
-        lines: numbers of the cache lines of global memory that it touches.
-        bytes: of all active lanes.
-        cycles: of the LDS.
-        least: cycles of the LDS without bank conflicts.
-    """
-
-    lines: tuple[int, ...] = ()
-    bytes: int = 0
-    cycles: int = 0
-    least: int = 0
-
-
-class WaveTrace(Struct, frozen=True):
-    """What one wave did.
-
-    Args:
-        stream: indices of the executed instructions.
-        accesses: by position in the stream, for accesses of memory.
-        trips: loop id -> (iterations that are in the stream, iterations in all).
-        spans: of each iteration in the stream: (loop id, position where it begins, and ends).
-    """
-
-    stream: list[int]
-    accesses: dict[int, Access]
-    trips: dict[str, tuple[int, int]]
-    spans: list[tuple[str, int, int]]
 
 
 class Trace(Struct, frozen=True):
@@ -86,7 +58,12 @@ class Trace(Struct, frozen=True):
 
 
 def trace(
-    emulator: Emulator, launch: Launch, buffers: list[Buffer], line_bytes: int, arch: str
+    emulator: Emulator,
+    launch: Launch,
+    buffers: list[Buffer],
+    line_bytes: int,
+    arch: str,
+    wanted: Sequence[int] | None = None,
 ) -> Trace:
     """Executes the workgroups that a launch names.
 
@@ -96,15 +73,15 @@ def trace(
         buffers: global memory; it is written to.
         line_bytes: of a cache line.
         arch: gfx name, for the banks of the LDS.
+        wanted: numbers of the workgroups of which it is told what they did; None for all.
 
     Raises:
         NotCoveredError: an instruction that the emulator does not carry out was reached.
     """
     assert launch.workgroups is not None
     runner = emulator.runner(_TracingRunner, emulator.code)
-    recorder = _Recorder(
-        GlobalMemory(buffers), arch, line_bytes, waves_of(launch.threads, emulator.target)
-    )
+    each = waves_of(launch.threads, emulator.target)
+    recorder = _Recorder(GlobalMemory(buffers), arch, line_bytes, each)
     is_complete = True
     with without_collections():
         try:
@@ -117,43 +94,21 @@ def trace(
             )
         except EmulationLimitError:
             is_complete = False
-    return recorder.traces(runner.code, launch.workgroups, runner.loops, is_complete)
-
-
-class _Event(NamedTuple):
-    """An access that waves carry out together.
-
-    Args:
-        site: index of the instruction.
-        run: number of the block's execution; an instruction may access memory twice in one.
-        waves: numbers of the waves.
-        lines: those of global memory that they touch, one wave behind the other.
-        counts: how many of them each wave touches.
-        moved: bytes of each wave.
-        cycles, least: of the LDS; None for an access of global memory.
-    """
-
-    site: int
-    run: int
-    waves: Array
-    lines: Array
-    counts: Array
-    moved: Array
-    cycles: Array | None = None
-    least: Array | None = None
-
-    def by_wave(self) -> Iterator[tuple[int, Access]]:
-        """Yields the number of each wave, and its access."""
-        if self.cycles is not None and self.least is not None:
-            numbers = self.waves.tolist(), self.cycles.tolist(), self.least.tolist()
-            for wave, cycles, least in zip(*numbers, strict=True):
-                yield wave, Access(cycles=cycles, least=least)
-            return
-        flat, begin = self.lines.tolist(), 0
-        ends = np.cumsum(self.counts).tolist()
-        for wave, end, moved in zip(self.waves.tolist(), ends, self.moved.tolist(), strict=True):
-            yield wave, Access(tuple(flat[begin:end]), moved)
-            begin = end
+    told = launch.workgroups if wanted is None else tuple(wanted)
+    slots = [launch.workgroups.index(number) for number in told]
+    traces = wave_traces(
+        runner.code,
+        runner.loops,
+        recorder.noted,
+        [slot * each + wave for slot in slots for wave in range(each)],
+        len(launch.workgroups) * each,
+        line_bytes,
+    )
+    return Trace(
+        {number: traces[place * each : (place + 1) * each] for place, number in enumerate(told)},
+        fresh_shares(recorder.noted.events),
+        is_complete,
+    )
 
 
 class _Recorder(MachineState):
@@ -164,10 +119,8 @@ class _Recorder(MachineState):
         self._arch = arch
         self._shift = line_bytes.bit_length() - 1
         self.is_kept = True
-        self.events: list[_Event] = []
         self.waves_each = waves_each
-        self.ways: list[tuple[int, Array]] = []
-        self.skipped: list[tuple[int, Array, Array | int]] = []
+        self.noted = Noted([], [], [])
 
     def numbers(self, waves: Waves) -> Array:
         """Numbers of waves among all that are executed, [wave]."""
@@ -187,10 +140,10 @@ class _Recorder(MachineState):
         distinct = lines >= 0
         distinct[:, 1:] &= lines[:, 1:] != lines[:, :-1]
         active = np.full(waves.count, where.shape[1]) if usable is None else usable.sum(1)
-        self.events.append(
-            _Event(
+        self.noted.events.append(
+            AccessEvent(
                 context.index,
-                len(self.ways),
+                len(self.noted.runs) - 1,
                 self.numbers(waves),
                 lines[distinct],
                 distinct.sum(1),
@@ -207,135 +160,21 @@ class _Recorder(MachineState):
         phases = phases_of(self._arch, size, where.shape[1], writes=values is not None)
         cycles, least = data_cycles(phases, where, size, usable)
         none = np.zeros(waves.count, np.int64)
-        self.events.append(
-            _Event(site, len(self.ways), self.numbers(waves), none[:0], none, none, cycles, least)
+        self.noted.events.append(
+            AccessEvent(
+                site,
+                len(self.noted.runs) - 1,
+                self.numbers(waves),
+                none[:0],
+                none,
+                none,
+                cycles,
+                least,
+            )
         )
 
     def unwaited(self, site: int, registers: int, waves: Waves) -> None:
         pass
-
-    def traces(
-        self,
-        code: PreparedCode,
-        workgroups: Sequence[int],
-        loops: Sequence[tuple[Loop, frozenset[int], int]],
-        is_complete: bool,
-    ) -> Trace:
-        """Sorts what was kept by wave."""
-        count = len(workgroups) * self.waves_each
-        ways: list[list[int]] = [[] for _ in range(count)]
-        for number, waves in self.ways:
-            for wave in waves.tolist():
-                ways[wave].append(number)
-        skipped = [np.zeros(count, np.int64) for _ in loops]
-        for which, waves, iterations in self.skipped:
-            skipped[which][waves] += iterations
-        queues: list[list[tuple[int, int, Access]]] = [[] for _ in range(count)]
-        for event in self.events:
-            for wave, access in event.by_wave():
-                queues[wave].append((event.site, event.run, access))
-        waves_of_all = [
-            _wave_trace(
-                wave,
-                1 << self._shift,
-                code,
-                ways[wave],
-                queues[wave],
-                loops,
-                [int(s[wave]) for s in skipped],
-            )
-            for wave in range(count)
-        ]
-        each = self.waves_each
-        return Trace(
-            {
-                number: waves_of_all[slot * each : (slot + 1) * each]
-                for slot, number in enumerate(workgroups)
-            },
-            self._fresh(),
-            is_complete,
-        )
-
-    def _fresh(self) -> dict[int, float]:
-        """By instruction, the share of lines that nobody had touched before."""
-        events = [event for event in self.events if len(event.lines)]
-        if not events:
-            return {}
-        sites = np.concatenate([np.full(len(event.lines), event.site) for event in events])
-        lines = np.concatenate([event.lines for event in events])
-        _, first = np.unique(lines, return_index=True)
-        total = np.bincount(sites)
-        fresh = np.bincount(sites[first], minlength=len(total))
-        return {
-            int(site): float(fresh[site] / total[site]) for site in np.flatnonzero(total).tolist()
-        }
-
-
-def _scratch_accesses(
-    code: PreparedCode, stream: Sequence[int], wave: int, line_bytes: int
-) -> dict[int, Access]:
-    """Accesses of private memory: a dword of all lanes lies side by side, none is shared."""
-    sizes = {
-        inst.index: max(1, (access_bits(inst.op, inst.operands) or 32) // 32)
-        for inst in code.function.instructions
-        if inst.cls in ("scratch_load", "scratch_store")
-    }
-    if not sizes:
-        return {}
-    dword = DWORD * code.target.lanes
-    base = (_SCRATCH + wave * _SCRATCH_STEP) // line_bytes
-    accesses = {}
-    for position, site in enumerate(stream):
-        dwords = sizes.get(site)
-        if dwords is None:
-            continue
-        first = base + code.decoded[site].number("offset") // DWORD * dword // line_bytes
-        count = max(1, dwords * dword // line_bytes)
-        accesses[position] = Access(tuple(range(first, first + count)), dwords * dword)
-    return accesses
-
-
-def _wave_trace(
-    wave: int,
-    line_bytes: int,
-    code: PreparedCode,
-    way: Sequence[int],
-    queue: Sequence[tuple[int, int, Access]],
-    loops: Sequence[tuple[Loop, frozenset[int], int]],
-    skipped: Sequence[int],
-) -> WaveTrace:
-    stream: list[int] = []
-    starts: list[int] = []
-    for number in way:
-        starts.append(len(stream))
-        block = code.blocks[number]
-        stream += range(block.first, block.stop)
-    starts.append(len(stream))
-    accesses = _scratch_accesses(code, stream, wave, line_bytes)
-    position, last = 0, (-1, -1)
-    for site, run, access in queue:
-        position += (site, run) != last and last[0] == site
-        last = site, run
-        while position < len(stream) and stream[position] != site:
-            position += 1
-        known = accesses.get(position)
-        if known is not None:  # an instruction with two addresses
-            access = Access(
-                known.lines + access.lines, known.bytes + access.bytes,
-                known.cycles + access.cycles, known.least + access.least,
-            )  # fmt: skip
-        accesses[position] = access
-    trips, spans = {}, []
-    for (loop, blocks, header), more in zip(loops, skipped, strict=True):
-        heads = [index for index, number in enumerate(way) if number == header]
-        for index in heads:
-            end = index + 1
-            while end < len(way) and way[end] in blocks and way[end] != header:
-                end += 1
-            spans.append((loop.id, starts[index], starts[end]))
-        if heads:
-            trips[loop.id] = len(heads), len(heads) + more
-    return WaveTrace(stream, accesses, trips, spans)
 
 
 class _TracingRunner(GridRunner):
@@ -351,7 +190,7 @@ class _TracingRunner(GridRunner):
         }
         blocks = code.function.blocks
         self.loops = [
-            (
+            TracedLoop(
                 loop,
                 frozenset(
                     block_of[site]
@@ -381,7 +220,7 @@ class _TracingScheduler(Scheduler):
         limits: LaunchLimits,
         slots: int,
         thinned: Thinned,
-        loops: Sequence[tuple[Loop, frozenset[int], int]],
+        loops: Sequence[TracedLoop],
     ) -> None:
         super().__init__(code, machine, limits, slots)
         self._recorder = machine
@@ -423,10 +262,10 @@ class _TracingScheduler(Scheduler):
         )
         self._recorder.is_kept = is_kept
         if is_kept:
-            self._recorder.ways.append((number, numbers))
+            self._recorder.noted.runs.append(Run(number, numbers))
             return self._thinned.for_addresses[number].steps
         for which in self._headed.get(number, ()):
-            self._recorder.skipped.append((which, numbers, 1))
+            self._recorder.noted.skipped.append((which, numbers, 1))
         return self._thinned.for_branches[number].steps
 
     def _branch(self, number: int, block: CodeBlock, waves: Waves) -> int | None:
@@ -442,5 +281,5 @@ class _TracingScheduler(Scheduler):
         if left_over is None:
             return following
         # The rest is as these iterations are: what it would still do is counted, not done.
-        self._recorder.skipped.append((which, numbers, left_over))
+        self._recorder.noted.skipped.append((which, numbers, left_over))
         return leave.following if inside[leave.target] else leave.target

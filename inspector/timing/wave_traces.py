@@ -1,0 +1,240 @@
+"""What waves did, sorted by wave, from what was noted while they ran in lockstep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from ..emulator.banks import DWORD
+from ..emulator.program import PreparedCode
+from ..emulator.waves import Array
+from ..isa.mnemonics import access_bits
+from ..model import Loop
+
+_SCRATCH: Final = 1 << 60
+"""Where private memory stands among the addresses of lines; each wave has its own."""
+_SCRATCH_STEP: Final = 1 << 24
+
+
+class Access(Struct, frozen=True):
+    """An instruction's access by one wave.
+
+    Args:
+        lines: numbers of the cache lines of global memory that it touches.
+        bytes: of all active lanes.
+        cycles: of the LDS.
+        least: cycles of the LDS without bank conflicts.
+    """
+
+    lines: tuple[int, ...] = ()
+    bytes: int = 0
+    cycles: int = 0
+    least: int = 0
+
+    def with_more(self, other: Access) -> Access:
+        """Both accesses of an instruction that has two."""
+        return Access(
+            self.lines + other.lines, self.bytes + other.bytes,
+            self.cycles + other.cycles, self.least + other.least,
+        )  # fmt: skip
+
+
+class WaveTrace(Struct, frozen=True):
+    """What one wave did.
+
+    Args:
+        stream: indices of the executed instructions.
+        accesses: by position in the stream, for accesses of memory.
+        trips: loop id -> (iterations that are in the stream, iterations in all).
+        spans: of each iteration in the stream: (loop id, position where it begins, and ends).
+    """
+
+    stream: list[int]
+    accesses: dict[int, Access]
+    trips: dict[str, tuple[int, int]]
+    spans: list[tuple[str, int, int]]
+
+
+class TracedLoop(NamedTuple):
+    """A loop, the numbers of its blocks as the emulator has them, and that of its header."""
+
+    loop: Loop
+    blocks: frozenset[int]
+    header: int
+
+
+class Run(NamedTuple):
+    """A block that waves went through together."""
+
+    block: int
+    waves: Array
+
+
+class AccessEvent(NamedTuple):
+    """An access that waves carry out together.
+
+    Args:
+        site: index of the instruction.
+        run: number of the block's execution; an instruction may access memory twice in one.
+        waves: numbers of the waves.
+        lines: those of global memory that they touch, one wave behind the other.
+        counts: how many of them each wave touches.
+        moved: bytes of each wave.
+        cycles, least: of the LDS; None for an access of global memory.
+    """
+
+    site: int
+    run: int
+    waves: Array
+    lines: Array
+    counts: Array
+    moved: Array
+    cycles: Array | None = None
+    least: Array | None = None
+
+    def of_waves(self, wanted: Array) -> Iterator[tuple[int, Access]]:
+        """Yields the number and access of each wave that is wanted, bool [wave]."""
+        which = np.flatnonzero(wanted[self.waves])
+        if not len(which):
+            return
+        numbers = self.waves[which].tolist()
+        if self.cycles is not None and self.least is not None:
+            taken = self.cycles[which].tolist(), self.least[which].tolist()
+            for wave, cycles, least in zip(numbers, *taken, strict=True):
+                yield wave, Access(cycles=cycles, least=least)
+            return
+        ends = np.cumsum(self.counts)
+        begins = (ends - self.counts)[which].tolist()
+        parts = zip(numbers, begins, ends[which].tolist(), self.moved[which].tolist(), strict=True)
+        for wave, begin, end, moved in parts:
+            yield wave, Access(tuple(self.lines[begin:end].tolist()), moved)
+
+
+class Noted(NamedTuple):
+    """What was noted of waves that ran in lockstep.
+
+    Args:
+        runs: the blocks that were kept, in the order of their execution.
+        events: the accesses in them.
+        skipped: (number of the loop, waves, how many of its iterations each of them ran unkept).
+    """
+
+    runs: list[Run]
+    events: list[AccessEvent]
+    skipped: list[tuple[int, Array, Array | int]]
+
+
+def wave_traces(
+    code: PreparedCode,
+    loops: Sequence[TracedLoop],
+    noted: Noted,
+    wanted: Sequence[int],
+    waves: int,
+    line_bytes: int,
+) -> list[WaveTrace]:
+    """What some waves did, in the order in which they are named.
+
+    Args:
+        code: of the kernel.
+        loops: its loops.
+        noted: of all waves.
+        wanted: numbers of the waves.
+        waves: how many there are.
+        line_bytes: of a cache line.
+    """
+    is_wanted = np.zeros(waves, bool)
+    is_wanted[list(wanted)] = True
+    made = {wave: _Made(code, wave, line_bytes) for wave in wanted}
+    for number, run in enumerate(noted.runs):
+        for wave in run.waves[is_wanted[run.waves]].tolist():
+            made[wave].add_run(number, run.block)
+    for event in noted.events:
+        for wave, access in event.of_waves(is_wanted):
+            made[wave].add_access(event.site, event.run, access)
+    skipped = np.zeros((len(loops), waves), np.int64)
+    for which, skipping, iterations in noted.skipped:
+        skipped[which, skipping] += iterations
+    return [made[wave].trace(loops, skipped[:, wave].tolist()) for wave in wanted]
+
+
+class _Made:
+    """The trace of one wave while it is put together."""
+
+    def __init__(self, code: PreparedCode, wave: int, line_bytes: int) -> None:
+        self._code = code
+        self._line_bytes = line_bytes
+        self._base = (_SCRATCH + wave * _SCRATCH_STEP) // line_bytes
+        self._stream: list[int] = []
+        self._accesses: dict[int, Access] = {}
+        self._way: list[int] = []
+        self._starts: list[int] = []
+        self._start_of: dict[int, int] = {}
+        self._scratch: dict[int, dict[int, Access]] = {}
+
+    def add_run(self, run: int, number: int) -> None:
+        """The wave goes through a block."""
+        block, start = self._code.blocks[number], len(self._stream)
+        self._way.append(number)
+        self._starts.append(start)
+        self._start_of[run] = start - block.first
+        self._stream += range(block.first, block.stop)
+        scratch = self._scratch.get(number)
+        if scratch is None:
+            scratch = self._scratch[number] = self._scratch_accesses(block.first, block.stop)
+        for site, access in scratch.items():
+            self._accesses[start - block.first + site] = access
+
+    def add_access(self, site: int, run: int, access: Access) -> None:
+        """The wave accesses memory in a block that it goes through."""
+        start = self._start_of.get(run)
+        if start is None or not 0 <= start + site < len(self._stream):
+            return
+        position = start + site
+        if self._stream[position] != site:  # what was begun in another block
+            return
+        known = self._accesses.get(position)
+        self._accesses[position] = access if known is None else known.with_more(access)
+
+    def _scratch_accesses(self, first: int, stop: int) -> dict[int, Access]:
+        """Accesses of private memory: a dword of all lanes lies side by side, none is shared."""
+        dword = DWORD * self._code.target.lanes
+        accesses = {}
+        for inst in self._code.function.instructions[first:stop]:
+            if inst.cls not in ("scratch_load", "scratch_store"):
+                continue
+            dwords = max(1, (access_bits(inst.op, inst.operands) or 32) // 32)
+            offset = self._code.decoded[inst.index].number("offset") // DWORD * dword
+            begin = self._base + offset // self._line_bytes
+            count = max(1, dwords * dword // self._line_bytes)
+            accesses[inst.index] = Access(tuple(range(begin, begin + count)), dwords * dword)
+        return accesses
+
+    def trace(self, loops: Sequence[TracedLoop], skipped: Sequence[int]) -> WaveTrace:
+        """What the wave did."""
+        way, starts = self._way, [*self._starts, len(self._stream)]
+        trips, spans = {}, []
+        for traced, more in zip(loops, skipped, strict=True):
+            heads = [index for index, number in enumerate(way) if number == traced.header]
+            for index in heads:
+                end = index + 1
+                while end < len(way) and way[end] in traced.blocks and way[end] != traced.header:
+                    end += 1
+                spans.append((traced.loop.id, starts[index], starts[end]))
+            if heads:
+                trips[traced.loop.id] = len(heads), len(heads) + more
+        return WaveTrace(self._stream, self._accesses, trips, spans)
+
+
+def fresh_shares(events: Sequence[AccessEvent]) -> dict[int, float]:
+    """By instruction, the share of its cache lines that nobody had touched before."""
+    touching = [event for event in events if len(event.lines)]
+    if not touching:
+        return {}
+    sites = np.concatenate([np.full(len(event.lines), event.site) for event in touching])
+    _, first = np.unique(np.concatenate([event.lines for event in touching]), return_index=True)
+    total = np.bincount(sites)
+    fresh = np.bincount(sites[first], minlength=len(total))
+    return {int(site): float(fresh[site] / total[site]) for site in np.flatnonzero(total).tolist()}
