@@ -108,6 +108,18 @@ class CuTime(Struct, frozen=True):
     issues: dict[int, int]
     busy: list[float]
 
+    def times(self, factor: float) -> CuTime:
+        """The time of as many times as much of the same."""
+        if factor == 1:
+            return self
+        return CuTime(
+            [end * factor for end in self.ends],
+            {site: [cycles * factor for cycles in row] for site, row in self.stalls.items()},
+            {site: [cycles * factor for cycles in row] for site, row in self.blamed.items()},
+            {site: round(count * factor) for site, count in self.issues.items()},
+            [cycles * factor for cycles in self.busy],
+        )
+
     @property
     def cycles(self) -> float:
         """When the last workgroup ended."""

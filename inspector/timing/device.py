@@ -77,7 +77,9 @@ class Placement(Struct, frozen=True):
     active: int
 
 
-def place(device: Device, workgroups: int, resident: int, waves: int) -> Placement:
+def place(
+    device: Device, workgroups: int, resident: int, waves: int, most_waves: int = MOST_WAVES
+) -> Placement:
     """Deals the workgroups of a grid out.
 
     Workgroups go round robin to the XCDs, and there to the compute units in turn.
@@ -87,12 +89,13 @@ def place(device: Device, workgroups: int, resident: int, waves: int) -> Placeme
         workgroups: of the grid.
         resident: that a compute unit holds at a time.
         waves: of a workgroup.
+        most_waves: that may be executed to see what workgroups share.
     """
     per_xcd = max(1, device.cus // device.xcds)
     busiest = math.ceil(workgroups / device.cus)
     in_xcd = math.ceil(workgroups / device.xcds)
     rounds = min(busiest, max(1, min(ROUNDS * resident + 1, MOST_SIMULATED // waves)))
-    together = min(per_xcd * resident, in_xcd, max(1, MOST_WAVES // waves))
+    together = min(per_xcd * resident, in_xcd, max(1, most_waves // waves))
     entries = sorted({*range(together), *(number * per_xcd for number in range(rounds))})
     reach = entries[-1] * device.xcds
     base = 0

@@ -18,7 +18,7 @@ from ..model import Machine
 from ..model.rates import Rates
 from .costs import LOAD, Costs, costs_of
 from .cu import UNITS, ComputeUnit, CuTime, Shares, Sharing
-from .device import Device, Placement, place, shares_of
+from .device import MOST_WAVES, Device, Placement, place, shares_of
 from .reduced import extrapolated
 from .trace import Trace, trace
 from .wave_traces import WaveTrace
@@ -26,8 +26,12 @@ from .wave_traces import WaveTrace
 BLOCKS: Final = 60_000
 """Basic blocks that may be executed for one time."""
 SECONDS: Final = 30.0
-MOST_ISSUES: Final = 60_000
-"""Instructions that one simulation may issue beyond the workgroups that are resident at first."""
+MOST_EXECUTED: Final = 1_500_000
+"""Instructions of the kernel times waves that are executed to see what workgroups share."""
+MOST_ISSUES: Final = 100_000
+"""Instructions that one simulation may issue."""
+MOST_CUT: Final = 2.0
+"""Times as many that the resident workgroups may take before their waves are cut."""
 
 
 class Timing(Struct, frozen=True):
@@ -43,6 +47,7 @@ class Timing(Struct, frozen=True):
         workgroups: the waves of each workgroup that is simulated.
         workgroups_in_grid: how many there are in all.
         footprint: bytes of the buffers that it reads.
+        part: of the simulated waves that is simulated; their time is taken to grow evenly.
     """
 
     machine: Machine
@@ -56,6 +61,7 @@ class Timing(Struct, frozen=True):
     workgroups: Sequence[Sequence[WaveTrace]]
     workgroups_in_grid: int
     footprint: int
+    part: float = 1.0
 
     @property
     def can_be_warm(self) -> bool:
@@ -108,19 +114,22 @@ def traced(
     """
     rates = rates_of(machine.arch)
     assert rates is not None, "whoever asks for a time has looked"
-    placement = place(
-        device, math.prod(launch.grid), resident, waves_of(launch.threads, emulator.target)
-    )
+    waves = waves_of(launch.threads, emulator.target)
+    most_waves = min(MOST_WAVES, MOST_EXECUTED // len(emulator.code.function.instructions))
+    placement = place(device, math.prod(launch.grid), resident, waves, most_waves)
     part = replace(
         launch, workgroups=placement.executed, checks=False, blocks=BLOCKS, seconds=SECONDS
     )
     line = machine.cache_line_bytes or 64
     done = trace(emulator, part, buffers, line, machine.arch, placement.simulated)
     costs = costs_of(emulator.code.function, machine, rates)
-    workgroups = _affordable([done.workgroups[number] for number in placement.simulated], resident)
+    whole = [done.workgroups[number] for number in placement.simulated]
+    workgroups, part = _affordable(whole, resident)
     scratch = _scratch_fresh(emulator, machine, device, placement, launch)
     done = replace(done, fresh=done.fresh | scratch)
-    beyond = _beyond_l3(costs, done, workgroups, math.prod(launch.grid), buffers, line)
+    beyond = _beyond_l3(
+        costs, done, whole[: len(workgroups)], math.prod(launch.grid), buffers, line
+    )
     sharing = Sharing(done.fresh, beyond, scratch)
     return Timing(
         machine,
@@ -134,19 +143,41 @@ def traced(
         workgroups,
         math.prod(launch.grid),
         sum(buffer.size for buffer in buffers),
+        part,
     )
 
 
 def _affordable(
     workgroups: Sequence[Sequence[WaveTrace]], resident: int
-) -> Sequence[Sequence[WaveTrace]]:
-    """As many workgroups as can be simulated in time; a whole set of resident ones at least."""
+) -> tuple[Sequence[Sequence[WaveTrace]], float]:
+    """As many workgroups as can be simulated in time, all resident ones at least.
+
+    Where these take too long by themselves, the first part of each wave stands for all of it.
+
+    Returns:
+        The workgroups, and which part of their waves they hold.
+    """
     issues = 0
     for count, waves in enumerate(workgroups):
-        issues += sum(len(wave.stream) for wave in waves)
         if issues > MOST_ISSUES and count >= resident:
-            return workgroups[:count]
-    return workgroups
+            workgroups = workgroups[:count]
+            break
+        issues += sum(len(wave.stream) for wave in waves)
+    if issues <= MOST_CUT * MOST_ISSUES or any(
+        kept < in_all
+        for waves in workgroups
+        for wave in waves
+        for kept, in_all in wave.trips.values()
+    ):
+        return workgroups, 1.0
+    part = MOST_ISSUES / issues
+    return [[_beginning(wave, part) for wave in waves] for waves in workgroups], part
+
+
+def _beginning(wave: WaveTrace, part: float) -> WaveTrace:
+    length = math.ceil(part * len(wave.stream))
+    accesses = {at: access for at, access in wave.accesses.items() if at < length}
+    return WaveTrace(wave.stream[:length], accesses, {}, [])
 
 
 def _scratch_fresh(
@@ -192,7 +223,7 @@ def timed(timing: Timing) -> LaunchTime:
 
 def _simulated(timing: Timing, shares: Shares, workgroups: Sequence[Sequence[WaveTrace]]) -> CuTime:
     unit = ComputeUnit(timing.costs, timing.rates, shares, timing.sharing)
-    return unit.run(workgroups, timing.placement.resident)
+    return unit.run(workgroups, timing.placement.resident).times(1 / timing.part)
 
 
 def _all_rounds(cu: CuTime, placement: Placement, simulated: int) -> float:
