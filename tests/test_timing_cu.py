@@ -48,7 +48,7 @@ def simulated(
     known = costs(code)
     sites = range(len(known.sites))
     wave = WaveTrace(list(sites), accesses or {}, {}, [])
-    sharing = Sharing(dict.fromkeys(sites, fresh), dict.fromkeys(sites, fresh), {})
+    sharing = Sharing(*[dict.fromkeys(sites, fresh)] * 2, {})
     unit = ComputeUnit(known, rates(), shares(), sharing)
     return unit.run([[wave] * waves] * workgroups, resident)
 
@@ -127,7 +127,7 @@ def test_bandwidth_limits_many_loads() -> None:
     accesses = {n: Access(tuple(range(8 * n, 8 * n + 8)), 1024) for n in range(25)}
     known = costs(code)
     sites = range(len(known.sites))
-    sharing = Sharing(dict.fromkeys(sites, 1.0), dict.fromkeys(sites, 1.0), {})
+    sharing = Sharing(*[dict.fromkeys(sites, 1.0)] * 2, {})
     waves = [
         WaveTrace(
             list(sites),

@@ -42,7 +42,8 @@ class Rates(Struct, frozen=True):
     icache_miss: float
     workgroup_start: float  # between the first instructions of two workgroups of a CU
     launch_us: float  # of a kernel that does nothing
-    matrix_share: float  # of the matrix units' peak at which clocks fall
+    matrix_share: float  # of the peak clock that stays where all matrix units are busy
+    power_besides: float  # of the power limit, at the peak clock, that the rest of the chip takes
     ranges: Mapping[str, tuple[float, float]]  # where sources disagree
     sources: Mapping[str, str]
     transcendental: float | None = None  # None: as the machine file has it

@@ -576,10 +576,9 @@ class ComputeUnit:
         busy[_B_L2] += shares.line / shares.l2
         ready = self._l2_free + rates.l2_latency
         missed = self._missed.get(site, 0.5) + self._sharing.fresh.get(site, 1.0)
+        self._missed[site] = missed % 1
         if missed < 1:
-            self._missed[site] = missed
             return ready
-        self._missed[site] = missed - 1
         self._beyond += self._sharing.beyond_l3.get(site, 1.0)
         if shares.l3 is not None:
             self._l3_free = max(self._l3_free, begin) + shares.line / shares.l3

@@ -117,20 +117,21 @@ def traced(
     waves = waves_of(launch.threads, emulator.target)
     most_waves = min(MOST_WAVES, MOST_EXECUTED // len(emulator.code.function.instructions))
     placement = place(device, math.prod(launch.grid), resident, waves, most_waves)
-    part = replace(
+    sample = replace(
         launch, workgroups=placement.executed, checks=False, blocks=BLOCKS, seconds=SECONDS
     )
     line = machine.cache_line_bytes or 64
-    done = trace(emulator, part, buffers, line, machine.arch, placement.simulated)
+    done = trace(emulator, sample, buffers, line, machine.arch, placement.simulated)
     costs = costs_of(emulator.code.function, machine, rates)
     whole = [done.workgroups[number] for number in placement.simulated]
     workgroups, part = _affordable(whole, resident)
     scratch = _scratch_fresh(emulator, machine, device, placement, launch)
-    done = replace(done, fresh=done.fresh | scratch)
+    fresh = done.fresh | scratch
     beyond = _beyond_l3(
-        costs, done, whole[: len(workgroups)], math.prod(launch.grid), buffers, line
+        costs, fresh, whole[: len(workgroups)], math.prod(launch.grid), buffers, line
     )
-    sharing = Sharing(done.fresh, beyond, scratch)
+    # What several stores write of a line goes to memory once.
+    sharing = Sharing(fresh, beyond, fresh)
     return Timing(
         machine,
         rates,
@@ -215,10 +216,19 @@ def timed(timing: Timing) -> LaunchTime:
     cycles = max(cycles, max(busy) / len(timing.workgroups) * placement.busiest)
     of_all = placement.busiest / len(timing.workgroups) / cycles if cycles else 0.0
     units = {name: taken * of_all for name, taken in zip(UNITS, busy, strict=True)}
-    mhz = device.mhz
-    if units["matrix"] > rates.matrix_share:
-        mhz *= rates.matrix_share / units["matrix"]
+    mhz = device.mhz * _clock_share(rates, units["matrix"])
     return LaunchTime(cycles / mhz + rates.launch_us, cycles, mhz, units, cu)
+
+
+def _clock_share(rates: Rates, matrix: float) -> float:
+    """The part of the peak clock that the power limit leaves, by how busy the matrix units are.
+
+    Power grows with the cube of the clock, and evenly with the work of the matrix units. Two points
+    fix it: all of them busy, and none.
+    """
+    with_all = rates.matrix_share**-3
+    power = rates.power_besides + (with_all - rates.power_besides) * min(1.0, matrix)
+    return float(min(1.0, power ** (-1 / 3)))
 
 
 def _simulated(timing: Timing, shares: Shares, workgroups: Sequence[Sequence[WaveTrace]]) -> CuTime:
@@ -242,7 +252,7 @@ def _all_rounds(cu: CuTime, placement: Placement, simulated: int) -> float:
 
 def _beyond_l3(
     costs: Costs,
-    done: Trace,
+    fresh: Mapping[int, float],
     workgroups: Sequence[Sequence[WaveTrace]],
     grid: int,
     buffers: Sequence[Buffer],
@@ -267,7 +277,7 @@ def _beyond_l3(
                     (number for number, (start, _) in enumerate(starts) if start <= address),
                     default=-1,
                 )
-                lines = len(access.lines) * done.fresh.get(site, 1.0)
+                lines = len(access.lines) * fresh.get(site, 1.0)
                 missed[buffer] = missed.get(buffer, 0.0) + lines * line * stands_for[position]
                 sites.setdefault(buffer, set()).add(site)
     scale = grid / len(workgroups)

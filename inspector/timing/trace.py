@@ -48,7 +48,7 @@ class Trace(Struct, frozen=True):
     Args:
         workgroups: number in the grid -> its waves.
         fresh: by instruction, the share of its lines that no wave of these workgroups had touched
-            before; None where it was not executed.
+            before; missing where it touched none.
         is_complete: whether all waves came to their end.
     """
 

@@ -233,7 +233,7 @@ def fresh_shares(events: Sequence[AccessEvent]) -> dict[int, float]:
     touching = [event for event in events if len(event.lines)]
     if not touching:
         return {}
-    sites = np.concatenate([np.full(len(event.lines), event.site) for event in touching])
+    sites = np.repeat([event.site for event in touching], [len(e.lines) for e in touching])
     _, first = np.unique(np.concatenate([event.lines for event in touching]), return_index=True)
     total = np.bincount(sites)
     fresh = np.bincount(sites[first], minlength=len(total))
