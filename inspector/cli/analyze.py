@@ -12,7 +12,7 @@ from ..base.errors import KinspectError
 from ..base.limits import TRY_SECONDS
 from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
-from ..pipeline.jobs import Request
+from ..pipeline.jobs import Request, timing
 from .kept import keeping
 from .options import (
     Amount,
@@ -36,7 +36,7 @@ from .target_options import (
     triton_option,
 )
 
-SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
+SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
 
 
 @click.command(cls=ScriptCommand)
@@ -61,6 +61,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     "Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them."
 )
 @emulate_option
+@click.option("--no-time", is_flag=True, help="Do not estimate how long launches take.")
 @click.option(
     "--try",
     "try_cures",
@@ -95,6 +96,7 @@ def analyze(
     no_passes: bool,
     tritons: tuple[str, ...],
     emulate: bool,
+    no_time: bool,
     try_cures: bool,
     try_budget: float,
     time_us: float | None,
@@ -119,7 +121,8 @@ def analyze(
         raise KinspectError("--save and two --triton exclude each other", "drop --save")
     if len(tritons) > 1 and try_cures:
         raise KinspectError("--try and two --triton exclude each other", "name one of them")
-    request = target.request(passes=not no_passes, emulate=emulate)
+    analysis = None if no_time else timing(explains=False)
+    request = target.request(passes=not no_passes, emulate=emulate, analysis=analysis)
     if time_us is not None:
         request = replace(request, overrides=replace(request.overrides, time_us=time_us))
     if len(tritons) > 1:
@@ -219,6 +222,8 @@ def _sorted(report: Report, sort: str) -> Report:
     kernels = list(report.kernels)
     if sort == "worst":
         kernels = view.worst_first(kernels)
+    elif sort == "time":
+        kernels.sort(key=lambda k: -(k.time.us if k.time is not None else 0.0))
     elif sort == "name":
         kernels.sort(key=lambda k: k.id)
     elif sort == "occupancy":

@@ -55,6 +55,22 @@ def busy_units(time: KernelTime) -> str:
     return ", ".join(told)
 
 
+def summary(time: KernelTime) -> str:
+    """One line: how long, what limits it, how busy the units are."""
+    return f"{estimate(time)}, limited by {time.limiter}; busy: {busy_units(time)}"
+
+
+def where(time: KernelTime, most: int = 3) -> str:
+    """The lines that take most: `50 % at gemm.py:15 (memory)`."""
+    parts = [
+        f"{100 * row.share:.0f} % at {row.source.file.rpartition('/')[2]}:{row.source.line}"
+        f" ({STALLS[row.reason]})"
+        for row in time.lines
+        if row.source is not None
+    ]
+    return ", ".join(parts[:most])
+
+
 def change_of(saving: Saving) -> str:
     """What is taken away, in words."""
     return _CHANGES.get(saving.change, saving.change)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..base.printable import printable_line
 from ..base.streams import no_commands
 from ..compare.trials.planning import findings_to_try
-from ..explain import ids, loop_view, occupancy_view, view
+from ..explain import ids, loop_view, occupancy_view, time_view, view
 from ..explain.trials_view import tried_lines
 from ..model import (
     Change,
@@ -312,6 +312,10 @@ def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:
         configuration = f"{configuration[:_MOST_OPTIONS]}…"
     if configuration:
         yield f"options {configuration}"
+    if kernel.time is not None:
+        yield f"time {time_view.summary(kernel.time)}"
+        if where := time_view.where(kernel.time):
+            yield f"time is spent {where}"
     yield f"figures {_pairs(kernel.metrics, _HEAD)}"
     yield from filter(None, (view.assumed(kernel), view.emulated(kernel)))
     if kernel.unread:

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from ..base.printable import one_line, printable_line
 from ..base.streams import no_commands
-from ..explain import loop_view, occupancy_view, view
+from ..explain import loop_view, occupancy_view, time_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.trials_view import tried_lines
 from ..model import Finding, KernelReport, Metric, Report, int_of, value_of
@@ -76,6 +76,8 @@ def _kernel(kernel: KernelReport) -> list[str]:
     configuration = view.configuration(kernel)
     if configuration:
         lines += [inline(configuration), ""]
+    if kernel.time is not None:
+        lines += [f"**{inline(time_view.summary(kernel.time))}**", ""]
     if assumed := view.assumed(kernel):
         lines += [f"**{inline(assumed[0].upper() + assumed[1:])}**", ""]
     if emulated := view.emulated(kernel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from ..explain import loop_view, occupancy_view, registers_view, view
+from ..explain import loop_view, occupancy_view, registers_view, time_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.lds_map import map_lines
 from ..explain.table import Column, rows_of
@@ -52,6 +52,7 @@ def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
         Column("kernel", lambda k: k.name),
         Column("case", lambda k: (k.variant.case or "") if k.variant else ""),
         Column("arch", lambda k: k.arch or view.UNKNOWN),
+        Column("time", lambda k: time_view.amount(k.time.us) if k.time else "", right=True),
         Column("VGPRs", lambda k: view.show(value_of(k.metrics, "vgpr_count")), right=True),
         Column("spills", lambda k: view.show(value_of(k.metrics, "vgpr_spill_count")), right=True),
         Column("in loop", lambda k: str(view.hot_scratch(k)), right=True),
@@ -102,6 +103,11 @@ def _kernel(paper: Paper, kernel: KernelReport, every_lead: bool) -> None:
     configuration = view.configuration(kernel)
     if configuration:
         paper.print(Line(f"  {configuration}", style="dim"))
+    if kernel.time is not None:
+        line = Line(f"  {time_view.summary(kernel.time)}", style="bold")
+        print_wrapped(paper, line, "    ")
+        if where := time_view.where(kernel.time):
+            print_wrapped(paper, Line(f"  {where}"), "    ")
     if assumed := view.assumed(kernel):
         print_wrapped(paper, Line(f"  {assumed}", style="yellow"), "    ")
     if emulated := view.emulated(kernel):

@@ -76,6 +76,7 @@ from .source import (
     LIBRARY_CODE,
     SourceLoc,
 )
+from .time import KernelTime, Saving, Stall, TimeLine
 from .trials import Change, ChangeKind, Trial
 from .ttgir import (
     Layout,
@@ -111,6 +112,7 @@ __all__ = [
     "Function",
     "Instruction",
     "KernelReport",
+    "KernelTime",
     "LaneUse",
     "LaunchOrigin",
     "Layout",
@@ -141,10 +143,13 @@ __all__ = [
     "RegisterPressure",
     "Report",
     "Resources",
+    "Saving",
     "Scalar",
     "SourceLoc",
     "SpillSlot",
     "SpilledValue",
+    "Stall",
+    "TimeLine",
     "Trial",
     "Trials",
     "TtgirModule",

@@ -45,12 +45,14 @@ class TimeOptions(Struct, frozen=True):
         clock_mhz: None for the product's.
         savings: whether it is worked out what would save how much.
         arguments: what a launch of a file of code passes, as `kinspect emulate` takes it.
+        explains: whether a note says so where no launch is known.
     """
 
     gpu: str | None = None
     clock_mhz: float | None = None
     savings: bool = False
     arguments: str | None = None
+    explains: bool = True
 
 
 def with_time(
@@ -77,7 +79,7 @@ def with_time(
             report, lambda: _stated_launch(function, functions, report, machine, context, options)
         )
     if variant is None or variant.passed is None or variant.grid is None or machine is None:
-        return _with_note(report, _NO_LAUNCH)
+        return _with_note(report, _NO_LAUNCH) if options.explains else report
     if 0 in variant.grid:
         return _with_note(report, "no time: its grid is empty")
     grid, passed = variant.grid, variant.passed

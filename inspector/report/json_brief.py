@@ -29,6 +29,7 @@ _PLAIN_ORIGINS = ("compiler", "derived")
 _STRUCTURED = frozenset(("occupancy.next_step", "matrix.instructions"))
 """Metrics whose values are mappings that are not evidence of rules alone."""
 _MOST_UNREAD = 10
+_MOST_TIME_LINES = 5
 _MOST_OF_LEFT_OUT = 300
 """Bytes of the counts of what is left out."""
 _KEY = len(',"metrics":')
@@ -79,6 +80,8 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
         "notes": [],
         "unread": plain(kernel.unread[:_MOST_UNREAD]),
     }
+    if kernel.time is not None:
+        fields["time"] = plain(replace(kernel.time, lines=kernel.time.lines[:_MOST_TIME_LINES]))
     left = MOST_BYTES - _size(fields) - _MOST_OF_LEFT_OUT
     loops = _fitting(map(_loop, ordered), min(left // 2, _MOST_OF_LOOPS))
     left -= _size(loops)

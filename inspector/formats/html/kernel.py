@@ -14,6 +14,7 @@ from ...explain import (
     quantities,
     registers_view,
     stall_view,
+    time_view,
     view,
 )
 from ...explain.emulated_view import emulated_lines
@@ -79,6 +80,7 @@ def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
         "arch": kernel.arch or view.UNKNOWN,
         "place": view.place(kernel.source),
         "configuration": view.configuration(kernel),
+        "time": time_view.summary(kernel.time) if kernel.time is not None else "",
         "facts": _facts(kernel),
         "occupancy": occupancy_view.occupancy_lines(kernel),
         "registers": _registers(drawn),
