@@ -23,7 +23,8 @@ from ..compare.sweep.running import (
     gathering,
     sweep,
 )
-from ..compare.sweep.table import only_front, sort_column, sorted_lines
+from ..compare.sweep.table import by_time, only_front, sort_column, sorted_lines
+from ..pipeline.jobs import timing
 from .cluster import executor_for
 from .options import format_option, output_option, result_stream
 from .progress import ProgressLine, print_error
@@ -56,6 +57,13 @@ BAR_WIDTH = 24
 @format_option("text", "csv", "json")
 @output_option
 @click.option("--sort", metavar="COLUMN", help="Sort by a column; -COLUMN: falling.")
+@click.option(
+    "--keep",
+    type=click.IntRange(1),
+    metavar="N",
+    help="text: print only the triton.Config lines of the N fastest, within 15 % of the best.",
+)
+@click.option("--no-time", is_flag=True, help="Do not estimate how long the points' launches take.")
 @click.option("--only-pareto", is_flag=True, help="Only the points on the Pareto front.")
 @click.option(
     "--max-points",
@@ -78,6 +86,8 @@ def command(
     form: str,
     output: Path | None,
     sort: str | None,
+    keep: int | None,
+    no_time: bool,
     only_pareto: bool,
     max_points: int,
     scheduler: str | None,
@@ -85,9 +95,9 @@ def command(
 ) -> int:
     """Compile a kernel in many configurations and compare the code.
 
-    One table per kernel and target: registers, spills in loops, LDS, resident occupancy, matrix
-    instructions and full waits of the main loop, and which points cannot launch. Points on the
-    Pareto front are marked. No time is predicted: measure what is left.
+    One table per kernel and target, the fastest first: estimated time, registers, spills in loops,
+    LDS, resident occupancy, matrix instructions and full waits of the main loop, and which points
+    cannot launch. Points on the Pareto front are marked. --keep 5 prints what is worth measuring.
 
     What the main loop does (matrix cycles, full waits, scratch accesses) is compared per needed
     work, so that tiles, unrolling and numbers of waves do not matter: per million
@@ -114,14 +124,20 @@ def command(
         target = replace(target, capture=capture)
     if sort is not None:
         sort_column(sort, None if autotune else [axis.name for axis in axes])
-    run = target.request()
+    run = target.request(analysis=None if no_time else timing(explains=False))
     request = SweepRequest(run, axes, autotune, max_points)
     with executor_for(scheduler, run, target.python, run_point) as (executor, work):
         result, interrupted = _run(request, executor, work)
     if sort is not None and result.tables:
         sort_column(sort, [name for table in result.tables for name in table.names])
     with result_stream(output) as stream:
-        _write(_arranged(result, sort, only_pareto), form, stream, color)
+        arranged = _arranged(result, sort, only_pareto)
+        if keep is not None and form == "text":
+            from ..formats.sweep import write_configs
+
+            write_configs(arranged, keep, stream)
+        else:
+            _write(arranged, form, stream, color)
     return _status(result, interrupted)
 
 
@@ -147,8 +163,9 @@ def _arranged(result: Sweep, sort: str | None, only_pareto: bool) -> Sweep:
     tables = result.tables
     if only_pareto:
         tables = tuple(only_front(table) for table in tables)
-    if sort is not None:
-        tables = tuple(sorted_lines(table, sort) for table in tables)
+    tables = tuple(
+        by_time(table) if sort is None else sorted_lines(table, sort) for table in tables
+    )
     return replace(result, tables=tables)
 
 

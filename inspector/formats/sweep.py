@@ -17,14 +17,20 @@ from ..base.printable import spreadsheet_cell
 from ..compare.sweep.figures import COLUMNS, Work, as_dict
 from ..compare.sweep.pareto import Objective
 from ..compare.sweep.results import Sweep, SweepTable, TableLine
-from ..compare.sweep.table import distinction, settings_of_point
-from ..explain import view
+from ..compare.sweep.table import (
+    distinction,
+    grid_stays,
+    settings_of_point,
+    worth_keeping,
+)
+from ..explain import time_view, view
 from ..explain.table import Column, rows_of
 from ..report.json_write import error_fields
 from .paper import Line, Paper, paper_for, print_wrapped
 
 SCHEMA_VERSION = 1
 FIGURES = (
+    "time_us",
     "vgprs",
     "agprs",
     "sgprs",
@@ -64,9 +70,25 @@ _NO_FRACTION_FROM = 1000
 """Figures per work from here on are shown without a fraction."""
 _PER_WORK = frozenset({"scratch_per_work", "matrix_cycles_per_work", "full_waits_per_work"})
 _SIZES = frozenset({"lds_bytes", "code_bytes", "scratch_bytes"})
-_NOT_TIMES = (
-    "They are facts of the compiled code, not a time and not a ranking: measure the marked points."
+_FACTS = "They are facts of the compiled code, not a ranking."
+_TIMES = (
+    "time: of the launch, estimated by the timing model; differences below 10 % say nothing."
+    " Measure the first few."
 )
+_SAME_GRID = (
+    "time: all points of {kernel} have the same grid although constants differ; where the grid has"
+    " to follow a tile, they do different work: state it as a function of the constants"
+)
+
+
+def write_configs(sweep: Sweep, most: int, stream: TextIO) -> None:
+    """Prints the configurations worth keeping in an autotuner's list, the fastest first."""
+    for table in sweep.tables:
+        case = f"[{table.case}]" if table.case else ""
+        configs = worth_keeping(table, most)
+        reason = "" if configs else ": no time is known of any point"
+        stream.write(f"# {table.kernel}{case} on {table.arch}{reason}\n")
+        stream.writelines(f"{config},\n" for config in configs)
 
 
 def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
@@ -78,8 +100,12 @@ def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
     for unit in dict.fromkeys(map(_unit, sweep.tables)):
         if unit is not None:
             _print_note(paper, f"/{_WORK[unit][0]}: {_WORK[unit][1]}")
+    if any(_is_timed(line) for table in sweep.tables for line in table.lines):
+        _print_note(paper, _TIMES)
+    for table in filter(grid_stays, sweep.tables):
+        _print_note(paper, _SAME_GRID.format(kernel=table.kernel))
     for objectives in dict.fromkeys(t.objectives for t in sweep.tables if t.objectives):
-        _print_note(paper, f"{MARK} {_front(objectives)}. {_NOT_TIMES}")
+        _print_note(paper, f"{MARK} {_front(objectives)}. {_FACTS}")
     if any(line.pareto and line.unknown for table in sweep.tables for line in table.lines):
         _print_note(
             paper,
@@ -159,7 +185,12 @@ def _columns_shown(table: SweepTable, unit: Work | None) -> tuple[str, ...]:
         for name in FIGURES
         if (name not in _PER_WORK or name in objective_columns)
         and not (name == "matrix_efficiency" and without_dots)
+        and not (name == "time_us" and not any(map(_is_timed, table.lines)))
     )
+
+
+def _is_timed(line: TableLine) -> bool:
+    return line.row.figures is not None and line.row.figures.time_us is not None
 
 
 def _mark(line: TableLine) -> str:
@@ -176,6 +207,8 @@ def _figure(line: TableLine, name: str) -> str:
     value: Any = getattr(figures, name)
     if name in _SIZES:
         return view.kib(value)
+    if name == "time_us" and value is not None:
+        return time_view.amount(value)
     if value is None:
         # Per iteration of a loop that is not there.
         return NONE if name.endswith("_per_iteration") else view.UNKNOWN

@@ -1,9 +1,9 @@
 """The figures of one point of a sweep: what its kernel's report comes down to.
 
-Facts of the compiled code and what follows from them. No time is predicted. Points of other tiles,
-unroll factors or numbers of waves are compared by what they spend on the same needed work, all
-waves of the workgroup together: on multiply-accumulates of the source's dots, or on loaded elements
-where the kernel has no dot.
+The estimated time of the launch, and facts of the compiled code with what follows from them.
+Points of other tiles, unroll factors or numbers of waves are compared by time, and by what they
+spend on the same needed work, all waves of the workgroup together: on multiply-accumulates of the
+source's dots, or on loaded elements where the kernel has no dot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, int_of, number_of, text_of
 
-FORMAT = 4
+FORMAT = 5
 """Raised when figures of an unchanged report would change."""
 
 Work = Literal["mac", "element"]
@@ -37,6 +37,7 @@ class Figures(Struct, frozen=True):
     `cannot_launch` says why not even one workgroup fits; None where one does, or that is unknown.
     """
 
+    time_us: float | None = None
     vgprs: int | None = None
     agprs: int | None = None
     sgprs: int | None = None
@@ -73,6 +74,7 @@ class FigureColumn(Struct, frozen=True):
 
 
 COLUMNS = (
+    FigureColumn("time_us", "time", "us", "estimated time of the launch with this point's grid"),
     FigureColumn("vgprs", "VGPRs", "registers", "VGPRs per lane, AGPRs included"),
     FigureColumn("agprs", "AGPRs", "registers", "accumulation VGPRs per lane"),
     FigureColumn("sgprs", "SGPRs", "registers", "SGPRs per wave"),
@@ -188,6 +190,7 @@ def figures_of(report: KernelReport, loop_id: str | None = None) -> Figures:
         return _per_work(int_of(region, name), region, unit, waves)
 
     return Figures(
+        time_us=report.time.us if report.time is not None else None,
         vgprs=int_of(m, "vgpr_count"),
         agprs=int_of(m, "agpr_count"),
         sgprs=int_of(m, "sgpr_count"),

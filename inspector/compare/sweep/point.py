@@ -6,9 +6,11 @@ compiles nor analyses.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
 from ...base.errors import KinspectError, unforeseen
@@ -25,8 +27,14 @@ if TYPE_CHECKING:
 
     from ...compile.pool import Compiler
 
-NOTE = f"figures-v{figures_room.FORMAT}-{ANALYSIS_VERSION}-{VERSION}.json"
-"""Name of the store's note beside a compile: it holds all else that the figures depend on."""
+
+def note_of(job: Job) -> str:
+    """Name of the store's note beside a compile: it holds all else that the figures depend on."""
+    launch = "0"
+    if job.analysis.time is not None:
+        passed = msgspec.json.encode((job.variant.grid, job.variant.passed, job.analysis.time))
+        launch = hashlib.sha256(passed).hexdigest()[:16]
+    return f"figures-v{figures_room.FORMAT}-{ANALYSIS_VERSION}-{VERSION}-{launch}.json"
 
 
 class PointOutcome(Struct, frozen=True):
@@ -54,8 +62,9 @@ def run_point(job: Job, compiler: Compiler | None = None) -> PointOutcome:
     keys = (compiler.key(job.variant), compiler.key(job.variant, passes=True))
     # Keys do not cover `overrides`, such as LDS: figures that depend on them are not stored.
     is_storable = job.overrides == Overrides() and compiler.settings.read_store
+    note = note_of(job)
     if is_storable:
-        for data in filter(None, (compiler.store.noted(key, NOTE) for key in keys)):
+        for data in filter(None, (compiler.store.noted(key, note) for key in keys)):
             stored_figures = figures_room.decode(data)
             if stored_figures is not None:
                 return PointOutcome(stored_figures, None, True, time.perf_counter() - started)
@@ -66,7 +75,7 @@ def run_point(job: Job, compiler: Compiler | None = None) -> PointOutcome:
     figures = figures_of(outcome.reports[0])  # a TTIR module holds one kernel
     if is_storable:
         for key in keys:  # does nothing if there is no such entry
-            compiler.store.note(key, NOTE, figures_room.encode(figures))
+            compiler.store.note(key, note, figures_room.encode(figures))
     return PointOutcome(figures, None, outcome.from_store, seconds)
 
 

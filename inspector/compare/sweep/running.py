@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from ...compile.pool import Compiler, CompileSettings
-    from ...pipeline.context import Overrides
 
 MOST_POINTS = 1024
 MOST_TUNED = 256
@@ -176,14 +175,14 @@ def collect_points(
 
     result = gathering(request)
     gather(result, PointsPlanned(len(points), True, time.perf_counter() - started))
-    jobs = [_job(point, settings, request.run.overrides) for point in points]
+    jobs = [_job(point, settings, request.run) for point in points]
     with ThreadPoolExecutor(request.run.jobs, "kinspect") as threads:
         for point, outcome in zip(points, threads.map(run_point, jobs), strict=True):
             gather(result, _done(point, outcome))
     return result.result(time.perf_counter() - started)
 
 
-def _job(point: SweepPoint, settings: CompileSettings, overrides: Overrides) -> Job:
+def _job(point: SweepPoint, settings: CompileSettings, run: Request) -> Job:
     """Returns the job that compiles a point."""
     # No figure of a sweep depends on lanes' addresses, races or the values in registers.
     return Job(
@@ -191,8 +190,8 @@ def _job(point: SweepPoint, settings: CompileSettings, overrides: Overrides) -> 
         path=point.file,
         variant=point.variant,
         settings=settings,
-        overrides=overrides,
-        analysis=AnalysisOptions(lanes=False, races=False, values=False),
+        overrides=run.overrides,
+        analysis=AnalysisOptions(lanes=False, races=False, values=False, time=run.analysis.time),
     )
 
 
@@ -289,7 +288,7 @@ class _SweepRun:
                     continue
                 self._parameters.update(dict.fromkeys(item.variant.signature))
                 for point in self._expanded(item.variant, (index, kernel_index), target):
-                    job = _job(point, compiler.settings, request.overrides)
+                    job = _job(point, compiler.settings, request)
                     self._waiting.append((point, job))
                     self._planned += 1
                 kernel_index += 1

@@ -221,6 +221,52 @@ def _values(row: PointResult, names: Sequence[str]) -> dict[str, Any]:
     return {name: point_values.get(name) for name in names}
 
 
+NEAR_BEST = 1.15
+"""Times the best time: points up to here are worth keeping, as the model may misorder them."""
+_CONFIG_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""What `triton.Config` takes beside the mapping of the kernel's constants."""
+
+
+def by_time(table: SweepTable) -> SweepTable:
+    """The table with the fastest point first, where any time is known."""
+    known = any(_cell(line, "time_us") is not None for line in table.lines)
+    return sorted_lines(table, "time_us") if known else table
+
+
+def grid_stays(table: SweepTable) -> bool:
+    """Whether constants of the kernel differ between points that are timed, and their grid never.
+
+    Where the script states the grid as numbers, points of other tiles then do other work.
+    """
+    variants = [
+        line.row.point.variant
+        for line in table.lines
+        if line.row.figures is not None and line.row.figures.time_us is not None
+    ]
+    constants = {tuple(variant.constexprs.items()) for variant in variants}
+    return len(constants) > 1 and len({variant.grid for variant in variants}) == 1
+
+
+def worth_keeping(table: SweepTable, most: int) -> list[str]:
+    """`triton.Config(...)` of the fastest points within 15 % of the best; empty: no times."""
+    timed = [line for line in by_time(table).lines if _cell(line, "time_us") is not None]
+    if not timed:
+        return []
+    limit = NEAR_BEST * _cell(timed[0], "time_us")
+    near = [line for line in timed[:most] if _cell(line, "time_us") <= limit]
+    return [_config(line.values) for line in near]
+
+
+def _config(values: Mapping[str, Any]) -> str:
+    constants = ", ".join(
+        f"{name!r}: {value!r}".replace("'", '"')
+        for name, value in values.items()
+        if name not in _CONFIG_OPTIONS
+    )
+    options = [f"{name}={values[name]!r}" for name in _CONFIG_OPTIONS if name in values]
+    return f"triton.Config({{{constants}}}{''.join(f', {option}' for option in options)})"
+
+
 def settings_of_point(row: PointResult) -> dict[str, Any]:
     """Returns the values that a point is compiled with: options, constexprs and its axes."""
     point = row.point
