@@ -362,3 +362,13 @@ def test_a_grid_that_does_not_follow_is_told(tool: Tool, tmp_path: Path) -> None
     path.write_text(SCRIPT.replace("GRID", "(4096,)"))
     run = tool("sweep", path, "--set", "BLOCK=512,1024")
     assert "have the same grid although constants differ" in " ".join(run.stdout.split())
+
+
+def test_the_python_interface_has_the_time(script: Path) -> None:
+    import kinspect
+
+    kernel = kinspect.analyze(str(script)).kernel
+    assert kernel.time is not None
+    assert kernel.time.low < kernel.time.us < kernel.time.high
+    assert kernel.time.gpu == "MI300X"
+    assert kinspect.analyze(GEMM.read_text()).kernel.time is None

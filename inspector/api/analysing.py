@@ -18,7 +18,14 @@ from ..pipeline import analysis
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
 from ..pipeline.context import Context, Overrides
-from ..pipeline.jobs import Job, compile_and_report, executing, request_for, settings_of
+from ..pipeline.jobs import (
+    Job,
+    compile_and_report,
+    executing,
+    request_for,
+    settings_of,
+    timing,
+)
 from ..pipeline.reading import load_saved
 from .jit_kernels import Grid, Launch, is_jit_kernel, parameter_names, variants_of
 from .results import Analysis, Origin
@@ -73,7 +80,7 @@ def analyze(
         kernel=kernel,
         grid=grid,
         options=options,
-        analysis_options=executing() if emulate else AnalysisOptions(),
+        analysis_options=timing(executing() if emulate else None, explains=False),
     )
 
 

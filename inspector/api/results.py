@@ -17,6 +17,7 @@ from ..model import (
     ErrorRecord,
     Finding,
     KernelReport,
+    KernelTime,
     LoopReport,
     Metric,
     MetricValue,
@@ -114,6 +115,11 @@ class AnalyzedKernel:
     def arch(self) -> str | None:
         """The gfx name of the target."""
         return self.report.arch
+
+    @property
+    def time(self) -> KernelTime | None:
+        """How long its launch takes by the timing model; None where the launch is not known."""
+        return self.report.time
 
     @property
     def source(self) -> SourceLoc | None:
