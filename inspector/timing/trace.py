@@ -38,6 +38,8 @@ INNERMOST_TRIPS: Final = 6
 """Iterations of an innermost loop that are kept each time that a wave enters it."""
 OUTER_TRIPS: Final = 3
 """Iterations of other loops that are kept."""
+_MOST_OF_HEADER: Final = 32
+"""Instructions of 8 bytes in 256."""
 _NO_BLOCK: Final = -1
 _NO_LINE: Final = -1
 
@@ -104,11 +106,25 @@ def trace(
         len(launch.workgroups) * each,
         line_bytes,
     )
+    header = _header(emulator)
+    if header:
+        traces = [wave.from_position(header) for wave in traces]
     return Trace(
         {number: traces[place * each : (place + 1) * each] for place, number in enumerate(told)},
         fresh_shares(recorder.noted.events),
         is_complete,
     )
+
+
+def _header(emulator: Emulator) -> int:
+    """Instructions at the start that hardware leaves out which preloads kernel arguments.
+
+    They load the arguments where it does not, and jump over the rest of 256 bytes (LLVM's
+    AMDGPUUsage, "Preloaded Kernel Arguments").
+    """
+    first = emulator.code.blocks[0]
+    is_header = emulator.start.preload_dwords > 0 and first.leave.kind is EndKind.JUMP
+    return first.stop if is_header and first.stop <= _MOST_OF_HEADER else 0
 
 
 class _Recorder(MachineState):
