@@ -19,6 +19,7 @@ from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
 from ..pipeline.context import Context, Overrides
 from ..pipeline.jobs import (
+    BESIDE,
     Job,
     compile_and_report,
     executing,
@@ -80,7 +81,7 @@ def analyze(
         kernel=kernel,
         grid=grid,
         options=options,
-        analysis_options=timing(executing() if emulate else None, explains=False),
+        analysis_options=timing(executing() if emulate else None, **BESIDE),
     )
 
 

@@ -17,7 +17,7 @@ from ..compare.sweep.running import MOST_POINTS, SweepRequest, collect, collect_
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.jobs import request_for, settings_of, timing
+from ..pipeline.jobs import BESIDE, request_for, settings_of, timing
 from .analysing import analyze
 from .jit_kernels import is_jit_kernel, variants_of
 from .results import Analysis, Difference, SweepResult
@@ -96,7 +96,7 @@ def sweep(
         arch=arch,
         kernel=kernel,
         options=options,
-        analysis=timing(AnalysisOptions(lanes=False, races=False, values=False), explains=False),
+        analysis=timing(AnalysisOptions(lanes=False, races=False, values=False), **BESIDE),
     )
     return SweepResult(collect(SweepRequest(run, axis_list, most_points=most_points)))
 
@@ -126,6 +126,6 @@ def _of_jit(
         ):
             file = variant.source.file if variant.source is not None else variant.kernel
             points.append(SweepPoint((0, number, index), file, variant, point_values))
-    run = request_for((points[0].variant.kernel,), archs=targets, analysis=timing(explains=False))
+    run = request_for((points[0].variant.kernel,), archs=targets, analysis=timing(**BESIDE))
     request = SweepRequest(run, axes, most_points=most_points)
     return SweepResult(collect_points(points, request, settings_of(run), started))

@@ -12,7 +12,7 @@ from ..base.errors import KinspectError
 from ..base.limits import TRY_SECONDS
 from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
-from ..pipeline.jobs import Request, timing
+from ..pipeline.jobs import BESIDE, Request, timing
 from .kept import keeping
 from .options import (
     Amount,
@@ -121,7 +121,7 @@ def analyze(
         raise KinspectError("--save and two --triton exclude each other", "drop --save")
     if len(tritons) > 1 and try_cures:
         raise KinspectError("--try and two --triton exclude each other", "name one of them")
-    analysis = None if no_time else timing(explains=False)
+    analysis = None if no_time else timing(**BESIDE)
     request = target.request(passes=not no_passes, emulate=emulate, analysis=analysis)
     if time_us is not None:
         request = replace(request, overrides=replace(request.overrides, time_us=time_us))

@@ -24,7 +24,7 @@ from ..compare.sweep.running import (
     sweep,
 )
 from ..compare.sweep.table import by_time, only_front, sort_column, sorted_lines
-from ..pipeline.jobs import timing
+from ..pipeline.jobs import BESIDE, timing
 from .cluster import executor_for
 from .options import format_option, output_option, result_stream
 from .progress import ProgressLine, print_error
@@ -124,7 +124,7 @@ def command(
         target = replace(target, capture=capture)
     if sort is not None:
         sort_column(sort, None if autotune else [axis.name for axis in axes])
-    run = target.request(analysis=None if no_time else timing(explains=False))
+    run = target.request(analysis=None if no_time else timing(**BESIDE))
     request = SweepRequest(run, axes, autotune, max_points)
     with executor_for(scheduler, run, target.python, run_point) as (executor, work):
         result, interrupted = _run(request, executor, work)

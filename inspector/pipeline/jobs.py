@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -121,6 +121,10 @@ def executing(analysis: AnalysisOptions | None = None) -> AnalysisOptions:
     from .executing import Sample  # imported only where it is needed
 
     return replace(analysis or AnalysisOptions(), sample=Sample())
+
+
+BESIDE: Final[dict[str, Any]] = {"explains": False, "seconds": 5.0}
+"""How launches are timed where their time is one figure beside others."""
 
 
 def timing(analysis: AnalysisOptions | None = None, **how: Any) -> AnalysisOptions:

@@ -24,7 +24,7 @@ from ..model.time import KernelTime
 from ..timing.attribution import limiter_of, lines_of, stalls_of
 from ..timing.device import Device, device_of
 from ..timing.savings import savings
-from ..timing.timed import timed, traced
+from ..timing.timed import SECONDS, timed, traced
 from .captured_launch import captured_launch, constants_of
 from .context import Context
 from .emulated_code import CodeLaunch, code_launch, typed_arguments
@@ -46,6 +46,7 @@ class TimeOptions(Struct, frozen=True):
         savings: whether it is worked out what would save how much.
         arguments: what a launch of a file of code passes, as `kinspect emulate` takes it.
         explains: whether a note says so where no launch is known.
+        seconds: that executing the workgroups of one launch may take.
     """
 
     gpu: str | None = None
@@ -53,6 +54,7 @@ class TimeOptions(Struct, frozen=True):
     savings: bool = False
     arguments: str | None = None
     explains: bool = True
+    seconds: float = SECONDS
 
 
 def with_time(
@@ -131,7 +133,8 @@ def _timed_report(report: KernelReport, time: Callable[[], KernelTime]) -> Kerne
     except NotCoveredError as error:
         return _with_note(report, f"no time: the emulator does not carry out this yet: {error}")
     except KinspectError as error:
-        return _with_note(report, f"no time: {error.message}")
+        hint = f"; {error.hint}" if error.hint else ""
+        return _with_note(report, f"no time: {error.message}{hint}")
     except Exception as error:
         # A bug in the model must not take the report with it.
         return _with_note(report, f"no time: {unforeseen(error).message}")
@@ -168,13 +171,11 @@ def launch_time(
     resident = int_of(report.metrics, "occupancy.workgroups_per_cu")
     if not resident:
         raise KinspectError("how many workgroups a compute unit holds is not known", "state --lds")
-    timing = traced(emulator, machine, device, launch, buffers, resident)
+    timing = traced(emulator, machine, device, launch, buffers, resident, options.seconds)
     now = timed(timing)
     stalls = stalls_of(timing, now)
     warm = timed(timing.warm()).us if timing.can_be_warm else None
     assumed = [f"the clock of {device.mhz:g} MHz"]
-    if not timing.trace.is_complete:
-        assumed.append("loops that were followed to a limit run no further")
     return KernelTime(
         us=round(now.us, 3),
         low=round(now.us * LOW, 3),

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..base.errors import KinspectError
 from ..emulator.grid import Launch
 from ..emulator.launch import Emulator
 from ..emulator.memory import Buffer
@@ -23,9 +24,9 @@ from .reduced import extrapolated
 from .trace import Trace, trace
 from .wave_traces import WaveTrace
 
-BLOCKS: Final = 60_000
+BLOCKS: Final = 1_000_000
 """Basic blocks that may be executed for one time."""
-SECONDS: Final = 30.0
+SECONDS: Final = 60.0
 MOST_EXECUTED: Final = 1_500_000
 """Instructions of the kernel times waves that are executed to see what workgroups share."""
 MOST_ISSUES: Final = 100_000
@@ -101,6 +102,7 @@ def traced(
     launch: Launch,
     buffers: list[Buffer],
     resident: int,
+    seconds: float = SECONDS,
 ) -> Timing:
     """Executes what a launch's time rests on.
 
@@ -111,17 +113,26 @@ def traced(
         launch: the whole grid, with its arguments.
         buffers: global memory; it is written to.
         resident: workgroups that a compute unit holds at a time.
+        seconds: that executing the workgroups may take.
+
+    Raises:
+        KinspectError: it takes longer.
     """
     rates = rates_of(machine.arch)
     assert rates is not None, "whoever asks for a time has looked"
     waves = waves_of(launch.threads, emulator.target)
-    most_waves = min(MOST_WAVES, MOST_EXECUTED // len(emulator.code.function.instructions))
+    most_waves = min(MOST_WAVES, MOST_EXECUTED // max(1, len(emulator.code.function.instructions)))
     placement = place(device, math.prod(launch.grid), resident, waves, most_waves)
     sample = replace(
-        launch, workgroups=placement.executed, checks=False, blocks=BLOCKS, seconds=SECONDS
+        launch, workgroups=placement.executed, checks=False, blocks=BLOCKS, seconds=seconds
     )
     line = machine.cache_line_bytes or 64
     done = trace(emulator, sample, buffers, line, machine.arch, placement.simulated)
+    if not done.is_complete:
+        raise KinspectError(
+            f"a few of its workgroups did not come to their end in {seconds:g} s",
+            "kinspect time gives them a minute; loops that wait for others never end",
+        )
     costs = costs_of(emulator.code.function, machine, rates)
     whole = [done.workgroups[number] for number in placement.simulated]
     workgroups, part = _affordable(whole, resident)
