@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..model import KernelReport
 from ..model.time import KernelTime, Saving, StallReason
 
-NO_TIME: Final = "no time: "
-"""Beginning of the note that says why there is none."""
 _NAMES: Final = {
     "vector": "VALU", "matrix": "matrix", "lds": "LDS", "l1": "L1", "l2": "L2", "l3": "L3",
     "memory": "memory",
@@ -74,12 +71,6 @@ def where(time: KernelTime, most: int = 3) -> str:
 def change_of(saving: Saving) -> str:
     """What is taken away, in words."""
     return _CHANGES.get(saving.change, saving.change)
-
-
-def why_not(kernel: KernelReport) -> str:
-    """Why a kernel has no time."""
-    notes = [note for note in kernel.notes if note.startswith(NO_TIME)]
-    return notes[0].removeprefix(NO_TIME) if notes else "nobody asked"
 
 
 def against(time: KernelTime, measured_us: float) -> str:

@@ -108,6 +108,8 @@ def _kernel(paper: Paper, kernel: KernelReport, every_lead: bool) -> None:
         print_wrapped(paper, line, "    ")
         if where := time_view.where(kernel.time):
             print_wrapped(paper, Line(f"  {where}"), "    ")
+    if kernel.no_time:
+        print_wrapped(paper, Line(f"  no time: {kernel.no_time}", style="dim"), "    ")
     if assumed := view.assumed(kernel):
         print_wrapped(paper, Line(f"  {assumed}", style="yellow"), "    ")
     if emulated := view.emulated(kernel):

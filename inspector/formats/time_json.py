@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ..explain.time_view import NO_TIME
 from ..model import KernelReport
 from ..report.json_write import plain
 
@@ -17,7 +16,7 @@ def write(kernels: Sequence[KernelReport], measured_us: float | None, stream: Te
     """Writes an object with `kernels`.
 
     Each has its id, name, arch, `time` (as in reports; null where it is not known), `measured_us`
-    and `why_not`: the reason why there is no time.
+    and `no_time`: the reason why there is none.
     """
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -28,12 +27,11 @@ def write(kernels: Sequence[KernelReport], measured_us: float | None, stream: Te
 
 
 def _kernel(kernel: KernelReport, measured_us: float | None) -> dict[str, Any]:
-    reasons = [note for note in kernel.notes if note.startswith(NO_TIME)]
     return {
         "id": kernel.id,
         "name": kernel.name,
         "arch": kernel.arch,
         "time": None if kernel.time is None else plain(kernel.time),
         "measured_us": measured_us,
-        "why_not": reasons[0] if kernel.time is None and reasons else None,
+        "no_time": kernel.no_time or None,
     }

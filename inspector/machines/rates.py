@@ -15,6 +15,9 @@ from .loader import base_arch, cite
 
 _FILE = Path(__file__).with_name("rates.yaml")
 
+msgspec.json.Decoder(Rates)
+"""Two threads that are the first to convert to a Struct end the process (msgspec 0.22)."""
+
 
 @functools.cache
 def rates_of(arch: str) -> Rates | None:

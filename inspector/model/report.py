@@ -242,7 +242,8 @@ class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
         unread: what was not read or followed; empty where all was.
         demand: what its occupancy rests on; None in reports of before.
         emulated: None where it was not executed.
-        time: of its launch; None where nobody asked or it is not known: a note says why.
+        time: of its launch; None where nobody asked or it is not known.
+        no_time: why it is not known; empty where it is, or nobody asked.
         leads: what is true as well, but not shown to be worth a change: see their `doubt`.
         saved_in: the saved report that it was read from, which the user named; what `id` says of a
             file is a stranger's then.
@@ -271,6 +272,7 @@ class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     demand: Demand | None = field(default_factory=_none)
     emulated: Emulated | None = None
     time: KernelTime | None = None
+    no_time: str = ""
     findings: tuple[Finding, ...]
     leads: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = field(default_factory=_empty)

@@ -10,7 +10,26 @@ if TYPE_CHECKING:
     from ..lint.rule import Pack
     from ..metrics.kernel import Asked
     from .executing import Sample
-    from .timing import TimeOptions
+
+
+class TimeOptions(Struct, frozen=True):
+    """How a launch is timed.
+
+    Args:
+        gpu: the product as a driver names it; None for the one that the target's file describes.
+        clock_mhz: None for the product's.
+        savings: whether it is worked out what would save how much.
+        arguments: what a launch of a file of code passes, as `kinspect emulate` takes it.
+        explains: whether the report says so where no launch is known.
+        seconds: that executing the workgroups of one launch may take.
+    """
+
+    gpu: str | None = None
+    clock_mhz: float | None = None
+    savings: bool = False
+    arguments: str | None = None
+    explains: bool = True
+    seconds: float = 60.0
 
 
 class AnalysisOptions(Struct, frozen=True):

@@ -25,7 +25,7 @@ from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
-from .analysis_options import AnalysisOptions
+from .analysis_options import AnalysisOptions, TimeOptions
 from .context import Context, Overrides
 from .error_records import variant_record
 from .naming import label_with_arch
@@ -129,8 +129,6 @@ BESIDE: Final[dict[str, Any]] = {"explains": False, "seconds": 5.0}
 
 def timing(analysis: AnalysisOptions | None = None, **how: Any) -> AnalysisOptions:
     """An analysis that times each launch as well; see `TimeOptions` for how."""
-    from .timing import TimeOptions  # imported only where it is needed
-
     return replace(analysis or AnalysisOptions(), time=TimeOptions(**how))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError, unforeseen
@@ -24,7 +23,8 @@ from ..model.time import KernelTime
 from ..timing.attribution import limiter_of, lines_of, stalls_of
 from ..timing.device import Device, device_of
 from ..timing.savings import savings
-from ..timing.timed import SECONDS, timed, traced
+from ..timing.timed import timed, traced
+from .analysis_options import TimeOptions
 from .captured_launch import captured_launch, constants_of
 from .context import Context
 from .emulated_code import CodeLaunch, code_launch, typed_arguments
@@ -33,28 +33,8 @@ LOW: Final = 0.72
 HIGH: Final = 1.4
 """Of the predicted time: two thirds of the measured ones lie between (benchmarks/TIMING.md)."""
 _NO_LAUNCH: Final = (
-    "no time: nothing says how it is launched; name a script that launches it, or use kinspect time"
+    "nothing says how it is launched; name a script that launches it, or use kinspect time"
 )
-
-
-class TimeOptions(Struct, frozen=True):
-    """How a launch is timed.
-
-    Args:
-        gpu: the product as a driver names it; None for the one that the target's file describes.
-        clock_mhz: None for the product's.
-        savings: whether it is worked out what would save how much.
-        arguments: what a launch of a file of code passes, as `kinspect emulate` takes it.
-        explains: whether a note says so where no launch is known.
-        seconds: that executing the workgroups of one launch may take.
-    """
-
-    gpu: str | None = None
-    clock_mhz: float | None = None
-    savings: bool = False
-    arguments: str | None = None
-    explains: bool = True
-    seconds: float = SECONDS
 
 
 def with_time(
@@ -65,7 +45,7 @@ def with_time(
     context: Context,
     options: TimeOptions,
 ) -> KernelReport:
-    """Times a kernel's launch, captured or stated, or adds a note on why there is no time.
+    """Times a kernel's launch, captured or stated, or says why there is no time.
 
     Args:
         function: the kernel's code.
@@ -81,9 +61,9 @@ def with_time(
             report, lambda: _stated_launch(function, functions, report, machine, context, options)
         )
     if variant is None or variant.passed is None or variant.grid is None or machine is None:
-        return _with_note(report, _NO_LAUNCH) if options.explains else report
+        return _without(report, _NO_LAUNCH) if options.explains else report
     if 0 in variant.grid:
-        return _with_note(report, "no time: its grid is empty")
+        return _without(report, "its grid is empty")
     grid, passed = variant.grid, variant.passed
 
     def time() -> KernelTime:
@@ -125,24 +105,24 @@ def _stated_launch(
 
 
 def _timed_report(report: KernelReport, time: Callable[[], KernelTime]) -> KernelReport:
-    """A report with the time that a function gives, or with a note on why there is none."""
+    """A report with the time that a function gives, or with the reason why there is none."""
     try:
         # The reports of the whole run are in memory: each garbage collection would scan them.
         with without_collections():
             found = time()
     except NotCoveredError as error:
-        return _with_note(report, f"no time: the emulator does not carry out this yet: {error}")
+        return _without(report, f"the emulator does not carry out this yet: {error}")
     except KinspectError as error:
         hint = f"; {error.hint}" if error.hint else ""
-        return _with_note(report, f"no time: {error.message}{hint}")
+        return _without(report, f"{error.message}{hint}")
     except Exception as error:
         # A bug in the model must not take the report with it.
-        return _with_note(report, f"no time: {unforeseen(error).message}")
+        return _without(report, unforeseen(error).message)
     return replace(report, time=found)
 
 
-def _with_note(report: KernelReport, note: str) -> KernelReport:
-    return replace(report, notes=(*report.notes, note))
+def _without(report: KernelReport, reason: str) -> KernelReport:
+    return replace(report, no_time=reason)
 
 
 def launch_time(

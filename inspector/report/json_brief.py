@@ -80,6 +80,8 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
         "notes": [],
         "unread": plain(kernel.unread[:_MOST_UNREAD]),
     }
+    if kernel.no_time:
+        fields["no_time"] = kernel.no_time
     if kernel.time is not None:
         fields["time"] = plain(replace(kernel.time, lines=kernel.time.lines[:_MOST_TIME_LINES]))
     left = MOST_BYTES - _size(fields) - _MOST_OF_LEFT_OUT
