@@ -64,7 +64,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
 
     Args:
         us: microseconds, from an empty cache.
-        low, high: two thirds of the launches that the model was held against lie between.
+        low, high: three quarters of the launches that the model was held against lie between.
         warm_us: with the data in the Infinity Cache; None where that is the same.
         cycles: of the busiest compute unit.
         mhz: the clock that is assumed.
