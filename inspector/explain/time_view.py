@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..model.time import KernelTime, Saving, StallReason
+from .view import place
 
 _NAMES: Final = {
     "vector": "VALU", "matrix": "matrix", "lds": "LDS", "l1": "L1", "l2": "L2", "l3": "L3",
@@ -60,8 +61,7 @@ def summary(time: KernelTime) -> str:
 def where(time: KernelTime, most: int = 3) -> str:
     """The lines that take most: `50 % at gemm.py:15 (memory)`."""
     parts = [
-        f"{100 * row.share:.0f} % at {row.source.file.rpartition('/')[2]}:{row.source.line}"
-        f" ({STALLS[row.reason]})"
+        f"{100 * row.share:.0f} % at {place(row.source)} ({STALLS[row.reason]})"
         for row in time.lines
         if row.source is not None
     ]

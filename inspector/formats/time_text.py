@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from ..explain import time_view
+from ..explain import time_view, view
 from ..model import KernelReport
 from ..model.time import KernelTime
 from .paper import Line, Paper, paper_for, print_wrapped
@@ -30,8 +30,9 @@ def write(
         if number:
             paper.print(Line())
         title = Line(kernel.name, style="bold")
-        place = f"  {kernel.source.file}:{kernel.source.line}" if kernel.source is not None else ""
-        title.append(f"  {kernel.arch or 'unknown target'}{place}")
+        title.append(f"  {kernel.arch or 'unknown target'}")
+        if kernel.source is not None:
+            title.append(f"  {view.place(kernel.source)}")
         if kernel.variant is not None and kernel.variant.case:
             title.append(f"  [{kernel.variant.case}]")
         paper.print(title)
@@ -68,7 +69,7 @@ def _time(paper: Paper, time: KernelTime, measured_us: float | None) -> None:
         paper.print(Line())
         paper.print(Line("  where the time goes", "bold"))
     for row in time.lines[:_MOST_LINES]:
-        where = f"{row.source.file}:{row.source.line}" if row.source else f"code line {row.line}"
+        where = view.place(row.source) if row.source else f"code line {row.line}"
         paper.print(Line(f"  {100 * row.share:4.0f} %  {time_view.STALLS[row.reason]:<18} {where}"))
     if time.savings:
         paper.print(Line())
