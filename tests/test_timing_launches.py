@@ -372,3 +372,23 @@ def test_the_python_interface_has_the_time(script: Path) -> None:
     assert kernel.time.low < kernel.time.us < kernel.time.high
     assert kernel.time.gpu == "MI300X"
     assert kinspect.analyze(GEMM.read_text()).kernel.time is None
+
+
+def test_a_budget_and_a_rule_may_ask_for_the_time(tool: Tool, script: Path) -> None:
+    (script.parent / "own.yaml").write_text(
+        "pack: own\ndescription: mine\nrules:\n- id: T1\n  name: slow\n  severity: error\n"
+        "  scope: kernel\n  require: time.us <= 1\n  message: '{time.us} us'\n"
+    )
+    run = tool("lint", script, "--rules", script.parent / "own.yaml")
+    assert run.returncode == 1, run.stderr
+    assert "T1" in run.stdout
+    assert " us" in run.stdout
+
+
+def test_a_diff_compares_times(tool: Tool, script: Path) -> None:
+    other = script.parent / "other"
+    other.mkdir()
+    slow = script.read_text().replace("BLOCK=1024)", "BLOCK=64, num_warps=8)")
+    (other / "scaled.py").write_text(slow)
+    run = tool("diff", script, other / "scaled.py")
+    assert "by the timing model" in " ".join(run.stdout.split()), run.stdout + run.stderr

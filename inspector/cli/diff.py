@@ -17,7 +17,7 @@ from ..compare.diff.results import DiffReport
 from ..compare.diff.tolerances import tolerances_of
 from ..model import Report
 from ..pipeline.events import Captured, Compiled, Event
-from ..pipeline.jobs import Request
+from ..pipeline.jobs import BESIDE, Request, timing
 from .options import emulate_option, format_option, output_option, result_stream
 from .progress import counting, print_error, problem
 from .target_options import ScriptCommand, TargetOptions, target_options
@@ -95,7 +95,7 @@ def command(
     """
     comparison = _comparison(target.targets, target.archs, tritons, sets)
     target = target.with_triton(tritons)
-    request = target.request(passes=not no_passes, emulate=emulate)
+    request = target.request(passes=not no_passes, emulate=emulate, analysis=timing(**BESIDE))
     options = DiffOptions(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)

@@ -62,6 +62,7 @@ from . import (
     stored_results,
     summed_products,
     tile_sharing,
+    times,
     transposed_copies,
     unaligned_loops,
     unchanged_loads,
@@ -234,6 +235,7 @@ METRICS = Families(
         ),
         Family(measured.SPECS),
         Family(emulated.SPECS),
+        Family(times.SPECS),
     )
 )
 """Every metric; the values that a family is made of stand where it is listed."""

@@ -76,6 +76,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         units: share of the time that each unit is busy: vector, matrix, lds, l1, l2, l3, memory.
         stalls: shares of the time by reason, the largest first.
         lines: where the time goes, the largest share first.
+        loops: share of the time of each loop's instructions, nested loops left out.
         savings: what would save how much, the most first; empty where nobody asked.
         assumed: what was taken for granted.
     """
@@ -94,5 +95,6 @@ class KernelTime(Struct, frozen=True, kw_only=True):
     units: Mapping[str, Share]
     stalls: tuple[Stall, ...]
     lines: tuple[TimeLine, ...]
+    loops: Mapping[str, Share] = {}
     savings: tuple[Saving, ...] = ()
     assumed: tuple[str, ...] = ()

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from .executing import Sample
 
 
+RESIDENT = "occupancy.workgroups_per_cu"
+"""The metric that a launch's time rests on."""
+
+
 class TimeOptions(Struct, frozen=True):
     """How a launch is timed.
 

@@ -19,9 +19,10 @@ from ..lint.engine import read_by
 from ..lint.ranking import Severity
 from ..lint.results import FailOn
 from ..lint.rule import Pack, Rule
-from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
+from ..lint.schema import DEFAULT_PACK, bundled_folder, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
 from ..lint.settings import KernelSettings, Settings
+from ..metrics import times
 from ..metrics.kernel import Asked
 from ..model import KernelReport
 from . import analysis
@@ -97,6 +98,9 @@ def _names(file: str, folder: Path) -> tuple[str, ...]:
         return (file,)
 
 
+_TIMES = frozenset(spec.name for spec in times.SPECS)
+
+
 class LintPlan(Struct, frozen=True):
     """The rules, settings and baseline of a run.
 
@@ -132,6 +136,14 @@ class LintPlan(Struct, frozen=True):
         budgets = [pack for override in self.overrides for pack in override.budgets.values()]
         rules = [*self.rules.values(), *(rule for pack in budgets for rule in pack.rules)]
         return Asked(*read_by(rules), values=False)
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether a rule of the user's, or a budget, asks how long launches take."""
+        budgets = [pack for override in self.overrides for pack in override.budgets.values()]
+        own = [rule for rule in self.rules.values() if Path(rule.file).parent != bundled_folder()]
+        rules = [*own, *(rule for pack in budgets for rule in pack.rules)]
+        return any(name.name in _TIMES for rule in rules for name in rule.read_names)
 
 
 def make_plan(command_line: LintOptions, settings: Settings) -> LintPlan:

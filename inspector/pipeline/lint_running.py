@@ -12,10 +12,10 @@ from ..capture.resolving import resolve, split
 from ..capture.targets import kind_of
 from ..lint.rule import NO_RULES
 from ..model import KernelReport
-from .analysis_options import AnalysisOptions
+from .analysis_options import RESIDENT, AnalysisOptions
 from .collecting import transformed_reports
 from .events import Failed
-from .jobs import Request
+from .jobs import BESIDE, Request, timing
 from .lint_plan import LintPlan
 from .linting import LintEvent
 from .reading import READ, Transformed
@@ -35,9 +35,14 @@ def analysis_for(plan: LintPlan, *, whole: bool = False) -> AnalysisOptions:
         whole: whether all metrics are needed: where they are kept, or cures are looked for.
     """
     few = len(plan.rules) <= _FEW_RULES
-    return AnalysisOptions(
-        rules=NO_RULES, values=False, asked=plan.asked if few and not whole else None
-    )
+    asked = plan.asked if few and not whole else None
+    options = AnalysisOptions(rules=NO_RULES, values=False, asked=asked)
+    if not plan.needs_time:
+        return options
+    if asked is not None:
+        metrics = tuple(sorted({*asked.metrics, RESIDENT}))
+        options = replace(options, asked=replace(asked, metrics=metrics))
+    return timing(options, **BESIDE)
 
 
 def judged_events(

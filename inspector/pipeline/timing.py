@@ -18,13 +18,14 @@ from ..emulator.memory import Buffer
 from ..emulator.registry import NotCoveredError
 from ..isa.asm.constants import Constants, read_constants
 from ..machines.rates import rates_of
-from ..model import Function, KernelReport, Machine, int_of
+from ..metrics import times
+from ..model import Function, KernelReport, Machine, Metric, int_of
 from ..model.time import KernelTime
-from ..timing.attribution import limiter_of, lines_of, stalls_of
+from ..timing.attribution import limiter_of, lines_of, loop_shares, stalls_of
 from ..timing.device import Device, device_of
 from ..timing.savings import savings
 from ..timing.timed import timed, traced
-from .analysis_options import TimeOptions
+from .analysis_options import RESIDENT, TimeOptions
 from .captured_launch import captured_launch, constants_of
 from .context import Context
 from .emulated_code import CodeLaunch, code_launch, typed_arguments
@@ -120,7 +121,24 @@ def _timed_report(report: KernelReport, time: Callable[[], KernelTime]) -> Kerne
     except Exception as error:
         # A bug in the model must not take the report with it.
         return _without(report, unforeseen(error).message)
-    return replace(report, time=found)
+    return _with_metrics(report, found)
+
+
+def _with_metrics(report: KernelReport, time: KernelTime) -> KernelReport:
+    """A report with its time, which rules and comparisons read as metrics."""
+    shares = {
+        loop.id: Metric(times.SHARE, round(100 * time.loops[loop.id], 2), "%", "estimated")
+        for loop in report.loops
+        if loop.id in time.loops
+    }
+    loops = tuple(
+        replace(loop, metrics={**loop.metrics, times.SHARE: shares[loop.id]})
+        if loop.id in shares
+        else loop
+        for loop in report.loops
+    )
+    metric = Metric(times.US, time.us, "us", "estimated", f"on {time.gpu} at {time.mhz:g} MHz")
+    return replace(report, time=time, metrics={**report.metrics, times.US: metric}, loops=loops)
 
 
 def _without(report: KernelReport, reason: str) -> KernelReport:
@@ -150,7 +168,7 @@ def launch_time(
         NotCoveredError: an instruction that the emulator does not carry out was reached.
     """
     device = _device(machine, options)
-    resident = int_of(report.metrics, "occupancy.workgroups_per_cu")
+    resident = int_of(report.metrics, RESIDENT)
     if not resident:
         raise KinspectError("how many workgroups a compute unit holds is not known", "state --lds")
     timing = traced(emulator, machine, device, launch, buffers, resident, options.seconds)
@@ -173,6 +191,7 @@ def launch_time(
         units={name: round(share, 4) for name, share in now.units.items()},
         stalls=stalls,
         lines=lines_of(timing, now),
+        loops=loop_shares(timing, now),
         savings=savings(timing, now) if options.savings else (),
         assumed=tuple(assumed),
     )

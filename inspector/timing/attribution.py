@@ -92,6 +92,24 @@ def lines_of(timing: Timing, now: LaunchTime) -> tuple[TimeLine, ...]:
     )
 
 
+def loop_shares(timing: Timing, now: LaunchTime) -> dict[str, float]:
+    """By loop, the share of the launch's time that its instructions take, nested loops left out."""
+    inside, _, _ = _parts(timing, now)
+    function = timing.emulator.code.function
+    taken = {
+        site: sum(now.cu.stalls.get(site, ())) + _issue_cycles(timing, site) * count
+        for site, count in now.cu.issues.items()
+    }
+    total = sum(taken.values())
+    shares = {}
+    for loop in function.loops:
+        nested = {n for inner in function.loops if inner.parent == loop.id for n in inner.blocks}
+        blocks = [function.blocks[number] for number in loop.blocks if number not in nested]
+        cycles = sum(taken.get(site, 0.0) for b in blocks for site in range(b.start, b.stop))
+        shares[loop.id] = round(inside * cycles / total, 4) if total else 0.0
+    return shares
+
+
 def _place(inst: Instruction) -> SourceLoc | int:
     """The line of the source that an instruction is for; that of the code where it has none."""
     if inst.loc is None or not inst.loc.line:

@@ -61,10 +61,13 @@ FEW = FigureTolerance(0.05, relative=True)
 """A change of a count up to this share of it is noise."""
 WIDTH = FigureTolerance(0.1, relative=True)
 """One narrow access more among wide ones lowers the mean, and costs next to nothing."""
+MODEL = FigureTolerance(0.1, relative=True)
+"""Below it the timing model does not tell two launches apart."""
 
 JUDGED: Mapping[str, JudgedFigure] = MappingProxyType(
     {
         # Arguments: where, better, matters, tolerance, across_archs, words.
+        "time.us": JudgedFigure("kernel", "less", True, MODEL, True, "µs by the timing model"),
         "occupancy.waves_per_eu": JudgedFigure(
             "kernel", "more", True, NONE, False, "resident waves"
         ),

@@ -43,6 +43,7 @@ _LIMITED_BY: Mapping[str, str] = MappingProxyType(
 )
 _SPILLS = ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes")
 _EMULATED = tuple(name for name in JUDGED if name.startswith("emulated."))
+TIME = "time.us"
 _ELSEWHERE = "another target: limits and instructions differ"
 _ONE_UNKNOWN = "one is unknown"
 
@@ -141,6 +142,7 @@ def kernel_changes(
         code = DifferingFigure("code", "", left_count, right_count)
         yield code.change("unknown", "no code was read of a side", matters=True)
     yield from _emptied(left, right)
+    yield from _of_launch(TIME, "estimated, of the launch that was captured", left, right, context)
     yield from _occupancy(left, right, context)
     for name in _LIMITERS:
         yield from _resource(name, left, right, context)
@@ -148,7 +150,9 @@ def kernel_changes(
         yield from _spills(name, left, right, context, hot)
     yield from _code(left, right, context)
     for name in _EMULATED:
-        yield from _emulated(name, left, right, context)
+        yield from _of_launch(
+            name, "emulated, of the launch that was captured", left, right, context
+        )
     yield from _findings(left, right, context)
 
 
@@ -344,27 +348,27 @@ def _cache_consequence(before: float, after: float, cache_bytes: int) -> tuple[J
     return "improvement", f"fits {cache} now"
 
 
-def _emulated(
-    name: str, left: KernelReport, right: KernelReport, context: JudgementContext
+def _of_launch(
+    name: str, reason: str, left: KernelReport, right: KernelReport, context: JudgementContext
 ) -> Iterator[FigureChange]:
-    """A figure of the emulated workgroups; nothing where one side was not executed."""
+    """A figure of the captured launches; nothing where one side has none."""
     left_value, right_value = value(left, name), value(right, name)
     before, after = number(left_value), number(right_value)
     if before is None or after is None or before == after:
         return
-    emulated = DifferingFigure(name, _unit(name, left, right), left_value, right_value)
+    figure = DifferingFigure(name, _unit(name, left, right), left_value, right_value)
     figures = f"{before:.4g} → {after:.4g} {JUDGED[name].words}"
     if not context.same_arch:
-        yield emulated.change("shown", figures, _ELSEWHERE)
+        yield figure.change("shown", figures, _ELSEWHERE)
         return
     judgement: Judgement = "regression" if after > before else "improvement"
-    reason = "emulated, of the launch that was captured"
     if context.tolerances.for_figure(name).allows(min(before, after), max(before, after)):
         judgement = "neutral"
     elif over_budget := context.over_budget(name, before, after):
         reason = over_budget
-    matters = context.tolerances.matters(name) and judgement == "regression"
-    yield emulated.change(judgement, figures, reason, matters=matters)
+    decides = judgement == "regression" or (name == TIME and judgement == "improvement")
+    matters = context.tolerances.matters(name) and decides
+    yield figure.change(judgement, figures, reason, matters=matters)
 
 
 def _findings(
