@@ -392,3 +392,35 @@ def test_a_diff_compares_times(tool: Tool, script: Path) -> None:
     (other / "scaled.py").write_text(slow)
     run = tool("diff", script, other / "scaled.py")
     assert "by the timing model" in " ".join(run.stdout.split()), run.stdout + run.stderr
+
+
+CODE = sorted((Path(__file__).parent / "data" / "isa").glob("*.gfx9[04]*.s"))
+
+
+@pytest.mark.parametrize("path", CODE, ids=lambda path: path.stem)
+def test_every_kernel_has_a_time_or_a_reason(path: Path) -> None:
+    from kinspect.inspector.pipeline.analysis import analyze_text
+    from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+    from kinspect.inspector.pipeline.context import Context, Overrides
+    from kinspect.inspector.pipeline.jobs import timing
+
+    text = path.read_text()
+    bare = AnalysisOptions(lanes=False, races=False, values=False)
+    for kernel in parse_text(text, path.name).kernels:
+        size, pointers = kernel.resources.kernarg_bytes or 0, kernel.resources.pointers or ()
+        words = [at for at in range(0, size, 4) if at - 4 not in pointers]
+        arguments = ["f32[65536]=zeros" if at in pointers else "i32 64" for at in words]
+        (report,) = analyze_text(
+            text,
+            Context(
+                str(path),
+                patterns=(kernel.name,),
+                overrides=Overrides(lds_bytes=16384, workgroup=(64, 1, 1), grid=(64, 1, 1)),
+                analysis=timing(bare, arguments=", ".join(arguments), seconds=2.0, savings=True),
+            ),
+        )
+        assert (report.time is None) == bool(report.no_time)
+        assert "Error" not in report.no_time  # an exception that nobody foresaw
+        if report.time is not None:
+            assert report.time.us > 0
+            assert all(0 <= share <= 1.001 for share in report.time.units.values())
