@@ -19,6 +19,7 @@ from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.explain.loop_view import bounds, main_loop, unit_name
 from kinspect.inspector.explain.register_picture import RegisterPicture, register_picture
+from kinspect.inspector.explain.time_view import STALLS
 from kinspect.inspector.explain.view import plural
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.dataflow.operands import EXEC
@@ -29,7 +30,9 @@ from kinspect.inspector.metrics.exposed_latency import LATENCY, PLAYED, PlayedSt
 from kinspect.inspector.metrics.lanes import lane_uses
 from kinspect.inspector.model import Function, Instruction, LaneUse, Machine, value_of
 from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.jobs import timing
 from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.redundant_work import DotWork, dot_work
 from msgspec import Struct
@@ -545,6 +548,49 @@ def loop_bounds() -> Drawing:
     return drawing
 
 
+_GEMM_ARGUMENTS = ", ".join(["f16[1048576]=zeros"] * 3) + ", i32 1024"
+
+
+def stall_reasons() -> Drawing:
+    """Where the time of the GEMM's launch goes, and what it would take with one cost gone."""
+    file = EXAMPLES / "gemm.amdgcn"
+    overrides = Overrides(lds_bytes=_GEMM_LDS, workgroup=(256, 1, 1), grid=(16, 16, 1))
+    options = timing(AnalysisOptions(), arguments=_GEMM_ARGUMENTS, savings=True)
+    (kernel,) = analyze_text(
+        file.read_text(), Context(str(file), overrides=overrides, analysis=options)
+    )
+    time = kernel.time
+    assert time is not None
+    rows = time.stalls[:_REASONS]
+    savings = time.savings[:_REASONS]
+    left, height = 160.0, 30.0
+    top = 76 + len(rows) * height
+    drawing = Drawing(
+        f"Where {time.us:.0f} µs go, and what would save how much",
+        WIDTH,
+        top + len(savings) * height + 10,
+    )
+    scale = (WIDTH - left - 110) / max(rows[0].share, savings[0].percent / 100)
+    drawing.text(left, 22, f"share of {time.us:.0f} µs on {time.gpu}, by reason", soft=True)
+    for number, stall in enumerate(rows):
+        y = 34 + number * height
+        drawing.text(left - 10, y + 15, STALLS[stall.reason], anchor="end")
+        drawing.box(left, y, stall.share * scale, 20, OTHER if number else MARK)
+        drawing.text(left + stall.share * scale + 10, y + 15, f"{100 * stall.share:.0f} %")
+    drawing.text(left, top - 14, "saved with one cost gone", soft=True)
+    for number, saving in enumerate(savings):
+        y = top + number * height
+        drawing.text(left - 10, y + 15, saving.change, anchor="end")
+        drawing.box(left, y, saving.percent / 100 * scale, 20, WORK)
+        text = f"{saving.percent:.0f} %: {saving.us:.0f} µs"
+        drawing.text(left + saving.percent / 100 * scale + 10, y + 15, text)
+    return drawing
+
+
+_REASONS = 6
+"""Rows of each half of the picture of a launch's time."""
+
+
 # -------------------------------------------------------------------------------- emulator
 
 
@@ -664,6 +710,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "explanation/lines.svg": cache_lines,
     "explanation/waves-of-rows.svg": redundancy,
     "explanation/units.svg": loop_bounds,
+    "explanation/stall-reasons.svg": stall_reasons,
     "explanation/lockstep.svg": lockstep,
 }
 """Address in the site -> what draws it."""

@@ -58,6 +58,11 @@ class AnalysisOptions(Struct, frozen=True):
     asked: Asked | None = None
 
     @property
+    def times_code(self) -> bool:
+        """Whether the report on a file of code says more than its text: its time, or why none."""
+        return self.time is not None and (self.time.explains or self.time.arguments is not None)
+
+    @property
     def needs_arguments(self) -> bool:
         """Whether what launches pass to their kernels has to be kept."""
         return self.sample is not None or self.time is not None

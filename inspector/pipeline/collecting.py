@@ -123,7 +123,7 @@ def transformed_reports(
         read = target.kind in READ and not _compilable(target)
         (files if read else scripts).append((index, target))
     work = Work(request, transform, artifacts)
-    if scripts or request.analysis.needs_arguments:
+    if scripts or request.analysis.sample is not None:
         yield from _read(files, work)
     else:
         with no_blas_threads():

@@ -125,7 +125,12 @@ class StoredReports:
     def _place(self, text: str, context: Context) -> Path | None:
         """Where the reports on a text are kept; None where they depend on more than the key has."""
         options = context.analysis
-        if options.needs_arguments or context.variant is not None or context.artifacts:
+        if (
+            options.times_code
+            or options.sample is not None
+            or context.variant is not None
+            or context.artifacts
+        ):
             return None
         if _OF_OTHER_FILES.search(text):
             return None
