@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.formats.text import spill_lines
+from kinspect.inspector.isa.idle_slots import idle_slots
 from kinspect.inspector.isa.mnemonics import lookup
-from kinspect.inspector.metrics.mix import idle_slots
 from kinspect.inspector.model import Instruction, KernelReport, Variant
 from kinspect.inspector.pipeline.analysis import analyze_code_object, analyze_text
 from kinspect.inspector.pipeline.context import Context

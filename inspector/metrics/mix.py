@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from ..isa.idle_slots import idle_slots
 from ..isa.mnemonics import CLASSES
 from ..model import Instruction, Machine, Metric, MetricSpec, SourceLoc
 from .subject import MEMORY_CLASSES, Subject, Tally, source_line
@@ -75,7 +76,6 @@ CLASS_SPECS = (
 
 VALU_CLASSES = ("valu", "acc_move")
 _PACKING = frozenset(("v_perm_b32", "v_pack_b32_f16", "v_alignbit_b32", "v_alignbyte_b32"))
-_NOP_BITS = 0xF
 
 
 def class_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
@@ -115,16 +115,6 @@ def vector_rates(machine: Machine, wave_size: int | None) -> tuple[int | None, i
     """Clocks of a full-rate and of a transcendental vector operation; None: the usual wave size."""
     wave = wave_size or machine.wave_sizes[0]
     return machine.valu_cycles.get(wave), machine.transcendental_cycles.get(wave)
-
-
-def idle_slots(inst: Instruction) -> int:
-    """Issue slots that a nop lets pass: N + 1 for `s_nop N`, 1 for others."""
-    if inst.op.name != "s_nop":
-        return 1
-    try:
-        return (int(inst.operands.strip(), 0) & _NOP_BITS) + 1
-    except ValueError:
-        return 1
 
 
 # --------------------------------------------------------------------------- beside arithmetic

@@ -13,6 +13,7 @@ from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.execution_target import target_of
 from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
+from ..isa.idle_slots import idle_slots
 from ..isa.waitflow.counters import GenerationCounters, events_of
 from ..isa.waitflow.waits import decode_wait
 from ..machines import matrix_cycles
@@ -40,7 +41,6 @@ _LONG: Final = re.compile(
     r"v_s?mfmac?_|global_|buffer_|flat_|scratch_|ds_|s_load|s_buffer|v_pk_|v_wmma"
 )
 """Encodings of 8 bytes."""
-_NOP_BITS: Final = 0xF
 _UNKNOWN_MATRIX: Final = 32
 """Cycles of a matrix instruction of which no figure is known."""
 
@@ -114,7 +114,7 @@ def costs_of(function: Function, machine: Machine, rates: Rates) -> Costs:
             cycles = matrix_cycles(machine, inst.op.name, inst.operands) or _UNKNOWN_MATRIX
             result = cycles + rates.matrix_result
         elif kind == IDLE:
-            cycles = issue * _idle_slots(inst)
+            cycles = issue * idle_slots(inst)
         elif kind == WAIT:
             limits = decode_wait(
                 inst.op.name, inst.operands, machine.waitcnt_fields, machine.counters
@@ -147,15 +147,6 @@ def _kind_of(inst: Instruction) -> int:
     ):
         return LOAD if re.search(r"\b(glc|sc0)\b", inst.operands) else STORE
     return kind
-
-
-def _idle_slots(inst: Instruction) -> int:
-    if inst.op.name != "s_nop":
-        return 1
-    try:
-        return (int(inst.operands.strip(), 0) & _NOP_BITS) + 1
-    except ValueError:
-        return 1
 
 
 def _bytes_of(inst: Instruction) -> int:

@@ -135,7 +135,6 @@ class _Wave:
         "base",
         "blame",
         "group",
-        "is_done",
         "last_vector",
         "lasts",
         "line",
@@ -159,7 +158,6 @@ class _Wave:
         self.simd = 0
         self.line = -1
         self.last_vector = -1e9
-        self.is_done = False
         self.ready: list[tuple[float, int]] = [(0.0, _DEPENDENCY)] * groups
         self.queues: list[list[tuple[float, int, int]]] = [[] for _ in range(counters)]
         self.lasts = [0.0] * counters
@@ -247,7 +245,7 @@ class ComputeUnit:
             while True:
                 site = wave.stream[wave.position]
                 cost = sites[site]
-                at, reason = self._earliest(wave, cost, site, now)
+                at, reason = self._earliest(wave, cost, now)
                 if at > now:
                     wave.reason = reason
                     heappush(waiting, (at, wave.age, wave))
@@ -330,7 +328,6 @@ class ComputeUnit:
 
     def _end(self, wave: _Wave, now: float) -> None:
         group = self._groups[wave.group]
-        wave.is_done = True
         group.left -= 1
         self._load[wave.simd] -= 1
         # Stores go on when the wave has ended, and the kernel waits for them.
@@ -342,7 +339,7 @@ class ComputeUnit:
 
     # ----------------------------------------------------------------------- when it can issue
 
-    def _earliest(self, wave: _Wave, cost: Cost, site: int, now: float) -> tuple[float, int]:
+    def _earliest(self, wave: _Wave, cost: Cost, now: float) -> tuple[float, int]:
         """When an instruction can issue, and what it waits for."""
         at, reason = now, wave.reason
         kind, rates = cost.kind, self._rates

@@ -21,7 +21,7 @@ from .costs import LOAD, Costs, costs_of
 from .cu import UNITS, ComputeUnit, CuTime, Shares, Sharing
 from .device import MOST_WAVES, Device, Placement, place, shares_of
 from .reduced import extrapolated
-from .trace import Trace, trace
+from .trace import trace
 from .wave_traces import WaveTrace
 
 BLOCKS: Final = 1_000_000
@@ -42,7 +42,6 @@ class Timing(Struct, frozen=True):
         machine, rates, device: the target.
         costs: of the kernel's instructions.
         placement: of the grid.
-        trace: what the executed workgroups did.
         sharing: where lines come from.
         emulator: of the kernel.
         workgroups: the waves of each workgroup that is simulated.
@@ -56,7 +55,6 @@ class Timing(Struct, frozen=True):
     device: Device
     costs: Costs
     placement: Placement
-    trace: Trace
     sharing: Sharing
     emulator: Emulator
     workgroups: Sequence[Sequence[WaveTrace]]
@@ -149,7 +147,6 @@ def traced(
         device,
         costs,
         placement,
-        done,
         sharing,
         emulator,
         workgroups,

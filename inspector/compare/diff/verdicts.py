@@ -15,6 +15,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ...explain.occupancy_view import limiter_of_vgprs
+from ...metrics.times import US as TIME_US
 from ...model import KernelReport, Metric, MetricValue, value_of
 from .results import FigureChange, Judgement, Verdict
 from .tolerances import JUDGED, Tolerances
@@ -43,7 +44,6 @@ _LIMITED_BY: Mapping[str, str] = MappingProxyType(
 )
 _SPILLS = ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes")
 _EMULATED = tuple(name for name in JUDGED if name.startswith("emulated."))
-TIME = "time.us"
 _ELSEWHERE = "another target: limits and instructions differ"
 _ONE_UNKNOWN = "one is unknown"
 
@@ -142,7 +142,9 @@ def kernel_changes(
         code = DifferingFigure("code", "", left_count, right_count)
         yield code.change("unknown", "no code was read of a side", matters=True)
     yield from _emptied(left, right)
-    yield from _of_launch(TIME, "estimated, of the launch that was captured", left, right, context)
+    yield from _of_launch(
+        TIME_US, "estimated, of the launch that was captured", left, right, context
+    )
     yield from _occupancy(left, right, context)
     for name in _LIMITERS:
         yield from _resource(name, left, right, context)
@@ -366,7 +368,7 @@ def _of_launch(
         judgement = "neutral"
     elif over_budget := context.over_budget(name, before, after):
         reason = over_budget
-    decides = judgement == "regression" or (name == TIME and judgement == "improvement")
+    decides = judgement == "regression" or (name == TIME_US and judgement == "improvement")
     matters = context.tolerances.matters(name) and decides
     yield figure.change(judgement, figures, reason, matters=matters)
 
