@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 from msgspec import Struct
 
-from ..isa.graph.dominators import DominatorTree, dominator_tree
-from ..model import Block, Function
-from .subject import innermost_loops
+from ...model import Block, Function
+from .cfg import innermost_loops
+from .dominators import DominatorTree, dominator_tree
 
 
 class Way(Struct, frozen=True):
