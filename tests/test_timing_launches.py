@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.emulator.grid import Launch
 from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.memory import Buffer
@@ -150,7 +149,7 @@ def test_the_time_grows_with_the_trips(trips: int) -> None:
 def test_lines_that_neighbours_touch_come_from_the_l2() -> None:
     """Sixteen columns of workgroups read the same rows of A: only the first one misses."""
     timing = timing_of(*gemm(), resident=1)
-    instructions = timing.emulator.code.function.instructions
+    instructions = timing.function.instructions
     loads = {
         site: share
         for site, share in timing.sharing.fresh.items()
@@ -233,7 +232,8 @@ def test_the_command_times_code_with_a_stated_launch(tool: Tool, form: str) -> N
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ((), "nothing says how it is launched"),
+        ((), "workgroups a compute unit holds is not known; state --lds"),
+        (("--lds", "8192", "--trips", "L7=2"), "there is no loop L7; it has L0"),
         (("--args", ARGUMENTS), "the grid is not stated"),
         (("--args", "f16[9", "--grid", "4"), "is not understood"),
         (("--args", "i32 1", "--grid", "4", "--workgroup", "256"), "bytes of arguments"),
@@ -254,18 +254,6 @@ def test_a_target_without_rates_has_no_time(tool: Tool, tmp_path: Path) -> None:
     run = tool("time", path, "--grid", "4", "--workgroup", "64", "--args", "f32[64], i32 1")
     assert run.returncode == 2
     assert "the rates of gfx908 are not known to the timing model" in run.stdout
-
-
-def test_an_unknown_resident_count_is_an_error() -> None:
-    from kinspect.inspector.pipeline.timing import TimeOptions, launch_time
-
-    class Bare:
-        def __init__(self) -> None:
-            self.metrics: dict[str, Any] = {}
-
-    emulator, launch, buffers = gemm()
-    with pytest.raises(KinspectError, match="workgroups a compute unit holds"):
-        launch_time(emulator, load("gfx942"), launch, buffers, Bare(), TimeOptions())  # type: ignore[arg-type]
 
 
 LATCHES = {

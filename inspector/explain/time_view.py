@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..model.time import KernelTime, Saving, StallReason
+from ..model.time import KernelTime, LoopTime, Saving, StallReason
 from .view import place
 
 _NAMES: Final = {
@@ -66,6 +66,22 @@ def where(time: KernelTime, most: int = 3) -> str:
         if row.source is not None
     ]
     return ", ".join(parts[:most])
+
+
+def iteration(loop: LoopTime) -> str:
+    """`L0 gemm.py:14: 1,169 cycles for 4 waves, 30 iterations, limited by memory latency`."""
+    where = place(loop.source) if loop.source is not None else f"code line {loop.line}"
+    parts = []
+    if loop.cycles is not None:
+        parts.append(f"{loop.cycles:,.0f} cycles for {loop.waves} waves")
+    if loop.l2_cycles is not None:
+        parts.append(f"{loop.l2_cycles:,.0f} with all data in the L2")
+    if loop.iterations is not None:
+        parts.append(f"{loop.iterations:,.0f} iterations")
+    parts.append(f"limited by {loop.limiter}")
+    if loop.share is not None:
+        parts.append(f"{100 * loop.share:.0f} % of the time")
+    return f"{loop.loop} {where}: {', '.join(parts)}"
 
 
 def change_of(saving: Saving) -> str:

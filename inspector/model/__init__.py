@@ -76,7 +76,7 @@ from .source import (
     LIBRARY_CODE,
     SourceLoc,
 )
-from .time import KernelTime, Saving, Stall, TimeLine
+from .time import KernelTime, LoopTime, Saving, Stall, TimeLine
 from .trials import Change, ChangeKind, Trial
 from .ttgir import (
     Layout,
@@ -125,6 +125,7 @@ __all__ = [
     "Loop",
     "LoopHeader",
     "LoopReport",
+    "LoopTime",
     "LoopTraffic",
     "Machine",
     "MeasuredLine",

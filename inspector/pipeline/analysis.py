@@ -95,7 +95,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             break
         facts = launch_facts(function, machine, module, context)
         instructions += len(function.instructions)
-        if not options.lanes or instructions > MOST_INSTRUCTIONS:
+        if not options.lanes_of(context.variant) or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, analyse_lanes=False)
         if not options.races or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, analyse_races=False)

@@ -14,30 +14,32 @@ from .timed import LaunchTime, Timing
 MOST_LINES: Final = 12
 BUSY: Final = 0.75
 """Share of the time from which on a unit is what limits a launch."""
-_LEAST: Final = 0.005
+LEAST: Final = 0.005
+"""Shares below are not told."""
 _THROUGHPUT: Final = {
     "vector": "vector work", "matrix": "matrix work", "lds": "LDS bandwidth",
     "l1": "L1 bandwidth", "l2": "L2 bandwidth", "l3": "L3 bandwidth",
     "memory": "memory bandwidth",
 }  # fmt: skip
-_WAITING: Final = {
+WAITING: Final = {
     "issue": "instructions", "dependency": "dependent instructions", "vector": "vector work",
     "matrix": "matrix work", "lds": "LDS latency", "memory": "memory latency",
     "barrier": "barriers", "scalar": "scalar loads", "icache": "instruction fetch",
     "launch": "launch", "tail": "too few workgroups",
 }  # fmt: skip
+"""Reason -> what is said to limit a launch that waits for it most."""
 
 
 def stalls_of(timing: Timing, now: LaunchTime) -> tuple[Stall, ...]:
     """Shares of the time by reason; the issue of instructions is one of them."""
-    inside, launch, tail = _parts(timing, now)
+    inside, launch, tail = parts(timing, now)
     taken: dict[StallReason, float] = defaultdict(float)
     total = 0.0
     for row in now.cu.stalls.values():
         for reason, cycles in zip(REASONS, row, strict=True):
             taken[reason] += cycles
             total += cycles
-    issued = sum(_issue_cycles(timing, site) * count for site, count in now.cu.issues.items())
+    issued = sum(issue_cycles(timing, site) * count for site, count in now.cu.issues.items())
     taken["issue"] += issued
     total += issued
     shares: dict[StallReason, float] = {
@@ -45,7 +47,7 @@ def stalls_of(timing: Timing, now: LaunchTime) -> tuple[Stall, ...]:
     }
     shares["launch"] = launch
     shares["tail"] = tail
-    told = [Stall(reason, round(share, 4)) for reason, share in shares.items() if share >= _LEAST]
+    told = [Stall(reason, round(share, 4)) for reason, share in shares.items() if share >= LEAST]
     return tuple(sorted(told, key=lambda stall: -stall.share))
 
 
@@ -54,7 +56,7 @@ def limiter_of(now: LaunchTime, stalls: tuple[Stall, ...]) -> str:
     unit, share = max(now.units.items(), key=lambda item: item[1])
     if share >= BUSY:
         return _THROUGHPUT[unit]
-    return _WAITING[stalls[0].reason] if stalls else "nothing"
+    return WAITING[stalls[0].reason] if stalls else "nothing"
 
 
 def lines_of(timing: Timing, now: LaunchTime) -> tuple[TimeLine, ...]:
@@ -62,14 +64,14 @@ def lines_of(timing: Timing, now: LaunchTime) -> tuple[TimeLine, ...]:
 
     Waits count for the accesses that they wait for.
     """
-    inside, _, _ = _parts(timing, now)
-    instructions = timing.emulator.code.function.instructions
+    inside, _, _ = parts(timing, now)
+    instructions = timing.function.instructions
     taken: dict[SourceLoc | int, list[float]] = {}
     most: dict[SourceLoc | int, tuple[float, int]] = {}
     total = 0.0
     for site in now.cu.issues.keys() | now.cu.blamed.keys():
         row = list(now.cu.blamed.get(site, [0.0] * len(REASONS)))
-        row[0] += _issue_cycles(timing, site) * now.cu.issues.get(site, 0)
+        row[0] += issue_cycles(timing, site) * now.cu.issues.get(site, 0)
         cycles = sum(row)
         key = _place(instructions[site])
         known = taken.setdefault(key, [0.0] * len(REASONS))
@@ -88,26 +90,8 @@ def lines_of(timing: Timing, now: LaunchTime) -> tuple[TimeLine, ...]:
             REASONS[row.index(max(row))],
         )
         for key, row in ranked
-        if inside * sum(row) / total >= _LEAST
+        if inside * sum(row) / total >= LEAST
     )
-
-
-def loop_shares(timing: Timing, now: LaunchTime) -> dict[str, float]:
-    """By loop, the share of the launch's time that its instructions take, nested loops left out."""
-    inside, _, _ = _parts(timing, now)
-    function = timing.emulator.code.function
-    taken = {
-        site: sum(now.cu.stalls.get(site, ())) + _issue_cycles(timing, site) * count
-        for site, count in now.cu.issues.items()
-    }
-    total = sum(taken.values())
-    shares = {}
-    for loop in function.loops:
-        nested = {n for inner in function.loops if inner.parent == loop.id for n in inner.blocks}
-        blocks = [function.blocks[number] for number in loop.blocks if number not in nested]
-        cycles = sum(taken.get(site, 0.0) for b in blocks for site in range(b.start, b.stop))
-        shares[loop.id] = round(inside * cycles / total, 4) if total else 0.0
-    return shares
 
 
 def _place(inst: Instruction) -> SourceLoc | int:
@@ -117,7 +101,7 @@ def _place(inst: Instruction) -> SourceLoc | int:
     return SourceLoc(inst.loc.file, inst.loc.line)
 
 
-def _parts(timing: Timing, now: LaunchTime) -> tuple[float, float, float]:
+def parts(timing: Timing, now: LaunchTime) -> tuple[float, float, float]:
     """Shares of the time within workgroups, before the first one, and while some units idle."""
     launch = timing.rates.launch_us / now.us
     placement = timing.placement
@@ -126,6 +110,7 @@ def _parts(timing: Timing, now: LaunchTime) -> tuple[float, float, float]:
     return 1 - launch - tail, launch, tail
 
 
-def _issue_cycles(timing: Timing, site: int) -> float:
+def issue_cycles(timing: Timing, site: int) -> float:
+    """Cycles that an instruction keeps its wave from the next one."""
     cost = timing.costs.sites[site]
     return cost.cycles if cost.kind == IDLE else float(timing.machine.issue_cycles or 1)

@@ -15,7 +15,7 @@ from ..emulator.launch import Emulator
 from ..emulator.memory import Buffer
 from ..emulator.start import waves_of
 from ..machines.rates import rates_of
-from ..model import Machine
+from ..model import Function, Machine
 from ..model.rates import Rates
 from .costs import LOAD, Costs, costs_of
 from .cu import UNITS, ComputeUnit, CuTime, Shares, Sharing
@@ -43,7 +43,7 @@ class Timing(Struct, frozen=True):
         costs: of the kernel's instructions.
         placement: of the grid.
         sharing: where lines come from.
-        emulator: of the kernel.
+        function: the kernel.
         workgroups: the waves of each workgroup that is simulated.
         workgroups_in_grid: how many there are in all.
         footprint: bytes of the buffers that it reads.
@@ -56,11 +56,16 @@ class Timing(Struct, frozen=True):
     costs: Costs
     placement: Placement
     sharing: Sharing
-    emulator: Emulator
+    function: Function
     workgroups: Sequence[Sequence[WaveTrace]]
     workgroups_in_grid: int
     footprint: int
     part: float = 1.0
+
+    def in_l2(self) -> Timing:
+        """The launch with all that it reads and stores in the L2."""
+        none = dict.fromkeys(range(len(self.costs.sites)), 0.0)
+        return replace(self, sharing=Sharing(none, none, none))
 
     @property
     def can_be_warm(self) -> bool:
@@ -84,6 +89,7 @@ class LaunchTime(Struct, frozen=True):
         mhz: the clock that was assumed.
         units: share of the time that each of `UNITS` is busy.
         cu: the simulation of the workgroups that were executed.
+        cycles_of: by loop, what an iteration takes, as of `Extrapolated`.
     """
 
     us: float
@@ -91,6 +97,7 @@ class LaunchTime(Struct, frozen=True):
     mhz: float
     units: Mapping[str, float]
     cu: CuTime
+    cycles_of: Mapping[str, float]
 
 
 def traced(
@@ -148,7 +155,7 @@ def traced(
         costs,
         placement,
         sharing,
-        emulator,
+        emulator.code.function,
         workgroups,
         math.prod(launch.grid),
         sum(buffer.size for buffer in buffers),
@@ -212,9 +219,9 @@ def timed(timing: Timing) -> LaunchTime:
     shares = shares_of(
         timing.machine, rates, device, placement.active, tuple(timing.machine.counters.values())
     )
-    cu = extrapolated(
+    cu, cycles_of = extrapolated(
         timing.workgroups,
-        timing.emulator.code.function.loops,
+        timing.function.loops,
         lambda workgroups: _simulated(timing, shares, workgroups),
     )
     cycles = _all_rounds(cu, placement, len(timing.workgroups))
@@ -225,7 +232,7 @@ def timed(timing: Timing) -> LaunchTime:
     of_all = placement.busiest / len(timing.workgroups) / cycles if cycles else 0.0
     units = {name: taken * of_all for name, taken in zip(UNITS, busy, strict=True)}
     mhz = device.mhz * _clock_share(rates, units["matrix"])
-    return LaunchTime(cycles / mhz + rates.launch_us, cycles, mhz, units, cu)
+    return LaunchTime(cycles / mhz + rates.launch_us, cycles, mhz, units, cu, cycles_of)
 
 
 def _clock_share(rates: Rates, matrix: float) -> float:

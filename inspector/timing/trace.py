@@ -22,6 +22,7 @@ from ..emulator.program import CodeBlock, EndKind, PreparedCode
 from ..emulator.registry import BuildContext, Step
 from ..emulator.start import waves_of
 from ..emulator.waves import Array, Waves
+from ..model import Function
 from .thinning import Thinned
 from .trip_counts import CountedLoop, counted_loop
 from .wave_traces import (
@@ -106,7 +107,7 @@ def trace(
         len(launch.workgroups) * each,
         line_bytes,
     )
-    header = _header(emulator)
+    header = preload_header(emulator.code.function)
     if header:
         traces = [wave.from_position(header) for wave in traces]
     return Trace(
@@ -116,15 +117,16 @@ def trace(
     )
 
 
-def _header(emulator: Emulator) -> int:
+def preload_header(function: Function) -> int:
     """Instructions at the start that hardware leaves out which preloads kernel arguments.
 
     They load the arguments where it does not, and jump over the rest of 256 bytes (LLVM's
     AMDGPUUsage, "Preloaded Kernel Arguments").
     """
-    first = emulator.code.blocks[0]
-    is_header = emulator.start.preload_dwords > 0 and first.leave.kind is EndKind.JUMP
-    return first.stop if is_header and first.stop <= _MOST_OF_HEADER else 0
+    start, first = function.resources.wave_start, function.blocks[0]
+    jumps = function.instructions[first.stop - 1].op.name == "s_branch"
+    preloads = start is not None and start.preload_dwords > 0
+    return first.stop if preloads and jumps and first.stop <= _MOST_OF_HEADER else 0
 
 
 class _Recorder(MachineState):

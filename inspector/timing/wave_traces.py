@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -223,18 +224,36 @@ class _Made:
 
     def trace(self, loops: Sequence[TracedLoop], skipped: Sequence[int]) -> WaveTrace:
         """What the wave did."""
-        way, starts = self._way, [*self._starts, len(self._stream)]
-        trips, spans = {}, []
-        for traced, more in zip(loops, skipped, strict=True):
-            heads = [index for index, number in enumerate(way) if number == traced.header]
-            for index in heads:
-                end = index + 1
-                while end < len(way) and way[end] in traced.blocks and way[end] != traced.header:
-                    end += 1
-                spans.append((traced.loop.id, starts[index], starts[end]))
-            if heads:
-                trips[traced.loop.id] = len(heads), len(heads) + more
+        spans = iterations(self._way, [*self._starts, len(self._stream)], loops)
+        kept = Counter(loop for loop, _, _ in spans)
+        trips = {
+            traced.loop.id: (kept[traced.loop.id], kept[traced.loop.id] + more)
+            for traced, more in zip(loops, skipped, strict=True)
+            if kept[traced.loop.id]
+        }
         return WaveTrace(self._stream, self._accesses, trips, spans)
+
+
+def iterations(
+    way: Sequence[int], starts: Sequence[int], loops: Sequence[TracedLoop]
+) -> list[tuple[str, int, int]]:
+    """The iterations on a way, as `spans` of a `WaveTrace`.
+
+    Args:
+        way: numbers of the blocks.
+        starts: position in the stream where each of them starts, and where the last one ends.
+        loops: of the kernel.
+    """
+    spans = []
+    for traced in loops:
+        for index, number in enumerate(way):
+            if number != traced.header:
+                continue
+            end = index + 1
+            while end < len(way) and way[end] in traced.blocks and way[end] != traced.header:
+                end += 1
+            spans.append((traced.loop.id, starts[index], starts[end]))
+    return spans
 
 
 def fresh_shares(events: Sequence[AccessEvent]) -> dict[int, float]:
