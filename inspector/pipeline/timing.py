@@ -78,8 +78,10 @@ def with_time(
             return report
         if machine is None:
             return _without(report, _NO_LAUNCH)
-        grid = context.overrides.grid
-        return _timed_report(report, lambda: _unlaunched(function, report, machine, grid, options))
+        stated = context.overrides.grid
+        return _timed_report(
+            report, lambda: _unlaunched(function, report, machine, stated, options)
+        )
     if 0 in variant.grid:
         return _without(report, "its grid is empty")
     grid, passed = variant.grid, variant.passed
