@@ -21,7 +21,14 @@ from ..machines.rates import rates_of
 from ..metrics import times
 from ..model import Function, KernelReport, Machine, Metric, int_of
 from ..model.time import KernelTime
-from ..timing.attribution import limiter_of, lines_of, loop_shares, stalls_of
+from ..timing.attribution import (
+    attributed,
+    instructions_of,
+    limiter_of,
+    lines_of,
+    loop_shares,
+    stalls_of,
+)
 from ..timing.device import Device, device_of
 from ..timing.savings import savings
 from ..timing.timed import timed, traced
@@ -173,7 +180,8 @@ def launch_time(
         raise KinspectError("how many workgroups a compute unit holds is not known", "state --lds")
     timing = traced(emulator, machine, device, launch, buffers, resident, options.seconds)
     now = timed(timing)
-    stalls = stalls_of(timing, now)
+    found = attributed(timing, now)
+    stalls, function = stalls_of(found), emulator.code.function
     warm = timed(timing.warm()).us if timing.can_be_warm else None
     assumed = [f"the clock of {device.mhz:g} MHz"]
     return KernelTime(
@@ -190,8 +198,10 @@ def launch_time(
         limiter=limiter_of(now, stalls),
         units={name: round(share, 4) for name, share in now.units.items()},
         stalls=stalls,
-        lines=lines_of(timing, now),
-        loops=loop_shares(timing, now),
+        lines=lines_of(found, function.instructions),
+        loops=loop_shares(found, function),
+        stalled=round(sum(map(sum, found.stalled.values())), 4),
+        instructions=instructions_of(found, function.instructions),
         savings=savings(timing, now) if options.savings else (),
         assumed=tuple(assumed),
     )
