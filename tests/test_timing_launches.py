@@ -17,7 +17,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.pipeline.emulated_code import CodeLaunch, code_launch, typed_arguments
 from kinspect.inspector.timing import trace as tracing
-from kinspect.inspector.timing.attribution import lines_of, stalls_of
+from kinspect.inspector.timing.attribution import attributed, instructions_of, lines_of, stalls_of
 from kinspect.inspector.timing.device import Device, device_of, place
 from kinspect.inspector.timing.savings import savings
 from kinspect.inspector.timing.timed import Timing, timed, traced
@@ -184,13 +184,21 @@ def test_workgroups_are_dealt_out(
 def test_shares_add_up_and_savings_are_those_of_the_model() -> None:
     timing = timing_of(*gemm(), resident=2)
     now = timed(timing)
-    stalls = stalls_of(timing, now)
+    attribution = attributed(timing, now)
+    stalls = stalls_of(attribution)
     assert sum(stall.share for stall in stalls) == pytest.approx(1, abs=0.03)
-    lines = lines_of(timing, now)
+    instructions = timing.function.instructions
+    lines = lines_of(attribution, instructions)
     inside = 1 - sum(s.share for s in stalls if s.reason in ("launch", "tail"))
     assert sum(line.share for line in lines) == pytest.approx(inside, abs=0.05)
     assert lines[0].source is not None
     assert lines[0].source.line == 15  # of gemm.py: it loads B
+    rows = instructions_of(attribution, instructions)
+    assert sum(row.share for row in rows) == pytest.approx(inside, abs=0.03)
+    waits = {inst.line for inst in instructions if inst.cls == "wait"}
+    assert max(rows, key=lambda row: row.stalled).line in waits
+    assert all(row.stalled <= row.share + 1e-5 for row in rows)
+    assert {row.reason for row in rows if row.line in waits} >= {"memory"}
     found = {saving.change: saving for saving in savings(timing, now)}
     assert found["launch"].us == pytest.approx(now.us - timing.rates.launch_us, abs=1e-3)
     assert all(saving.us < now.us for saving in found.values())

@@ -76,7 +76,7 @@ from .source import (
     LIBRARY_CODE,
     SourceLoc,
 )
-from .time import KernelTime, LoopTime, Saving, Stall, TimeLine
+from .time import InstructionTime, KernelTime, LoopTime, Saving, Stall, TimeLine
 from .trials import Change, ChangeKind, Trial
 from .ttgir import (
     Layout,
@@ -111,6 +111,7 @@ __all__ = [
     "Finding",
     "Function",
     "Instruction",
+    "InstructionTime",
     "KernelReport",
     "KernelTime",
     "LaneUse",

@@ -74,6 +74,22 @@ class LoopTime(Struct, frozen=True, kw_only=True):
     stalls: tuple[Stall, ...]
 
 
+class InstructionTime(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What waves take at an instruction of a launch.
+
+    Args:
+        line: of the assembly (1-based).
+        share: of the launch's time, 0 to 1: the wait for it to issue, and its issue.
+        stalled: the part of `share` that is the wait.
+        reason: what most of the wait is for; `issue` where there is none.
+    """
+
+    line: int
+    share: Share
+    stalled: Share = 0.0
+    reason: StallReason = "issue"
+
+
 class Saving(Struct, frozen=True):
     """What the launch would take if one cost were gone.
 
@@ -106,6 +122,9 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         units: share of the time that each unit is busy: vector, matrix, lds, l1, l2, l3, memory.
         stalls: shares of the time by reason, the largest first.
         lines: where the time goes, the largest share first.
+        stalled: share of the time that waves wait at instructions, these not issuing.
+        instructions: what they take at each, ascending by line; those that take less than 0.0002
+            of the time are left out.
         savings: what would save how much, the most first; empty where nobody asked.
         assumed: what was taken for granted.
     """
@@ -124,5 +143,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
     units: Mapping[str, Share]
     stalls: tuple[Stall, ...]
     lines: tuple[TimeLine, ...]
+    stalled: Share = 0.0
+    instructions: tuple[InstructionTime, ...] = ()
     savings: tuple[Saving, ...] = ()
     assumed: tuple[str, ...] = ()

@@ -22,7 +22,14 @@ from ..machines.rates import rates_of
 from ..metrics import times
 from ..model import Function, KernelReport, Machine, Metric, int_of
 from ..model.time import KernelTime, LoopTime
-from ..timing.attribution import limiter_of, lines_of, stalls_of
+from ..timing.attribution import (
+    Attribution,
+    attributed,
+    instructions_of,
+    limiter_of,
+    lines_of,
+    stalls_of,
+)
 from ..timing.device import Device, device_of
 from ..timing.loop_times import loop_times
 from ..timing.savings import savings
@@ -195,10 +202,11 @@ def _launch_time(
     timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
     now = timed(timing)
     warm = timed(timing.warm()).us if timing.can_be_warm else None
-    time = _kernel_time(timing, now, options, assumed)
+    found = attributed(timing, now)
+    time = _kernel_time(timing, found, now, options, assumed)
     if warm is not None and warm <= 0.97 * now.us:
         time = replace(time, warm_us=round(warm, 3))
-    return _Found(time, loop_times(timing, now))
+    return _Found(time, loop_times(timing, found, now))
 
 
 def _unlaunched(
@@ -232,14 +240,20 @@ def _unlaunched(
     now, in_l2 = timed(timing), timed(timing.in_l2())
     is_launch = grid is not None and trips.keys() >= set(ids)
     assumed = [_BY_FLOW, *([f"{guessed} unknown addresses side by side"] if guessed else [])]
-    time = _kernel_time(timing, now, options, assumed) if is_launch else None
-    return _Found(time, loop_times(timing, now, in_l2, is_launch=is_launch))
+    found = attributed(timing, now)
+    time = _kernel_time(timing, found, now, options, assumed) if is_launch else None
+    return _Found(time, loop_times(timing, found, now, in_l2, is_launch=is_launch))
 
 
 def _kernel_time(
-    timing: Timing, now: LaunchTime, options: TimeOptions, assumed: Sequence[str]
+    timing: Timing,
+    found: Attribution,
+    now: LaunchTime,
+    options: TimeOptions,
+    assumed: Sequence[str],
 ) -> KernelTime:
-    device, stalls = timing.device, stalls_of(timing, now)
+    device = timing.device
+    stalls, instructions = stalls_of(found), timing.function.instructions
     return KernelTime(
         us=round(now.us, 3),
         low=round(now.us * LOW, 3),
@@ -254,7 +268,9 @@ def _kernel_time(
         limiter=limiter_of(now, stalls),
         units={name: round(share, 4) for name, share in now.units.items()},
         stalls=stalls,
-        lines=lines_of(timing, now),
+        lines=lines_of(found, instructions),
+        stalled=round(sum(map(sum, found.stalled.values())), 4),
+        instructions=instructions_of(found, instructions),
         savings=savings(timing, now) if options.savings else (),
         assumed=(f"the clock of {device.mhz:g} MHz", *assumed),
     )
