@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Final
 
 import click
-from msgspec.structs import replace
 
-from ..base.errors import KinspectError
 from ..pipeline.analysis_options import EVERY_LOOP, AnalysisOptions
-from ..pipeline.collecting import collect
 from ..pipeline.jobs import timing
+from .collected import check_any, check_one_launch, collected
 from .options import Amount, format_option, output_option, result_stream
-from .progress import CompileProgress, print_problems
-from .signals import end_as_interrupted
+from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 _MOST_TRIPS: Final = 1_000_000_000
@@ -87,8 +84,6 @@ def command(
 
     Times are estimates; differences between two launches are surer than either.
     """
-    progress = CompileProgress()
-    end_as_interrupted()
     analysis = timing(
         AnalysisOptions(lanes=False, races=False, values=False),
         gpu=gpu,
@@ -97,20 +92,9 @@ def command(
         arguments=arguments,
         trips=trips,
     )
-    request = target.request(analysis=analysis)
-    if time_us is not None:
-        request = replace(request, overrides=replace(request.overrides, time_us=time_us))
-    try:
-        report = collect(request, progress.on_event)
-    finally:
-        progress.close()
-    if not report.kernels and not report.errors:
-        raise KinspectError("there is no kernel in it", "see `kinspect analyze` for what it takes")
-    if time_us is not None and len(report.kernels) > 1:
-        raise KinspectError(
-            f"--time-us {time_us:g} is of one launch, but there are {len(report.kernels)} kernels",
-            "narrow the targets down with --kernel, --arch or --first 1",
-        )
+    report = collected(target.request(analysis=analysis))
+    check_any(report)
+    check_one_launch(report, time_us)
     kernels = sorted(report.kernels, key=lambda k: -(k.time.us if k.time is not None else 0.0))
     with result_stream(output) as stream:
         if form == "json":
