@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..model import TimeChange
 from ..model.time import KernelTime, Saving, StallReason
 from .view import place
 
@@ -66,6 +67,14 @@ def where(time: KernelTime, most: int = 3) -> str:
         if row.source is not None
     ]
     return ", ".join(parts[:most])
+
+
+def difference(change: TimeChange) -> str:
+    """`41 → 29 µs (-29 %; -42 to -13 %)`, the range as that of measured differences, or `equal`."""
+    times = f"{amount(change.before_us).removesuffix(' µs')} → {amount(change.us)}"
+    if change.verdict == "equal":
+        return f"{times} (equal)"
+    return f"{times} ({change.percent:+.0f} %; {change.low:+.0f} to {change.high:+.0f} %)"
 
 
 def change_of(saving: Saving) -> str:

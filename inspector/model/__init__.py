@@ -77,7 +77,7 @@ from .source import (
     SourceLoc,
 )
 from .time import KernelTime, Saving, Stall, TimeLine
-from .trials import Change, ChangeKind, Trial
+from .trials import Change, ChangeKind, TimeChange, Trial
 from .ttgir import (
     Layout,
     TtgirModule,
@@ -149,6 +149,7 @@ __all__ = [
     "SpillSlot",
     "SpilledValue",
     "Stall",
+    "TimeChange",
     "TimeLine",
     "Trial",
     "Trials",
