@@ -28,6 +28,7 @@ from kinspect.inspector.compare.blame.timing import seconds_from_ttir, slow_pass
 from kinspect.inspector.compare.blame.verdicts import (
     differing_metric,
     guilty_of,
+    noise_of,
     shares_of,
     verdict_of,
 )
@@ -85,22 +86,22 @@ def test_shares_sum_to_the_change_and_the_first_half_is_responsible() -> None:
         (("llvm",), 6),
     ]
     assert differing_metric(steps) == "vgpr_spill_count"
-    verdict = verdict_of(guilty_of(shares, 4), shares, None, True, {})
+    verdict = verdict_of(guilty_of(shares), shares, None, True, {})
     assert verdict.layers == ("ttgir", "llvm_ir")
     assert verdict.share == pytest.approx(30 / 34)
 
 
 def test_no_change_has_no_layer() -> None:
     shares = shares_of([_step(4), _step(4, "llvm")], "vgpr_spill_count")
-    assert guilty_of(shares, 4) is None
+    assert guilty_of(shares) is None
     assert verdict_of(None, shares, None, True, {}).layers == ()
 
 
 def test_a_compile_s_time_changes_only_by_more_than_it_varies() -> None:
     shares = (Share(("llvm_ir",), 0.1), Share(("llvm",), 0.02))
-    assert guilty_of(shares, 1.0, timed=True) is None
-    assert guilty_of(shares, 0.5, timed=True) == shares[0]
-    assert guilty_of(shares, 1.0) == shares[0]
+    assert guilty_of(shares, noise_of("compile_seconds", 1.0, 1.12)) is None
+    assert guilty_of(shares, noise_of("compile_seconds", 0.5, 0.62)) == shares[0]
+    assert guilty_of(shares, noise_of("vgpr_count", 1.0, 1.12)) == shares[0]
 
 
 def test_an_unknown_figure_has_no_share() -> None:
@@ -110,7 +111,7 @@ def test_an_unknown_figure_has_no_share() -> None:
 
 def test_changed_defaults_are_named() -> None:
     shares = shares_of([_step(0), _step(9, "option_default")], "vgpr_spill_count")
-    verdict = verdict_of(guilty_of(shares, 0), shares, None, True, {"waves_per_eu": (0, 2)})
+    verdict = verdict_of(guilty_of(shares), shares, None, True, {"waves_per_eu": (0, 2)})
     assert (verdict.layers, verdict.options) == (("option_default",), {"waves_per_eu": (0, 2)})
 
 

@@ -363,7 +363,7 @@ def test_csv_has_units_and_sorts(tool: Callable[..., Any], gemm: Sweep) -> None:
 
 
 def test_text_marks_the_front_and_promises_nothing(tool: Callable[..., Any], gemm: Sweep) -> None:
-    done = run(tool, "--only-pareto")
+    done = run(tool, "--front")
     front = [li for li in gemm.tables[0].lines if li.pareto]
     marked = [
         line for line in done.stdout.splitlines() if line.startswith("  * ") and "KiB" in line

@@ -14,12 +14,6 @@ from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.trials.argument_changes import annotated_ones, hidden_arguments
 from kinspect.inspector.compare.trials.capturing import changed_variant
 from kinspect.inspector.compare.trials.combining import Tried, best_two, pairs_across
-from kinspect.inspector.compare.trials.outcome import (
-    LoopFigures,
-    TrialFigures,
-    TrialOutcome,
-    figures_of_loop,
-)
 from kinspect.inspector.compare.trials.source_changes import (
     EXP2,
     EXPONENTIAL,
@@ -112,27 +106,6 @@ def test_an_annotation_that_widens_another_integer_is_left(tmp_path: Path) -> No
     assert annotated_ones(own, specialised=False) == ()
 
 
-def test_figures_are_of_the_same_loop() -> None:
-    """The other loop is the main one after the change."""
-    first, second = (("a.py", 1), ("a.py", 2)), (("a.py", 7), ("a.py", 8))
-    one, two = (TrialFigures(Figures(unroll=n)) for n in (1, 2))
-    loops = (LoopFigures(first, one), LoopFigures(second, two))
-    outcome = TrialOutcome(one, loops=loops)
-    assert figures_of_loop(1, loops, outcome) is two
-    assert figures_of_loop(0, loops, outcome) is one
-    assert figures_of_loop(1, loops, TrialOutcome(one, loops=loops[:1])) == one.without_loop()
-    moved = TrialOutcome(one, loops=(LoopFigures((), one), LoopFigures((), two)))
-    assert figures_of_loop(1, loops, moved) is two, "as many loops: by their order"
-
-
-def test_the_cured_kernel_is_compared_loop_by_loop(tried: kinspect.TrialResult) -> None:
-    """The loop that stores is the main one before; full waits do not depend on this cure."""
-    diff = row(tried, "do_not_specialize", "annotation").trial.diff
-    before, after = diff["bound_per_work"]
-    assert after < before  # type: ignore[operator]
-    assert "full_waits_per_work" not in diff
-
-
 def test_cures_of_different_findings_are_paired_and_alternatives_are_not(
     tried: kinspect.TrialResult,
 ) -> None:
@@ -141,7 +114,7 @@ def test_cures_of_different_findings_are_paired_and_alternatives_are_not(
     (kernel,) = tried.kernels
     names = [{c.name for c in r.change} for r in kernel.rows]
     assert not any({EXPONENTIAL, "allow_flush_denorm"} <= each for each in names)
-    figures = TrialFigures(Figures())
+    figures = Figures()
     source = Tried((Change("source", EXPONENTIAL, EXP2),), True, figures)
     option, other = (Tried((Change("option", n, 1),), True, figures) for n in ("a", "b"))
     assert best_two([source, option]) is None

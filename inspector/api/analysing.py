@@ -217,7 +217,7 @@ def _of_jit(
         kernels=tuple(report for outcome in outcomes for report in outcome.reports),
         errors=tuple(outcome.error for outcome in outcomes if outcome.error is not None),
     )
-    return Analysis(_with_kernels(report), Origin(run, Launch(kernel, tuple(args), named)))
+    return Analysis(_with_kernels(report), Origin(run, Launch(kernel, tuple(args), named, grid)))
 
 
 def _file(variant: Variant) -> str:

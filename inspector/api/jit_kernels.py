@@ -60,16 +60,19 @@ def variants_of(
     for arch in archs:
         for tuning, values in configurations:
             variant = _variant(jit_function, args, values, arch, arguments)
-            launch = {**dict(zip(jit_function.arg_names, args, strict=False)), **values}
-            extents = grid(launch) if callable(grid) else grid
-            variants.append(
-                replace(
-                    variant,
-                    tuning=tuning or None,
-                    grid=tuple(map(int, extents)) if extents is not None else None,
-                )
-            )
+            extents = _extents(grid, {**_by_position(jit_function, args), **values})
+            variants.append(replace(variant, tuning=tuning or None, grid=extents))
     return labelled(variants)
+
+
+def _by_position(jit_function: Any, args: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(jit_function.arg_names, args, strict=False))
+
+
+def _extents(grid: Grid, launch: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The workgroups of a launch with these arguments; None where they are not stated."""
+    extents = grid(launch) if callable(grid) else grid
+    return tuple(map(int, extents)) if extents is not None else None
 
 
 class Launch(Struct, frozen=True):
@@ -79,11 +82,13 @@ class Launch(Struct, frozen=True):
         kernel: the function, with its decorators.
         args: positional arguments.
         named: arguments by name, and options of the backend.
+        grid: workgroups, or a function of the arguments that returns them.
     """
 
     kernel: Any
     args: tuple[Any, ...]
     named: Mapping[str, Any]
+    grid: Grid = None
 
     def at(self, base: Variant, point: Mapping[str, Any]) -> Variant:
         """The specialisation with other constexprs; heuristics follow, an autotuner does not.
@@ -96,11 +101,11 @@ class Launch(Struct, frozen=True):
             KinspectError: Triton's front end refuses it.
         """
         *decorators, jit_function = _layers(self.kernel)
-        by_position = dict(zip(jit_function.arg_names, self.args, strict=False))
-        launch = {**by_position, **self.named, **point}
+        launch = {**_by_position(jit_function, self.args), **self.named, **point}
         heuristics = [layer for layer in decorators if not hasattr(layer, "configs")]
         ((_, values),) = _configurations(heuristics, jit_function, (), launch)
-        return _variant(jit_function, (), values, base.arch, arguments=False)
+        variant = _variant(jit_function, (), values, base.arch, base.passed is not None)
+        return replace(variant, grid=_extents(self.grid, values))
 
 
 def parameter_names(kernel: Any) -> frozenset[str]:
@@ -135,7 +140,7 @@ def _configurations(
         elif isinstance(getattr(decorator, "values", None), dict):
             for _, values in choices:
                 for name, function in decorator.values.items():
-                    launch = {**dict(zip(jit_function.arg_names, args, strict=False)), **values}
+                    launch = {**_by_position(jit_function, args), **values}
                     values[name] = function(launch)
     return choices
 

@@ -14,7 +14,7 @@ from ..compare.trials.running import Trials, TryRequest
 from ..model import Report
 from ..pipeline.analysis import with_findings
 from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.jobs import request_for
+from ..pipeline.jobs import request_for, timing
 from .analysing import analysis_of
 from .jit_kernels import Grid
 from .results import Analysis, AnalyzedKernel, Origin, TrialResult
@@ -31,7 +31,7 @@ def try_(
     budget: float = TRY_SECONDS,
     **options: Any,
 ) -> TrialResult:
-    """Compiles the cures of each finding, and tells what came of them.
+    """Compiles the cures of each finding, and tells what came of them: their time, if it is known.
 
     >>> analysis = kinspect.analyze("docs/examples/column_sums.py", arch="gfx942")
     >>> kinspect.try_(analysis.kernel, rules=["KI044"]).cures
@@ -46,7 +46,8 @@ def try_(
         args: of a kernel, the arguments of a launch.
         arch: gfx names of the targets.
         kernel: of a file, the kernels by name.
-        grid: of a kernel, the workgroups of the launch.
+        grid: of a kernel, the workgroups of the launch, without which no time is known; a function
+            of the arguments where it follows a tile.
         rules: only findings of these rules; none: all that speak by default.
         budget: seconds that all trials may take; what is done by then is told.
         options: as for `analyze`.
@@ -56,7 +57,7 @@ def try_(
             code without its TTIR, as assembly and reports that were loaded.
     """
     pack, ids = judging_pack(tuple(rules))
-    wanted = AnalysisOptions(rules=pack)
+    wanted = timing(AnalysisOptions(rules=pack))
     if isinstance(target, (Analysis, AnalyzedKernel)):
         if args or options or any(value is not None for value in (arch, kernel, grid)):
             raise KinspectError(

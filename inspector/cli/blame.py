@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from ..compare.blame.results import COMPILE_SECONDS
+from ..pipeline.jobs import timing
 from .options import format_option, output_option, result_stream
 from .target_options import (
     ScriptCommand,
@@ -22,8 +24,9 @@ from .target_options import (
 @click.option(
     "--metric",
     metavar="NAME",
-    help="The figure to explain: a metric of `kinspect metrics list`, or compile_seconds, the CPU"
-    " time from TTIR to the code object.  [the first that differs]",
+    help="The figure to explain: a metric of `kinspect metrics list`, such as time.us, or"
+    " compile_seconds, the CPU time from TTIR to the code object.  [the time of the launch if it"
+    " is known and differs, else the first figure that differs]",
 )
 @format_option("text", "json")
 @output_option
@@ -38,6 +41,10 @@ def blame(
 ) -> None:
     """Name the layer of the compiler that makes a figure differ between two Tritons.
 
+    Where the target launches the kernel the figure is the time of that launch, estimated by the
+    timing model: the layer, option or pass that makes it slower. Without a launch it is a figure of
+    the code: spills, registers, LDS.
+
     TARGET is one kernel's .py or .ttir file. It is compiled by both, and by the second with the
     first one's LLVM IR, LLVM flags, TTGIR, TTIR and defaults in turn: each layer's share of the
     change is what the figure changes by when that layer is exchanged. Passes on TTGIR are bisected:
@@ -47,7 +54,9 @@ def blame(
         raise click.UsageError("name two Tritons with --triton")
     from ..compare.blame import swaps
 
-    request = target.with_triton(tritons).request(passes=True)
+    # How long a launch takes does not matter to how long its compile does.
+    analysis = None if metric == COMPILE_SECONDS else timing()
+    request = target.with_triton(tritons).request(passes=True, analysis=analysis)
     result = swaps.blame(request, (tritons[0], tritons[1]), metric)
     from ..formats import blame_json, blame_text
 

@@ -64,7 +64,7 @@ BAR_WIDTH = 24
     help="text: print only the triton.Config lines of the N fastest, within 15 % of the best.",
 )
 @click.option("--no-time", is_flag=True, help="Do not estimate how long the points' launches take.")
-@click.option("--only-pareto", is_flag=True, help="Only the points on the Pareto front.")
+@click.option("--front", is_flag=True, help="Only the points on the Pareto front.")
 @click.option(
     "--max-points",
     type=click.IntRange(1),
@@ -88,7 +88,7 @@ def command(
     sort: str | None,
     keep: int | None,
     no_time: bool,
-    only_pareto: bool,
+    front: bool,
     max_points: int,
     scheduler: str | None,
     color: bool | None,
@@ -131,7 +131,7 @@ def command(
     if sort is not None and result.tables:
         sort_column(sort, [name for table in result.tables for name in table.names])
     with result_stream(output) as stream:
-        arranged = _arranged(result, sort, only_pareto)
+        arranged = _arranged(result, sort, front)
         if keep is not None and form == "text":
             from ..formats.sweep import write_configs
 
@@ -159,9 +159,9 @@ def _run(request: SweepRequest, executor: Executor | None, work: Work | None) ->
     return gathered.result(time.perf_counter() - started), interrupted
 
 
-def _arranged(result: Sweep, sort: str | None, only_pareto: bool) -> Sweep:
+def _arranged(result: Sweep, sort: str | None, front: bool) -> Sweep:
     tables = result.tables
-    if only_pareto:
+    if front:
         tables = tuple(only_front(table) for table in tables)
     tables = tuple(
         by_time(table) if sort is None else sorted_lines(table, sort) for table in tables

@@ -15,6 +15,7 @@ from ..compare.trials.running import TrialDone, Trials, TrialsPlanned, TryReques
 from ..model import Report
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
+from ..pipeline.jobs import timing
 from .cluster import executor_for
 from .options import Amount, format_option, output_option, result_stream, split_list
 from .progress import (
@@ -93,7 +94,7 @@ def command(
     What was compiled once comes from the store; after Ctrl-C the same command goes on.
     """
     pack, ids = judging_pack(split_list(",".join(rules)))
-    run = target.request(analysis=AnalysisOptions(rules=pack))
+    run = target.request(analysis=timing(AnalysisOptions(rules=pack)))
     end_as_interrupted()
     progress = CompileProgress()
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..model import TimeChange
 from ..model.time import KernelTime, LoopTime, Saving, StallReason
 from .view import place
 
@@ -108,6 +109,14 @@ def stall_bar(time: KernelTime, width: int) -> tuple[str, str]:
         bar += sign * round(width * stall.share)
         words.append(f"{sign} {STALLS[stall.reason]} {100 * stall.share:.0f} %")
     return f"{bar:·<{width}}", "  ".join(words)
+
+
+def difference(change: TimeChange) -> str:
+    """`41 → 29 µs (-29 %; -42 to -13 %)`, the range as that of measured differences, or `equal`."""
+    times = f"{amount(change.before_us).removesuffix(' µs')} → {amount(change.us)}"
+    if change.verdict == "equal":
+        return f"{times} (equal)"
+    return f"{times} ({change.percent:+.0f} %; {change.low:+.0f} to {change.high:+.0f} %)"
 
 
 def change_of(saving: Saving) -> str:

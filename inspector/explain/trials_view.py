@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..model import Change, Finding, Scalar, Trial
+from . import time_view
 from .view import plural
 
 MOST_FAILED = 6
 """Changes that are no cure and are named."""
 MOST_HELPED = 4
-_WANTED_LESS = {
-    "LDS conflict cycles": "lds_conflicts_per_work",
-    "full waits": "full_waits_per_work",
-    "cycles at least": "bound_per_work",
-    "vector cycles": "vector_per_work",
-}
-"""Title -> metric: of a change that is no cure, the first that became less is told."""
 MOST_REASON = 60
 """Characters of why a change failed."""
-_PER = {"mac": "MMAC", "element": "kelem"}
-"""Kind of needed work -> what a figure is told per: a million multiply-accumulates, or a thousand
-loaded elements."""
 
 
 def changes_text(changes: Sequence[Change]) -> str:
@@ -41,47 +32,60 @@ def _change_text(change: Change) -> str:
     return f"{change.name}={change.value}"
 
 
+def steps_text(changes: Sequence[Change]) -> str:
+    """`num_warps 4 → 1 and BLOCK_N=32`: what is known of both sides; "baseline" for no change."""
+    return " and ".join(map(_step_text, changes)) or "baseline"
+
+
+def _step_text(change: Change) -> str:
+    if change.kind in ("argument", "source") or change.before in (None, ""):
+        return _change_text(change)
+    return f"{change.name} {change.before} → {change.value}"
+
+
 def tried_lines(finding: Finding) -> list[str]:
-    """A sentence for each of the changes that are rid of a finding, and one on the others.
+    """A sentence for each of the changes that helped a finding's kernel, and one on the others.
 
     Returns:
-        Such as `tried: waves_per_eu=0: gone, 0 spills (was 364), 1 wave/EU as before`.
+        Such as `tried: waves_per_eu 2 → 0: 41 → 29 µs (-29 %; -42 to -13 %), gone, 0 spills (was
+        364), same 1 wave/EU`, the fastest first.
     """
-    told = {trial.change for trial in finding.trials}
-    trials = [t for t in finding.trials if not t.same_as or t.same_as not in told]
+    trials = _told(finding)
     helped = [trial for trial in trials if trial.helped]
     lines = [
-        f"tried: {_with_equals(trial, finding.trials)}: gone, {outcome_text(trial)}"
+        f"tried: {_with_equals(trial, finding.trials)}: {outcome_text(trial)}"
         for trial in helped[:MOST_HELPED]
     ]
+    is_timed = any(trial.time is not None for trial in trials)
     if len(helped) > MOST_HELPED:
-        lines.append(f"and {len(helped) - MOST_HELPED} more changes that are rid of it")
-    failed = [_failed_text(trial) for trial in trials if not trial.helped]
+        more = plural(len(helped) - MOST_HELPED, "more change")
+        lines.append(f"and {more} {'faster' if is_timed else 'rid of it'}")
+    failed = [_failed_text(trial, is_timed) for trial in trials if not trial.helped]
     if failed:
         more = f" and {len(failed) - MOST_FAILED} more" if len(failed) > MOST_FAILED else ""
-        lines.append(f"tried, no cure: {', '.join(failed[:MOST_FAILED])}{more}")
+        why = "not faster" if is_timed else "no cure"
+        lines.append(f"tried, {why}: {', '.join(failed[:MOST_FAILED])}{more}")
+    if not is_timed:
+        reasons = dict.fromkeys(trial.no_time for trial in trials if trial.no_time)
+        lines += [f"time unknown: {reason}" for reason in reasons]
     return lines
 
 
 def told_in_full(finding: Finding) -> tuple[tuple[Change, ...], ...]:
     """The changes of which `tried_lines` has all figures."""
-    told = {trial.change for trial in finding.trials}
-    helped = [t for t in finding.trials if t.helped and (not t.same_as or t.same_as not in told)]
-    return tuple(trial.change for trial in helped[:MOST_HELPED])
+    return tuple(trial.change for trial in _told(finding) if trial.helped)[:MOST_HELPED]
 
 
-def bound_text(trial: Trial) -> str:
-    """What the slowest unit takes for the work; "" where that is unknown."""
-    cycles = trial.metrics.get("bound_per_work")
-    if cycles is None:
-        return ""
-    return f"{_number(cycles)} cycles at least/{_work_unit(trial.metrics)}"
+def _told(finding: Finding) -> list[Trial]:
+    """The trials but those with the same code as another one that is told."""
+    changes = {trial.change for trial in finding.trials}
+    return [t for t in finding.trials if not t.same_as or t.same_as not in changes]
 
 
 def _with_equals(trial: Trial, trials: Sequence[Trial]) -> str:
     """A change and, in brackets, those that gave the same code."""
-    equal = [changes_text(t.change) for t in trials if t.same_as == trial.change]
-    return changes_text(trial.change) + (f" (same code: {', '.join(equal)})" if equal else "")
+    equal = [steps_text(t.change) for t in trials if t.same_as == trial.change]
+    return steps_text(trial.change) + (f" (same code: {', '.join(equal)})" if equal else "")
 
 
 def remark(trial: Trial) -> str:
@@ -92,65 +96,46 @@ def remark(trial: Trial) -> str:
     if trial.launches is False:
         return "cannot launch"
     if trial.same_as is not None:
-        return f"same code as {changes_text(trial.same_as)}"
+        return f"same code as {steps_text(trial.same_as)}"
     return f"new: {' '.join(trial.new)}" if trial.new else ""
 
 
 def outcome_text(trial: Trial) -> str:
-    """The figures of a change that are worth a word: those that it was made for, and its price."""
+    """The time of a change, whether the finding is gone, and what it does to the code's figures."""
     metrics, diff = trial.metrics, trial.diff
-    parts = [_spills(metrics, diff), _waves(metrics, diff)]
-    parts += [
+    parts = [
+        time_view.difference(trial.time) if trial.time is not None else "",
+        "gone" if trial.gone else "the finding stays" if trial.gone is False else "",
+        _spills(metrics, diff),
+        _waves(metrics, diff),
         _changed("VGPRs", "vgpr_count", diff),
         _lds(diff),
-        _per_work("LDS conflict cycles", "lds_conflicts_per_work", metrics, diff),
-        _per_work("matrix cycles", "matrix_cycles_per_work", metrics, diff),
-        _per_work("vector cycles", "vector_per_work", metrics, diff),
-        _per_work("full waits", "full_waits_per_work", metrics, diff),
-        _per_work("cycles at least", "bound_per_work", metrics, diff),
     ]
     if trial.new:
         parts.append(f"new: {', '.join(trial.new)}")
     return ", ".join(part for part in parts if part)
 
 
-def _failed_text(trial: Trial) -> str:
+def _failed_text(trial: Trial, is_timed: bool) -> str:
     """A change that did not help, with why in brackets where it is more than that."""
-    text = changes_text(trial.change)
+    text = steps_text(trial.change)
     if trial.failure:
         return f"{text} (failed)"
     if trial.launches is False:
         return f"{text} (cannot launch)"
     if trial.same_code:
         return f"{text} (same code)"
+    if trial.new_errors:
+        return f"{text} (new: {', '.join(trial.new_errors)})"
+    if trial.time is not None:
+        equal = ", equal" if trial.time.verdict == "equal" else ""
+        return f"{text} ({time_view.amount(trial.time.us)}{equal})"
+    if is_timed:
+        return f"{text} (time unknown: {trial.no_time})"
     if trial.gone is None:
         return f"{text} (not decided)"
     spills = trial.diff.get("vgpr_spill_count")
-    spilled = f"{_number(spills[1])} spills, was {_number(spills[0])}" if spills else ""
-    if trial.gone:
-        return f"{text} (gone, but {_price(trial)})"
-    figure = spilled or _least_text(trial)
-    return f"{text} ({figure})" if figure else text
-
-
-def _least_text(trial: Trial) -> str:
-    """The first of a change's figures that is better than before, if any is."""
-    for title, name in _WANTED_LESS.items():
-        before, after = trial.diff.get(name, (None, None))
-        if isinstance(before, int | float) and isinstance(after, int | float) and after < before:
-            return f"{_number(after)} {title}/{_work_unit(trial.metrics)}, was {_number(before)}"
-    return ""
-
-
-def _price(trial: Trial) -> str:
-    """Why a change that is rid of a finding is no cure."""
-    if trial.new_errors:
-        return f"new: {', '.join(trial.new_errors)}"
-    if trial.spills_more:
-        return _per_work("scratch accesses", "scratch_per_work", trial.metrics, trial.diff)
-    if trial.multiplies_more:
-        return _per_work("matrix cycles", "matrix_cycles_per_work", trial.metrics, trial.diff)
-    return _per_work("cycles at least", "bound_per_work", trial.metrics, trial.diff)
+    return f"{text} ({_number(spills[1])} spills, was {_number(spills[0])})" if spills else text
 
 
 def _spills(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
@@ -184,25 +169,6 @@ def _lds(diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
         return ""
     before, after = diff["lds_bytes"]
     return f"LDS {_number(after)} B (was {_number(before)})"
-
-
-def _per_work(
-    title: str,
-    name: str,
-    metrics: Mapping[str, Scalar],
-    diff: Mapping[str, tuple[Scalar, Scalar]],
-) -> str:
-    """A figure per needed work; "" where it is unchanged, or unknown on both sides."""
-    if name not in diff:
-        return ""
-    before, after = diff[name]
-    if before is None or after is None:
-        return ""
-    return f"{_number(after)} {title}/{_work_unit(metrics)} (was {_number(before)})"
-
-
-def _work_unit(metrics: Mapping[str, Scalar]) -> str:
-    return _PER.get(str(metrics.get("work_unit")), "work")
 
 
 def _number(value: Scalar) -> str:

@@ -22,6 +22,8 @@ def write(blame: Blame, stream: TextIO) -> None:
         "left": {"label": blame.left, "triton_version": blame.versions[0]},
         "right": {"label": blame.right, "triton_version": blame.versions[1]},
         "metric": blame.metric,
+        "time": to_builtins(blame.time),
+        "no_time": blame.no_time,
         "verdict": {
             "layers": list(verdict.layers),
             "pass": verdict.pass_name,

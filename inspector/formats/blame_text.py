@@ -8,6 +8,8 @@ from typing import TextIO
 
 from ..compare.blame.results import COMPILE_SECONDS, Blame, Change, Layer, Step, Verdict
 from ..explain.table import Column, rows_of
+from ..explain.time_view import difference
+from ..metrics.times import US as TIME_US
 
 LAYER_NAMES: Mapping[Layer, str] = {
     "front_end": "the front end (Python to TTIR)",
@@ -33,7 +35,12 @@ _CHANGES: Mapping[Change, str] = {
     "unknown": "whether contents or order differ is not known",
 }
 _LEVELS = {"mlir": "MLIR", "llvm": "LLVM"}
+_MORE = {
+    COMPILE_SECONDS: " by more than compiles vary",
+    TIME_US: " by more than the timing model tells apart",
+}
 FIGURES = (
+    ("µs", TIME_US),
     ("spills", "vgpr_spill_count"),
     ("VGPRs", "vgpr_count"),
     ("LDS", "lds_bytes"),
@@ -50,8 +57,11 @@ def write(blame: Blame, stream: TextIO) -> None:
 def _lines(blame: Blame) -> Iterator[str]:
     first, last = blame.steps[0].metrics[blame.metric], blame.steps[-1].metrics[blame.metric]
     yield f"{blame.kernel}  {blame.arch}  {blame.metric} {first:g} -> {last:g}"
-    timed = blame.metric == COMPILE_SECONDS
-    yield from _verdict(blame.verdict, blame.left, blame.right, timed=timed)
+    if blame.time is not None:
+        yield f"  time of the launch, estimated: {difference(blame.time)}"
+    elif blame.no_time:
+        yield f"  time unknown: {blame.no_time}"
+    yield from _verdict(blame.verdict, blame.left, blame.right, blame.metric)
     yield ""
     yield from rows_of(_columns(blame), blame.steps)
     for step in blame.steps:
@@ -64,13 +74,13 @@ def _lines(blame: Blame) -> Iterator[str]:
     yield from _seconds(blame)
 
 
-def _verdict(verdict: Verdict, left: str, right: str, *, timed: bool) -> Iterator[str]:
+def _verdict(verdict: Verdict, left: str, right: str, metric: str) -> Iterator[str]:
     if not verdict.layers:
-        yield "  no layer changes it" + (" by more than compiles vary" if timed else "")
+        yield f"  no layer changes it{_MORE.get(metric, '')}"
         return
     share = _share(verdict.share)
     names = " or ".join(LAYER_NAMES[layer] for layer in verdict.layers)
-    change = f"; {_CHANGES[verdict.change]}" if not timed else ""
+    change = f"; {_CHANGES[verdict.change]}" if metric != COMPILE_SECONDS else ""
     yield f"  responsible: {names}{share}{change}"
     slow = verdict.slow_pass
     if slow is not None:
@@ -101,7 +111,8 @@ def _share(share: float | None) -> str:
 
 def _columns(blame: Blame) -> Sequence[Column]:
     titles = {name: title for title, name in FIGURES}
-    names = [blame.metric, *(name for _, name in FIGURES if name != blame.metric)]
+    known = {name for step in blame.steps for name in step.metrics} | set(titles) - {TIME_US}
+    names = dict.fromkeys(name for name in (blame.metric, *titles) if name in known)
     return [
         Column("input", lambda step: f"{_INPUTS[step.input]} of {step.input_from}"),
         Column("compiled by", lambda step: step.compiled_by),

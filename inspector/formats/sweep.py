@@ -23,6 +23,7 @@ from ..compare.sweep.table import (
     settings_of_point,
     worth_keeping,
 )
+from ..compare.times import EQUAL
 from ..explain import time_view, view
 from ..explain.table import Column, rows_of
 from ..report.json_write import error_fields
@@ -72,8 +73,8 @@ _PER_WORK = frozenset({"scratch_per_work", "matrix_cycles_per_work", "full_waits
 _SIZES = frozenset({"lds_bytes", "code_bytes", "scratch_bytes"})
 _FACTS = "They are facts of the compiled code, not a ranking."
 _TIMES = (
-    "time: of the launch, estimated by the timing model; differences below 10 % say nothing."
-    " Measure the first few."
+    "time: of the launch, estimated by the timing model; two that differ by less than"
+    f" {100 * EQUAL:.0f} % are equal. Measure the first few."
 )
 _SAME_GRID = (
     "time: all points of {kernel} have the same grid although constants differ; where the grid has"

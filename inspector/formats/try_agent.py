@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from ..compare.trials.results import KernelTrials, TrialRun
-from ..explain.trials_view import bound_text, changes_text, outcome_text, told_in_full
+from ..explain import time_view
+from ..explain.trials_view import outcome_text, steps_text, told_in_full
 from ..model import Change, Finding
 from . import try_text
 from .agent import Budget, applied, finding_blocks, remarks, shortened_ids, subject_of, write_lines
 from .agent_calls import SHELL, AgentCalls, AgentSubject
 
-_MOST_FOR_FRONT = 1_500
-"""Bytes of the lines on the Pareto front."""
+_MOST_FOR_ADVISED = 1_500
+"""Bytes of the lines on the changes to make."""
 
 
 def write(run: TrialRun, stream: TextIO, calls: AgentCalls = SHELL) -> None:
@@ -32,19 +33,19 @@ def write(run: TrialRun, stream: TextIO, calls: AgentCalls = SHELL) -> None:
 
 
 def _kernel(trials: KernelTrials, short: Mapping[str, str], calls: AgentCalls) -> Iterator[str]:
-    """The findings that something was tried for, what is on the front, what cannot be tried."""
+    """The findings that something was tried for, the changes to make, what cannot be tried."""
     budget = Budget()
     subject = subject_of(trials.kernel, short)
     head = [subject.heading]
     if trials.without_candidates:
         head.append(f"nothing to try {' '.join(trials.without_candidates)}")
-    full = list(_front(trials, subject, {}, calls))
+    full = list(_advised(trials, subject, {}, calls))
     budget.takes([*head, *full])
     yield from head
     tried = [(f, f.message) for f in trials.kernel.findings if f.trials]
     blocks = list(finding_blocks(tried, subject, short, budget, calls))
     yield from blocks
-    yield from _front(trials, subject, _printed(tried, short, blocks), calls)
+    yield from _advised(trials, subject, _printed(tried, short, blocks), calls)
 
 
 def _printed(
@@ -60,13 +61,13 @@ def _printed(
     return printed
 
 
-def _front(
+def _advised(
     trials: KernelTrials,
     subject: AgentSubject,
     printed: Mapping[tuple[Change, ...], str],
     calls: AgentCalls,
 ) -> Iterator[str]:
-    """The changes that no other beats: what they cure, their figures, and how to make them.
+    """The changes to make, the best first: what they cure, their figures, and how to make them.
 
     Args:
         trials: what was tried on a kernel.
@@ -74,24 +75,27 @@ def _front(
         printed: changes whose figures stand with a finding -> its id.
         calls: names the next steps.
     """
-    budget = Budget(_MOST_FOR_FRONT)
+    budget = Budget(_MOST_FOR_ADVISED)
     if not trials.tried:
         return
-    for number, row in enumerate(trials.front):
+    if not trials.advised:
+        yield "no change is faster" if trials.is_timed else "no change is a cure"
+    for number, row in enumerate(trials.advised):
         cures = f" cures {' '.join(row.cures)}" if row.cures else ""
-        bound = bound_text(row.trial)
-        if not row.change:
-            figures = f"unchanged, {bound}" if bound else "unchanged"
-        elif row.change in printed:
-            figures = f"{bound}, as tried for {printed[row.change]}".removeprefix(", ")
+        if row.change in printed:
+            figures = f"as tried for {printed[row.change]}"
+            if row.trial.time is not None:
+                figures = f"{time_view.difference(row.trial.time)}, {figures}"
         else:
             figures = outcome_text(row.trial)
-        lines = [f"front {changes_text(row.change)}{cures}: {figures}"]
-        if row.change:
-            lines.append(f"  apply {applied(row.change, subject)}")
+        word = "faster" if row.trial.time is not None else "cure"
+        lines = [
+            f"{word} {steps_text(row.change)}{cures}: {figures}",
+            f"  apply {applied(row.change, subject)}",
+        ]
         if not budget.takes(lines):
             more = calls.trials_in_full(subject)
-            left = len(trials.front) - number
-            yield f"{left} more on the front{f': {more}' if more else ''}"
+            left = len(trials.advised) - number
+            yield f"{left} more that helped{f': {more}' if more else ''}"
             return
         yield from lines

@@ -11,6 +11,7 @@ from ..model import Finding
 from ..report.json_write import error_fields, finding_fields, plain
 
 SCHEMA_VERSION = 1
+_TIME = {"column": "time_us", "aim": "fewer", "per": None}
 
 
 def write(run: TrialRun, stream: TextIO) -> None:
@@ -46,10 +47,7 @@ def _kernel(trials: KernelTrials) -> dict[str, Any]:
         "constexprs": plain(variant.constexprs) if variant is not None else {},
         "options": plain(variant.options) if variant is not None else {},
         "metrics": dict(trials.metrics),
-        "objectives": [
-            {"column": o.column, "aim": "more" if o.more else "fewer", "per": o.work}
-            for o in trials.objectives
-        ],
+        "objectives": [_TIME] if trials.is_timed else [],
         "call_site": plain(variant.call_site) if variant is not None else None,
         "findings": [_finding(finding) for finding in kernel.findings],
         "tried": [_row(row) for row in trials.rows],

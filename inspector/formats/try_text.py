@@ -1,12 +1,13 @@
-"""What was tried on kernels, for a terminal: by findings, then all changes in a table."""
+"""What was tried on kernels, for a terminal: by findings, then all changes, the best first."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TextIO
 
-from ..compare.trials.results import KernelTrials, TrialRun
-from ..explain import trials_view, view
+from ..compare.times import EQUAL
+from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
+from ..explain import time_view, trials_view, view
 from ..explain.table import Column, rows_of
 from ..model import Finding, Scalar
 from .paper import Line, Paper, paper_for, print_wrapped
@@ -17,19 +18,8 @@ _COLUMNS: Mapping[str, str] = {
     # metric -> heading
     "vgpr_spill_count": "spilled",
     "vgpr_count": "VGPRs",
-    "agpr_count": "AGPRs",
     "lds_bytes": "LDS",
     "occupancy.waves_per_eu": "waves/EU",
-    "scratch_per_work": "scratch/W",
-    "lds_conflicts_per_work": "conflicts/W",
-    "matrix_cycles_per_work": "matrix/W",
-    "vector_per_work": "vector/W",
-    "full_waits_per_work": "waits/W",
-    "bound_per_work": "bound/W",
-}
-_WORK = {
-    "mac": "a million multiply-accumulates that the source's dots need in the main loop",
-    "element": "a thousand elements that the source loads as tiles in the main loop",
 }
 
 
@@ -96,18 +86,29 @@ def _table(paper: Paper, trials: KernelTrials) -> None:
     ]
     columns = [
         Column("", lambda row: MARK if row.trial.front else "", right=True),
-        Column("tried", lambda row: trials_view.changes_text(row.change)),
+        Column("tried", lambda row: trials_view.steps_text(row.change)),
         Column("cures", lambda row: " ".join(row.cures)),
         *(_figure_column(name) for name in shown),
         Column("", lambda row: trials_view.remark(row.trial)),
     ]
+    if trials.is_timed:
+        columns.insert(2, Column("time", _time))
     paper.print(Line())
     for index, text in enumerate(rows_of(columns, rows)):
         marked = index > 0 and rows[index - 1].trial.front
         paper.print(Line(f"  {text}", "bold" if index == 0 or marked else ""))
-    place = view.main_loop_place(trials.kernel)
-    if place is not None and len(trials.kernel.loops) > 1 and trials.metrics.get("work_unit"):
-        _note(paper, f"/W counts the main loop, {place}")
+    reasons = dict.fromkeys(row.trial.no_time for row in rows if row.trial.no_time)
+    for reason in reasons:
+        _note(paper, f"time unknown: {reason}")
+
+
+def _time(row: TrialRow) -> str:
+    if row.trial.time is not None:
+        return time_view.difference(row.trial.time)
+    if row.figures is None:
+        return ""
+    us = row.figures.time_us
+    return time_view.amount(us) if us is not None else view.UNKNOWN
 
 
 def _figure_column(name: str) -> Column:
@@ -123,24 +124,18 @@ def _figure(name: str, value: Scalar) -> str:
         return view.UNKNOWN
     if name == "lds_bytes" and isinstance(value, int):
         return view.kib(value)
-    if isinstance(value, float):
-        return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return str(value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _explain(paper: Paper, run: TrialRun) -> None:
-    """Explains the marks and units of the tables."""
-    units = {trials.metrics.get("work_unit") for trials in run.kernels}
-    works = [meaning for unit, meaning in _WORK.items() if unit in units]
-    if works:
-        _note(paper, f"/W: per {'; or '.join(works)}, all waves of the workgroup together")
-    objectives = dict.fromkeys(o.text for trials in run.kernels for o in trials.objectives)
-    aims = ", ".join(objectives)
-    _note(
-        paper,
-        f"{MARK} on the Pareto front: no other line is at least as good in all of these and better"
-        f" in one: {aims}. They are facts of the compiled code, no times: measure the marked ones.",
-    )
+    """Explains the marks and times of the tables."""
+    if any(trials.is_timed for trials in run.kernels):
+        _note(
+            paper,
+            f"{MARK} nothing is faster; times less than {100 * EQUAL:.0f} % apart are equal. In"
+            " brackets the difference, and the range that holds three quarters of measured ones"
+            " (benchmarks/TIMING.md). Measure the first few.",
+        )
     kinds = {change.kind for trials in run.kernels for row in trials.rows for change in row.change}
     if "constexpr" in kinds:
         _note(paper, "With another tile the launch's grid has to follow; results were not checked.")

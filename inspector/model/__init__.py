@@ -77,7 +77,7 @@ from .source import (
     SourceLoc,
 )
 from .time import InstructionTime, KernelTime, LoopTime, Saving, Stall, TimeLine
-from .trials import Change, ChangeKind, Trial
+from .trials import Change, ChangeKind, TimeChange, Trial
 from .ttgir import (
     Layout,
     TtgirModule,
@@ -151,6 +151,7 @@ __all__ = [
     "SpillSlot",
     "SpilledValue",
     "Stall",
+    "TimeChange",
     "TimeLine",
     "Trial",
     "Trials",

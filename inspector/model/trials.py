@@ -8,11 +8,9 @@ from typing import Literal
 from msgspec import Struct, field
 
 from .metric import Scalar
+from .numbers import Real
 from .source import SourceLoc
 
-MORE = 1.1
-"""Times as many scratch accesses in loops, or cycles of the slowest or of the matrix unit, for the
-same work: a change after which there are more is no cure."""
 ChangeKind = Literal["option", "constexpr", "argument", "environment", "source"]
 
 
@@ -36,6 +34,25 @@ class Change(Struct, frozen=True):
     at: tuple[SourceLoc, ...] = ()
 
 
+class TimeChange(Struct, frozen=True):
+    """What a change does to the time of a launch, by the timing model.
+
+    Args:
+        before_us: microseconds without it.
+        us: microseconds with it.
+        percent: by how much that is more, in percent of `before_us`; less than 0 where it is less.
+        low, high: three quarters of measured differences lie between, in percent as well.
+        verdict: `equal` where the two differ by less than the model tells apart.
+    """
+
+    before_us: Real
+    us: Real
+    percent: float
+    low: float
+    high: float
+    verdict: Literal["faster", "equal", "slower"]
+
+
 class Trial(Struct, frozen=True):
     """What came of one change, or of several at once, for one finding.
 
@@ -46,13 +63,16 @@ class Trial(Struct, frozen=True):
         metrics: figures of the changed kernel by name; None is unknown.
         diff: figures that differ, each before and after.
         new: rules that find something at a place where they did not before.
-        new_errors: those of them that are errors: then the change is no cure.
-        front: whether it is on the Pareto front of all that was tried on the kernel, the unchanged
-            one included; of several with the same code the first.
+        new_errors: those of them that forbid the change: where times are known, those about wrong
+            results or launches that fail; where not, all that are errors.
+        front: whether nothing else that was tried on the kernel is faster; of several with the same
+            code the first. False where no time is known.
         same_as: the changes of an earlier trial that gave the same code, empty for the unchanged
             kernel; None where no other gave it.
         launches: whether a workgroup fits on a CU; None where unknown.
         failure: why there are no figures; "" where there are.
+        time: of the launch; None where it is not known of both the kernel and the change.
+        no_time: why it is not known; "" where it is.
     """
 
     change: tuple[Change, ...]
@@ -65,6 +85,8 @@ class Trial(Struct, frozen=True):
     same_as: tuple[Change, ...] | None = None
     launches: bool | None = None
     failure: str = ""
+    time: TimeChange | None = None
+    no_time: str = ""
 
     @property
     def same_code(self) -> bool:
@@ -73,27 +95,7 @@ class Trial(Struct, frozen=True):
 
     @property
     def helped(self) -> bool:
-        """Whether the finding is gone, the kernel can still run, and nothing graver has come."""
-        worse = bool(self.new_errors) or self.spills_more or self.is_slower or self.multiplies_more
-        return bool(self.gone) and self.launches is not False and not worse
-
-    @property
-    def spills_more(self) -> bool:
-        """Whether loops that spilled before spill more now, for the same work."""
-        return self._is_more("scratch_per_work")
-
-    @property
-    def is_slower(self) -> bool:
-        """Whether the slowest unit of the main loop takes longer now, for the same work."""
-        return self._is_more("bound_per_work")
-
-    @property
-    def multiplies_more(self) -> bool:
-        """Whether the matrix unit does more now for the same products: of padding, or again."""
-        return self._is_more("matrix_cycles_per_work")
-
-    def _is_more(self, name: str) -> bool:
-        before, after = self.diff.get(name, (None, None))
-        if not isinstance(before, int | float) or not isinstance(after, int | float):
+        """Whether the launch is faster; where no time is known, whether the finding is gone."""
+        if self.failure or self.launches is False or self.new_errors:
             return False
-        return before > 0 and after > MORE * before
+        return self.time.verdict == "faster" if self.time is not None else bool(self.gone)

@@ -192,7 +192,6 @@ class Compiles:
         yield Compiled(job.variant, outcome.seconds, outcome.from_store)
         for report in outcome.reports:
             notes = dict.fromkeys((*report.notes, *job.variant.notes))
-            variant = replace(job.variant, passed=None)  # large, and no longer needed
-            yield Reported(job.order, replace(report, variant=variant, notes=tuple(notes)))
+            yield Reported(job.order, replace(report, variant=job.variant, notes=tuple(notes)))
         if outcome.error is not None:
             yield Failed(job.order, replace(outcome.error, kernel=label_with_arch(job.variant)))

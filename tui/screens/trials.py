@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from ...inspector.base.errors import KinspectError
 from ...inspector.explain import trials_view
+from ...inspector.explain.time_view import amount
 from ...inspector.explain.view import kib, plural
 from ...inspector.model import Change, Finding, KernelReport, Scalar, Trial, Variant
 from ...inspector.pipeline.jobs import Request
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..recompile_child import Recompile
 
 _FIGURES = (
+    ("time.us", "µs", 9),
     ("vgpr_spill_count", "spilled", 7),
     ("vgpr_count", "VGPRs", 5),
     ("lds_bytes", "LDS", 9),
@@ -160,7 +162,8 @@ class TrialsScreen(Dialogue[None]):
         else:
             missing = max(0, self._planned - done)
             text = f"{plural(done, 'change')} tried" + (f", {missing} not" if missing else "")
-            text += "; nothing was timed"
+            unknown = {row.trial.no_time for row in self._rows if row.trial.no_time}
+            text += f"; time unknown: {min(unknown)}" if unknown else ""
         self._show_state(text, failed=bool(self._failure))
 
     def _show_state(self, text: str, *, failed: bool = False) -> None:
@@ -263,6 +266,8 @@ def _figure(name: str, value: Scalar) -> str:
         return ""
     if name == "lds_bytes" and isinstance(value, int):
         return kib(value)
+    if name == "time.us" and isinstance(value, float):
+        return amount(value).removesuffix(" µs")
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

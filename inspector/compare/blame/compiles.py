@@ -123,6 +123,7 @@ class Kernel(Struct, frozen=True):
             metadata=result.metadata,
             variant=variant,
             artifacts=result.artifacts,
+            analysis=self.request.analysis,
         )
         reports = list(analyze_text(assembly, context))
         if len(reports) != 1:

@@ -7,7 +7,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ...metrics.times import US as TIME_US
+from ...model import TimeChange
 from ..stages import Comparison
+from ..times import time_change
 
 Layer = Literal["front_end", "option_default", "ttgir", "llvm_ir", "llvm_flag", "llvm"]
 """A layer of the compiler. `front_end`: from Python to TTIR. `option_default`: defaults of the AMD
@@ -134,6 +137,7 @@ class Blame(Struct, frozen=True):
         shares: what each layer changes, in the order of the pipeline.
         verdict: the layer that is responsible.
         comparison: the same TTIR compiled by both, stage by stage; None where one does not.
+        no_time: why the time of the launch is not known; "" where it is.
     """
 
     kernel: str
@@ -146,3 +150,10 @@ class Blame(Struct, frozen=True):
     shares: tuple[Share, ...]
     verdict: Verdict
     comparison: Comparison | None
+    no_time: str = ""
+
+    @property
+    def time(self) -> TimeChange | None:
+        """From the left build's code to the right's; None where it is not known of both."""
+        before, after = (self.steps[end].metrics.get(TIME_US) for end in (0, -1))
+        return time_change(before, after) if before is not None and after is not None else None

@@ -35,7 +35,7 @@ from .pass_bisection import guilty_passes
 from .respelling import newer_spellings
 from .results import COMPILE_SECONDS, Blame, Layer, Share, SlowPass, Step, Verdict
 from .timing import cpu_seconds, seconds_from_ttir, slow_pass
-from .verdicts import differing_metric, guilty_of, shares_of, verdict_of
+from .verdicts import differing_metric, guilty_of, noise_of, shares_of, verdict_of
 
 
 def blame(request: Request, tritons: tuple[str, str], metric: str | None = None) -> Blame:
@@ -142,7 +142,8 @@ class _Chain(Struct):
                 f"the kernel has no figure {chosen!r}", "see `kinspect metrics list`"
             )
         shares = shares_of(steps, chosen)
-        guilty = guilty_of(shares, steps[0].metrics[chosen], timed=self.kernel.timed)
+        noise = noise_of(chosen, steps[0].metrics[chosen], steps[-1].metrics[chosen])
+        guilty = guilty_of(shares, noise)
         comparison = self._comparison(ends.first, middle.from_ttir)
         detail = comparison
         changed: Mapping[str, tuple[object, object]] = {}
@@ -173,6 +174,7 @@ class _Chain(Struct):
             shares=shares,
             verdict=verdict,
             comparison=comparison,
+            no_time=_no_time(ends),
         )
 
     def _ends(self) -> _Ends:
@@ -407,6 +409,12 @@ class _Chain(Struct):
             printed_alike=self.left.version == self.right.version,
         )
         return kind in (None, "order")
+
+
+def _no_time(ends: _Ends) -> str:
+    """Why the time of a build's code is not known; "" where it is of both."""
+    reports = (ends.first.report, ends.last.report)
+    return next((r.no_time for r in reports if r is not None and r.no_time), "")
 
 
 def _slow_pass(exchanges: Sequence[_Exchange], guilty: Share | None) -> SlowPass | None:

@@ -7,11 +7,14 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from ...metrics.times import US as TIME_US
 from ..passdiff import PassDifference
 from ..stages import Comparison
-from .results import LAYERS, Change, Layer, Share, Step, Verdict
+from ..times import EQUAL
+from .results import COMPILE_SECONDS, LAYERS, Change, Layer, Share, Step, Verdict
 
 FIGURES = (
+    TIME_US,
     "vgpr_spill_count",
     "vgpr_count",
     "lds_bytes",
@@ -19,7 +22,8 @@ FIGURES = (
     "count.instructions",
     "code_bytes",
 )
-"""Figures in which a metric is looked for when the user names none: the first that differs."""
+"""Figures in which a metric is looked for when the user names none: the first that differs, the
+time by more than the timing model tells apart."""
 _STAGE_OF: Mapping[Layer, str] = {
     "front_end": "ttir",
     "ttgir": "ttgir",
@@ -33,8 +37,8 @@ _PASSES_OF: Mapping[Layer, tuple[str, ...]] = {
     "option_default": ("ttgir", "llir"),
 }
 """Layer -> the stages whose passes can show what it does."""
-NOISE = 0.15
-"""Share of a compile's time that it may differ by from run to run."""
+NOISE: Mapping[str, float] = {COMPILE_SECONDS: 0.15, TIME_US: EQUAL}
+"""Share of a time that it may differ by: a compile's from run to run, a launch's by the model."""
 
 
 def shares_of(steps: Sequence[Step], metric: str) -> tuple[Share, ...]:
@@ -56,20 +60,26 @@ def shares_of(steps: Sequence[Step], metric: str) -> tuple[Share, ...]:
 def differing_metric(steps: Sequence[Step]) -> str:
     """Returns the first figure of `FIGURES` that differs between the ends of the chain."""
     first, last = steps[0].metrics, steps[-1].metrics
-    return next((name for name in FIGURES if first.get(name) != last.get(name)), FIGURES[0])
+    known = [name for name in FIGURES if name in first and name in last]
+    differing = (n for n in known if abs(last[n] - first[n]) > noise_of(n, first[n], last[n]))
+    return next(differing, known[0] if known else FIGURES[1])
 
 
-def guilty_of(shares: Sequence[Share], first: float, *, timed: bool = False) -> Share | None:
+def noise_of(metric: str, first: float, last: float) -> float:
+    """What a figure may differ by without meaning anything."""
+    return NOISE.get(metric, 0.0) * min(first, last)
+
+
+def guilty_of(shares: Sequence[Share], noise: float = 0.0) -> Share | None:
     """Returns the layers that are held responsible; None where the metric does not differ.
 
     Args:
         shares: see `shares_of`.
-        first: the left build's figure.
-        timed: whether the figure is a time, which differs from run to run.
+        noise: what the metric may differ by; see `noise_of`.
     """
     deltas = [share.delta for share in shares if share.delta is not None]
     whole = sum(deltas)
-    if not any(deltas) or (timed and abs(whole) < NOISE * first):
+    if not any(deltas) or abs(whole) < noise:
         return None
     for share in shares:
         if share.delta and whole and share.delta / whole >= 0.5:

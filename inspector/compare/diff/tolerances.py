@@ -16,6 +16,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ...base.errors import KinspectError
+from ...metrics.times import US as TIME_US
+from ..times import EQUAL
 
 
 class FigureTolerance(Struct, frozen=True):
@@ -47,6 +49,8 @@ class JudgedFigure(Struct, frozen=True):
         tolerance: a change up to this is noise.
         across_archs: whether it means the same on two targets.
         words: its name in reports.
+        improvement_decides: whether getting better decides the kernel's verdict as getting worse
+            does; read of figures of a launch.
     """
 
     where: Literal["kernel", "loop"]
@@ -55,19 +59,22 @@ class JudgedFigure(Struct, frozen=True):
     tolerance: FigureTolerance
     across_archs: bool
     words: str
+    improvement_decides: bool = False
 
 
 FEW = FigureTolerance(0.05, relative=True)
 """A change of a count up to this share of it is noise."""
 WIDTH = FigureTolerance(0.1, relative=True)
 """One narrow access more among wide ones lowers the mean, and costs next to nothing."""
-MODEL = FigureTolerance(0.1, relative=True)
+MODEL = FigureTolerance(EQUAL, relative=True)
 """Below it the timing model does not tell two launches apart."""
 
 JUDGED: Mapping[str, JudgedFigure] = MappingProxyType(
     {
         # Arguments: where, better, matters, tolerance, across_archs, words.
-        "time.us": JudgedFigure("kernel", "less", True, MODEL, True, "µs by the timing model"),
+        TIME_US: JudgedFigure(
+            "kernel", "less", True, MODEL, True, "by the timing model", improvement_decides=True
+        ),
         "occupancy.waves_per_eu": JudgedFigure(
             "kernel", "more", True, NONE, False, "resident waves"
         ),

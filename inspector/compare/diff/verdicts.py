@@ -15,8 +15,10 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ...explain.occupancy_view import limiter_of_vgprs
+from ...explain.time_view import difference
 from ...metrics.times import US as TIME_US
 from ...model import KernelReport, Metric, MetricValue, value_of
+from ..times import time_change
 from .results import FigureChange, Judgement, Verdict
 from .tolerances import JUDGED, Tolerances
 
@@ -359,7 +361,10 @@ def _of_launch(
     if before is None or after is None or before == after:
         return
     figure = DifferingFigure(name, _unit(name, left, right), left_value, right_value)
-    figures = f"{before:.4g} → {after:.4g} {JUDGED[name].words}"
+    amounts = f"{before:.4g} → {after:.4g}"
+    if name == TIME_US:
+        amounts = difference(time_change(before, after))
+    figures = f"{amounts} {JUDGED[name].words}"
     if not context.same_arch:
         yield figure.change("shown", figures, _ELSEWHERE)
         return
@@ -368,8 +373,8 @@ def _of_launch(
         judgement = "neutral"
     elif over_budget := context.over_budget(name, before, after):
         reason = over_budget
-    decides = judgement == "regression" or (name == TIME_US and judgement == "improvement")
-    matters = context.tolerances.matters(name) and decides
+    decides = judgement == "regression" or JUDGED[name].improvement_decides
+    matters = context.tolerances.matters(name) and decides and judgement != "neutral"
     yield figure.change(judgement, figures, reason, matters=matters)
 
 

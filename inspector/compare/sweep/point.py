@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...base.errors import KinspectError, unforeseen
 from ...base.version import VERSION
-from ...model import ErrorRecord
+from ...model import ErrorRecord, KernelReport
 from ...pipeline.analysis import ANALYSIS_VERSION
 from ...pipeline.context import Overrides
 from ...pipeline.jobs import Job, compile_and_report
@@ -35,6 +35,11 @@ def note_of(job: Job) -> str:
         passed = msgspec.json.encode((job.variant.grid, job.variant.passed, job.analysis.time))
         launch = hashlib.sha256(passed).hexdigest()[:16]
     return f"figures-v{figures_room.FORMAT}-{ANALYSIS_VERSION}-{VERSION}-{launch}.json"
+
+
+def is_lasting(job: Job, report: KernelReport) -> bool:
+    """Whether another run finds the same; a busy machine may be why no time is known."""
+    return report.time is not None or job.analysis.time is None or job.variant.passed is None
 
 
 class PointOutcome(Struct, frozen=True):
@@ -72,8 +77,9 @@ def run_point(job: Job, compiler: Compiler | None = None) -> PointOutcome:
     seconds = time.perf_counter() - started
     if not outcome.reports:
         return PointOutcome(None, outcome.error, outcome.from_store, seconds)
-    figures = figures_of(outcome.reports[0])  # a TTIR module holds one kernel
-    if is_storable:
+    report = outcome.reports[0]  # a TTIR module holds one kernel
+    figures = figures_of(report)
+    if is_storable and is_lasting(job, report):
         for key in keys:  # does nothing if there is no such entry
             compiler.store.note(key, note, figures_room.encode(figures))
     return PointOutcome(figures, None, outcome.from_store, seconds)

@@ -2,11 +2,9 @@
 
 A change of the source and another one that are rid of a finding each by itself change the same
 instructions, so that both do no more than one: they are not paired. Settings that free a resource
-each may free more of it together. And the two that did most of those that give up no resident wave:
-a wave less frees registers at once, which hides what frees them without. The best cures of
-different findings are tried together, too. The order is of facts, not of merit: whether the finding
-is gone, the kernel still runs, nothing new is found, and the figures of the code. It only decides
-what is compiled next.
+each may free more of it together. The best cures of different findings are tried together, too.
+What did most is what is fastest; where no time is known, what is rid of the finding, runs, brings
+nothing new, and spills least.
 """
 
 from __future__ import annotations
@@ -15,12 +13,11 @@ import math
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ...model import Change, Scalar
 from ..sweep.figures import Figures
 from .change_key import key_of
-from .outcome import TrialFigures
+from .outcome import as_metrics
 
 MOST_ACROSS = 3
 """Pairs of cures of different findings that are tried for a kernel."""
@@ -39,22 +36,9 @@ class Tried(Struct, frozen=True):
 
     change: tuple[Change, ...]
     gone: bool | None
-    figures: TrialFigures | None
+    figures: Figures | None
     new: tuple[str, ...] = ()
     same_code: bool = False
-
-
-def pairs_of(tried: Sequence[Tried], before: Figures) -> list[tuple[Change, ...]]:
-    """The pairs of changes to make together: the best two, and the best two that cost nothing else.
-
-    Args:
-        tried: the changes that were tried for a finding, each by itself.
-        before: figures of the unchanged kernel.
-    """
-    # Another rule may find what a change that costs nothing leaves of the trouble: it is not new.
-    free = [replace(one, new=()) for one in tried if _costs_nothing(one, before)]
-    pairs = [best_two(tried), best_two(free)]
-    return list({key_of(pair): pair for pair in pairs if pair is not None}.values())
 
 
 def best_two(tried: Iterable[Tried]) -> tuple[Change, ...] | None:
@@ -119,17 +103,17 @@ def _are_independent(one: Sequence[Change], other: Sequence[Change]) -> bool:
 
 def _is_bad(tried: Tried) -> bool:
     """Whether a change keeps the kernel from running."""
-    return tried.figures is None or tried.figures.figures.cannot_launch is not None
+    return tried.figures is None or tried.figures.cannot_launch is not None
 
 
 def merit(tried: Tried) -> tuple[float, ...]:
     """A sort key: what did most for the finding first; what failed, last."""
-    figures = tried.figures
-    if figures is None:
+    own = tried.figures
+    if own is None:
         return (math.inf,)
-    own = figures.figures
     return (
         own.cannot_launch is not None,
+        _number(own.time_us),
         {True: 0, None: 1, False: 2}[tried.gone],
         len(tried.new),
         # Two that free some of what is too much may free enough together.
@@ -137,19 +121,6 @@ def merit(tried: Tried) -> tuple[float, ...]:
         _number(own.vgpr_spills),
         _number(own.scratch_per_work),
         -_number(own.waves_per_eu, 0),
-        _number(figures.bound_per_work),
-        _number(own.full_waits_per_work),
-    )
-
-
-def _costs_nothing(tried: Tried, before: Figures) -> bool:
-    """Whether as many waves are resident, and the matrix unit has no more to do, as before."""
-    if tried.figures is None:
-        return False
-    after = tried.figures.figures
-    return _number(after.waves_per_eu, 0) >= _number(before.waves_per_eu) and (
-        after.matrix_cycles_per_work is None
-        or after.matrix_cycles_per_work <= _number(before.matrix_cycles_per_work)
     )
 
 
@@ -161,7 +132,7 @@ def _number(value: float | None, unknown: float = math.inf) -> float:
     return unknown if value is None else value
 
 
-def differences(before: TrialFigures, after: TrialFigures) -> dict[str, tuple[Scalar, Scalar]]:
+def differences(before: Figures, after: Figures) -> dict[str, tuple[Scalar, Scalar]]:
     """The metrics that differ, each before and after."""
-    left, right = before.as_metrics(), after.as_metrics()
+    left, right = as_metrics(before), as_metrics(after)
     return {name: (left[name], right[name]) for name in left if left[name] != right[name]}

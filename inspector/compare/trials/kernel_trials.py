@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ...lint.rule import Pack, Rule
+from ...lint.engine import CORRECTNESS
+from ...lint.rule import Pack
 from ...machines.loader import load
-from ...model import Change, KernelReport, Trial
-from ..sweep.figures import Figures
-from .candidates import cures_of, loop_of, values_of
+from ...model import Change, KernelReport, TimeChange, Trial
+from ..sweep.figures import Figures, figures_of
+from ..times import is_faster, time_change
+from .candidates import cures_of, values_of
 from .change_key import key_of
-from .combining import Tried, differences, merit, pairs_across, pairs_of
-from .front import objectives, on_front
-from .outcome import (
-    TrialFigures,
-    TrialOutcome,
-    figures_of_loop,
-    is_gone,
-    kin_of,
-    loop_figures,
-    new_errors,
-    new_rules,
-    placed,
-    trial_figures,
-)
+from .combining import Tried, best_two, differences, merit, pairs_across
+from .outcome import TrialOutcome, as_metrics, is_gone, kin_of, new_rules, placed
 from .results import KernelTrials, TrialRow
 
 WAVES = "num_warps"
@@ -39,6 +29,7 @@ class KernelTrialsProgress:
     Args:
         kernel: its report.
         pack: the rules by which changed kernels are judged.
+        no_time: why no time is known where no report says that.
 
     Attributes:
         kernel: its report.
@@ -47,20 +38,20 @@ class KernelTrialsProgress:
         waiting: numbers of the changes that were not submitted yet.
     """
 
-    def __init__(self, kernel: KernelReport, pack: Pack) -> None:
+    def __init__(self, kernel: KernelReport, pack: Pack, no_time: str) -> None:
         self.kernel = kernel
+        self._no_time = kernel.no_time or no_time
         self.changes: list[tuple[Change, ...]] = []
         self.findings: dict[int, list[int]] = {}
         self.waiting: set[int] = set()
         self._numbers: dict[tuple[tuple[str, str, str], ...], int] = {}
         self._outcomes: dict[int, TrialOutcome] = {}
         self._failures: dict[int, str] = {}
+        self._other_work: dict[int, str] = {}
         self._rules = {rule.text.id: rule for rule in pack.rules}
         self._kin = kin_of(pack)
         self._placed = placed(kernel.findings, kernel)
-        self._figures = trial_figures(kernel)
-        self._loops = loop_figures(kernel)
-        self._main_loop = _main_loop(kernel)
+        self._figures = figures_of(kernel)
         # Of a kernel that cannot be launched other rules say nothing: what they find is not new.
         self._silences = any(
             self._rules[finding.rule].text.prevents_launch
@@ -72,11 +63,6 @@ class KernelTrialsProgress:
     def planned(self) -> int:
         """How many changes there are."""
         return len(self.changes)
-
-    @property
-    def figures(self) -> Figures:
-        """The figures of the unchanged kernel."""
-        return self._figures.figures
 
     @property
     def is_done(self) -> bool:
@@ -99,7 +85,7 @@ class KernelTrialsProgress:
             self.findings[index].append(number)
 
     def go_further(self) -> None:
-        """Plans a further step of the waves, where the last one in that direction did help.
+        """Plans a further step of the waves, where the last one in that direction was faster.
 
         Twice or half as many again: a rule's cure is one step, and the best may be the next.
         """
@@ -110,7 +96,7 @@ class KernelTrialsProgress:
 
     def _further_step(self, number: int) -> Change | None:
         """The step after a change of the number of waves; None where that is not worth a try."""
-        changes, after = self.changes[number], self._figures_of(number)
+        changes, after = self.changes[number], self._us_of(number)
         if len(changes) != 1 or changes[0].name != WAVES or changes[0].kind != "option":
             return None
         before, value = changes[0].before, changes[0].value
@@ -120,15 +106,8 @@ class KernelTrialsProgress:
         largest, least = max(value, before), min(value, before)
         if largest > before * FURTHEST or least * FURTHEST < before:
             return None
-        former = self._figures_at(value // 2 if grows else value * 2, before)
-        if former is None or after.figures.cannot_launch is not None:
-            return None
-        was, now = _comparable([former, after])
-        if (
-            was is None
-            or now is None
-            or _is_less(now.bound_per_work, was.bound_per_work) is not True
-        ):
+        former = self._us_at(value // 2 if grows else value * 2, before)
+        if former is None or not is_faster(after, former):
             return None
         further = value * 2 if grows else value // 2
         variant = self.kernel.variant
@@ -137,17 +116,22 @@ class KernelTrialsProgress:
             return None
         return replace(changes[0], value=further)
 
-    def _figures_at(self, waves: int, before: int) -> TrialFigures | None:
-        """The figures with so many waves and nothing else changed; None where not compiled."""
+    def _us_at(self, waves: int, before: int) -> float | None:
+        """The time with so many waves and nothing else changed; None where it is not known."""
         if waves == before:
-            return self._figures
+            return self._figures.time_us
         number = self._numbers.get(key_of((Change("option", WAVES, waves, before),)))
-        return self._figures_of(number) if number is not None else None
+        return self._us_of(number) if number is not None else None
+
+    def _us_of(self, number: int) -> float | None:
+        """The time of a change's launch in microseconds; None where it is not known."""
+        figures = self._figures_of(number)
+        return figures.time_us if figures is not None else None
 
     def combine(self) -> None:
         """Plans the changes to make together, once each has been tried by itself."""
         for index in self.findings:
-            for pair in pairs_of(self.tried_for(index), self.figures):
+            if (pair := best_two(self.tried_for(index))) is not None:
                 self.plan_together(index, pair)
         indices = list(self.findings)
         alone = [self.tried_for(index) for index in indices]
@@ -157,12 +141,14 @@ class KernelTrialsProgress:
                 if self.kernel.findings[index].rule in rules:
                     self.plan_together(index, pair)
 
+    def does_other_work(self, number: int, reason: str) -> None:
+        """Notes that the launch of a change does other work, so that its time says nothing."""
+        self._other_work[number] = reason
+
     def done(self, number: int, outcome: TrialOutcome) -> None:
         """Takes the outcome of a change."""
         self.waiting.discard(number)
-        # The main loop may be another one after a change: figures of like with like.
-        figures = figures_of_loop(self._main_loop, self._loops, outcome)
-        self._outcomes[number] = replace(outcome, figures=figures)
+        self._outcomes[number] = outcome
 
     def fail(self, number: int, reason: str) -> None:
         """Notes that a change could not even be compiled."""
@@ -180,43 +166,44 @@ class KernelTrialsProgress:
     def result(self) -> KernelTrials:
         """What was tried so far."""
         numbers = [n for n in range(self.planned) if n in self._outcomes or n in self._failures]
-        own, *changed = _comparable([self._figures, *map(self._figures_of, numbers)])
-        assert own is not None
-        figures = [own, *changed]
-        comparable = dict(zip(numbers, changed, strict=True))
-        front = on_front(figures)
+        own = self._figures
+        best = self._best_us()
+        trials = {number: self._trial(number) for number in numbers}
         trials = {
-            number: self._trial(number, own, comparable[number], is_front=is_front)
-            for number, is_front in zip(numbers, front[1:], strict=True)
+            number: replace(
+                trial, front=trial.same_as is None and _is_best(self._us_of(number), best)
+            )
+            for number, trial in trials.items()
         }
         findings = list(self.kernel.findings)
         for index, tried in self.findings.items():
-            # What is simpler is told first.
-            of_finding = sorted(
-                (len(self.changes[number]), merit(self._tried(index, number)), number)
+            ranked = sorted(
+                (merit(self._tried(index, number)), len(self.changes[number]), number)
                 for number in tried
                 if number in trials
             )
             findings[index] = replace(
                 findings[index],
-                fix=self._fix(index),
+                fix=self._fix(index, trials),
                 trials=tuple(
-                    replace(trials[number], gone=self._gone(index, number))
-                    for _, _, number in of_finding
+                    replace(trials[number], gone=self._gone(index, number)) for *_, number in ranked
                 ),
                 fix_is_trials=self._rules[findings[index].rule].text.cures_only,
             )
         unchanged = Trial(
-            (), None, metrics=own.as_metrics(), front=front[0], launches=_launches(own)
+            (),
+            None,
+            metrics=as_metrics(own),
+            front=_is_best(own.time_us, best),
+            launches=_launches(own),
+            no_time="" if own.time_us is not None else self._no_time,
         )
-        rows = [TrialRow((), unchanged, (), own, from_store=True)]
-        rows += [self._row(number, trials[number]) for number in numbers]
-        able = [f for f in figures if f is not None and f.figures.cannot_launch is None]
+        rows = [self._row(number, trials[number]) for number in numbers]
+        rows.sort(key=lambda row: merit(Tried(row.change, bool(row.cures), row.figures)))
         return KernelTrials(
             kernel=replace(self.kernel, findings=tuple(findings)),
-            metrics=own.as_metrics(),
-            rows=tuple(rows),
-            objectives=objectives(able),
+            metrics=as_metrics(own),
+            rows=(TrialRow((), unchanged, (), own, from_store=True), *rows),
             without_candidates=tuple(
                 dict.fromkeys(
                     self.kernel.findings[index].rule
@@ -227,6 +214,11 @@ class KernelTrialsProgress:
             missing=self.missing,
         )
 
+    def _best_us(self) -> float | None:
+        """The least time of the kernel and of all changes; None where none is known."""
+        changed = (self._us_of(number) for number in self._outcomes)
+        return min((us for us in (self._figures.time_us, *changed) if us is not None), default=None)
+
     def _number(self, changes: tuple[Change, ...]) -> int:
         """The number of a set of changes, which is planned if it is new."""
         key = key_of(changes)
@@ -236,7 +228,7 @@ class KernelTrialsProgress:
             self.changes.append(changes)
         return self._numbers[key]
 
-    def _figures_of(self, number: int) -> TrialFigures | None:
+    def _figures_of(self, number: int) -> Figures | None:
         outcome = self._outcomes.get(number)
         return outcome.figures if outcome is not None else None
 
@@ -246,12 +238,14 @@ class KernelTrialsProgress:
         if outcome is None or outcome.figures is None:
             return None
         rule = self._rules[self.kernel.findings[index].rule]
-        if _launches(outcome.figures) is False and not rule.text.prevents_launch:
+        if outcome.figures.cannot_launch is not None and not rule.text.prevents_launch:
             return None  # its rule says nothing of such a kernel
         gone = is_gone(self._placed[index], rule, self._placed, outcome, self._kin)
-        return self._improves(rule, outcome.figures) if gone else gone
+        if gone and rule.text.improves and self._time_of(number) is None:
+            return None  # it may only have fallen silent
+        return gone
 
-    def _fix(self, index: int) -> str:
+    def _fix(self, index: int, trials: Mapping[int, Trial]) -> str:
         """A finding's fix without the parts that name a change that was tried in vain.
 
         Those are the parts that hold the metric of a cure: `[[try kpack={lds.conflicts.kpack}]]`.
@@ -263,30 +257,16 @@ class KernelTrialsProgress:
             for cure in cures_of(rule)
             if cure.metric
             and any(
-                self.changes[number][0].name == cure.option and self._is_in_vain(index, number)
+                self.changes[number][0].name == cure.option
+                and not replace(trials[number], gone=self._gone(index, number) is not False).helped
                 for number in self.findings[index]
-                if len(self.changes[number]) == 1
+                if len(self.changes[number]) == 1 and self._figures_of(number) is not None
             )
         )
         values = values_of(finding, self.kernel)
         if not failed or rule.fix.render(values) != finding.fix:
             return finding.fix
         return rule.fix.without(failed).render(values) or finding.fix
-
-    def _is_in_vain(self, index: int, number: int) -> bool:
-        """Whether a change leaves a finding, and the figure that its rule wants better, as it was.
-
-        The figure is the main loop's; a finding about another loop has to be gone.
-        """
-        outcome = self._outcomes.get(number)
-        if outcome is None or outcome.figures is None or self._gone(index, number) is not False:
-            return False
-        finding = self.kernel.findings[index]
-        loop = loop_of(finding, self.kernel)
-        if loop is not None and loop.id != self.kernel.main_loop:
-            return True
-        rule = self._rules[finding.rule]
-        return not rule.text.improves or self._improves(rule, outcome.figures) is not True
 
     def _tried(self, index: int, number: int) -> Tried:
         outcome = self._outcomes.get(number)
@@ -298,19 +278,10 @@ class KernelTrialsProgress:
             self._is_same_code(number),
         )
 
-    def _improves(self, rule: Rule, figures: TrialFigures) -> bool | None:
-        """Whether the figure that a rule wants better is so; None where that is not known."""
-        own = self._figures
-        if rule.text.improves == "occupancy":
-            return _is_less(own.figures.waves_per_eu, figures.figures.waves_per_eu)
-        if rule.text.improves == "lds_conflicts":
-            return _is_less(figures.lds_conflicts_per_work, own.lds_conflicts_per_work)
-        return True
-
     def _is_same_code(self, number: int) -> bool:
         """Whether a change left code, LDS and waves as they were."""
         figures = self._figures_of(number)
-        if figures is None or figures.figures.isa_sha256 is None:
+        if figures is None or figures.isa_sha256 is None:
             return False
         return _code(figures) == _code(self._figures)
 
@@ -319,7 +290,7 @@ class KernelTrialsProgress:
         if self._is_same_code(number):
             return ()
         figures = self._figures_of(number)
-        if figures is None or figures.figures.isa_sha256 is None:
+        if figures is None or figures.isa_sha256 is None:
             return None
         for earlier in range(number):
             others = self._figures_of(earlier)
@@ -327,33 +298,49 @@ class KernelTrialsProgress:
                 return self.changes[earlier]
         return None
 
-    def _trial(
-        self, number: int, own: TrialFigures, figures: TrialFigures | None, *, is_front: bool
-    ) -> Trial:
-        """What came of a change, without regard to a finding.
+    def _time_of(self, number: int) -> TimeChange | None:
+        """What a change does to the time; None where that is not known."""
+        before, after = self._figures.time_us, self._us_of(number)
+        if before is None or after is None:
+            return None
+        return time_change(before, after)
 
-        Args:
-            number: of the change.
-            own: figures of the unchanged kernel.
-            figures: those of the changed one, with the same bounds; None where it failed.
-            is_front: whether it is on the front.
-        """
+    def _trial(self, number: int) -> Trial:
+        """What came of a change, without regard to a finding."""
         outcome = self._outcomes.get(number)
-        if outcome is None or figures is None:
+        if outcome is None or outcome.figures is None:
             error = outcome.error if outcome is not None else None
             reason = error.message if error is not None else self._failures.get(number, "")
             return Trial(self.changes[number], None, failure=reason or "no reason is known")
-        same_as = self._same_as(number)
+        time = self._time_of(number)
+        no_time = self._other_work.get(number) or outcome.no_time or self._no_time
         return Trial(
             self.changes[number],
             None,
-            metrics=figures.as_metrics(),
-            diff=differences(own, figures),
+            metrics=as_metrics(outcome.figures),
+            diff=differences(self._figures, outcome.figures),
             new=new_rules(self._placed, outcome.findings),
-            new_errors=() if self._silences else new_errors(self._placed, outcome.findings),
-            front=is_front and same_as is None,
-            same_as=same_as,
-            launches=_launches(figures),
+            new_errors=() if self._silences else self._forbidding(outcome, is_timed=bool(time)),
+            same_as=self._same_as(number),
+            launches=_launches(outcome.figures),
+            time=time,
+            no_time="" if time is not None else no_time,
+        )
+
+    def _forbidding(self, outcome: TrialOutcome, *, is_timed: bool) -> tuple[str, ...]:
+        """The rules that find something new for which a change is not to be made.
+
+        What only costs time is among them only where the time is not known.
+        """
+        new = new_rules(self._placed, (f for f in outcome.findings if f.severity == "error"))
+        texts = {rule: self._rules[rule].text for rule in new if rule in self._rules}
+        return tuple(
+            rule
+            for rule in new
+            if not is_timed
+            or rule not in texts
+            or texts[rule].prevents_launch
+            or CORRECTNESS in texts[rule].tags
         )
 
     def _row(self, number: int, trial: Trial) -> TrialRow:
@@ -375,30 +362,16 @@ class KernelTrialsProgress:
         )
 
 
-def _comparable(figures: Sequence[TrialFigures | None]) -> list[TrialFigures | None]:
-    """Figures with the bounds of those units alone that are known of all that have any."""
-    known = [set(one.bounds) for one in figures if one is not None and one.bounds]
-    units = sorted(set.intersection(*known)) if known else []
-    return [one.bounded_by(units) if one is not None else None for one in figures]
+def _is_best(us: float | None, best_us: float | None) -> bool:
+    return us is not None and best_us is not None and not is_faster(best_us, us)
 
 
-def _main_loop(kernel: KernelReport) -> int | None:
-    """Index of the main loop among the hot ones, in the order of the code."""
-    hot = sorted((loop for loop in kernel.loops if loop.hot), key=lambda loop: loop.header.line)
-    return next((n for n, loop in enumerate(hot) if loop.id == kernel.main_loop), None)
+def _code(figures: Figures) -> tuple[object, ...]:
+    return figures.isa_sha256, figures.lds_bytes, figures.waves_per_workgroup
 
 
-def _is_less(one: float | None, other: float | None) -> bool | None:
-    return one < other if one is not None and other is not None else None
-
-
-def _code(figures: TrialFigures) -> tuple[object, ...]:
-    own = figures.figures
-    return own.isa_sha256, own.lds_bytes, own.waves_per_workgroup
-
-
-def _launches(figures: TrialFigures) -> bool | None:
+def _launches(figures: Figures) -> bool | None:
     """Whether a workgroup fits; None where its occupancy is unknown."""
-    if figures.figures.cannot_launch is not None:
+    if figures.cannot_launch is not None:
         return False
-    return True if figures.figures.waves_per_eu is not None else None
+    return True if figures.waves_per_eu is not None else None

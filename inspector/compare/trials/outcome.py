@@ -1,6 +1,5 @@
-"""Compiles one changed kernel, and says what came of it: figures, and findings with their places.
+"""Compiles one changed kernel, and says what came of it: time, figures, findings with their places.
 
-What the main loop does counts per needed work, so that tiles and numbers of waves do not matter.
 The outcome is stored beside the compile that it follows from.
 """
 
@@ -8,17 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ...base.errors import KinspectError, unforeseen
 from ...base.version import VERSION
 from ...lint.rule import Pack, Rule
-from ...metrics.bounds import UNITS
+from ...metrics import times
 from ...model import (
     ErrorRecord,
     Finding,
@@ -26,14 +25,12 @@ from ...model import (
     Metric,
     Scalar,
     Variant,
-    int_of,
-    number_of,
 )
 from ...pipeline import analysis
 from ...pipeline.context import Overrides
 from ...pipeline.jobs import Job, compile_and_report
-from ..diff.loops import paired_by_lines
-from ..sweep.figures import PORTION, Figures, figures_of
+from ..sweep.figures import Figures, figures_of
+from ..sweep.point import is_lasting
 from .candidates import loop_of
 
 if TYPE_CHECKING:
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 
     from ...compile.pool import Compiler
 
-FORMAT = 2
+FORMAT = 3
 """Raised when the outcome of an unchanged compile would change."""
 _OVERLAP = 0.25
 """Share of their source lines that two loops have in common at least to count as one."""
@@ -76,86 +73,20 @@ class Unknown(Struct, frozen=True):
     metrics: tuple[str, ...]
 
 
-class TrialFigures(Struct, frozen=True):
-    """The figures of a changed kernel.
-
-    Args:
-        figures: as a sweep has them.
-        lds_conflicts_per_work: cycles that LDS bank conflicts add in the main loop, all waves of
-            the workgroup together, per unit of needed work.
-        bounds: unit -> cycles of the CU that it takes at least in an iteration of the main loop,
-            per unit of needed work of all workgroups that are resident; without those not known.
-        bound_per_work: the largest of those of `bounds` that are compared.
-        bound_unit: the unit that takes them.
-    """
-
-    figures: Figures
-    lds_conflicts_per_work: float | None = None
-    bounds: Mapping[str, float] = field(default_factory=dict)
-    bound_per_work: float | None = None
-    bound_unit: str | None = None
-
-    @property
-    def vector_per_work(self) -> float | None:
-        """Cycles for which the main loop's vector instructions keep a CU, per unit of work."""
-        return self.bounds.get("vector")
-
-    def bounded_by(self, units: Iterable[str]) -> TrialFigures:
-        """The figures with the bound of some units alone: those known of all that is compared."""
-        unit = max(units, key=lambda unit: self.bounds.get(unit, 0.0), default=None)
-        cycles = self.bounds.get(unit) if unit is not None else None
-        return replace(self, bound_per_work=cycles, bound_unit=unit)
-
-    def without_loop(self) -> TrialFigures:
-        """The figures of the kernel as a whole: those of its main loop are unknown."""
-        figures = replace(
-            self.figures,
-            matrix_per_iteration=None,
-            matrix_cycles_per_iteration=None,
-            matrix_efficiency=None,
-            full_waits_per_iteration=None,
-            full_waits_per_1000_matrix_cycles=None,
-            unroll=None,
-            work_per_iteration=None,
-            matrix_cycles_per_work=None,
-            full_waits_per_work=None,
-        )
-        return TrialFigures(figures)
-
-    def as_metrics(self) -> dict[str, Scalar]:
-        """The figures that are told, by name."""
-        own = self.figures
-        return {
-            "vgpr_spill_count": own.vgpr_spills,
-            "scratch_in_loops": own.scratch_in_loops,
-            "vgpr_count": own.vgprs,
-            "agpr_count": own.agprs,
-            "lds_bytes": own.lds_bytes,
-            "waves_per_workgroup": own.waves_per_workgroup,
-            "occupancy.waves_per_eu": own.waves_per_eu,
-            "occupancy.limiter": own.limiter,
-            "scratch_per_work": own.scratch_per_work,
-            "full_waits_per_work": own.full_waits_per_work,
-            "matrix_cycles_per_work": own.matrix_cycles_per_work,
-            "vector_per_work": self.vector_per_work,
-            "lds_conflicts_per_work": self.lds_conflicts_per_work,
-            "bound_per_work": self.bound_per_work,
-            "bound.unit": self.bound_unit,
-            "work_unit": own.work_unit,
-            "code_bytes": own.code_bytes,
-        }
-
-
-class LoopFigures(Struct, frozen=True):
-    """The figures of a kernel with those of one of its hot loops, in place of the main loop's.
-
-    Args:
-        lines: source lines of the loop, as (file, line), sorted; none where they are not known.
-        figures: of the kernel and this loop.
-    """
-
-    lines: tuple[tuple[str, int], ...]
-    figures: TrialFigures
+def as_metrics(figures: Figures) -> dict[str, Scalar]:
+    """The figures that are told, by name."""
+    return {
+        times.US: figures.time_us,
+        "vgpr_spill_count": figures.vgpr_spills,
+        "scratch_in_loops": figures.scratch_in_loops,
+        "vgpr_count": figures.vgprs,
+        "agpr_count": figures.agprs,
+        "lds_bytes": figures.lds_bytes,
+        "waves_per_workgroup": figures.waves_per_workgroup,
+        "occupancy.waves_per_eu": figures.waves_per_eu,
+        "occupancy.limiter": figures.limiter,
+        "code_bytes": figures.code_bytes,
+    }
 
 
 class TrialOutcome(Struct, frozen=True):
@@ -165,18 +96,18 @@ class TrialOutcome(Struct, frozen=True):
         figures: None where it failed.
         findings: of the same rules as the unchanged kernel's.
         unknown: what is not known of it, so that no rule can speak of it.
+        no_time: why the time of its launch is not known; "" where it is.
         error: why it failed.
-        loops: figures of each of its hot loops, in the order of the code.
         from_store: nothing was compiled or analysed.
         seconds: how long it took.
         host: the machine that has the artifacts; None for this one.
     """
 
-    figures: TrialFigures | None
+    figures: Figures | None
     findings: tuple[PlacedFinding, ...] = ()
     unknown: tuple[Unknown, ...] = ()
+    no_time: str = ""
     error: ErrorRecord | None = None
-    loops: tuple[LoopFigures, ...] = ()
     from_store: bool = False
     seconds: float = 0.0
     host: str | None = None
@@ -185,10 +116,10 @@ class TrialOutcome(Struct, frozen=True):
 class _Stored(Struct, frozen=True):
     """What the store keeps of an outcome."""
 
-    figures: TrialFigures
+    figures: Figures
     findings: tuple[PlacedFinding, ...]
     unknown: tuple[Unknown, ...]
-    loops: tuple[LoopFigures, ...]
+    no_time: str
 
 
 def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
@@ -218,7 +149,7 @@ def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
                     stored.figures,
                     stored.findings,
                     stored.unknown,
-                    loops=stored.loops,
+                    stored.no_time,
                     from_store=True,
                     seconds=seconds,
                 )
@@ -228,12 +159,12 @@ def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
         return TrialOutcome(None, error=outcome.error, seconds=seconds)
     report = outcome.reports[0]  # a TTIR module holds one kernel
     result = _Stored(
-        trial_figures(report),
+        figures_of(report),
         placed(report.findings, report),
         unknown_of(report),
-        loop_figures(report),
+        report.no_time or "",
     )
-    if is_storable:
+    if is_storable and is_lasting(job, report):
         data = msgspec.json.encode(result)
         for key in keys:  # does nothing if there is no such entry
             compiler.store.note(key, name, data)
@@ -241,7 +172,7 @@ def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
         result.figures,
         result.findings,
         result.unknown,
-        loops=result.loops,
+        result.no_time,
         from_store=outcome.from_store,
         seconds=seconds,
     )
@@ -255,76 +186,6 @@ def outcome_of(job: Job, future: Future[TrialOutcome]) -> TrialOutcome:
         return TrialOutcome(None, error=job.record("compile", error))
     except Exception as error:
         return TrialOutcome(None, error=job.record("analyze", unforeseen(error)))
-
-
-def loop_figures(report: KernelReport) -> tuple[LoopFigures, ...]:
-    """The figures of a kernel, once for each of its hot loops, in the order of the code."""
-    hot = sorted((loop for loop in report.loops if loop.hot), key=lambda loop: loop.header.line)
-    return tuple(
-        LoopFigures(
-            tuple(sorted({(at.file, at.line) for at in loop.source})),
-            trial_figures(report, loop.id),
-        )
-        for loop in hot
-    )
-
-
-def figures_of_loop(
-    number: int | None, before: Sequence[LoopFigures], after: TrialOutcome
-) -> TrialFigures | None:
-    """A changed kernel's figures with those of the loop that was the main one before.
-
-    Loops are paired as `diff` pairs them: by their source lines, else by their order where both
-    have as many.
-
-    Args:
-        number: index of the main loop among the hot ones of the unchanged kernel; None where it is
-            none of them.
-        before: of the unchanged kernel.
-        after: of the changed one.
-
-    Returns:
-        Figures without those of any loop where the changed kernel has hot loops, but none that
-        does the main one's work.
-    """
-    if after.figures is None or number is None or not after.loops:
-        return after.figures
-    pairs = paired_by_lines(
-        [set(loop.lines) for loop in before], [set(loop.lines) for loop in after.loops]
-    )
-    if len(before) == len(after.loops) and len(pairs) < len(before):
-        pairs = [(index, index) for index in range(len(before))]
-    paired = dict(pairs).get(number)
-    if paired is not None:
-        return after.loops[paired].figures
-    return after.figures.without_loop()
-
-
-def trial_figures(report: KernelReport, loop_id: str | None = None) -> TrialFigures:
-    """The figures of a kernel's report.
-
-    Args:
-        report: of the kernel.
-        loop_id: the loop that figures of a loop are about; None for the main one.
-    """
-    figures = figures_of(report, loop_id)
-    loop_id = report.main_loop if loop_id is None else loop_id
-    main = next((loop for loop in report.loops if loop.id == loop_id), None)
-    inside = main.metrics if main is not None else {}
-    work, waves = figures.work_per_iteration, figures.waves_per_workgroup
-    resident = int_of(report.metrics, "occupancy.workgroups_per_cu")
-    conflicts = number_of(inside, "lds.conflict_cycles")
-    conflicts_per_work = None
-    bounds: dict[str, float] = {}
-    if work and figures.work_unit is not None:
-        portions = work / PORTION[figures.work_unit]
-        if conflicts is not None and waves is not None:
-            conflicts_per_work = round(conflicts * waves / portions, 3)
-        for unit in UNITS if resident else ():
-            cycles = number_of(inside, f"bound.{unit}")
-            if cycles is not None and resident:
-                bounds[unit] = round(cycles / (resident * portions), 3)
-    return TrialFigures(figures, conflicts_per_work, bounds).bounded_by(bounds)
 
 
 def placed(findings: Iterable[Finding], report: KernelReport) -> tuple[PlacedFinding, ...]:
@@ -398,11 +259,6 @@ def new_rules(before: Iterable[PlacedFinding], after: Iterable[PlacedFinding]) -
     )
 
 
-def new_errors(before: Iterable[PlacedFinding], after: Iterable[PlacedFinding]) -> tuple[str, ...]:
-    """The rules that find an error anew."""
-    return new_rules(before, (found for found in after if found.severity == "error"))
-
-
 def kin_of(pack: Pack) -> dict[str, frozenset[str]]:
     """Rule -> the rules that supersede it and those that it supersedes."""
     kin: dict[str, set[str]] = {}
@@ -416,11 +272,11 @@ def kin_of(pack: Pack) -> dict[str, frozenset[str]]:
 def _note_name(job: Job) -> str:
     """Name of the store's note beside a compile: it holds all else that the outcome depends on."""
     pack = job.analysis.rules or analysis.default_pack()
-    variant: Variant = replace(job.variant, ttir="", passed=None)
+    variant: Variant = replace(job.variant, ttir="")
     facts = [
         [rule.text for rule in pack.rules],
         variant,
-        [job.analysis.lanes, job.analysis.races, job.analysis.values],
+        [job.analysis.lanes, job.analysis.races, job.analysis.values, job.analysis.time],
     ]
     digest = hashlib.sha256(msgspec.json.encode(facts, enc_hook=str)).hexdigest()[:16]
     return f"trial-v{FORMAT}-{analysis.ANALYSIS_VERSION}-{VERSION}-{digest}.json"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from msgspec import Struct
 
 from ...model import Change, ErrorRecord, KernelReport, Scalar, Trial
-from ..sweep.pareto import Objective
-from .outcome import TrialFigures
+from ..sweep.figures import Figures
 
 
 class TrialRow(Struct, frozen=True):
@@ -18,7 +16,8 @@ class TrialRow(Struct, frozen=True):
     Args:
         change: what was changed; empty for the kernel as it is.
         trial: what came of it, without regard to a finding: `gone` is None.
-        cures: rules of which it is a cure for each finding that it was tried for.
+        cures: rules of which it is a cure for each finding that it was tried for: the finding is
+            gone and the launch is faster, as far as its time is known.
         figures: None where it failed.
         from_store: nothing was compiled.
         seconds: how long it took.
@@ -28,7 +27,7 @@ class TrialRow(Struct, frozen=True):
     change: tuple[Change, ...]
     trial: Trial
     cures: tuple[str, ...]
-    figures: TrialFigures | None
+    figures: Figures | None
     from_store: bool = False
     seconds: float = 0.0
     host: str | None = None
@@ -40,8 +39,8 @@ class KernelTrials(Struct, frozen=True):
     Args:
         kernel: its report; each finding that something was tried for has its `trials`.
         metrics: the kernel's own figures, as those of the changes.
-        rows: the kernel as it is, then everything tried, in the order in which it was planned.
-        objectives: by what rows are compared.
+        rows: the kernel as it is, then everything tried, the best first: by its time, where none is
+            known by findings and spills.
         without_candidates: rules of findings for which no change is known.
         missing: changes that were not compiled: the budget ended, or the user.
     """
@@ -49,29 +48,31 @@ class KernelTrials(Struct, frozen=True):
     kernel: KernelReport
     metrics: Mapping[str, Scalar]
     rows: tuple[TrialRow, ...]
-    objectives: tuple[Objective, ...]
     without_candidates: tuple[str, ...]
     missing: int
 
     @property
-    def front(self) -> tuple[TrialRow, ...]:
-        """The rows that no other beats, those with the least bound of the main loop first.
+    def is_timed(self) -> bool:
+        """Whether the time of the kernel's launch is known, as it is and with a change."""
+        return any(row.trial.time is not None for row in self.rows)
 
-        The unchanged kernel may be among them. The order is that of a list that is cut off at its
-        end: no row of it is the best.
+    @property
+    def advised(self) -> tuple[TrialRow, ...]:
+        """The changes to make: those that are faster, the best first.
+
+        Where no time is known, those that are rid of a finding.
         """
-        rows = (row for row in self.rows if row.trial.front)
-        return tuple(sorted(rows, key=_bound))
+        return tuple(
+            row
+            for row in self.rows[1:]
+            if row.trial.same_as is None
+            and (row.trial.helped or (row.cures and row.trial.time is None))
+        )
 
     @property
     def tried(self) -> int:
         """How many changes were compiled, or failed to."""
         return len(self.rows) - 1
-
-
-def _bound(row: TrialRow) -> float:
-    cycles = row.trial.metrics.get("bound_per_work")
-    return cycles if isinstance(cycles, int | float) else math.inf
 
 
 class TrialRun(Struct, frozen=True):

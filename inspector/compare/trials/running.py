@@ -3,8 +3,7 @@
 The kernels are analysed already. Options and environment variables are changed on the TTIR that was
 captured; for other constexprs the kernel's file is captured again. When all changes of a kernel are
 done, the two that did most for each finding are compiled together, and the best cures of different
-findings. An interrupt or the end of the
-budget keeps what is done.
+findings. An interrupt or the end of the budget keeps what is done.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from .capturing import (
     capture_points,
     changed_variant,
     most_like,
+    other_work,
     point_of,
 )
 from .kernel_trials import KernelTrialsProgress
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 TRIAL_SECONDS = 40.0
 """That one change may compile: a knob that makes LLVM run for minutes is no cure."""
 _REFUSED = "the front end or the launch refuses it"
+_NO_LAUNCH = "nothing says how it is launched"
+_NOT_ASKED = "no times were asked for"
 _NO_SOURCE = "the kernel's source, which it needs, is not at hand"
 
 Work = Callable[[Job], TrialOutcome]
@@ -214,8 +216,9 @@ class Trials:
         kernels = self._report.kernels
         self._untried += [_label(kernel) for kernel in kernels if not is_compilable(kernel)]
         environment = guest_environment(os.environ)
+        no_time = _NO_LAUNCH if self._run.analysis.time is not None else _NOT_ASKED
         for kernel, candidates in candidates_by_kernel(kernels, environment, lambda _: options):
-            progress = KernelTrialsProgress(kernel, self._request.pack)
+            progress = KernelTrialsProgress(kernel, self._request.pack, no_time)
             for index, changes in changes_for(kernel, candidates, rules, self._request.rules):
                 progress.plan(index, changes)
             if progress.findings:
@@ -320,6 +323,9 @@ class Trials:
             base = kernel.kernel.variant
             variant = most_like(base, point, variants) if base is not None else None
             if variant is not None and base is not None:
+                if reason := other_work(variant, base):
+                    kernel.does_other_work(number, reason)
+                    variant = replace(variant, passed=None)
                 submit(kernel, number, changed_variant(variant, kernel.changes[number], base))
             elif self._seconds_left > 0:
                 kernel.fail(number, reasons[0] if len(reasons) == 1 else _REFUSED)

@@ -1,0 +1,30 @@
+"""Two times of one kernel by the timing model: which is the faster, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..model import TimeChange
+
+EQUAL: Final = 0.1
+"""Share of the faster time up to which two predicted times are called equal."""
+SPREAD: Final = 1.23
+"""Three quarters of the measured ratios of two configurations of one kernel lie within this factor
+of the predicted one: 1,768 pairs, benchmarks/TIMING.md."""
+
+
+def is_faster(us: float, other_us: float) -> bool:
+    """Whether the first of two predicted times is the better one, by more than `EQUAL`."""
+    return us * (1 + EQUAL) < other_us
+
+
+def time_change(before_us: float, us: float) -> TimeChange:
+    """What a change does to a launch's predicted time, both in microseconds."""
+    ratio = us / before_us
+    percent, low, high = (round(100 * (r - 1), 1) for r in (ratio, ratio / SPREAD, ratio * SPREAD))
+    verdict = "equal"
+    if is_faster(us, before_us):
+        verdict = "faster"
+    elif is_faster(before_us, us):
+        verdict = "slower"
+    return TimeChange(before_us, us, percent, low, high, verdict)
