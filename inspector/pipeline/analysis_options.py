@@ -78,6 +78,13 @@ class AnalysisOptions(Struct, frozen=True):
         return self.time is not None and (self.time.explains or self.time.arguments is not None)
 
     @property
+    def executing(self) -> float:
+        """Seconds that executing and timing a file of code may take."""
+        if self.time is None or self.time.arguments is None:
+            return 0.0
+        return 2 * self.time.seconds
+
+    @property
     def needs_arguments(self) -> bool:
         """Whether what launches pass to their kernels has to be kept."""
         return self.sample is not None or self.time is not None

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ..base.errors import KinspectError
 from ..emulator.grid import Launch
 from ..emulator.launch import Emulator
+from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer
 from ..emulator.start import waves_of
 from ..machines.rates import rates_of
@@ -132,12 +133,14 @@ def traced(
         launch, workgroups=placement.executed, checks=False, blocks=BLOCKS, seconds=seconds
     )
     line = machine.cache_line_bytes or 64
-    done = trace(emulator, sample, buffers, line, machine.arch, placement.simulated)
-    if not done.is_complete:
+    try:
+        done = trace(emulator, sample, buffers, line, machine.arch, placement.simulated)
+    except EmulationLimitError as error:
         raise KinspectError(
-            f"a few of its workgroups did not come to their end in {seconds:g} s",
-            "kinspect time gives them a minute; loops that wait for others never end",
-        )
+            f"{len(placement.executed):,} of its workgroups did not come to their end:"
+            f" {error.message}",
+            "loops that wait for other workgroups never end here, others may with other arguments",
+        ) from None
     costs = costs_of(emulator.code.function, machine, rates)
     whole = [done.workgroups[number] for number in placement.simulated]
     workgroups, part = _affordable(whole, resident)

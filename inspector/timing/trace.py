@@ -12,10 +12,11 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ..base.errors import KinspectError
 from ..emulator.banks import data_cycles, phases_of
 from ..emulator.grid import GridRunner, Launch
 from ..emulator.launch import Emulator, without_collections
-from ..emulator.lockstep import EmulationLimitError, LaunchLimits, Scheduler
+from ..emulator.lockstep import LaunchLimits, Scheduler
 from ..emulator.machine import MachineState
 from ..emulator.memory import Buffer, GlobalMemory
 from ..emulator.program import CodeBlock, EndKind, PreparedCode
@@ -41,6 +42,8 @@ OUTER_TRIPS: Final = 3
 """Iterations of other loops that are kept."""
 _MOST_OF_HEADER: Final = 32
 """Instructions of 8 bytes in 256."""
+_MOST_KEPT: Final = 1 << 25
+"""Executed instructions and cache lines of all waves that are kept, 8 bytes each or twice that."""
 _NO_BLOCK: Final = -1
 _NO_LINE: Final = -1
 
@@ -52,12 +55,10 @@ class Trace(Struct, frozen=True):
         workgroups: number in the grid -> its waves.
         fresh: by instruction, the share of its lines that no wave of these workgroups had touched
             before; missing where it touched none.
-        is_complete: whether all waves came to their end.
     """
 
     workgroups: dict[int, list[WaveTrace]]
     fresh: dict[int, float]
-    is_complete: bool
 
 
 def trace(
@@ -79,24 +80,24 @@ def trace(
         wanted: numbers of the workgroups of which it is told what they did; None for all.
 
     Raises:
+        EmulationLimitError: some waves did not come to their end.
+        KinspectError: their accesses touch more than can be kept.
         NotCoveredError: an instruction that the emulator does not carry out was reached.
     """
     assert launch.workgroups is not None
     runner = emulator.runner(_TracingRunner, emulator.code)
     each = waves_of(launch.threads, emulator.target)
-    recorder = _Recorder(GlobalMemory(buffers), arch, line_bytes, each)
-    is_complete = True
+    waves = len(launch.workgroups) * each
+    skipped = np.zeros((len(runner.loops), waves), np.int64)
+    recorder = _Recorder(GlobalMemory(buffers), arch, line_bytes, each, skipped)
     with without_collections():
-        try:
-            runner.run(
-                launch,
-                np.array(launch.workgroups, np.int64),
-                recorder,
-                LaunchLimits(launch.seconds, launch.blocks),
-                {},
-            )
-        except EmulationLimitError:
-            is_complete = False
+        runner.run(
+            launch,
+            np.array(launch.workgroups, np.int64),
+            recorder,
+            LaunchLimits(launch.seconds, launch.blocks),
+            {},
+        )
     told = launch.workgroups if wanted is None else tuple(wanted)
     slots = [launch.workgroups.index(number) for number in told]
     traces = wave_traces(
@@ -104,7 +105,6 @@ def trace(
         runner.loops,
         recorder.noted,
         [slot * each + wave for slot in slots for wave in range(each)],
-        len(launch.workgroups) * each,
         line_bytes,
     )
     header = preload_header(emulator.code.function)
@@ -113,7 +113,6 @@ def trace(
     return Trace(
         {number: traces[place * each : (place + 1) * each] for place, number in enumerate(told)},
         fresh_shares(recorder.noted.events),
-        is_complete,
     )
 
 
@@ -132,13 +131,25 @@ def preload_header(function: Function) -> int:
 class _Recorder(MachineState):
     """Keeps accesses and blocks, in the order in which the emulator carries them out."""
 
-    def __init__(self, memory: GlobalMemory, arch: str, line_bytes: int, waves_each: int) -> None:
+    def __init__(
+        self, memory: GlobalMemory, arch: str, line_bytes: int, waves_each: int, skipped: Array
+    ) -> None:
         super().__init__(memory)
         self._arch = arch
         self._shift = line_bytes.bit_length() - 1
         self.is_kept = True
         self.waves_each = waves_each
-        self.noted = Noted([], [], [])
+        self.noted = Noted([], [], skipped)
+        self._kept = 0
+
+    def keep(self, count: int) -> None:
+        """Counts instructions or lines that are kept."""
+        self._kept += count
+        if self._kept > _MOST_KEPT:
+            raise KinspectError(
+                "its first workgroups execute and touch more than the timing model keeps",
+                "launch smaller workgroups",
+            )
 
     def numbers(self, waves: Waves) -> Array:
         """Numbers of waves among all that are executed, [wave]."""
@@ -157,6 +168,8 @@ class _Recorder(MachineState):
         lines = np.sort(first if (first == last).all() else np.concatenate([first, last], 1), 1)
         distinct = lines >= 0
         distinct[:, 1:] &= lines[:, 1:] != lines[:, :-1]
+        counts = distinct.sum(1)
+        self.keep(int(counts.sum()))
         active = np.full(waves.count, where.shape[1]) if usable is None else usable.sum(1)
         self.noted.events.append(
             AccessEvent(
@@ -164,7 +177,7 @@ class _Recorder(MachineState):
                 len(self.noted.runs) - 1,
                 self.numbers(waves),
                 lines[distinct],
-                distinct.sum(1),
+                counts,
                 active * size,
             )
         )
@@ -280,10 +293,12 @@ class _TracingScheduler(Scheduler):
         )
         self._recorder.is_kept = is_kept
         if is_kept:
+            block = self._code.blocks[number]
+            self._recorder.keep((block.stop - block.first) * len(numbers))
             self._recorder.noted.runs.append(Run(number, numbers))
             return self._thinned.for_addresses[number].steps
         for which in self._headed.get(number, ()):
-            self._recorder.noted.skipped.append((which, numbers, 1))
+            self._recorder.noted.skipped[which, numbers] += 1
         return self._thinned.for_branches[number].steps
 
     def _branch(self, number: int, block: CodeBlock, waves: Waves) -> int | None:
@@ -299,5 +314,5 @@ class _TracingScheduler(Scheduler):
         if left_over is None:
             return following
         # The rest is as these iterations are: what it would still do is counted, not done.
-        self._recorder.noted.skipped.append((which, numbers, left_over))
+        self._recorder.noted.skipped[which, numbers] += left_over
         return leave.following if inside[leave.target] else leave.target

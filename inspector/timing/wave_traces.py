@@ -129,12 +129,12 @@ class Noted(NamedTuple):
     Args:
         runs: the blocks that were kept, in the order of their execution.
         events: the accesses in them.
-        skipped: (number of the loop, waves, how many of its iterations each of them ran unkept).
+        skipped: how many iterations of each loop each wave ran unkept, int64 [loop, wave].
     """
 
     runs: list[Run]
     events: list[AccessEvent]
-    skipped: list[tuple[int, Array, Array | int]]
+    skipped: Array
 
 
 def wave_traces(
@@ -142,7 +142,6 @@ def wave_traces(
     loops: Sequence[TracedLoop],
     noted: Noted,
     wanted: Sequence[int],
-    waves: int,
     line_bytes: int,
 ) -> list[WaveTrace]:
     """What some waves did, in the order in which they are named.
@@ -152,10 +151,9 @@ def wave_traces(
         loops: its loops.
         noted: of all waves.
         wanted: numbers of the waves.
-        waves: how many there are.
         line_bytes: of a cache line.
     """
-    is_wanted = np.zeros(waves, bool)
+    is_wanted = np.zeros(noted.skipped.shape[1], bool)
     is_wanted[list(wanted)] = True
     made = {wave: _Made(code, wave, line_bytes) for wave in wanted}
     for number, run in enumerate(noted.runs):
@@ -164,10 +162,7 @@ def wave_traces(
     for event in noted.events:
         for wave, access in event.of_waves(is_wanted):
             made[wave].add_access(event.site, event.run, access)
-    skipped = np.zeros((len(loops), waves), np.int64)
-    for which, skipping, iterations in noted.skipped:
-        skipped[which, skipping] += iterations
-    return [made[wave].trace(loops, skipped[:, wave].tolist()) for wave in wanted]
+    return [made[wave].trace(loops, noted.skipped[:, wave].tolist()) for wave in wanted]
 
 
 class _Made:
