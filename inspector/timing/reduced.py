@@ -153,7 +153,11 @@ def _last(entry: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _plus(total: CuTime, more: CuTime, less: CuTime, factor: float) -> CuTime:
-    """A time and `factor` times the difference of two others."""
+    """A time and `factor` times the difference of two others.
+
+    What is issued as often in both, as code before a loop is, waits as long however often the loop
+    runs: a difference there comes from how the waves happen to meet.
+    """
 
     def rows(of: Callable[[CuTime], Mapping[int, list[float]]]) -> dict[int, list[float]]:
         nothing = [0.0] * len(REASONS)
@@ -162,6 +166,8 @@ def _plus(total: CuTime, more: CuTime, less: CuTime, factor: float) -> CuTime:
                 max(0.0, t + factor * (m - f))
                 for t, m, f in zip(row, of(more)[site], of(less).get(site, nothing), strict=True)
             ]
+            if more.issues.get(site) != less.issues.get(site)
+            else row
             for site, row in of(total).items()
         }
 
