@@ -34,6 +34,8 @@ MOST_ISSUES: Final = 100_000
 """Instructions that one simulation may issue."""
 MOST_CUT: Final = 2.0
 """Times as many that the resident workgroups may take before their waves are cut."""
+STRETCHES: Final = 8
+"""Of a wave that is cut, from each of which a part is simulated."""
 
 
 class Timing(Struct, frozen=True):
@@ -171,7 +173,7 @@ def _affordable(
 ) -> tuple[Sequence[Sequence[WaveTrace]], float]:
     """As many workgroups as can be simulated in time, all resident ones at least.
 
-    Where these take too long by themselves, the first part of each wave stands for all of it.
+    Where these take too long by themselves, a sample of each wave stands for all of it.
 
     Returns:
         The workgroups, and which part of their waves they hold.
@@ -190,13 +192,24 @@ def _affordable(
     ):
         return workgroups, 1.0
     part = MOST_ISSUES / issues
-    return [[_beginning(wave, part) for wave in waves] for waves in workgroups], part
+    return [[_samples(wave, part) for wave in waves] for waves in workgroups], part
 
 
-def _beginning(wave: WaveTrace, part: float) -> WaveTrace:
-    length = math.ceil(part * len(wave.stream))
-    accesses = {at: access for at, access in wave.accesses.items() if at < length}
-    return WaveTrace(wave.stream[:length], accesses, {}, [])
+def _samples(wave: WaveTrace, part: float) -> WaveTrace:
+    """The first part of each of some stretches of a wave: its beginning alone is unlike the rest,
+    spilling code stores there and loads later.
+    """
+    stream: list[int] = []
+    accesses = {}
+    for stretch in range(STRETCHES):
+        begin = len(wave.stream) * stretch // STRETCHES
+        end = begin + math.ceil(part * len(wave.stream) / STRETCHES)
+        moved = len(stream) - begin
+        stream += wave.stream[begin:end]
+        for at in range(begin, end):
+            if at in wave.accesses:
+                accesses[at + moved] = wave.accesses[at]
+    return WaveTrace(stream, accesses, {}, [])
 
 
 def _scratch_fresh(
@@ -288,7 +301,8 @@ def _beyond_l3(
             stands_for = _stands_for(wave)
             for position, access in wave.accesses.items():
                 site = wave.stream[position]
-                if not access.lines or costs.sites[site].kind != LOAD:
+                cost = costs.sites[site]
+                if not access.lines or cost.kind != LOAD or cost.is_scratch:
                     continue
                 address = access.lines[0] * line
                 buffer = max(
