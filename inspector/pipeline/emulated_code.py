@@ -317,8 +317,9 @@ def typed_arguments(
                 f"argument {number}, {argument[:60]!r}, takes more than {_MOST_BYTES >> 30} GiB",
                 "launch on fewer elements",
             )
-        fill = match["fill"] or ("zeros" if is_float_kind and not made_up else None)
-        values = _filled(kind, count, fill, number)
+        usual = "arange" if not is_float_kind else "random" if made_up else "zeros"
+        fill = match["fill"] or usual
+        values = _filled(kind, count, fill, number, is_float=is_float_kind)
         address = ADDRESS + SPACING * len(buffers)
         name = f"argument {number}: {kind}[{match['count']}]"
         if fill == "zeros":
@@ -330,10 +331,8 @@ def typed_arguments(
     return buffers, passed, arrays
 
 
-def _filled(kind: str, count: int, fill: str | None, seed: int) -> Any:
-    """Returns `count` elements of a type; floats are random and integers ascend by default."""
-    is_float = kind.startswith(("f", "bf"))
-    fill = fill or ("random" if is_float else "arange")
+def _filled(kind: str, count: int, fill: str, seed: int, *, is_float: bool) -> Any:
+    """Returns `count` elements of a type."""
     rng = np.random.default_rng(seed)
     if fill == "random":
         values = rng.standard_normal(count) if is_float else rng.integers(0, 100, count)
