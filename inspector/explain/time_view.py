@@ -33,6 +33,8 @@ STALLS: Final[dict[StallReason, str]] = {
     "tail": "idle units",
 }  # fmt: skip
 _BUSY: Final = 0.01
+_SIGNS: Final = "█▓▒░"
+"""Of the foremost reasons in a bar; the rest of the time is dotted."""
 
 
 def amount(us: float) -> str:
@@ -82,6 +84,20 @@ def iteration(loop: LoopTime) -> str:
     if loop.share is not None:
         parts.append(f"{100 * loop.share:.0f} % of the time")
     return f"{loop.loop} {where}: {', '.join(parts)}"
+
+
+def saved(saving: Saving) -> str:
+    """`-39 % 25 µs`: what a change saves, and what is left."""
+    return f"{-saving.percent:.0f} % {amount(saving.us)}"
+
+
+def stall_bar(time: KernelTime, width: int) -> tuple[str, str]:
+    """A launch's time as a bar of its foremost reasons, and what each sign of it stands for."""
+    bar, words = "", []
+    for sign, stall in zip(_SIGNS, time.stalls, strict=False):
+        bar += sign * round(width * stall.share)
+        words.append(f"{sign} {STALLS[stall.reason]} {100 * stall.share:.0f} %")
+    return f"{bar:·<{width}}", "  ".join(words)
 
 
 def change_of(saving: Saving) -> str:
