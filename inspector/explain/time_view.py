@@ -42,6 +42,16 @@ def amount(us: float) -> str:
     return f"{us:,.0f} µs" if us >= 10 else f"{us:.2g} µs"
 
 
+def figure(value: float, unit: str) -> str:
+    """A figure of a launch as it is read: `41 µs`, `351,300 cycles`, `2,100 MHz`."""
+    return amount(value) if unit == "us" else f"{value:,.0f} {unit}"
+
+
+def ratio(of: float | None) -> str:
+    """`1.14 ×`; "" where it is not known."""
+    return f"{of:.2f} ×" if of is not None else ""
+
+
 def estimate(time: KernelTime) -> str:
     """`41 µs (29–55, estimated)`."""
     low, high = amount(time.low).removesuffix(" µs"), amount(time.high).removesuffix(" µs")

@@ -197,9 +197,9 @@ def _predicted(paper: Paper, kernel: KernelProfile, report: KernelReport | None)
     paper.print(Line())
     columns: list[Column[PredictedFigure]] = [
         Column(f"of {found.gpu}", lambda row: row.name),
-        Column("predicted", lambda row: f"{row.predicted:,.4g} {row.unit}", right=True),
-        Column("measured", lambda row: f"{row.measured:,.4g} {row.unit}", right=True),
-        Column("ratio", lambda row: view.show(round(row.ratio, 2) if row.ratio else None)),
+        Column("predicted", lambda row: time_view.figure(row.predicted, row.unit), right=True),
+        Column("measured", lambda row: time_view.figure(row.measured, row.unit), right=True),
+        Column("", lambda row: time_view.ratio(row.ratio), right=True),
         Column("", lambda row: row.about),
     ]
     if found.figures:
