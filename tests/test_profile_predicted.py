@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from kernel_times import kernel_time
 from kinspect.inspector.formats import profile_json
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.model import InstructionTime, KernelReport, KernelTime, MeasuredLine, Stall
@@ -22,9 +23,8 @@ from profiles import ATTEND, kernel, measured, profile
 ROOT = Path(__file__).parents[1]
 GEMM = ROOT / "docs" / "examples" / "gemm.amdgcn"
 SCHEMA = ROOT / "inspector" / "formats" / "profile.schema.json"
-TIME = KernelTime(
-    us=40.0, low=28.8, high=56.0, warm_us=None, cycles=80_000.0, mhz=2000.0, gpu="MI300X",
-    workgroups=2048, rounds=8, resident=2, limiter="memory latency", units={}, lines=(),
+TIME = kernel_time(
+    us=40.0, cycles=80_000.0,
     stalls=(Stall("memory", 0.7), Stall("issue", 0.2), Stall("launch", 0.06), Stall("tail", 0.04)),
     stalled=0.7,
     instructions=(
