@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from kernel_times import kernel_time
 from kinspect.inspector.explain.code.line_figures import (
     COLUMNS,
     DEFAULT,
@@ -22,6 +23,7 @@ from kinspect.inspector.model import (
     Artifact,
     Emulated,
     EmulatedLine,
+    InstructionTime,
     KernelReport,
     LaneUse,
     MemoryOp,
@@ -55,7 +57,7 @@ def reading(plain: KernelReport) -> KernelReading:
 
 
 def figures_of(kernel: KernelReport, links: Links) -> dict[str, LineFigures]:
-    return line_figures(kernel, links, shares={}, executed={}, cycles={})
+    return line_figures(kernel, links, shares={}, predicted={}, executed={}, cycles={})
 
 
 def with_uses(kernel: KernelReport, *uses: LaneUse | None) -> KernelReport:
@@ -192,6 +194,26 @@ def test_live_registers_are_those_of_the_peak_of_a_line(
     live = figures_of(plain, reading.links)["live"]
     peak = max(vgprs for _, vgprs, _ in plain.live_peak.counts)
     assert max(live.weights["amdgcn"].values()) == max(live.weights["source"].values()) == peak
+
+
+def test_a_line_of_the_source_has_the_foremost_reason_of_its_instructions(
+    plain: KernelReport, reading: KernelReading
+) -> None:
+    of_source: dict[int, list[int]] = {}
+    for wait in plain.waits:
+        for line in reading.links.related("amdgcn", wait.line - 1, "source")[:1]:
+            of_source.setdefault(line, []).append(wait.line)
+    source, lines = next((line, own) for line, own in of_source.items() if len(set(own)) > 2)
+    first, second, third = sorted(set(lines))[:3]
+    kernel = replace(plain, time=kernel_time(instructions=(InstructionTime(first, 0.1),)))
+    predicted = {first: (30.0, "memory"), second: (20.0, "lds"), third: (15.0, "lds")}
+    figures = line_figures(
+        kernel, reading.links, shares={}, predicted=predicted, executed={}, cycles={}
+    )["predicted"]
+    assert figures.weights["source"] == {source: 65.0}
+    assert figures.text("source", source) == "lds"
+    assert figures.text("amdgcn", first - 1) == "memory"
+    assert figures.sentence("source", source) == "65.0 % of the predicted stalls, mostly lds"
 
 
 def test_what_a_kernel_has_no_figures_for_is_left_out(plain: KernelReport) -> None:

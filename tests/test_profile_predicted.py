@@ -11,20 +11,29 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from kernel_times import kernel_time
 from kinspect.inspector.formats import profile_json
 from kinspect.inspector.isa.assembly import parse_text
-from kinspect.inspector.model import InstructionTime, KernelReport, KernelTime, MeasuredLine, Stall
+from kinspect.inspector.model import (
+    Instruction,
+    InstructionTime,
+    KernelReport,
+    KernelTime,
+    MeasuredLine,
+    Stall,
+)
 from kinspect.inspector.model.recording import KernelMatch
 from kinspect.inspector.profile.predicted import parting, predicted
 from msgspec.structs import replace
 from profiles import ATTEND, kernel, measured, profile
 
+Tool = Callable[..., Any]
 ROOT = Path(__file__).parents[1]
 GEMM = ROOT / "docs" / "examples" / "gemm.amdgcn"
+ARGUMENTS = ", ".join([f"f16[{1 << 20}]=zeros"] * 3) + ", i32 1024"
 SCHEMA = ROOT / "inspector" / "formats" / "profile.schema.json"
-TIME = KernelTime(
-    us=40.0, low=28.8, high=56.0, warm_us=None, cycles=80_000.0, mhz=2000.0, gpu="MI300X",
-    workgroups=2048, rounds=8, resident=2, limiter="memory latency", units={}, lines=(),
+TIME = kernel_time(
+    us=40.0, cycles=80_000.0,
     stalls=(Stall("memory", 0.7), Stall("issue", 0.2), Stall("launch", 0.06), Stall("tail", 0.04)),
     stalled=0.7,
     instructions=(
@@ -114,11 +123,9 @@ def test_json_holds_to_its_schema() -> None:
     assert beside["parting"]["lines"][0]["line"] == 11
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_a_trace_of_code_with_a_stated_launch(
-    tool: Callable[..., Any], tmp_path: Path, form: str
-) -> None:
-    """Every wait of the GEMM is traced with ten cycles, and one with a thousand."""
+@pytest.fixture
+def recording(tmp_path: Path) -> tuple[Path, list[Instruction]]:
+    """A trace of the GEMM: each wait costs ten cycles, the last one a thousand."""
     program = parse_text(GEMM.read_text(), "gemm.amdgcn")
     (function,) = program.kernels
     waits = [inst for inst in function.instructions if inst.cls == "wait"]
@@ -132,20 +139,43 @@ def test_a_trace_of_code_with_a_stated_launch(
             stall = 1000 if inst is waits[-1] else 10 if inst in waits else 0
             text = f"{inst.mnemonic} {inst.operands}".rstrip()
             table.writerow([1, 4 * number, text, 8, stall + 32, stall, 0, ""])
+    return tmp_path, waits
+
+
+def test_a_trace_of_code_with_a_stated_launch(tool: Tool, recording: Any) -> None:
+    folder, waits = recording
     run = tool(
-        "profile", "import", tmp_path, "--with", GEMM, "--arch", "gfx942", "--grid", "16,16",
-        "--workgroup", "256", "--lds", "8192", "--clock", "1500", "--format", form,
-        "--args", ", ".join([f"f16[{1 << 20}]=zeros"] * 3) + ", i32 1024",
+        "profile", "import", folder, "--with", GEMM, "--arch", "gfx942", "--grid", "16,16",
+        "--workgroup", "256", "--lds", "8192", "--args", ARGUMENTS,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    if form == "text":
-        assert "predicted beside measured stall cycles: " in run.stdout
-        assert f"line {waits[-1].line} " in run.stdout.split("where they part", 1)[1]
-        return
+    assert "predicted beside measured stall cycles: " in run.stdout
+    assert f"line {waits[-1].line} " in run.stdout.split("where they part", 1)[1]
+
+
+def test_the_recorded_launch_counts_where_none_is_stated(tool: Tool, recording: Any) -> None:
+    folder, waits = recording
+    dispatch = {
+        "Kind": "KERNEL_DISPATCH", "Agent_Id": "Agent 4", "Queue_Id": 1, "Stream_Id": 1,
+        "Thread_Id": 9, "Dispatch_Id": 2, "Kernel_Id": 17, "Kernel_Name": "gemm",
+        "Correlation_Id": 2, "Start_Timestamp": 1_000, "End_Timestamp": 31_000,
+        "LDS_Block_Size": 8192, "Scratch_Size": 0,
+        "Workgroup_Size_X": 256, "Workgroup_Size_Y": 1, "Workgroup_Size_Z": 1,
+        "Grid_Size_X": 4096, "Grid_Size_Y": 16, "Grid_Size_Z": 1,
+    }  # fmt: skip
+    with (folder / "7_kernel_trace.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([dispatch.keys(), dispatch.values()])
+    run = tool(
+        "profile", "import", folder, "--with", GEMM, "--arch", "gfx942", "--clock", "1500",
+        "--format", "json", "--args", ARGUMENTS,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
     document = json.loads(run.stdout)
     jsonschema.validate(document, json.loads(SCHEMA.read_text()))
     found, (report,) = document["kernels"][0]["predicted"], document["reports"]
     assert report["time"]["mhz"] <= 1500
+    assert report["time"]["workgroups"] == 16 * 16
+    assert (found["figures"][0]["name"], found["figures"][0]["measured"]) == ("time", 30.0)
     stalls = {line["line"]: line["stall_cycles"] for line in report["measured_lines"]}
     model = {row["line"]: row.get("stalled", 0) for row in report["time"]["instructions"]}
     both = [

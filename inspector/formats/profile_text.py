@@ -10,7 +10,7 @@ from ..model import KernelReport
 from ..model.recording import KernelProfile, Profile
 from ..profile.figures import counter_comparison
 from ..profile.placing.stalls import Stall, stalls
-from ..profile.predicted import PartedLine, Parting, PredictedFigure, predicted
+from ..profile.predicted import Parting, predicted
 from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 DETAILS_UP_TO = 3
@@ -195,7 +195,7 @@ def _predicted(paper: Paper, kernel: KernelProfile, report: KernelReport | None)
     if found is None or report is None or report.time is None:
         return
     paper.print(Line())
-    columns: list[Column[PredictedFigure]] = [
+    columns = [
         Column(f"of {found.gpu}", lambda row: row.name),
         Column("predicted", lambda row: time_view.figure(row.predicted, row.unit), right=True),
         Column("measured", lambda row: time_view.figure(row.measured, row.unit), right=True),
@@ -221,7 +221,7 @@ def _parting(paper: Paper, parting: Parting) -> None:
     )
     paper.print(Line())
     print_wrapped(paper, Line(text), "    ")
-    columns: list[Column[PartedLine]] = [
+    columns = [
         Column("where they part", lambda row: f"line {row.line}"),
         Column("predicted %", lambda row: f"{row.predicted:.1f}", right=True),
         Column("measured %", lambda row: f"{row.measured:.1f}", right=True),

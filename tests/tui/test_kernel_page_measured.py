@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from att_files import OBJDUMP, Cost, listed, write_trace
+from kernel_times import kernel_time
 from kinspect.inspector.model import (
     Artifact,
     Emulated,
     EmulatedLine,
     InstructionTime,
     KernelReport,
-    KernelTime,
     MeasuredLine,
     Report,
     Saving,
@@ -90,10 +90,8 @@ def timed(stalled: KernelReport) -> KernelReport:
         if "s_barrier" in text
     )
     rows.append(InstructionTime(barrier, 0.2, 0.2, "barrier"))
-    time = KernelTime(
-        us=41.0, low=29.5, high=57.4, warm_us=None, cycles=82_000.0, mhz=2000.0, gpu="MI350X",
-        workgroups=512, rounds=2, resident=2, limiter="memory latency", units={"matrix": 0.4},
-        stalls=(Stall("memory", 0.6), Stall("barrier", 0.2), Stall("issue", 0.15)), lines=(),
+    time = kernel_time(
+        stalls=(Stall("memory", 0.6), Stall("barrier", 0.2), Stall("issue", 0.15)),
         savings=(Saving("memory latency", 25.0, 39.0), Saving("barriers", 36.9, 10.0)),
         stalled=sum(row.stalled for row in rows),
         instructions=tuple(sorted(rows, key=lambda row: row.line)),

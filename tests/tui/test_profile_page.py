@@ -11,11 +11,11 @@ from typing import Any
 
 import profiles
 import pytest
+from kernel_times import kernel_time
 from kinspect.inspector.model import (
     ErrorRecord,
     InstructionTime,
     KernelReport,
-    KernelTime,
     MeasuredLine,
     Metric,
     Report,
@@ -106,11 +106,8 @@ def recorded(analysed: KernelReport, *more: KernelProfile) -> Profile:
 
 def test_what_was_predicted_stands_beside_what_was_measured(analysed: KernelReport) -> None:
     first = analysed.waits[0].line
-    launch = KernelTime(
-        us=40.8, low=29.4, high=57.1, warm_us=None, cycles=85_680.0, mhz=2100.0, gpu="MI300X",
-        workgroups=2048, rounds=8, resident=2, limiter="memory latency", units={}, stalls=(),
-        lines=(), stalled=0.9, instructions=(InstructionTime(first, 0.9, 0.9, "memory"),),
-    )  # fmt: skip
+    rows = (InstructionTime(first, 0.9, 0.9, "memory"),)
+    launch = kernel_time(us=40.8, stalled=0.9, instructions=rows)
     profile = recorded(replace(analysed, time=launch))
     lines = list(of_kernel(of_profile(profile)[0], profile, profile.reports[0], 100))
     text = "\n".join("".join(piece for piece, _ in line) for line in lines)
