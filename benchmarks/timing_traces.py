@@ -109,7 +109,8 @@ def stalls_of(
             measured.append(float(rows[number]["stall"]))
             simulated.append(sum(now.cu.stalls.get(index, [0.0])))
             groups.append(_group(instructions[index]))
-    return measured, simulated, groups, now.cycles / timing.placement.busiest
+    rounds = timing.placement.busiest / timing.placement.resident
+    return measured, simulated, groups, now.cycles / rounds
 
 
 def _pairs(

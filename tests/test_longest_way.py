@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 from emulated import KERNEL
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.graph.longest_way import kernel_way, longest_ways
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.kernel import kernel_report
-from kinspect.inspector.metrics.longest_way import kernel_way, longest_ways
 from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import Function, KernelReport, Scalar
 

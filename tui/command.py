@@ -31,6 +31,7 @@ _TEXTS = (".s", ".S", ".asm", ".amdgcn", ".ttgir")
 @click.option("--page", type=click.Choice(_WITH_KEY), help="The page to begin with.")
 @click.option("--watch", is_flag=True, help="Analyse a file again when it is saved.")
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
+@click.option("--no-time", is_flag=True, help="Do not estimate how long launches take.")
 @click.option("--web", is_flag=True, help="Serve it to a browser on this machine (kinspect[web]).")
 @click.option(
     "--port",
@@ -50,6 +51,7 @@ def tui(
     web: bool,
     port: int,
     emulate: bool,
+    no_time: bool,
 ) -> int:
     """Browse kernels in the terminal: from the table to the line that hurts.
 
@@ -64,7 +66,10 @@ def tui(
         return serve(port)
 
     def request() -> Request:
-        return target.request(passes=not no_passes, emulate=emulate)
+        from ..inspector.pipeline.jobs import BESIDE, timing
+
+        analysis = None if no_time else timing(**BESIDE, savings=True)
+        return target.request(passes=not no_passes, emulate=emulate, analysis=analysis)
 
     from . import terminal
     from . import web as browser

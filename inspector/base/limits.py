@@ -118,10 +118,12 @@ class BoundedReading:
     Args:
         name: what errors call it.
         size: bytes, of all files that belong to it.
+        executing: seconds on top, for executing the code in it.
     """
 
     name: str
     size: int
+    executing: float = 0.0
     seconds: float = field(init=False)
     memory: int = field(init=False)
     inflated: InflationBudget = field(init=False)
@@ -134,7 +136,7 @@ class BoundedReading:
 
     def __post_init__(self) -> None:
         beyond = max(0, self.size - BASE_BYTES)
-        self.seconds = base_seconds() + SECONDS_PER_MIB * beyond / 2**20
+        self.seconds = base_seconds() + SECONDS_PER_MIB * beyond / 2**20 + self.executing
         self.memory = most_memory(self.size)
         self.inflated = budget_of(self.name, self.size)
 
@@ -166,7 +168,7 @@ class BoundedReading:
         )
 
 
-def within(name: str, size: int, steps: Iterable[T]) -> Iterator[T]:
+def within(name: str, size: int, steps: Iterable[T], executing: float = 0.0) -> Iterator[T]:
     """Yields the items of one target's reading, within the bounds of a target of its size.
 
     Time and memory count while the reading works, not while the caller works between two items.
@@ -175,6 +177,7 @@ def within(name: str, size: int, steps: Iterable[T]) -> Iterator[T]:
         name: what errors call the target.
         size: bytes, of all files that belong to it.
         steps: the reading.
+        executing: seconds on top, for executing the code in it.
 
     Raises:
         LimitError: it takes more than a target of this size may.
@@ -183,7 +186,7 @@ def within(name: str, size: int, steps: Iterable[T]) -> Iterator[T]:
     if _current() is not None:  # part of a target: its bounds hold
         yield from source
         return
-    reading, end = BoundedReading(name, size), object()
+    reading, end = BoundedReading(name, size, executing), object()
     while True:
         with _at_work(reading):
             step: Any = next(source, end)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from ..base.errors import KinspectError
 from ..base.limits import TRY_SECONDS
 from ..model import KernelReport, Report, value_of
-from ..pipeline.collecting import collect
 from ..pipeline.jobs import BESIDE, Request, timing
+from .collected import check_one_launch, collected
 from .kept import keeping
 from .options import (
     Amount,
@@ -24,8 +24,8 @@ from .options import (
     output_option,
     result_stream,
 )
-from .progress import CompileProgress, print_problems
-from .signals import INTERRUPTED, end_as_interrupted
+from .progress import print_problems
+from .signals import INTERRUPTED
 from .target_options import (
     ScriptCommand,
     TargetOptions,
@@ -130,12 +130,8 @@ def analyze(
 
         return compare_tritons(request, tritons, form, output)
     recorder = history_recorder("analyze", history, label)
-    report = _collect(request, partial=not try_cures)
-    if time_us is not None and len(report.kernels) > 1:
-        raise KinspectError(
-            f"--time-us {time_us:g} is of one launch, but there are {len(report.kernels)} kernels",
-            "narrow the targets down with --kernel, --arch or --first 1",
-        )
+    report = collected(request, partial=not try_cures)
+    check_one_launch(report, time_us)
     if recorder is not None:
         with keeping():
             recorder.write_report(report)
@@ -175,16 +171,6 @@ def _with_trials(request: Request, report: Report, budget: float) -> tuple[Repor
     trials, interrupted = run_trials(TryRequest(request, pack, None, budget), report)
     print_trials(trials, interrupted)
     return with_trials(report, trials), interrupted
-
-
-def _collect(request: Request, *, partial: bool) -> Report:
-    """Runs the request, with a line of progress on stderr; `partial`: a result after Ctrl-C."""
-    progress = CompileProgress()
-    end_as_interrupted()
-    try:
-        return collect(request, progress.on_event, partial=partial)
-    finally:
-        progress.close()
 
 
 def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool | None) -> None:

@@ -18,10 +18,12 @@ from ..base.limits import COMPILE_SECONDS
 from ..base.version import VERSION
 from .kept import keeping
 from .options import (
+    Amount,
     check_save,
     compile_options,
     emulate_option,
     format_option,
+    launch_options,
     output_option,
     result_stream,
     source_root_option,
@@ -96,14 +98,27 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
     """
     from ..pipeline import collecting as pipeline
     from ..pipeline import profiling
-    from ..pipeline.jobs import executing, request_for
+    from ..pipeline.context import Overrides
+    from ..pipeline.jobs import BESIDE, executing, request_for, timing
 
     request = request_for(
         options["joined"],
         python=options.get("python"),
         jobs=options.get("jobs"),
         time_limit=options.get("time_limit") or COMPILE_SECONDS,
-        analysis=executing() if options.get("emulate") else None,
+        overrides=Overrides(
+            options.get("lds"),
+            options.get("waves"),
+            workgroup=options.get("workgroup"),
+            grid=options.get("grid"),
+        ),
+        analysis=timing(
+            executing() if options.get("emulate") else None,
+            **BESIDE,
+            gpu=options.get("gpu"),
+            clock_mhz=options.get("clock"),
+            arguments=options.get("arguments"),
+        ),
     )
     skip = options["skip_warmup"]
     settings = profiling.Options(
@@ -185,6 +200,28 @@ def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
     )
 
 
+def _launch_of_code(function: F) -> F:
+    """Adds what the timing model has to know of a launch: `arguments`, `gpu`, `clock` and more."""
+    for option in (
+        click.option(
+            "--clock",
+            type=Amount(1, 1e5),
+            metavar="MHZ",
+            help="Clock that predicted times assume.  [the product's peak]",
+        ),
+        click.option("--gpu", metavar="NAME", help="The product that times are predicted for."),
+        click.option(
+            "--args",
+            "arguments",
+            metavar="LIST",
+            help="Of code named by --with: what the launch passes, as for `kinspect time`.",
+        ),
+        launch_options,
+    ):
+        function = option(function)
+    return function
+
+
 @click.command("import")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--arch", metavar="A", help="The GPU that it ran on.  [as recorded]")
@@ -196,6 +233,7 @@ def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
     metavar="FILE.kinspect",
     help="Write the analysed kernels, measured figures beside them, as one file, itself a target.",
 )
+@_launch_of_code
 @source_root_option
 @compile_options
 def import_(path: Path, output: Path | None, save: Path | None, **options: Any) -> int:
@@ -204,6 +242,10 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
     Known are runs of `kinspect profile`; rocprofv3's CSV, JSON, databases (rocpd), thread traces
     and PC samples; rocprof's and rocprofv2's CSV; workloads of rocprof-compute; Proton's
     trees; PyTorch's traces.
+
+    Beside the kernels that --with names stands what the timing model predicts: microseconds,
+    cycles, and each instruction's part of the stalls, with the lines where the two part. Of code
+    (.s, .hsaco) it needs the launch: --args, and --grid, --workgroup where the recording has none.
 
     With --save, `analyze`, `lint`, `diff`, `tui` and `report` show on any machine what was analysed
     and what was measured of it: as metrics, and on the lines that samples and traces fell on.

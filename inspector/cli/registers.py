@@ -6,12 +6,10 @@ from pathlib import Path
 
 import click
 
-from ..base.errors import KinspectError
 from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.collecting import collect
+from .collected import check_any, collected
 from .options import format_option, output_option, result_stream
-from .progress import CompileProgress, print_problems
-from .signals import end_as_interrupted
+from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 
@@ -30,14 +28,8 @@ def registers(target: TargetOptions, form: str, output: Path | None, color: bool
     how far the next step of the occupancy is. TARGET is what `kinspect analyze` takes; names come
     from a kernel's TTGIR, without one only lines are told.
     """
-    progress = CompileProgress()
-    end_as_interrupted()
-    try:
-        report = collect(target.request(analysis=AnalysisOptions(races=False)), progress.on_event)
-    finally:
-        progress.close()
-    if not report.kernels and not report.errors:
-        raise KinspectError("there is no kernel in it", "see `kinspect analyze` for what it takes")
+    report = collected(target.request(analysis=AnalysisOptions(races=False)))
+    check_any(report)
     with result_stream(output) as stream:
         if form == "json":
             from ..formats import registers_json

@@ -9,8 +9,9 @@ import click
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError
+from .collected import collected
 from .options import emulate_option, result_stream
-from .progress import CompileProgress, print_problems
+from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def _write_run(request: Request, joined: tuple[str, ...], output: Path) -> int:
     # Imported only here: other commands need no templates.
     from ..formats.html import page
     from ..formats.html.page_kernels import page_kernels
-    from ..pipeline import collecting as pipeline
     from ..pipeline import profiling
+    from ..pipeline.collecting import collect
 
     options = profiling.Options(
         kernel=request.kernel,
@@ -82,7 +83,7 @@ def _write_run(request: Request, joined: tuple[str, ...], output: Path) -> int:
         arch=request.archs[0] if request.archs else None,
         request=replace(request, targets=joined, archs=(), kernel=None),
     )
-    profile = profiling.profile_of(Path(request.targets[0]), options, pipeline.collect)
+    profile = profiling.profile_of(Path(request.targets[0]), options, collect)
     with result_stream(output, log=False) as stream:
         page.write_profile(profile, page_kernels(profile.reports), stream)
     errors = (*profile.recording.errors, *profile.errors)
@@ -95,13 +96,8 @@ def _write_report(request: Request, output: Path) -> int:
     from ..explain import view
     from ..formats.html import page
     from ..formats.html.page_kernels import page_kernels
-    from ..pipeline import collecting as pipeline
 
-    progress = CompileProgress()
-    try:
-        report = pipeline.collect(request, progress.on_event)
-    finally:
-        progress.close()
+    report = collected(request)
     with result_stream(output, log=False) as stream:
         page.write_report(report, page_kernels(view.worst_first(report.kernels)), stream)
     print_problems(report.errors, report.notes)

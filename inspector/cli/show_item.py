@@ -22,7 +22,6 @@ from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.jobs import Request
 from ..pipeline.printed_ids import PrintedKernel, PrintedRun, runs
 from .options import split_list
-from .progress import CompileProgress
 from .target_options import TargetOptions, next_steps, target_of
 
 _PRINT_THEM = "`kinspect analyze TARGET --format agent` prints those of a target"
@@ -138,14 +137,9 @@ def _analyzed(
 
 
 def _kernel(request: Request, key: str) -> KernelReport | None:
-    from ..pipeline.collecting import collect
+    from .collected import collected
 
-    progress = CompileProgress()
-    try:
-        report = collect(request, progress.on_event)
-    finally:
-        progress.close()
-    return next((k for k in report.kernels if ids.kernel_key(k.id) == key), None)
+    return next((k for k in collected(request).kernels if ids.kernel_key(k.id) == key), None)
 
 
 def _narrowed(request: Request, printed: PrintedKernel) -> Request:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
-from msgspec.structs import replace
 
-from ..base.errors import KinspectError
-from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.collecting import collect
+from ..pipeline.analysis_options import EVERY_LOOP, AnalysisOptions
 from ..pipeline.jobs import timing
+from .collected import check_any, check_one_launch, collected
 from .options import Amount, format_option, output_option, result_stream
-from .progress import CompileProgress, print_problems
-from .signals import end_as_interrupted
+from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+
+_MOST_TRIPS: Final = 1_000_000_000
+
+
+def _trips(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, int]:
+    trips = {}
+    for value in values:
+        loop, _, count = value.rpartition("=")
+        if not count.isdecimal() or not 0 < int(count) <= _MOST_TRIPS:
+            raise click.BadParameter(f"{value!r} is not [LOOP=]N; L1=64, for example")
+        trips[loop or EVERY_LOOP] = int(count)
+    return trips
 
 
 @click.command(cls=ScriptCommand)
@@ -40,6 +52,13 @@ from .target_options import ScriptCommand, TargetOptions, point_option, target_o
     metavar="T",
     help="Measured time of one launch, to hold against the model's.  One kernel only.",
 )
+@click.option(
+    "--trips",
+    multiple=True,
+    metavar="[LOOP=]N",
+    callback=_trips,
+    help="Of code without --args: iterations of a loop each time that it is entered, or of all.",
+)
 @click.option("--no-savings", is_flag=True, help="Do not work out what would save how much.")
 @target_options
 @point_option
@@ -52,6 +71,7 @@ def command(
     gpu: str | None,
     clock: float | None,
     time_us: float | None,
+    trips: dict[str, int],
     no_savings: bool,
     color: bool | None,
 ) -> int:
@@ -60,33 +80,21 @@ def command(
     A few workgroups of each launch are executed on the emulator; the executed instructions and
     their cache lines go through a simulated compute unit, which has its share of the device's
     caches and memory. TARGET is what `kinspect analyze` takes. Code (.s, .hsaco) needs the launch:
-    --grid, --workgroup, --args.
+    --grid, --workgroup, --args; without these, it is told what an iteration of each loop takes.
 
     Times are estimates; differences between two launches are surer than either.
     """
-    progress = CompileProgress()
-    end_as_interrupted()
     analysis = timing(
         AnalysisOptions(lanes=False, races=False, values=False),
         gpu=gpu,
         clock_mhz=clock,
         savings=not no_savings,
         arguments=arguments,
+        trips=trips,
     )
-    request = target.request(analysis=analysis)
-    if time_us is not None:
-        request = replace(request, overrides=replace(request.overrides, time_us=time_us))
-    try:
-        report = collect(request, progress.on_event)
-    finally:
-        progress.close()
-    if not report.kernels and not report.errors:
-        raise KinspectError("there is no kernel in it", "see `kinspect analyze` for what it takes")
-    if time_us is not None and len(report.kernels) > 1:
-        raise KinspectError(
-            f"--time-us {time_us:g} is of one launch, but there are {len(report.kernels)} kernels",
-            "narrow the targets down with --kernel, --arch or --first 1",
-        )
+    report = collected(target.request(analysis=analysis))
+    check_any(report)
+    check_one_launch(report, time_us)
     kernels = sorted(report.kernels, key=lambda k: -(k.time.us if k.time is not None else 0.0))
     with result_stream(output) as stream:
         if form == "json":
@@ -98,4 +106,4 @@ def command(
 
             time_text.write(kernels, time_us, stream, color=color)
     print_problems(report.errors, report.notes)
-    return 2 if report.errors or all(k.time is None for k in report.kernels) else 0
+    return 2 if report.errors or not any(k.time or k.loop_times for k in report.kernels) else 0

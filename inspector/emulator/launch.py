@@ -94,7 +94,8 @@ def check_extents(grid: Sequence[int], block: Sequence[int], is_sampled: bool) -
         raise KinspectError(f"{min(*grid, *block)} workgroups or work-items", "state none below 0")
     if not 0 < threads <= MOST_THREADS:
         raise KinspectError(
-            f"a workgroup of {threads:,} work-items; it has 1 to {MOST_THREADS:,}", "lower --block"
+            f"a workgroup of {threads:,} work-items; it has 1 to {MOST_THREADS:,}",
+            "launch a smaller workgroup",
         )
     if any(t * g > MOST_ITEMS for t, g in zip(block, grid, strict=True)):
         raise KinspectError(
@@ -102,7 +103,12 @@ def check_extents(grid: Sequence[int], block: Sequence[int], is_sampled: bool) -
             f" {MOST_ITEMS:,} work-items",
             "launch a smaller grid",
         )
-    if groups > (MOST_IN_GRID if is_sampled else MOST_WORKGROUPS):
+    if is_sampled and groups > MOST_IN_GRID:
+        raise KinspectError(
+            f"a grid of {groups:,} workgroups; some of up to {MOST_IN_GRID:,} can be executed",
+            "launch a smaller grid",
+        )
+    if not is_sampled and groups > MOST_WORKGROUPS:
         raise KinspectError(
             f"a grid of {groups:,} workgroups; the emulator executes {MOST_WORKGROUPS:,} at most",
             f"--sample N executes N of up to {MOST_IN_GRID:,}, or launch a smaller grid",

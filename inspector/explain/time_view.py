@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..model import TimeChange
-from ..model.time import KernelTime, Saving, StallReason
+from ..model.time import KernelTime, LoopTime, Saving, StallReason
 from .view import place
 
 _NAMES: Final = {
@@ -34,11 +34,23 @@ STALLS: Final[dict[StallReason, str]] = {
     "tail": "idle units",
 }  # fmt: skip
 _BUSY: Final = 0.01
+_SIGNS: Final = "█▓▒░"
+"""Of the foremost reasons in a bar; the rest of the time is dotted."""
 
 
 def amount(us: float) -> str:
     """Microseconds as they are read: `41 µs`, `4.1 µs`, `3,100 µs`."""
     return f"{us:,.0f} µs" if us >= 10 else f"{us:.2g} µs"
+
+
+def figure(value: float, unit: str) -> str:
+    """A figure of a launch as it is read: `41 µs`, `351,300 cycles`, `2,100 MHz`."""
+    return amount(value) if unit == "us" else f"{value:,.0f} {unit}"
+
+
+def ratio(of: float | None) -> str:
+    """`1.14 ×`; "" where it is not known."""
+    return f"{of:.2f} ×" if of is not None else ""
 
 
 def estimate(time: KernelTime) -> str:
@@ -67,6 +79,36 @@ def where(time: KernelTime, most: int = 3) -> str:
         if row.source is not None
     ]
     return ", ".join(parts[:most])
+
+
+def iteration(loop: LoopTime) -> str:
+    """`L0 gemm.py:14: 1,169 cycles for 4 waves, 30 iterations, limited by memory latency`."""
+    where = place(loop.source) if loop.source is not None else f"code line {loop.line}"
+    parts = []
+    if loop.cycles is not None:
+        parts.append(f"{loop.cycles:,.0f} cycles for {loop.waves} waves")
+    if loop.l2_cycles is not None:
+        parts.append(f"{loop.l2_cycles:,.0f} with all data in the L2")
+    if loop.iterations is not None:
+        parts.append(f"{loop.iterations:,.0f} iterations")
+    parts.append(f"limited by {loop.limiter}")
+    if loop.share is not None:
+        parts.append(f"{100 * loop.share:.0f} % of the time")
+    return f"{loop.loop} {where}: {', '.join(parts)}"
+
+
+def saved(saving: Saving) -> str:
+    """`-39 % 25 µs`: what a change saves, and what is left."""
+    return f"{-saving.percent:.0f} % {amount(saving.us)}"
+
+
+def stall_bar(time: KernelTime, width: int) -> tuple[str, str]:
+    """A launch's time as a bar of its foremost reasons, and what each sign of it stands for."""
+    bar, words = "", []
+    for sign, stall in zip(_SIGNS, time.stalls, strict=False):
+        bar += sign * round(width * stall.share)
+        words.append(f"{sign} {STALLS[stall.reason]} {100 * stall.share:.0f} %")
+    return f"{bar:·<{width}}", "  ".join(words)
 
 
 def difference(change: TimeChange) -> str:

@@ -11,6 +11,7 @@ from ..base.version import VERSION
 from ..explain import profile_view
 from ..model.recording import KernelProfile, Part, Profile, Recording, Samples, Spread
 from ..profile.figures.counter_comparison import compared
+from ..profile.predicted import Predicted, predicted
 from ..report import json_write as json_v1
 
 SCHEMA_VERSION = 1
@@ -86,9 +87,9 @@ def _sample(sample: Samples, run: Recording) -> dict[str, Any]:
 
 def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
     """Returns a measured kernel as JSON values."""
-    emulated = [
-        to_builtins(both) for both in compared(kernel, profile_view.report_of(kernel, profile))
-    ]
+    report = profile_view.report_of(kernel, profile)
+    emulated = [to_builtins(both) for both in compared(kernel, report)]
+    beside = predicted(kernel, report)
     return {
         "id": kernel.id,
         "name": kernel.name,
@@ -103,6 +104,8 @@ def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
         "counters": {name: _spread(spread) for name, spread in kernel.counters.items()},
         # Only where the analysed kernel was emulated.
         **({"emulated_counters": emulated} if emulated else {}),
+        # Only where the analysed kernel's launch has a time.
+        **({"predicted": _predicted(beside)} if beside is not None else {}),
         "metrics": json_v1.metrics_dict(kernel.metrics),
         "lines": json_v1.plain(kernel.lines),
         "match": {
@@ -112,6 +115,14 @@ def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
         },
         "notes": list(kernel.notes),
     }
+
+
+def _predicted(beside: Predicted) -> dict[str, Any]:
+    """Returns the model's figures beside the measured ones as JSON values."""
+    fields: dict[str, Any] = to_builtins(beside)
+    for figure, of_struct in zip(fields["figures"], beside.figures, strict=True):
+        figure["ratio"] = of_struct.ratio
+    return fields
 
 
 def _duration(kernel: KernelProfile) -> dict[str, Any] | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from ..explain import profile_view, quantities, recording_view, stall_view, view
+from ..explain import profile_view, quantities, recording_view, stall_view, time_view, view
 from ..explain.table import Column, rows_of
 from ..model import KernelReport
 from ..model.recording import KernelProfile, Profile
 from ..profile.figures import counter_comparison
 from ..profile.placing.stalls import Stall, stalls
+from ..profile.predicted import PartedLine, Parting, PredictedFigure, predicted
 from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 DETAILS_UP_TO = 3
@@ -130,6 +131,7 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     _metrics(paper, kernel, report)
     _counters(paper, kernel, None if details else MOST_COUNTERS)
     _emulated(paper, kernel, report)
+    _predicted(paper, kernel, report)
     if report is not None:
         stall_table(paper, stalls(report))
     for note in kernel.notes:
@@ -185,6 +187,50 @@ def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) 
         Column("", lambda row: row[4]),
     ]
     print_table(paper, rows_of(columns, rows), indent=" " * 6)
+
+
+def _predicted(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
+    """Prints the timing model's figures beside the measured ones, and where the two part."""
+    found = predicted(kernel, report)
+    if found is None or report is None or report.time is None:
+        return
+    paper.print(Line())
+    columns: list[Column[PredictedFigure]] = [
+        Column(f"of {found.gpu}", lambda row: row.name),
+        Column("predicted", lambda row: time_view.figure(row.predicted, row.unit), right=True),
+        Column("measured", lambda row: time_view.figure(row.measured, row.unit), right=True),
+        Column("", lambda row: time_view.ratio(row.ratio), right=True),
+        Column("", lambda row: row.about),
+    ]
+    if found.figures:
+        print_table(paper, rows_of(columns, found.figures), indent=" " * 6)
+    else:
+        paper.print(Line(f"  predicted: {time_view.estimate(report.time)} on {found.gpu}"))
+    for note in found.notes:
+        print_wrapped(paper, Line(f"  {note}", "yellow"), "    ")
+    if found.parting is not None:
+        _parting(paper, found.parting)
+
+
+def _parting(paper: Paper, parting: Parting) -> None:
+    """Prints how predicted and measured costs of instructions compare, and where they part most."""
+    pearson = f", Pearson {parting.pearson:.2f}" if parting.pearson is not None else ""
+    text = (
+        f"  predicted beside measured {parting.measure}: {parting.same_percent:.0f} % at the same"
+        f" instruction of {parting.instructions:,}{pearson}"
+    )
+    paper.print(Line())
+    print_wrapped(paper, Line(text), "    ")
+    columns: list[Column[PartedLine]] = [
+        Column("where they part", lambda row: f"line {row.line}"),
+        Column("predicted %", lambda row: f"{row.predicted:.1f}", right=True),
+        Column("measured %", lambda row: f"{row.measured:.1f}", right=True),
+        Column("instruction", lambda row: row.mnemonic),
+        Column("predicted for", lambda row: time_view.STALLS[row.reason] if row.reason else ""),
+        Column("measured for", lambda row: stall_view.top_reasons(row.reasons) or ""),
+        Column("source", lambda row: view.place(row.source)),
+    ]
+    print_table(paper, rows_of(columns, parting.lines), indent=" " * 6)
 
 
 def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS) -> None:

@@ -15,8 +15,8 @@ SCHEMA_VERSION = 1
 def write(kernels: Sequence[KernelReport], measured_us: float | None, stream: TextIO) -> None:
     """Writes an object with `kernels`.
 
-    Each has its id, name, arch, `time` (as in reports; null where it is not known), `measured_us`
-    and `no_time`: the reason why there is none.
+    Each has its id, name, arch, `time` (as in reports; null where it is not known), `loop_times`,
+    `measured_us` and `no_time`: the reason why there is no time.
     """
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -32,6 +32,7 @@ def _kernel(kernel: KernelReport, measured_us: float | None) -> dict[str, Any]:
         "name": kernel.name,
         "arch": kernel.arch,
         "time": None if kernel.time is None else plain(kernel.time),
+        "loop_times": plain(kernel.loop_times),
         "measured_us": measured_us,
         "no_time": kernel.no_time or None,
     }

@@ -7,7 +7,7 @@ from typing import Final, TextIO
 
 from ..explain import time_view, view
 from ..model import KernelReport
-from ..model.time import KernelTime
+from ..model.time import KernelTime, LoopTime
 from .paper import Line, Paper, paper_for, print_wrapped
 
 _BAR: Final = 40
@@ -38,8 +38,11 @@ def write(
         paper.print(title)
         if kernel.time is None:
             print_wrapped(paper, Line(f"  no time: {kernel.no_time}", "yellow"), _BELOW)
-            continue
-        _time(paper, kernel.time, measured_us)
+        else:
+            _time(paper, kernel.time, measured_us)
+        _loops(paper, kernel.loop_times)
+        if kernel.time is not None:
+            _savings(paper, kernel.time)
 
 
 def _time(paper: Paper, time: KernelTime, measured_us: float | None) -> None:
@@ -71,6 +74,18 @@ def _time(paper: Paper, time: KernelTime, measured_us: float | None) -> None:
     for row in time.lines[:_MOST_LINES]:
         where = view.place(row.source) if row.source else f"code line {row.line}"
         paper.print(Line(f"  {100 * row.share:4.0f} %  {time_view.STALLS[row.reason]:<18} {where}"))
+
+
+def _loops(paper: Paper, loops: Sequence[LoopTime]) -> None:
+    told = [loop for loop in loops if loop.cycles is not None]
+    if told:
+        paper.print(Line())
+        paper.print(Line("  what an iteration takes", "bold"))
+    for loop in told:
+        print_wrapped(paper, Line(f"  {time_view.iteration(loop)}"), _BELOW)
+
+
+def _savings(paper: Paper, time: KernelTime) -> None:
     if time.savings:
         paper.print(Line())
         paper.print(Line("  what it would take with one cost gone", "bold"))

@@ -29,6 +29,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..isa.graph.cfg import innermost_loops
+from ..isa.graph.longest_way import Way, kernel_way
 from ..isa.mnemonics import access_bits
 from ..machines.products import memory_bytes_per_clk
 from ..model import (
@@ -42,9 +44,8 @@ from ..model import (
     Scalar,
 )
 from . import lds_operands
-from .longest_way import Way, kernel_way
 from .residency import BY_WAVE, Residency, residency, shared_cycles
-from .subject import Subject, innermost_loops
+from .subject import Subject
 from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"

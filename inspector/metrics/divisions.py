@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from ..isa.dataflow.operands import operand_texts
+from ..isa.graph.cfg import innermost_loops
 from ..isa.vector_halves import (
     TWO_RESULTS,
     WITHOUT_RESULT,
@@ -38,7 +39,7 @@ from ..isa.waitflow.registers import (
 )
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
 from .mix import VALU_CLASSES, rates
-from .subject import Subject, innermost_loops, source_line
+from .subject import Subject, source_line
 
 _EXACT, _INVARIANT = "division.exact", "division.by_invariant"
 _INSTRUCTIONS, _SAVED, _AT = (

@@ -18,6 +18,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..isa.graph.longest_way import Way
 from ..isa.mnemonics import access_bits
 from ..machines import matrix_cycles
 from ..machines.products import memory_bytes_per_clk
@@ -32,7 +33,6 @@ from ..model import (
 )
 from .bounds import LONGEST, MEMORY
 from .demand import wave_size
-from .longest_way import Way
 from .residency import residency
 from .subject import (
     MATRIX_CLASSES,

@@ -15,11 +15,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Loop, Machine, Metric, MetricSpec, Scalar
 from .load_paths import code_of, load_paths
 from .residency import residency, shared_cycles
-from .subject import Subject, innermost_loops, source_line
+from .subject import Subject, source_line
 
 WALKS: Final = "lane_walks"
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..base.errors import unforeseen
+from ..isa.graph.cfg import innermost_loops
 from ..model import (
     Instruction,
     Metric,
@@ -23,7 +24,6 @@ from .subject import (
     NamedValues,
     Subject,
     Tally,
-    innermost_loops,
     source_line,
 )
 

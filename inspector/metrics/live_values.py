@@ -14,11 +14,12 @@ from functools import cached_property
 from ..isa.dataflow.definitions import ranges
 from ..isa.dataflow.liveness import Liveness
 from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
+from ..isa.graph.cfg import innermost_loops
 from ..model import LivePeak, LiveValue, LoopTraffic, ParkedValue, SpilledValue, UntouchedValues
 from .register_moves import SCRATCH_ROW
 from .source_values import SourceValue
 from .spill_webs import Web, webs
-from .subject import NamedValues, Subject, innermost_loops
+from .subject import NamedValues, Subject
 from .value_flow import ValueFlow
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Final, Literal, NamedTuple
 
 from ..isa.dataflow.operands import operand_texts
+from ..isa.graph.longest_way import acyclic
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import VCC, named, split_destination
 from ..model import Function, Instruction
-from .longest_way import acyclic
 
 LOADS: Final = frozenset(("global_load", "lds_direct"))
 

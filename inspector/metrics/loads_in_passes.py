@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ..isa.graph.cfg import innermost_loops
+from ..isa.graph.longest_way import acyclic
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
 from .access_spans import Access, GlobalAccesses, unknown_reason
 from .load_paths import LOADS, load_paths
-from .longest_way import acyclic
 from .loop_shape import position_of
 from .source_trips import most_iterations
-from .subject import Place, Subject, innermost_loops, own_instructions, source_line
+from .subject import Place, Subject, own_instructions, source_line
 from .written_tensors import WRITES
 
 if TYPE_CHECKING:

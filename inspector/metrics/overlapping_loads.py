@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
+from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
 from .access_spans import Access, GlobalAccesses, Tensor, known_part, size_in, unknown_reason
 from .load_paths import LOADS, code_of, load_paths
 from .loop_shape import position_of
-from .subject import Place, Subject, innermost_loops, source_line
+from .subject import Place, Subject, source_line
 from .written_tensors import WRITES
 
 if TYPE_CHECKING:

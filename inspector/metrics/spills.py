@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from ..isa.graph.cfg import innermost_loops
 from ..model import (
     Access,
     Function,
@@ -37,7 +38,7 @@ from .code_copies import COPIES, STATIC_RANGE
 from .options import option
 from .scratch_use import Use, address_of, scratch_accesses
 from .spill_webs import components, webs
-from .subject import Subject, innermost_loops
+from .subject import Subject
 from .tile_parts import smaller_tile
 
 _SLOTS, _HOT = "spills.slots", "spills.hot_slots"

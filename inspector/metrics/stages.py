@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ..isa.graph import longest_way
+from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
 from ..model import (
     Access,
@@ -27,7 +29,7 @@ from ..model import (
     WaitOp,
     int_of,
 )
-from . import live_registers, longest_way, loops
+from . import live_registers, loops
 from .access_spans import GlobalAccesses
 from .joint_accesses import joint_accesses
 from .lane_metrics import untried_kpack
@@ -40,15 +42,14 @@ from .subject import (
     Subject,
     Tally,
     always_executed,
-    innermost_loops,
     own_instructions,
     tally,
 )
 
 if TYPE_CHECKING:
+    from ..isa.graph.longest_way import Way
     from .conflict_remedies import OperandTile
     from .exposed_latency import Played
-    from .longest_way import Way
 
 _MEMORY: Final = frozenset(MEMORY_CLASSES)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
-from ..isa.graph.cfg import dominators
+from ..isa.graph.cfg import dominators, innermost_loops
 from ..isa.mnemonics import access_bits
 from ..isa.waitflow.waits import decode_wait
 from ..model import (
@@ -23,7 +23,6 @@ from ..model import (
     LaunchOrigin,
     LdsOrigin,
     LivePeak,
-    Loop,
     Machine,
     ParkedValue,
     SourceLoc,
@@ -313,15 +312,6 @@ def wait_counts(inst: Instruction, machine: Machine | None) -> dict[str, int]:
     fields = machine.waitcnt_fields if machine else None
     maxima = machine.counters if machine else None
     return decode_wait(inst.op.name, inst.operands, fields, maxima)
-
-
-def innermost_loops(function: Function) -> dict[int, Loop]:
-    """Block index -> the innermost loop that contains it; blocks outside loops are absent."""
-    owner: dict[int, Loop] = {}
-    for loop in sorted(function.loops, key=lambda item: item.depth):
-        for block in loop.blocks:
-            owner[block] = loop
-    return owner
 
 
 def always_executed(function: Function, hot: Set[str]) -> dict[str, list[int]]:

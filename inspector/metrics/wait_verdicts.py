@@ -10,13 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..isa.barriers import needless
+from ..isa.graph.cfg import innermost_loops
 from ..isa.waitflow.slack import slacks
 from ..isa.waitflow.steps import steps_of
 from ..isa.waitflow.verdicts import Verdicts, judge
 from ..machines import matrix_cycles
 from ..model import Function, Instruction, Machine, WaitOp
 from .demand import wave_size, workgroup_size
-from .subject import MATRIX_CLASSES, KernelCode, Synchronisation, innermost_loops, wait_counts
+from .subject import MATRIX_CLASSES, KernelCode, Synchronisation, wait_counts
 
 if TYPE_CHECKING:
     from ..lanes.lds.races import RaceReport

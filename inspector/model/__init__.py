@@ -76,7 +76,7 @@ from .source import (
     LIBRARY_CODE,
     SourceLoc,
 )
-from .time import KernelTime, Saving, Stall, TimeLine
+from .time import InstructionTime, KernelTime, LoopTime, Saving, Stall, TimeLine
 from .trials import Change, ChangeKind, TimeChange, Trial
 from .ttgir import (
     Layout,
@@ -111,6 +111,7 @@ __all__ = [
     "Finding",
     "Function",
     "Instruction",
+    "InstructionTime",
     "KernelReport",
     "KernelTime",
     "LaneUse",
@@ -125,6 +126,7 @@ __all__ = [
     "Loop",
     "LoopHeader",
     "LoopReport",
+    "LoopTime",
     "LoopTraffic",
     "Machine",
     "MeasuredLine",

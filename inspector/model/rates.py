@@ -47,3 +47,4 @@ class Rates(Struct, frozen=True):
     ranges: Mapping[str, tuple[float, float]]  # where sources disagree
     sources: Mapping[str, str]
     transcendental: float | None = None  # None: as the machine file has it
+    l1_wide_lanes_per_clk: float | None = None  # of accesses wider than a dword; None: no limit

@@ -23,7 +23,7 @@ from .lines import (
 from .metric import Metric, MetricValue
 from .numbers import Count, Depth, Line, Real
 from .source import SourceLoc
-from .time import KernelTime
+from .time import KernelTime, LoopTime
 from .trials import Trial
 from .variant import Artifact, Variant
 
@@ -244,6 +244,7 @@ class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
         emulated: None where it was not executed.
         time: of its launch; None where nobody asked or it is not known.
         no_time: why it is not known; empty where it is, or nobody asked.
+        loop_times: what iterations take; empty where nobody asked or it is not known.
         leads: what is true as well, but not shown to be worth a change: see their `doubt`.
         saved_in: the saved report that it was read from, which the user named; what `id` says of a
             file is a stranger's then.
@@ -273,6 +274,7 @@ class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     emulated: Emulated | None = None
     time: KernelTime | None = None
     no_time: str = ""
+    loop_times: tuple[LoopTime, ...] = ()
     findings: tuple[Finding, ...]
     leads: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = field(default_factory=_empty)

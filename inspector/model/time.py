@@ -44,6 +44,52 @@ class TimeLine(Struct, frozen=True):
     reason: StallReason
 
 
+class LoopTime(Struct, frozen=True, kw_only=True):
+    """What an iteration of a loop takes.
+
+    Args:
+        loop: its id.
+        source: of its first instruction that has one.
+        line: of the assembly where it begins.
+        waves: that a compute unit holds at a time.
+        cycles: in which each of these does an iteration, nested loops included; None where too few
+            iterations were executed to tell.
+        l2_cycles: the same with all data in the L2; None where that was not worked out.
+        iterations: of a wave, in all; None where the launch is not known.
+        share: of the launch's time that its instructions take, nested loops left out, 0 to 1; None
+            where the launch is not known.
+        limiter: what most of its time goes to.
+        stalls: shares of its own time by reason, nested loops left out, the largest first.
+    """
+
+    loop: str
+    source: SourceLoc | None
+    line: int
+    waves: int
+    cycles: Real | None
+    l2_cycles: Real | None = None
+    iterations: Real | None
+    share: Share | None
+    limiter: str
+    stalls: tuple[Stall, ...]
+
+
+class InstructionTime(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What waves take at an instruction of a launch.
+
+    Args:
+        line: of the assembly (1-based).
+        share: of the launch's time, 0 to 1: the wait for it to issue, and its issue.
+        stalled: the part of `share` that is the wait.
+        reason: what most of the wait is for; `issue` where there is none.
+    """
+
+    line: int
+    share: Share
+    stalled: Share = 0.0
+    reason: StallReason = "issue"
+
+
 class Saving(Struct, frozen=True):
     """What the launch would take if one cost were gone.
 
@@ -76,7 +122,9 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         units: share of the time that each unit is busy: vector, matrix, lds, l1, l2, l3, memory.
         stalls: shares of the time by reason, the largest first.
         lines: where the time goes, the largest share first.
-        loops: share of the time of each loop's instructions, nested loops left out.
+        stalled: share of the time that waves wait at instructions, these not issuing.
+        instructions: what they take at each, ascending by line; those that take less than 0.0002
+            of the time are left out.
         savings: what would save how much, the most first; empty where nobody asked.
         assumed: what was taken for granted.
     """
@@ -95,6 +143,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
     units: Mapping[str, Share]
     stalls: tuple[Stall, ...]
     lines: tuple[TimeLine, ...]
-    loops: Mapping[str, Share] = {}
+    stalled: Share = 0.0
+    instructions: tuple[InstructionTime, ...] = ()
     savings: tuple[Saving, ...] = ()
     assumed: tuple[str, ...] = ()

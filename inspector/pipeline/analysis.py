@@ -65,7 +65,7 @@ def analyze_text(
         includes: what it may include; None: what lies beside the context's file.
     """
     includes = includes or includes_beside(Path(context.path))
-    return analyze_program(parse_text(text, context.path, includes), context)
+    return analyze_program(parse_text(text, context.path, includes), context, text)
 
 
 def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
@@ -76,8 +76,13 @@ def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
     return analyze_program(load_or_resources(data, context.path), context)
 
 
-def analyze_program(program: Program, context: Context) -> list[KernelReport]:
+def analyze_program(program: Program, context: Context, text: str = "") -> list[KernelReport]:
     """Analyses every kernel of a program.
+
+    Args:
+        program: the code.
+        context: what is known besides.
+        text: the assembly that it was parsed from, for the constants beside the code.
 
     Raises:
         KinspectError: it is for another target than asked for, or has no such kernel.
@@ -95,7 +100,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             break
         facts = launch_facts(function, machine, module, context)
         instructions += len(function.instructions)
-        if not options.lanes or instructions > MOST_INSTRUCTIONS:
+        if not options.lanes_of(context.variant) or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, analyse_lanes=False)
         if not options.races or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, analyse_races=False)
@@ -120,22 +125,19 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             notes=context.notes + program.notes + notes + _disagreements(function, binary),
             asked=options.asked,
         )
-        if options.sample is not None:
+        if options.sample is not None or options.time is not None:
             # Importing the emulator takes a tenth of a second.
-            from .executing import executed
+            from .captured_launch import KernelText
 
-            report = executed(
-                function=function,
-                functions=program.functions,
-                report=report,
-                machine=machine,
-                metadata=context.metadata or {},
-                sample=options.sample,
-            )
-        if options.time is not None:
-            from .timing import with_time
+            code = KernelText(function, program.functions, text, context.path)
+            if options.sample is not None:
+                from .executing import executed
 
-            report = with_time(function, program.functions, report, machine, context, options.time)
+                report = executed(code, report, machine, context.metadata or {}, options.sample)
+            if options.time is not None:
+                from .timing import with_time
+
+                report = with_time(code, report, machine, context, options.time)
         reports.append(report)
     return with_findings(reports, options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -9,11 +10,14 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from ..lint.rule import Pack
     from ..metrics.kernel import Asked
+    from ..model import Variant
     from .executing import Sample
 
 
 RESIDENT = "occupancy.workgroups_per_cu"
 """The metric that a launch's time rests on."""
+EVERY_LOOP = ""
+"""Stands for all loops that are not named."""
 
 
 class TimeOptions(Struct, frozen=True):
@@ -24,7 +28,9 @@ class TimeOptions(Struct, frozen=True):
         clock_mhz: None for the product's.
         savings: whether it is worked out what would save how much.
         arguments: what a launch of a file of code passes, as `kinspect emulate` takes it.
-        explains: whether the report says so where no launch is known.
+        trips: loop id, or `EVERY_LOOP` -> iterations each time that it is entered, of kernels of
+            which no launch is known.
+        explains: whether loops are timed, and the report says so, where no launch is known.
         seconds: that executing the workgroups of one launch may take.
     """
 
@@ -32,6 +38,7 @@ class TimeOptions(Struct, frozen=True):
     clock_mhz: float | None = None
     savings: bool = False
     arguments: str | None = None
+    trips: Mapping[str, int] = {}
     explains: bool = True
     seconds: float = 60.0
 
@@ -57,10 +64,25 @@ class AnalysisOptions(Struct, frozen=True):
     time: TimeOptions | None = None
     asked: Asked | None = None
 
+    def lanes_of(self, variant: Variant | None) -> bool:
+        """Whether the lanes' addresses of a kernel are worked out: its loops' time rests on them
+        where it cannot be executed.
+        """
+        if self.lanes or self.time is None or not self.time.explains:
+            return self.lanes
+        return self.time.arguments is None and (variant is None or variant.passed is None)
+
     @property
     def times_code(self) -> bool:
         """Whether the report on a file of code says more than its text: its time, or why none."""
         return self.time is not None and (self.time.explains or self.time.arguments is not None)
+
+    @property
+    def executing(self) -> float:
+        """Seconds that executing and timing a file of code may take."""
+        if self.time is None or self.time.arguments is None:
+            return 0.0
+        return 2 * self.time.seconds
 
     @property
     def needs_arguments(self) -> bool:

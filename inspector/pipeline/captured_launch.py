@@ -1,4 +1,4 @@
-"""What a captured launch passes to its kernel, made ready for the emulator."""
+"""A kernel's code and what a captured launch passes to it, made ready for the emulator."""
 
 from __future__ import annotations
 
@@ -7,15 +7,37 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..base.named_files import file_text
+from ..base.errors import KinspectError, unforeseen
 from ..emulator.grid import Launch
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator
 from ..emulator.memory import Buffer
-from ..isa.asm.constants import Constants, read_constants
-from ..model import Function, KernelReport, Passed, PassedMemory
+from ..emulator.registry import NotCoveredError
+from ..isa.asm.constants import read_constants
+from ..model import Function, Machine, Passed, PassedMemory
 from .emulating import SCRATCH_ADDRESS, implicit_arguments, pack_arguments, takes_implicit
 from .made_up import buffers_of
+
+
+class KernelText(Struct, frozen=True):
+    """A kernel's code, and the text that it stands in.
+
+    Args:
+        function: the kernel's code.
+        functions: all functions of the program, which the kernel may call.
+        text: the assembly, whose data sections hold constants; empty of a code object.
+        name: of its file, for messages.
+    """
+
+    function: Function
+    functions: Sequence[Function]
+    text: str
+    name: str
+
+    def emulator(self, machine: Machine) -> Emulator:
+        """The kernel made ready for a target."""
+        constants = read_constants(self.text, self.name)
+        return Emulator(self.function, machine, constants, self.functions)
 
 
 class CapturedLaunch(Struct, frozen=True):
@@ -68,9 +90,10 @@ def captured_launch(
     return CapturedLaunch(Launch(grid_3d, block_3d, lds_bytes, packed), buffers, made_up)
 
 
-def constants_of(report: KernelReport) -> Constants:
-    """The constants in the data sections of a compiled kernel's assembly."""
-    artifact = report.artifacts.get("amdgcn")
-    if artifact is None:
-        return Constants()
-    return read_constants(file_text(artifact.path), artifact.path.name)
+def reason_of(error: Exception) -> str:
+    """Why executing a launch gave nothing: a bug in the emulator must not take the report along."""
+    if isinstance(error, NotCoveredError):
+        return f"the emulator does not carry out this yet: {error}"
+    if isinstance(error, MemoryError):
+        return "executing it takes more memory than there is; launch it on less data"
+    return str(error) if isinstance(error, KinspectError) else unforeseen(error).message

@@ -182,7 +182,7 @@ def code_launch(
         raise KinspectError(
             f"{function.name}: a workgroup of {threads:,} work-items, and the code is made for"
             f" {most_threads:,} at most",
-            "lower --block",
+            "launch a smaller workgroup",
         )
     lds_bytes = (function.resources.lds_bytes or 0) + request.lds_bytes
     if lds_bytes > machine.lds_max:
@@ -269,7 +269,10 @@ def _block_of(function: Function) -> tuple[int, int, int]:
         return required
     most_threads = function.resources.max_workgroup_size
     if most_threads is None:
-        raise KinspectError(f"{function.name}: its workgroup's size is not stated", "add --block")
+        raise KinspectError(
+            f"{function.name}: its workgroup's size is not stated",
+            "add --block, or --workgroup of kinspect time",
+        )
     return (most_threads, 1, 1)
 
 

@@ -12,10 +12,9 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..base.errors import KinspectError, unforeseen
-from ..emulator.launch import Emulator, without_collections
+from ..base.errors import KinspectError
+from ..emulator.launch import without_collections
 from ..emulator.lockstep import EmulationLimitError
-from ..emulator.registry import NotCoveredError
 from ..model import (
     Emulated,
     EmulatedFault,
@@ -27,7 +26,7 @@ from ..model import (
     Metric,
     Passed,
 )
-from .captured_launch import captured_launch, constants_of
+from .captured_launch import KernelText, captured_launch, reason_of
 from .emulating import spread
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally
@@ -74,8 +73,7 @@ class Sample(Struct, frozen=True):
 
 
 def executed(
-    function: Function,
-    functions: Sequence[Function],
+    code: KernelText,
     report: KernelReport,
     machine: Machine | None,
     metadata: Mapping[str, Any],
@@ -84,8 +82,7 @@ def executed(
     """Executes a kernel's captured launch and adds its figures, or a note on why there are none.
 
     Args:
-        function: the kernel's code.
-        functions: all functions of the program, which the kernel may call.
+        code: of the kernel.
         report: the kernel's report; its variant holds the captured launch.
         machine: the target; None where it is unknown.
         metadata: Triton's metadata of the compile.
@@ -101,29 +98,10 @@ def executed(
     try:
         # The reports of the whole run are in memory: each garbage collection would scan them.
         with without_collections():
-            run = _run(
-                function,
-                functions,
-                report=report,
-                grid=variant.grid,
-                passed=variant.passed,
-                machine=machine,
-                metadata=metadata,
-                sample=sample,
-            )
-    except NotCoveredError as error:
-        return _with_note(
-            report, f"not emulated: the emulator does not carry out this yet: {error}"
-        )
-    except EmulationLimitError as error:
-        hint = "kinspect emulate SCRIPT executes all of it"
-        return _with_note(report, f"not emulated: {error.message}; {hint}")
-    except KinspectError as error:
-        return _with_note(report, f"not emulated: {error.message}")
+            run = _run(code, variant.grid, variant.passed, machine, metadata, sample)
     except Exception as error:
-        # A bug in the emulator must not take the report with it.
-        return _with_note(report, f"not emulated: {unforeseen(error).message}")
-    return _with_emulated(report, run, function)
+        return _with_note(report, f"not emulated: {reason_of(error)}")
+    return _with_emulated(report, run, code.function)
 
 
 def _with_note(report: KernelReport, note: str) -> KernelReport:
@@ -145,10 +123,7 @@ class _Run(Struct, frozen=True):
 
 
 def _run(
-    function: Function,
-    functions: Sequence[Function],
-    *,
-    report: KernelReport,
+    code: KernelText,
     grid: Sequence[int],
     passed: Passed,
     machine: Machine,
@@ -156,8 +131,8 @@ def _run(
     sample: Sample,
 ) -> _Run:
     """Executes the sample of a launch; see `executed` for the arguments."""
-    emulator = Emulator(function, machine, constants_of(report), functions)
-    captured = captured_launch(function, emulator, grid, passed, metadata)
+    emulator = code.emulator(machine)
+    captured = captured_launch(code.function, emulator, grid, passed, metadata)
     grid_workgroups = math.prod(captured.launch.grid)
     is_small = grid_workgroups <= max(sample.workgroups, SMALL_GRID)
     launch = replace(
@@ -166,7 +141,11 @@ def _run(
         seconds=sample.seconds,
         blocks=sample.blocks,
     )
-    outcome = emulator.run(launch, captured.buffers)
+    try:
+        outcome = emulator.run(launch, captured.buffers)
+    except EmulationLimitError as error:
+        hint = "kinspect emulate SCRIPT executes all of it"
+        raise KinspectError(error.message, hint) from None
     tally = LaunchTally(machine.arch, emulator)
     tally.add(outcome, grid_workgroups, 0.0)
     runs = {

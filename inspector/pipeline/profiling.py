@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .. import machines
 from ..base import limits
-from ..model.recording import Profile, Recording
+from ..model.recording import KernelProfile, Profile, Recording
 from ..profile import join, kernel_profiles, reading
 from ..profile.landing import add_measured_lines
 from . import profiling_notes
@@ -74,9 +75,8 @@ def _profile(
         raise profiling_notes.no_such_kernel(options.kernel, recorded.names)
     if progress is not None and (options.targets or triton_cache(recording)):
         progress("analysing what was launched")
-    code = analyse_launched(
-        recording, options.request, collect, targets=options.targets, arch=options.arch
-    )
+    request = _as_recorded(options.request, recording, recorded.kernels)
+    code = analyse_launched(recording, request, collect, targets=options.targets, arch=options.arch)
     kernels, reports = join.join_kernels(recorded.kernels, code.reports, recording.code_objects)
     kernels, reports = add_measured_lines(recording, kernels, reports)
     return Profile(
@@ -88,3 +88,30 @@ def _profile(
         notes=tuple(profiling_notes.notes_on(recording, recorded)),
         errors=(*profiling_notes.no_dispatches(recording, recorded), *code.errors),
     )
+
+
+def _as_recorded(
+    request: Request, recording: Recording, kernels: Sequence[KernelProfile]
+) -> Request:
+    """A request whose predicted times are of the recorded device and, for code, launch.
+
+    What the user states counts; the launch is that of the only kernel that was measured.
+    """
+    time = request.analysis.time
+    if time is None:
+        return request
+    products = {agent.product for agent in recording.agents if agent.kind == "gpu"}
+    if time.gpu is None and len(products) == 1:
+        time = replace(time, gpu=products.pop())
+    overrides = request.overrides
+    shape = kernels[0].shape if len(kernels) == 1 else None
+    if time.arguments is not None and shape is not None and shape.grid and shape.workgroup:
+        sizes = zip(shape.grid, shape.workgroup, strict=True)
+        x, y, z = (-(-items // size) if size else 0 for items, size in sizes)
+        overrides = replace(
+            overrides,
+            grid=overrides.grid or ((x, y, z) if x and y and z else None),
+            workgroup=overrides.workgroup or shape.workgroup,
+            lds_bytes=shape.lds_bytes if overrides.lds_bytes is None else overrides.lds_bytes,
+        )
+    return replace(request, overrides=overrides, analysis=replace(request.analysis, time=time))

@@ -74,7 +74,8 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed 
         The transformed report of each of its kernels, and what could not be read.
     """
     try:
-        yield from limits.within(str(target.path), _size(target), _outcomes(index, target, work))
+        outcomes, executing = _outcomes(index, target, work), work.request.analysis.executing
+        yield from limits.within(str(target.path), _size(target), outcomes, executing)
     except KinspectError as error:
         yield Failed((index, 0), target_record(target, "read", error))
     except OSError as error:

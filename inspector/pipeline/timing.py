@@ -2,45 +2,57 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from ..base.errors import KinspectError, unforeseen
-from ..base.named_files import file_text
-from ..capture.targets import SUFFIXES
+from ..base.errors import KinspectError
 from ..emulator.grid import Launch
 from ..emulator.hostcall import HostCalls
 from ..emulator.launch import Emulator, without_collections
 from ..emulator.memory import Buffer
-from ..emulator.registry import NotCoveredError
-from ..isa.asm.constants import Constants, read_constants
+from ..machines.products import all_products, find_product
 from ..machines.rates import rates_of
 from ..metrics import times
-from ..model import Function, KernelReport, Machine, Metric, int_of
-from ..model.time import KernelTime
-from ..timing.attribution import limiter_of, lines_of, loop_shares, stalls_of
+from ..model import KernelReport, Machine, Metric, int_of
+from ..model.time import KernelTime, LoopTime
+from ..timing.attribution import (
+    Attribution,
+    attributed,
+    instructions_of,
+    limiter_of,
+    lines_of,
+    stalls_of,
+)
 from ..timing.device import Device, device_of
+from ..timing.loop_times import loop_times
 from ..timing.savings import savings
-from ..timing.timed import timed, traced
-from .analysis_options import RESIDENT, TimeOptions
-from .captured_launch import captured_launch, constants_of
+from ..timing.static_flow import known_accesses, unlaunched
+from ..timing.timed import LaunchTime, Timing, timed, traced
+from .analysis_options import EVERY_LOOP, RESIDENT, TimeOptions
+from .captured_launch import KernelText, captured_launch, reason_of
 from .context import Context
 from .emulated_code import CodeLaunch, code_launch, typed_arguments
 
 LOW: Final = 0.72
 HIGH: Final = 1.4
 """Of the predicted time: of 386 measured ones three quarters lie between (benchmarks/TIMING.md)."""
-_NO_LAUNCH: Final = (
-    "nothing says how it is launched; name a script that launches it, or use kinspect time"
-)
+_BY_FLOW: Final = "nothing was executed: the longest way, trips as stated, all data from memory"
+
+
+class _Found(NamedTuple):
+    """The time of a launch, what its loops take, and why there is no time where that is None."""
+
+    time: KernelTime | None
+    loops: tuple[LoopTime, ...]
+    no_time: str = ""
 
 
 def with_time(
-    function: Function,
-    functions: Sequence[Function],
+    code: KernelText,
     report: KernelReport,
     machine: Machine | None,
     context: Context,
@@ -49,8 +61,7 @@ def with_time(
     """Times a kernel's launch, captured or stated, or says why there is no time.
 
     Args:
-        function: the kernel's code.
-        functions: all functions of the program, which the kernel may call.
+        code: of the kernel.
         report: the kernel's report; its variant holds the captured launch.
         machine: the target; None where it is unknown.
         context: what is known besides; the launch of a file of code.
@@ -59,77 +70,90 @@ def with_time(
     variant = report.variant
     if variant is None and options.arguments is not None and machine is not None:
         return _timed_report(
-            report, lambda: _stated_launch(function, functions, report, machine, context, options)
+            report, lambda: _stated_launch(code, report, machine, context, options)
         )
     if variant is None or variant.passed is None or variant.grid is None or machine is None:
-        return _without(report, _NO_LAUNCH) if options.explains else report
-    if 0 in variant.grid:
-        return _without(report, "its grid is empty")
+        if machine is None or not options.explains:
+            return _without(report, _unknown(report, machine)) if options.explains else report
+        stated = context.overrides.grid
+        return _timed_report(report, lambda: _unlaunched(code, report, machine, stated, options))
     grid, passed = variant.grid, variant.passed
 
-    def time() -> KernelTime:
-        _device(machine, options)  # before anything is made ready for a target without rates
-        emulator = Emulator(function, machine, constants_of(report), functions)
-        captured = captured_launch(function, emulator, grid, passed, context.metadata or {})
+    def time() -> _Found:
+        emulator = _emulator(code, machine, grid, options)
+        captured = captured_launch(code.function, emulator, grid, passed, context.metadata or {})
         assumed = [f"made-up {', '.join(sorted(set(captured.made_up)))} values"]
-        found = launch_time(emulator, machine, captured.launch, captured.buffers, report, options)
-        return replace(found, assumed=(*found.assumed, *(assumed if captured.made_up else ())))
+        return _launch_time(
+            emulator, machine, captured.launch, captured.buffers, report, options,
+            assumed if captured.made_up else (),
+        )  # fmt: skip
 
     return _timed_report(report, time)
 
 
+def _unknown(report: KernelReport, machine: Machine | None) -> str:
+    """What is not known of a launch."""
+    if machine is None:
+        return f"limits and rates of {report.arch or 'its target'} are not known; see --arch"
+    told = "nothing says how it is launched"
+    if report.variant is None:
+        return f"{told}; add --grid, --workgroup and --args, or --grid and --trips"
+    return f"{told}; name a script that launches it"
+
+
+def _emulator(
+    code: KernelText, machine: Machine, grid: Sequence[int], options: TimeOptions
+) -> Emulator:
+    """The kernel made ready, once it is clear that a launch of it can be timed."""
+    _device(machine, options)
+    if 0 in grid:
+        raise KinspectError("its grid is empty")
+    if not code.function.instructions:
+        raise KinspectError("no instruction of it was read")
+    return code.emulator(machine)
+
+
 def _stated_launch(
-    function: Function,
-    functions: Sequence[Function],
+    code: KernelText,
     report: KernelReport,
     machine: Machine,
     context: Context,
     options: TimeOptions,
-) -> KernelTime:
+) -> _Found:
     """The time of a file's kernel, launched as the user says; see `with_time`."""
-    stated = context.overrides
-    _device(machine, options)
+    stated, function, arguments = context.overrides, code.function, options.arguments or ""
     if stated.grid is None:
         raise KinspectError("the grid is not stated", "add --grid")
-    path = Path(context.path)
-    is_text = SUFFIXES.get(path.suffix) == "asm"
-    constants = read_constants(file_text(path), path.name) if is_text else Constants()
-    emulator = Emulator(function, machine, constants, functions)
-    buffers, scalars, _ = typed_arguments(options.arguments or "", made_up=False)
+    emulator = _emulator(code, machine, stated.grid, options)
+    buffers, scalars, _ = typed_arguments(arguments, made_up=False)
     block = stated.workgroup
     if block is None and stated.waves_per_workgroup is not None:
         block = (stated.waves_per_workgroup * emulator.target.lanes, 1, 1)
     added = max(0, (stated.lds_bytes or 0) - (function.resources.lds_bytes or 0))
     request = CodeLaunch(
-        path, function.name, machine.arch, stated.grid, block, options.arguments or "", added
+        Path(code.name), function.name, machine.arch, stated.grid, block, arguments, added, sample=1
     )
     launch = code_launch(request, function, machine, scalars)
-    return launch_time(emulator, machine, launch, [*buffers, HostCalls().buffer], report, options)
+    return _launch_time(emulator, machine, launch, [*buffers, HostCalls().buffer], report, options)
 
 
-def _timed_report(report: KernelReport, time: Callable[[], KernelTime]) -> KernelReport:
+def _timed_report(report: KernelReport, time: Callable[[], _Found]) -> KernelReport:
     """A report with the time that a function gives, or with the reason why there is none."""
     try:
         # The reports of the whole run are in memory: each garbage collection would scan them.
         with without_collections():
             found = time()
-    except NotCoveredError as error:
-        return _without(report, f"the emulator does not carry out this yet: {error}")
-    except KinspectError as error:
-        hint = f"; {error.hint}" if error.hint else ""
-        return _without(report, f"{error.message}{hint}")
     except Exception as error:
-        # A bug in the model must not take the report with it.
-        return _without(report, unforeseen(error).message)
+        return _without(report, reason_of(error))
     return _with_metrics(report, found)
 
 
-def _with_metrics(report: KernelReport, time: KernelTime) -> KernelReport:
+def _with_metrics(report: KernelReport, found: _Found) -> KernelReport:
     """A report with its time, which rules and comparisons read as metrics."""
     shares = {
-        loop.id: Metric(times.SHARE, round(100 * time.loops[loop.id], 2), "%", "estimated")
-        for loop in report.loops
-        if loop.id in time.loops
+        loop.loop: Metric(times.SHARE, round(100 * loop.share, 2), "%", "estimated")
+        for loop in found.loops
+        if loop.share is not None
     }
     loops = tuple(
         replace(loop, metrics={**loop.metrics, times.SHARE: shares[loop.id]})
@@ -137,50 +161,100 @@ def _with_metrics(report: KernelReport, time: KernelTime) -> KernelReport:
         else loop
         for loop in report.loops
     )
-    metric = Metric(times.US, time.us, "us", "estimated", f"on {time.gpu} at {time.mhz:g} MHz")
-    return replace(report, time=time, metrics={**report.metrics, times.US: metric}, loops=loops)
+    time, metrics = found.time, report.metrics
+    if time is not None:
+        note = f"on {time.gpu} at {time.mhz:g} MHz"
+        metrics = {**metrics, times.US: Metric(times.US, time.us, "us", "estimated", note)}
+    return replace(
+        report,
+        time=time,
+        no_time=found.no_time,
+        loop_times=found.loops,
+        metrics=metrics,
+        loops=loops,
+    )
 
 
 def _without(report: KernelReport, reason: str) -> KernelReport:
     return replace(report, no_time=reason)
 
 
-def launch_time(
+def _launch_time(
     emulator: Emulator,
     machine: Machine,
     launch: Launch,
     buffers: list[Buffer],
     report: KernelReport,
     options: TimeOptions,
-) -> KernelTime:
-    """The time of a launch.
-
-    Args:
-        emulator: of the kernel.
-        machine: the target.
-        launch: of the whole grid.
-        buffers: global memory; it is written to.
-        report: the kernel's, for its occupancy.
-        options: how it is timed.
+    assumed: Sequence[str] = (),
+) -> _Found:
+    """The time of a launch of which a few workgroups are executed.
 
     Raises:
         KinspectError: the model does not cover the target, or nothing fits on a compute unit.
         NotCoveredError: an instruction that the emulator does not carry out was reached.
     """
     device = _device(machine, options)
-    resident = int_of(report.metrics, RESIDENT)
-    if not resident:
-        raise KinspectError("how many workgroups a compute unit holds is not known", "state --lds")
-    timing = traced(emulator, machine, device, launch, buffers, resident, options.seconds)
+    timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
     now = timed(timing)
-    stalls = stalls_of(timing, now)
     warm = timed(timing.warm()).us if timing.can_be_warm else None
-    assumed = [f"the clock of {device.mhz:g} MHz"]
+    found = attributed(timing, now)
+    time = _kernel_time(timing, found, now, options, assumed)
+    if warm is not None and warm <= 0.97 * now.us:
+        time = replace(time, warm_us=round(warm, 3))
+    return _Found(time, loop_times(timing, found, now))
+
+
+def _unlaunched(
+    code: KernelText,
+    report: KernelReport,
+    machine: Machine,
+    stated_grid: tuple[int, int, int] | None,
+    options: TimeOptions,
+) -> _Found:
+    """What iterations take of a kernel of which no launch is known; its time by stated counts.
+
+    Raises:
+        KinspectError: the model does not cover the target, or the way through the code is unclear.
+    """
+    device, function, demand = _device(machine, options), code.function, report.demand
+    waves = demand.waves_per_workgroup if demand is not None else None
+    if waves is None:
+        raise KinspectError("how many waves a workgroup has is not known", "state --waves")
+    ids = [loop.id for loop in function.loops]
+    trips = dict.fromkeys(ids, options.trips[EVERY_LOOP]) if EVERY_LOOP in options.trips else {}
+    trips |= {loop: count for loop, count in options.trips.items() if loop != EVERY_LOOP}
+    if unknown := sorted(trips.keys() - set(ids)):
+        raise KinspectError(
+            f"there is no loop {', '.join(unknown)}", f"it has {', '.join(ids) or 'no loops'}"
+        )
+    lanes = function.resources.wave_size or machine.wave_sizes[0]
+    accesses, guessed = known_accesses(function, report.memory_ops, machine, lanes)
+    grid = None if stated_grid is None else math.prod(stated_grid)
+    timing = unlaunched(function, machine, device, accesses, _resident(report), waves, grid, trips)
+    now, in_l2 = timed(timing), timed(timing.in_l2())
+    is_launch = grid is not None and trips.keys() >= set(ids)
+    assumed = [_BY_FLOW, *([f"{guessed} unknown addresses side by side"] if guessed else [])]
+    found = attributed(timing, now)
+    time = _kernel_time(timing, found, now, options, assumed) if is_launch else None
+    loops = loop_times(timing, found, now, in_l2, is_launch=is_launch)
+    return _Found(time, loops, "" if is_launch else _unknown(report, machine))
+
+
+def _kernel_time(
+    timing: Timing,
+    found: Attribution,
+    now: LaunchTime,
+    options: TimeOptions,
+    assumed: Sequence[str],
+) -> KernelTime:
+    device = timing.device
+    stalls, instructions = stalls_of(found), timing.function.instructions
     return KernelTime(
         us=round(now.us, 3),
         low=round(now.us * LOW, 3),
         high=round(now.us * HIGH, 3),
-        warm_us=None if warm is None or warm > 0.97 * now.us else round(warm, 3),
+        warm_us=None,
         cycles=round(now.cycles),
         mhz=round(now.mhz),
         gpu=device.name,
@@ -190,14 +264,29 @@ def launch_time(
         limiter=limiter_of(now, stalls),
         units={name: round(share, 4) for name, share in now.units.items()},
         stalls=stalls,
-        lines=lines_of(timing, now),
-        loops=loop_shares(timing, now),
+        lines=lines_of(found, instructions),
+        stalled=round(sum(map(sum, found.stalled.values())), 4),
+        instructions=instructions_of(found, instructions),
         savings=savings(timing, now) if options.savings else (),
-        assumed=tuple(assumed),
+        assumed=(f"the clock of {device.mhz:g} MHz", *assumed),
     )
 
 
+def _resident(report: KernelReport) -> int:
+    resident = int_of(report.metrics, RESIDENT)
+    if not resident:
+        raise KinspectError("how many workgroups a compute unit holds is not known", "state --lds")
+    return resident
+
+
 def _device(machine: Machine, options: TimeOptions) -> Device:
+    product = find_product(options.gpu) if options.gpu is not None else None
+    if options.gpu is not None and (product is None or product.arch != machine.arch):
+        known = ", ".join(p.name for p in all_products() if p.arch == machine.arch)
+        raise KinspectError(
+            f"--gpu {options.gpu}: it is no known product of {machine.arch}",
+            f"there is {known}" if known else "leave it out",
+        )
     device = device_of(machine, options.gpu)
     if rates_of(machine.arch) is None or device is None:
         raise KinspectError(

@@ -83,7 +83,8 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
     if kernel.no_time:
         fields["no_time"] = kernel.no_time
     if kernel.time is not None:
-        fields["time"] = plain(replace(kernel.time, lines=kernel.time.lines[:_MOST_TIME_LINES]))
+        time = plain(replace(kernel.time, lines=kernel.time.lines[:_MOST_TIME_LINES]))
+        fields["time"] = {name: time[name] for name in time if name != "instructions"}
     left = MOST_BYTES - _size(fields) - _MOST_OF_LEFT_OUT
     loops = _fitting(map(_loop, ordered), min(left // 2, _MOST_OF_LOOPS))
     left -= _size(loops)

@@ -18,7 +18,16 @@ from msgspec.json import schema_components
 
 from .. import model
 from ..base.writing import replacing
-from ..model import ErrorRecord, Finding, KernelReport, LoopReport, Metric, SourceLoc, Unread
+from ..model import (
+    ErrorRecord,
+    Finding,
+    KernelReport,
+    KernelTime,
+    LoopReport,
+    Metric,
+    SourceLoc,
+    Unread,
+)
 from .json_write import SCHEMA_VERSION, UNWRITTEN
 
 FOLDER = Path(__file__).parent
@@ -30,9 +39,9 @@ _SOMETIMES: Final[Mapping[type[Struct], tuple[str, ...]]] = MappingProxyType(
 )
 _BRIEF_KERNEL = (
     *("id", "name", "arch", "source", "metrics", "loops", "main_loop", "findings", "leads"),
-    *("notes", "unread"),
+    *("notes", "unread", "time", "no_time"),
 )
-_BRIEF_OPTIONAL = ("leads", "unread")
+_BRIEF_OPTIONAL = ("leads", "unread", "time", "no_time")
 _TEXTS: Final = MappingProxyType({"type": "array", "items": {"type": "string"}})
 
 
@@ -45,11 +54,15 @@ def report_schema() -> _Schema:
 def brief_schema() -> _Schema:
     """The schema of a report without details (`json_brief.py`)."""
     kernel = _definitions((KernelReport,))["KernelReport"]
-    definitions = _definitions((Finding, LoopReport, Metric, SourceLoc, Unread, ErrorRecord))
+    definitions = _definitions(
+        (Finding, KernelTime, LoopReport, Metric, SourceLoc, Unread, ErrorRecord)
+    )
     for name, optional in (("LoopReport", "metrics"), ("Metric", "origin")):
         definitions[name]["required"].remove(optional)
         definitions[name]["additionalProperties"] = False
     del definitions["Metric"]["properties"]["note"]
+    definitions["KernelTime"]["required"].remove("instructions")
+    del definitions["KernelTime"]["properties"]["instructions"], definitions["InstructionTime"]
     counts = ("loops", "metrics_of_loops", "findings", "leads", "notes")
     left_out = {
         "type": "object",

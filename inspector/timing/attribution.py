@@ -1,12 +1,14 @@
-"""Where the time of a launch goes: by reason, by unit, by line."""
+"""Where the time of a launch goes: by reason, by unit, by line, by instruction."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from ..model import Instruction, SourceLoc
-from ..model.time import Stall, StallReason, TimeLine
+from ..model.time import InstructionTime, Stall, StallReason, TimeLine
 from .costs import IDLE
 from .cu import REASONS
 from .timed import LaunchTime, Timing
@@ -14,38 +16,81 @@ from .timed import LaunchTime, Timing
 MOST_LINES: Final = 12
 BUSY: Final = 0.75
 """Share of the time from which on a unit is what limits a launch."""
-_LEAST: Final = 0.005
+LEAST_OF_INSTRUCTION: Final = 0.0002
+"""Share of the time below which an instruction is not listed."""
+LEAST: Final = 0.005
+"""Share below which a reason or a line is not told."""
+ISSUE: Final = REASONS.index("issue")
 _THROUGHPUT: Final = {
     "vector": "vector work", "matrix": "matrix work", "lds": "LDS bandwidth",
     "l1": "L1 bandwidth", "l2": "L2 bandwidth", "l3": "L3 bandwidth",
     "memory": "memory bandwidth",
 }  # fmt: skip
-_WAITING: Final = {
+WAITING: Final = {
     "issue": "instructions", "dependency": "dependent instructions", "vector": "vector work",
     "matrix": "matrix work", "lds": "LDS latency", "memory": "memory latency",
     "barrier": "barriers", "scalar": "scalar loads", "icache": "instruction fetch",
     "launch": "launch", "tail": "too few workgroups",
 }  # fmt: skip
+"""Reason -> what is said to limit a launch that waits for it most."""
+_Rows = Mapping[int, Sequence[float]]
+"""By instruction, shares of the time by `REASONS`."""
 
 
-def stalls_of(timing: Timing, now: LaunchTime) -> tuple[Stall, ...]:
+class Attribution(Struct, frozen=True):
+    """The time of a launch, dealt out in shares of it.
+
+    Args:
+        launch, tail: before the first workgroup, and while some units idle.
+        issued: by instruction, what it takes to issue.
+        stalled: what waves wait before it issues.
+        blamed: what it takes in all, where waits count for the accesses that they wait for.
+    """
+
+    launch: float
+    tail: float
+    issued: Mapping[int, float]
+    stalled: _Rows
+    blamed: _Rows
+
+    def taken(self, site: int) -> float:
+        """What waves spend at an instruction."""
+        return self.issued.get(site, 0.0) + sum(self.stalled.get(site, ()))
+
+
+def attributed(timing: Timing, now: LaunchTime) -> Attribution:
+    """Deals out a launch's time: what its simulated waves took stands for all of them."""
+    launch = timing.rates.launch_us / now.us
+    placement = timing.placement
+    even = timing.workgroups_in_grid / min(timing.device.cus, timing.workgroups_in_grid)
+    tail = (1 - launch) * max(0.0, placement.busiest - even) / placement.busiest
+    issued = {site: _issue_cycles(timing, site) * n for site, n in now.cu.issues.items()}
+    issuing = sum(issued.values())
+    scale, blamed_scale = (
+        (1 - launch - tail) / ((sum(map(sum, rows.values())) + issuing) or 1.0)
+        for rows in (now.cu.stalls, now.cu.blamed)
+    )
+    blamed = {}
+    for site in sorted(now.cu.blamed.keys() | issued.keys()):
+        row = list(now.cu.blamed.get(site, (0.0,) * len(REASONS)))
+        row[ISSUE] += issued.get(site, 0.0)
+        blamed[site] = [cycles * blamed_scale for cycles in row]
+    return Attribution(
+        launch,
+        tail,
+        {site: cycles * scale for site, cycles in issued.items()},
+        {site: [cycles * scale for cycles in row] for site, row in now.cu.stalls.items()},
+        blamed,
+    )
+
+
+def stalls_of(found: Attribution) -> tuple[Stall, ...]:
     """Shares of the time by reason; the issue of instructions is one of them."""
-    inside, launch, tail = _parts(timing, now)
-    taken: dict[StallReason, float] = defaultdict(float)
-    total = 0.0
-    for row in now.cu.stalls.values():
-        for reason, cycles in zip(REASONS, row, strict=True):
-            taken[reason] += cycles
-            total += cycles
-    issued = sum(_issue_cycles(timing, site) * count for site, count in now.cu.issues.items())
-    taken["issue"] += issued
-    total += issued
-    shares: dict[StallReason, float] = {
-        reason: inside * cycles / total for reason, cycles in taken.items() if total
-    }
-    shares["launch"] = launch
-    shares["tail"] = tail
-    told = [Stall(reason, round(share, 4)) for reason, share in shares.items() if share >= _LEAST]
+    shares: dict[StallReason, float] = dict(zip(REASONS, sums(found.stalled.values()), strict=True))
+    shares["issue"] += sum(found.issued.values())
+    shares["launch"] = found.launch
+    shares["tail"] = found.tail
+    told = [Stall(reason, round(share, 4)) for reason, share in shares.items() if share >= LEAST]
     return tuple(sorted(told, key=lambda stall: -stall.share))
 
 
@@ -54,60 +99,48 @@ def limiter_of(now: LaunchTime, stalls: tuple[Stall, ...]) -> str:
     unit, share = max(now.units.items(), key=lambda item: item[1])
     if share >= BUSY:
         return _THROUGHPUT[unit]
-    return _WAITING[stalls[0].reason] if stalls else "nothing"
+    return WAITING[stalls[0].reason] if stalls else "nothing"
 
 
-def lines_of(timing: Timing, now: LaunchTime) -> tuple[TimeLine, ...]:
+def lines_of(found: Attribution, instructions: Sequence[Instruction]) -> tuple[TimeLine, ...]:
     """The lines where the time goes, the largest share first.
 
     Waits count for the accesses that they wait for.
     """
-    inside, _, _ = _parts(timing, now)
-    instructions = timing.emulator.code.function.instructions
-    taken: dict[SourceLoc | int, list[float]] = {}
-    most: dict[SourceLoc | int, tuple[float, int]] = {}
-    total = 0.0
-    for site in now.cu.issues.keys() | now.cu.blamed.keys():
-        row = list(now.cu.blamed.get(site, [0.0] * len(REASONS)))
-        row[0] += _issue_cycles(timing, site) * now.cu.issues.get(site, 0)
-        cycles = sum(row)
-        key = _place(instructions[site])
-        known = taken.setdefault(key, [0.0] * len(REASONS))
-        for reason, part in enumerate(row):
-            known[reason] += part
-        most[key] = max(most.get(key, (-1.0, 0)), (cycles, instructions[site].line))
-        total += cycles
-    if not total:
-        return ()
-    ranked = sorted(taken.items(), key=lambda item: -sum(item[1]))[:MOST_LINES]
-    return tuple(
-        TimeLine(
-            key if isinstance(key, SourceLoc) else None,
-            most[key][1],
-            round(inside * sum(row) / total, 4),
-            REASONS[row.index(max(row))],
-        )
-        for key, row in ranked
-        if inside * sum(row) / total >= _LEAST
-    )
+    of_places: dict[SourceLoc | int, list[tuple[int, Sequence[float]]]] = {}
+    for site, row in found.blamed.items():
+        of_places.setdefault(_place(instructions[site]), []).append((site, row))
+    lines = []
+    for place, rows in of_places.items():
+        by_reason = sums(row for _, row in rows)
+        most, _ = max(rows, key=lambda item: sum(item[1]))
+        source = place if isinstance(place, SourceLoc) else None
+        share, reason = round(sum(by_reason), 4), REASONS[by_reason.index(max(by_reason))]
+        if share >= LEAST:
+            lines.append(TimeLine(source, instructions[most].line, share, reason))
+    return tuple(sorted(lines, key=lambda line: -line.share)[:MOST_LINES])
 
 
-def loop_shares(timing: Timing, now: LaunchTime) -> dict[str, float]:
-    """By loop, the share of the launch's time that its instructions take, nested loops left out."""
-    inside, _, _ = _parts(timing, now)
-    function = timing.emulator.code.function
-    taken = {
-        site: sum(now.cu.stalls.get(site, ())) + _issue_cycles(timing, site) * count
-        for site, count in now.cu.issues.items()
-    }
-    total = sum(taken.values())
-    shares = {}
-    for loop in function.loops:
-        nested = {n for inner in function.loops if inner.parent == loop.id for n in inner.blocks}
-        blocks = [function.blocks[number] for number in loop.blocks if number not in nested]
-        cycles = sum(taken.get(site, 0.0) for b in blocks for site in range(b.start, b.stop))
-        shares[loop.id] = round(inside * cycles / total, 4) if total else 0.0
-    return shares
+def instructions_of(
+    found: Attribution, instructions: Sequence[Instruction]
+) -> tuple[InstructionTime, ...]:
+    """What waves take at each line of the assembly, those below `LEAST_OF_INSTRUCTION` left out."""
+    sites: dict[int, list[int]] = {}
+    for site in found.issued.keys() | found.stalled.keys():
+        sites.setdefault(instructions[site].line, []).append(site)
+    times = []
+    for line, own in sorted(sites.items()):
+        share = sum(map(found.taken, own))
+        if share >= LEAST_OF_INSTRUCTION:
+            row = sums(found.stalled[site] for site in own if site in found.stalled)
+            reason = REASONS[row.index(max(row))]
+            times.append(InstructionTime(line, round(share, 5), round(sum(row), 5), reason))
+    return tuple(times)
+
+
+def sums(rows: Iterable[Sequence[float]]) -> list[float]:
+    """Shares by reason, added up."""
+    return [sum(parts) for parts in zip(*rows, strict=True)] or [0.0] * len(REASONS)
 
 
 def _place(inst: Instruction) -> SourceLoc | int:
@@ -115,15 +148,6 @@ def _place(inst: Instruction) -> SourceLoc | int:
     if inst.loc is None or not inst.loc.line:
         return inst.line
     return SourceLoc(inst.loc.file, inst.loc.line)
-
-
-def _parts(timing: Timing, now: LaunchTime) -> tuple[float, float, float]:
-    """Shares of the time within workgroups, before the first one, and while some units idle."""
-    launch = timing.rates.launch_us / now.us
-    placement = timing.placement
-    even = timing.workgroups_in_grid / min(timing.device.cus, timing.workgroups_in_grid)
-    tail = (1 - launch) * max(0.0, placement.busiest - even) / placement.busiest
-    return 1 - launch - tail, launch, tail
 
 
 def _issue_cycles(timing: Timing, site: int) -> float:

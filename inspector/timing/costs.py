@@ -14,6 +14,7 @@ from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.execution_target import target_of
 from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
 from ..isa.idle_slots import idle_slots
+from ..isa.mnemonics import access_bits
 from ..isa.waitflow.counters import GenerationCounters, events_of
 from ..isa.waitflow.waits import decode_wait
 from ..machines import matrix_cycles
@@ -41,6 +42,7 @@ _LONG: Final = re.compile(
     r"v_s?mfmac?_|global_|buffer_|flat_|scratch_|ds_|s_load|s_buffer|v_pk_|v_wmma"
 )
 """Encodings of 8 bytes."""
+_DWORD_BITS: Final = 32
 _UNKNOWN_MATRIX: Final = 32
 """Cycles of a matrix instruction of which no figure is known."""
 
@@ -57,6 +59,8 @@ class Cost(NamedTuple):
         raises: (counter, whether its operations complete in order).
         line: of the instruction cache that holds it.
         is_scratch: whether it moves private memory.
+        addressed: cycles that the address unit takes for all lanes, active or not; 0: as many as
+            its lines and bytes need.
     """
 
     kind: int
@@ -68,6 +72,7 @@ class Cost(NamedTuple):
     raises: tuple[tuple[int, bool], ...]
     line: int
     is_scratch: bool
+    addressed: float = 0.0
 
 
 class Costs(Struct, frozen=True):
@@ -130,10 +135,20 @@ def costs_of(function: Function, machine: Machine, rates: Rates) -> Costs:
                 kind, cycles, result, reads[index], writes[index], tuple(waits), raises,
                 (inst.address if inst.address is not None else address) // rates.icache_line_bytes,
                 inst.cls.startswith("scratch"),
+                _addressed(inst, kind, wave, rates),
             )
         )  # fmt: skip
         address += _bytes_of(inst)
     return Costs(tuple(sites), groups, scalar_from, len(numbers))
+
+
+def _addressed(inst: Instruction, kind: int, lanes: int, rates: Rates) -> float:
+    """Cycles in which the address unit goes through the lanes of an access wider than a dword."""
+    if kind not in (LOAD, STORE) or rates.l1_wide_lanes_per_clk is None:
+        return 0.0
+    if (access_bits(inst.op, inst.operands) or _DWORD_BITS) <= _DWORD_BITS:
+        return 0.0
+    return lanes / rates.l1_wide_lanes_per_clk
 
 
 def _kind_of(inst: Instruction) -> int:

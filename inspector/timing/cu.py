@@ -558,6 +558,7 @@ class ComputeUnit:
         begin = max(now, self._address_free)
         taken = max(
             shares.issue,
+            cost.addressed,
             len(access.lines) / shares.l1_lines_per_clk,
             access.bytes / self._rates.l1_data_bytes_per_clk,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from ..model import Loop
 from .cu import REASONS, CuTime
@@ -18,9 +19,22 @@ _FEWEST = 3
 Workgroups = Sequence[Sequence[WaveTrace]]
 
 
+class Extrapolated(NamedTuple):
+    """The time of workgroups with all iterations of their loops.
+
+    Args:
+        cu: the time.
+        cycles: by loop of which not all iterations were simulated, what one iteration of one wave
+            adds to it, nested loops included.
+    """
+
+    cu: CuTime
+    cycles: dict[str, float]
+
+
 def extrapolated(
     workgroups: Workgroups, loops: Sequence[Loop], simulate: Callable[[Workgroups], CuTime]
-) -> CuTime:
+) -> Extrapolated:
     """The time of workgroups with all iterations of their loops.
 
     Args:
@@ -29,8 +43,9 @@ def extrapolated(
         simulate: gives the time of some workgroups as they are.
     """
     whole = simulate(workgroups)
-    missing = _missing(workgroups)
+    missing, in_all = _iterations(workgroups)
     total = whole
+    taken: dict[str, float] = {}
     factors: dict[str, float] = {}
     dropped: dict[str, Mapping[str, int]] = {}
     # Outer loops first: with their iterations go some of the inner ones.
@@ -45,18 +60,42 @@ def extrapolated(
             continue
         factors[loop.id] = left / counts[loop.id]
         dropped[loop.id] = counts
-        total = _plus(total, whole, simulate(fewer), factors[loop.id])
-    return total
+        less = simulate(fewer)
+        total = _plus(total, whole, less, factors[loop.id])
+        taken[loop.id] = (whole.cycles - less.cycles) / counts[loop.id]
+    cycles = {}
+    for loop in loops:
+        if loop.id in taken:
+            nested = sum(
+                factors[other.id] * dropped[other.id][other.id] * taken[other.id]
+                for other in loops
+                if other.id in taken and loop.id in _around(other, loops)
+            )
+            cycles[loop.id] = taken[loop.id] + nested / in_all[loop.id]
+    return Extrapolated(total, cycles)
 
 
-def _missing(workgroups: Workgroups) -> dict[str, float]:
-    """By loop, the iterations of all waves that were not kept."""
+def _around(loop: Loop, loops: Sequence[Loop]) -> set[str]:
+    """Ids of the loops that a loop is nested in."""
+    parents = {other.id: other.parent for other in loops}
+    around: set[str] = set()
+    parent = loop.parent
+    while parent is not None:
+        around.add(parent)
+        parent = parents.get(parent)
+    return around
+
+
+def _iterations(workgroups: Workgroups) -> tuple[dict[str, float], dict[str, float]]:
+    """By loop, the iterations of all waves that were not kept, and all of them."""
     missing: defaultdict[str, float] = defaultdict(float)
+    every: defaultdict[str, float] = defaultdict(float)
     for waves in workgroups:
         for wave in waves:
             for loop, (kept, in_all) in wave.trips.items():
                 missing[loop] += in_all - kept
-    return missing
+                every[loop] += in_all
+    return missing, every
 
 
 def _without_some(
@@ -114,7 +153,11 @@ def _last(entry: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _plus(total: CuTime, more: CuTime, less: CuTime, factor: float) -> CuTime:
-    """A time and `factor` times the difference of two others."""
+    """A time and `factor` times the difference of two others.
+
+    What is issued as often in both, as code before a loop is, waits as long however often the loop
+    runs: a difference there comes from how the waves happen to meet.
+    """
 
     def rows(of: Callable[[CuTime], Mapping[int, list[float]]]) -> dict[int, list[float]]:
         nothing = [0.0] * len(REASONS)
@@ -123,6 +166,8 @@ def _plus(total: CuTime, more: CuTime, less: CuTime, factor: float) -> CuTime:
                 max(0.0, t + factor * (m - f))
                 for t, m, f in zip(row, of(more)[site], of(less).get(site, nothing), strict=True)
             ]
+            if more.issues.get(site) != less.issues.get(site)
+            else row
             for site, row in of(total).items()
         }
 

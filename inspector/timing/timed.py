@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from ..base.errors import KinspectError
 from ..emulator.grid import Launch
 from ..emulator.launch import Emulator
+from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer
 from ..emulator.start import waves_of
 from ..machines.rates import rates_of
-from ..model import Machine
+from ..model import Function, Machine
 from ..model.rates import Rates
 from .costs import LOAD, Costs, costs_of
 from .cu import UNITS, ComputeUnit, CuTime, Shares, Sharing
@@ -33,6 +34,8 @@ MOST_ISSUES: Final = 100_000
 """Instructions that one simulation may issue."""
 MOST_CUT: Final = 2.0
 """Times as many that the resident workgroups may take before their waves are cut."""
+STRETCHES: Final = 8
+"""Of a wave that is cut, from each of which a part is simulated."""
 
 
 class Timing(Struct, frozen=True):
@@ -43,7 +46,7 @@ class Timing(Struct, frozen=True):
         costs: of the kernel's instructions.
         placement: of the grid.
         sharing: where lines come from.
-        emulator: of the kernel.
+        function: the kernel.
         workgroups: the waves of each workgroup that is simulated.
         workgroups_in_grid: how many there are in all.
         footprint: bytes of the buffers that it reads.
@@ -56,11 +59,16 @@ class Timing(Struct, frozen=True):
     costs: Costs
     placement: Placement
     sharing: Sharing
-    emulator: Emulator
+    function: Function
     workgroups: Sequence[Sequence[WaveTrace]]
     workgroups_in_grid: int
     footprint: int
     part: float = 1.0
+
+    def in_l2(self) -> Timing:
+        """The launch with all that it reads and stores in the L2."""
+        none = dict.fromkeys(range(len(self.costs.sites)), 0.0)
+        return replace(self, sharing=Sharing(none, none, none))
 
     @property
     def can_be_warm(self) -> bool:
@@ -84,6 +92,7 @@ class LaunchTime(Struct, frozen=True):
         mhz: the clock that was assumed.
         units: share of the time that each of `UNITS` is busy.
         cu: the simulation of the workgroups that were executed.
+        cycles_of: by loop, what an iteration takes, as of `Extrapolated`.
     """
 
     us: float
@@ -91,6 +100,7 @@ class LaunchTime(Struct, frozen=True):
     mhz: float
     units: Mapping[str, float]
     cu: CuTime
+    cycles_of: Mapping[str, float]
 
 
 def traced(
@@ -125,12 +135,14 @@ def traced(
         launch, workgroups=placement.executed, checks=False, blocks=BLOCKS, seconds=seconds
     )
     line = machine.cache_line_bytes or 64
-    done = trace(emulator, sample, buffers, line, machine.arch, placement.simulated)
-    if not done.is_complete:
+    try:
+        done = trace(emulator, sample, buffers, line, machine.arch, placement.simulated)
+    except EmulationLimitError as error:
         raise KinspectError(
-            f"a few of its workgroups did not come to their end in {seconds:g} s",
-            "kinspect time gives them a minute; loops that wait for others never end",
-        )
+            f"{len(placement.executed):,} of its workgroups did not come to their end:"
+            f" {error.message}",
+            "loops that wait for other workgroups never end here, others may with other arguments",
+        ) from None
     costs = costs_of(emulator.code.function, machine, rates)
     whole = [done.workgroups[number] for number in placement.simulated]
     workgroups, part = _affordable(whole, resident)
@@ -148,7 +160,7 @@ def traced(
         costs,
         placement,
         sharing,
-        emulator,
+        emulator.code.function,
         workgroups,
         math.prod(launch.grid),
         sum(buffer.size for buffer in buffers),
@@ -161,7 +173,7 @@ def _affordable(
 ) -> tuple[Sequence[Sequence[WaveTrace]], float]:
     """As many workgroups as can be simulated in time, all resident ones at least.
 
-    Where these take too long by themselves, the first part of each wave stands for all of it.
+    Where these take too long by themselves, a sample of each wave stands for all of it.
 
     Returns:
         The workgroups, and which part of their waves they hold.
@@ -180,13 +192,24 @@ def _affordable(
     ):
         return workgroups, 1.0
     part = MOST_ISSUES / issues
-    return [[_beginning(wave, part) for wave in waves] for waves in workgroups], part
+    return [[_samples(wave, part) for wave in waves] for waves in workgroups], part
 
 
-def _beginning(wave: WaveTrace, part: float) -> WaveTrace:
-    length = math.ceil(part * len(wave.stream))
-    accesses = {at: access for at, access in wave.accesses.items() if at < length}
-    return WaveTrace(wave.stream[:length], accesses, {}, [])
+def _samples(wave: WaveTrace, part: float) -> WaveTrace:
+    """The first part of each of some stretches of a wave: its beginning alone is unlike the rest,
+    spilling code stores there and loads later.
+    """
+    stream: list[int] = []
+    accesses = {}
+    for stretch in range(STRETCHES):
+        begin = len(wave.stream) * stretch // STRETCHES
+        end = begin + math.ceil(part * len(wave.stream) / STRETCHES)
+        moved = len(stream) - begin
+        stream += wave.stream[begin:end]
+        for at in range(begin, end):
+            if at in wave.accesses:
+                accesses[at + moved] = wave.accesses[at]
+    return WaveTrace(stream, accesses, {}, [])
 
 
 def _scratch_fresh(
@@ -212,9 +235,9 @@ def timed(timing: Timing) -> LaunchTime:
     shares = shares_of(
         timing.machine, rates, device, placement.active, tuple(timing.machine.counters.values())
     )
-    cu = extrapolated(
+    cu, cycles_of = extrapolated(
         timing.workgroups,
-        timing.emulator.code.function.loops,
+        timing.function.loops,
         lambda workgroups: _simulated(timing, shares, workgroups),
     )
     cycles = _all_rounds(cu, placement, len(timing.workgroups))
@@ -225,7 +248,7 @@ def timed(timing: Timing) -> LaunchTime:
     of_all = placement.busiest / len(timing.workgroups) / cycles if cycles else 0.0
     units = {name: taken * of_all for name, taken in zip(UNITS, busy, strict=True)}
     mhz = device.mhz * _clock_share(rates, units["matrix"])
-    return LaunchTime(cycles / mhz + rates.launch_us, cycles, mhz, units, cu)
+    return LaunchTime(cycles / mhz + rates.launch_us, cycles, mhz, units, cu, cycles_of)
 
 
 def _clock_share(rates: Rates, matrix: float) -> float:
@@ -278,7 +301,8 @@ def _beyond_l3(
             stands_for = _stands_for(wave)
             for position, access in wave.accesses.items():
                 site = wave.stream[position]
-                if not access.lines or costs.sites[site].kind != LOAD:
+                cost = costs.sites[site]
+                if not access.lines or cost.kind != LOAD or cost.is_scratch:
                     continue
                 address = access.lines[0] * line
                 buffer = max(

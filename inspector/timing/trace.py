@@ -12,16 +12,18 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from ..base.errors import KinspectError
 from ..emulator.banks import data_cycles, phases_of
 from ..emulator.grid import GridRunner, Launch
 from ..emulator.launch import Emulator, without_collections
-from ..emulator.lockstep import EmulationLimitError, LaunchLimits, Scheduler
+from ..emulator.lockstep import LaunchLimits, Scheduler
 from ..emulator.machine import MachineState
 from ..emulator.memory import Buffer, GlobalMemory
 from ..emulator.program import CodeBlock, EndKind, PreparedCode
 from ..emulator.registry import BuildContext, Step
 from ..emulator.start import waves_of
 from ..emulator.waves import Array, Waves
+from ..model import Function
 from .thinning import Thinned
 from .trip_counts import CountedLoop, counted_loop
 from .wave_traces import (
@@ -40,6 +42,8 @@ OUTER_TRIPS: Final = 3
 """Iterations of other loops that are kept."""
 _MOST_OF_HEADER: Final = 32
 """Instructions of 8 bytes in 256."""
+_MOST_KEPT: Final = 1 << 25
+"""Executed instructions and cache lines of all waves that are kept, 8 bytes each or twice that."""
 _NO_BLOCK: Final = -1
 _NO_LINE: Final = -1
 
@@ -51,12 +55,10 @@ class Trace(Struct, frozen=True):
         workgroups: number in the grid -> its waves.
         fresh: by instruction, the share of its lines that no wave of these workgroups had touched
             before; missing where it touched none.
-        is_complete: whether all waves came to their end.
     """
 
     workgroups: dict[int, list[WaveTrace]]
     fresh: dict[int, float]
-    is_complete: bool
 
 
 def trace(
@@ -78,24 +80,24 @@ def trace(
         wanted: numbers of the workgroups of which it is told what they did; None for all.
 
     Raises:
+        EmulationLimitError: some waves did not come to their end.
+        KinspectError: their accesses touch more than can be kept.
         NotCoveredError: an instruction that the emulator does not carry out was reached.
     """
     assert launch.workgroups is not None
     runner = emulator.runner(_TracingRunner, emulator.code)
     each = waves_of(launch.threads, emulator.target)
-    recorder = _Recorder(GlobalMemory(buffers), arch, line_bytes, each)
-    is_complete = True
+    waves = len(launch.workgroups) * each
+    skipped = np.zeros((len(runner.loops), waves), np.int64)
+    recorder = _Recorder(GlobalMemory(buffers), arch, line_bytes, each, skipped)
     with without_collections():
-        try:
-            runner.run(
-                launch,
-                np.array(launch.workgroups, np.int64),
-                recorder,
-                LaunchLimits(launch.seconds, launch.blocks),
-                {},
-            )
-        except EmulationLimitError:
-            is_complete = False
+        runner.run(
+            launch,
+            np.array(launch.workgroups, np.int64),
+            recorder,
+            LaunchLimits(launch.seconds, launch.blocks),
+            {},
+        )
     told = launch.workgroups if wanted is None else tuple(wanted)
     slots = [launch.workgroups.index(number) for number in told]
     traces = wave_traces(
@@ -103,40 +105,51 @@ def trace(
         runner.loops,
         recorder.noted,
         [slot * each + wave for slot in slots for wave in range(each)],
-        len(launch.workgroups) * each,
         line_bytes,
     )
-    header = _header(emulator)
+    header = preload_header(emulator.code.function)
     if header:
         traces = [wave.from_position(header) for wave in traces]
     return Trace(
         {number: traces[place * each : (place + 1) * each] for place, number in enumerate(told)},
         fresh_shares(recorder.noted.events),
-        is_complete,
     )
 
 
-def _header(emulator: Emulator) -> int:
+def preload_header(function: Function) -> int:
     """Instructions at the start that hardware leaves out which preloads kernel arguments.
 
     They load the arguments where it does not, and jump over the rest of 256 bytes (LLVM's
     AMDGPUUsage, "Preloaded Kernel Arguments").
     """
-    first = emulator.code.blocks[0]
-    is_header = emulator.start.preload_dwords > 0 and first.leave.kind is EndKind.JUMP
-    return first.stop if is_header and first.stop <= _MOST_OF_HEADER else 0
+    start, first = function.resources.wave_start, function.blocks[0]
+    jumps = function.instructions[first.stop - 1].op.name == "s_branch"
+    preloads = start is not None and start.preload_dwords > 0
+    return first.stop if preloads and jumps and first.stop <= _MOST_OF_HEADER else 0
 
 
 class _Recorder(MachineState):
     """Keeps accesses and blocks, in the order in which the emulator carries them out."""
 
-    def __init__(self, memory: GlobalMemory, arch: str, line_bytes: int, waves_each: int) -> None:
+    def __init__(
+        self, memory: GlobalMemory, arch: str, line_bytes: int, waves_each: int, skipped: Array
+    ) -> None:
         super().__init__(memory)
         self._arch = arch
         self._shift = line_bytes.bit_length() - 1
         self.is_kept = True
         self.waves_each = waves_each
-        self.noted = Noted([], [], [])
+        self.noted = Noted([], [], skipped)
+        self._kept = 0
+
+    def keep(self, count: int) -> None:
+        """Counts instructions or lines that are kept."""
+        self._kept += count
+        if self._kept > _MOST_KEPT:
+            raise KinspectError(
+                "its first workgroups execute and touch more than the timing model keeps",
+                "launch smaller workgroups",
+            )
 
     def numbers(self, waves: Waves) -> Array:
         """Numbers of waves among all that are executed, [wave]."""
@@ -155,6 +168,8 @@ class _Recorder(MachineState):
         lines = np.sort(first if (first == last).all() else np.concatenate([first, last], 1), 1)
         distinct = lines >= 0
         distinct[:, 1:] &= lines[:, 1:] != lines[:, :-1]
+        counts = distinct.sum(1)
+        self.keep(int(counts.sum()))
         active = np.full(waves.count, where.shape[1]) if usable is None else usable.sum(1)
         self.noted.events.append(
             AccessEvent(
@@ -162,7 +177,7 @@ class _Recorder(MachineState):
                 len(self.noted.runs) - 1,
                 self.numbers(waves),
                 lines[distinct],
-                distinct.sum(1),
+                counts,
                 active * size,
             )
         )
@@ -278,10 +293,12 @@ class _TracingScheduler(Scheduler):
         )
         self._recorder.is_kept = is_kept
         if is_kept:
+            block = self._code.blocks[number]
+            self._recorder.keep((block.stop - block.first) * len(numbers))
             self._recorder.noted.runs.append(Run(number, numbers))
             return self._thinned.for_addresses[number].steps
         for which in self._headed.get(number, ()):
-            self._recorder.noted.skipped.append((which, numbers, 1))
+            self._recorder.noted.skipped[which, numbers] += 1
         return self._thinned.for_branches[number].steps
 
     def _branch(self, number: int, block: CodeBlock, waves: Waves) -> int | None:
@@ -297,5 +314,5 @@ class _TracingScheduler(Scheduler):
         if left_over is None:
             return following
         # The rest is as these iterations are: what it would still do is counted, not done.
-        self._recorder.noted.skipped.append((which, numbers, left_over))
+        self._recorder.noted.skipped[which, numbers] += left_over
         return leave.following if inside[leave.target] else leave.target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -128,12 +129,12 @@ class Noted(NamedTuple):
     Args:
         runs: the blocks that were kept, in the order of their execution.
         events: the accesses in them.
-        skipped: (number of the loop, waves, how many of its iterations each of them ran unkept).
+        skipped: how many iterations of each loop each wave ran unkept, int64 [loop, wave].
     """
 
     runs: list[Run]
     events: list[AccessEvent]
-    skipped: list[tuple[int, Array, Array | int]]
+    skipped: Array
 
 
 def wave_traces(
@@ -141,7 +142,6 @@ def wave_traces(
     loops: Sequence[TracedLoop],
     noted: Noted,
     wanted: Sequence[int],
-    waves: int,
     line_bytes: int,
 ) -> list[WaveTrace]:
     """What some waves did, in the order in which they are named.
@@ -151,10 +151,9 @@ def wave_traces(
         loops: its loops.
         noted: of all waves.
         wanted: numbers of the waves.
-        waves: how many there are.
         line_bytes: of a cache line.
     """
-    is_wanted = np.zeros(waves, bool)
+    is_wanted = np.zeros(noted.skipped.shape[1], bool)
     is_wanted[list(wanted)] = True
     made = {wave: _Made(code, wave, line_bytes) for wave in wanted}
     for number, run in enumerate(noted.runs):
@@ -163,10 +162,7 @@ def wave_traces(
     for event in noted.events:
         for wave, access in event.of_waves(is_wanted):
             made[wave].add_access(event.site, event.run, access)
-    skipped = np.zeros((len(loops), waves), np.int64)
-    for which, skipping, iterations in noted.skipped:
-        skipped[which, skipping] += iterations
-    return [made[wave].trace(loops, skipped[:, wave].tolist()) for wave in wanted]
+    return [made[wave].trace(loops, noted.skipped[:, wave].tolist()) for wave in wanted]
 
 
 class _Made:
@@ -223,18 +219,36 @@ class _Made:
 
     def trace(self, loops: Sequence[TracedLoop], skipped: Sequence[int]) -> WaveTrace:
         """What the wave did."""
-        way, starts = self._way, [*self._starts, len(self._stream)]
-        trips, spans = {}, []
-        for traced, more in zip(loops, skipped, strict=True):
-            heads = [index for index, number in enumerate(way) if number == traced.header]
-            for index in heads:
-                end = index + 1
-                while end < len(way) and way[end] in traced.blocks and way[end] != traced.header:
-                    end += 1
-                spans.append((traced.loop.id, starts[index], starts[end]))
-            if heads:
-                trips[traced.loop.id] = len(heads), len(heads) + more
+        spans = iterations(self._way, [*self._starts, len(self._stream)], loops)
+        kept = Counter(loop for loop, _, _ in spans)
+        trips = {
+            traced.loop.id: (kept[traced.loop.id], kept[traced.loop.id] + more)
+            for traced, more in zip(loops, skipped, strict=True)
+            if kept[traced.loop.id]
+        }
         return WaveTrace(self._stream, self._accesses, trips, spans)
+
+
+def iterations(
+    way: Sequence[int], starts: Sequence[int], loops: Sequence[TracedLoop]
+) -> list[tuple[str, int, int]]:
+    """The iterations on a way, as `spans` of a `WaveTrace`.
+
+    Args:
+        way: numbers of the blocks.
+        starts: position in the stream where each of them starts, and where the last one ends.
+        loops: of the kernel.
+    """
+    spans = []
+    for traced in loops:
+        for index, number in enumerate(way):
+            if number != traced.header:
+                continue
+            end = index + 1
+            while end < len(way) and way[end] in traced.blocks and way[end] != traced.header:
+                end += 1
+            spans.append((traced.loop.id, starts[index], starts[end]))
+    return spans
 
 
 def fresh_shares(events: Sequence[AccessEvent]) -> dict[int, float]:

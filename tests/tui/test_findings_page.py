@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from kinspect.inspector.model import Finding, Location, Report
+from kinspect.inspector.model import Finding, KernelTime, Location, Report, Saving
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui import pages
 from kinspect.tui.screens.findings import page as module
@@ -261,6 +261,19 @@ async def test_leads_are_shown_where_asked_for(opened: Any, report: Report) -> N
     async with opened((120, 40), "findings", of=replace(report, kernels=(doubtful,))) as pilot:
         assert "no finding, 1 lead: Severity shows them" in await settled(pilot)
         assert "narrow" in await pressed(pilot, "f", "f", "f")
+
+
+async def test_savings_stand_beside_the_findings(opened: Any, report: Report) -> None:
+    launch = KernelTime(
+        us=41.0, low=29.5, high=57.4, warm_us=None, cycles=82_000.0, mhz=2000.0, gpu="MI300X",
+        workgroups=512, rounds=2, resident=2, limiter="memory latency", units={}, stalls=(),
+        lines=(), savings=(Saving("scratch", 25.0, 39.0),),
+    )  # fmt: skip
+    timed = tuple(replace(kernel, time=launch) for kernel in report.kernels)
+    async with opened(size=(200, 60), page="findings", of=replace(report, kernels=timed)) as pilot:
+        text = await pressed(pilot, "j")
+        assert "41 µs (30–57, estimated), limited by memory latency" in text
+        assert re.search(r"-39 % 25 µs +no spills to scratch", text)
 
 
 async def test_nothing_to_say_is_said(opened: Any, report: Report) -> None:

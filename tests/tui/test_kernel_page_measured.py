@@ -15,9 +15,13 @@ from kinspect.inspector.model import (
     Artifact,
     Emulated,
     EmulatedLine,
+    InstructionTime,
     KernelReport,
+    KernelTime,
     MeasuredLine,
     Report,
+    Saving,
+    Stall,
 )
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
@@ -72,6 +76,76 @@ def lines_of(report: KernelReport, *, sampled: bool = False) -> list[MeasuredLin
         )
         for n, wait in enumerate(report.waits)
     ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def timed(stalled: KernelReport) -> KernelReport:
+    """The measured kernel with a predicted time: each wait takes the same, but for one barrier."""
+    waits = [wait.line for wait in stalled.waits]
+    share = round(0.6 / len(waits), 5)
+    rows = [InstructionTime(line, share, share, "memory") for line in dict.fromkeys(waits)]
+    barrier = next(
+        number
+        for number, text in enumerate(stalled.artifacts["amdgcn"].path.read_text().splitlines(), 1)
+        if "s_barrier" in text
+    )
+    rows.append(InstructionTime(barrier, 0.2, 0.2, "barrier"))
+    time = KernelTime(
+        us=41.0, low=29.5, high=57.4, warm_us=None, cycles=82_000.0, mhz=2000.0, gpu="MI350X",
+        workgroups=512, rounds=2, resident=2, limiter="memory latency", units={"matrix": 0.4},
+        stalls=(Stall("memory", 0.6), Stall("barrier", 0.2), Stall("issue", 0.15)), lines=(),
+        savings=(Saving("memory latency", 25.0, 39.0), Saving("barriers", 36.9, 10.0)),
+        stalled=sum(row.stalled for row in rows),
+        instructions=tuple(sorted(rows, key=lambda row: row.line)),
+    )  # fmt: skip
+    return replace(stalled, time=time)
+
+
+@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_predicted_stalls_stand_beside_measured_ones(
+    opened: Any, timed: KernelReport, size: tuple[int, int]
+) -> None:
+    assert timed.time is not None
+    barrier = next(row for row in timed.time.instructions if row.reason == "barrier")
+    async with page_of(opened, timed, size) as (pilot, page):
+        pane = page.panes.pane_of("amdgcn")
+        assert pane is not None
+        page.marks.jump(pane, barrier.line - 1)
+        await pilot.pause()
+        text = text_of(pilot.app)
+        assert "stall% pred%" in text
+        percent = 100 * barrier.stalled / timed.time.stalled
+        assert f" {percent:.1f} bar" in gutter(page, "amdgcn", barrier.line)
+        assert text.splitlines()[1].startswith(" 41 µs (30–57, estimated)  memory latency  █████")
+        if size[1] > 24:
+            assert f"{percent:.1f} % of stalls, barrier" in text
+        snapshot(pilot.app, f"kernel_predicted_{size[0]}x{size[1]}")
+
+
+async def test_the_source_has_predicted_shares_where_nothing_was_measured(
+    opened: Any, timed: KernelReport
+) -> None:
+    assert timed.time is not None
+    kernel = replace(timed, measured_lines=())
+    own = {row.line: row for row in timed.time.instructions}
+    async with page_of(opened, kernel, (200, 60)) as (pilot, page):
+        reading, pane = page.texts.reading, page.panes.pane_of("source")
+        assert reading is not None
+        assert pane is not None
+        sums: dict[int, float] = {}
+        for line, row in own.items():
+            for source in reading.links.related("amdgcn", line - 1, "source")[:1]:
+                sums[source] = sums.get(source, 0) + row.stalled
+        assert sums
+        for source, part in sums.items():
+            said = gutter(page, "source", source + 1)
+            assert f"{100 * part / timed.time.stalled:.1f} " in said
+        page.panes.focus_on(pane)
+        await pilot.press("t")
+        assert pane.code.cursor == max(sums, key=lambda line: sums[line])
+        text = text_of(pilot.app)
+        assert "What would save time" in text
+        assert "-39 % 25 µs" in text
 
 
 def total(report: KernelReport) -> int:

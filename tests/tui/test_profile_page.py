@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from array import array
 from collections.abc import AsyncIterator, Callable
@@ -10,7 +11,15 @@ from typing import Any
 
 import profiles
 import pytest
-from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Metric, Report
+from kinspect.inspector.model import (
+    ErrorRecord,
+    InstructionTime,
+    KernelReport,
+    KernelTime,
+    MeasuredLine,
+    Metric,
+    Report,
+)
 from kinspect.inspector.model.recording import (
     NO_CODE,
     Dispatches,
@@ -25,6 +34,7 @@ from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.pages import page_class
 from kinspect.tui.screens.profile.columns import columns, ordered
+from kinspect.tui.screens.profile.detail import of_kernel
 from kinspect.tui.screens.profile.dispatches import MAX_LISTED, dispatch_list
 from kinspect.tui.screens.profile.lower import Lower
 from kinspect.tui.screens.profile.page import ProfilePage
@@ -92,6 +102,21 @@ def recorded(analysed: KernelReport, *more: KernelProfile) -> Profile:
         *more,
     )  # fmt: skip
     return replace(profiles.profile(*kernels, reports=(analysed,)), total_ns=191_000.0)
+
+
+def test_what_was_predicted_stands_beside_what_was_measured(analysed: KernelReport) -> None:
+    first = analysed.waits[0].line
+    launch = KernelTime(
+        us=40.8, low=29.4, high=57.1, warm_us=None, cycles=85_680.0, mhz=2100.0, gpu="MI300X",
+        workgroups=2048, rounds=8, resident=2, limiter="memory latency", units={}, stalls=(),
+        lines=(), stalled=0.9, instructions=(InstructionTime(first, 0.9, 0.9, "memory"),),
+    )  # fmt: skip
+    profile = recorded(replace(analysed, time=launch))
+    lines = list(of_kernel(of_profile(profile)[0], profile, profile.reports[0], 100))
+    text = "\n".join("".join(piece for piece, _ in line) for line in lines)
+    assert "Predicted for MI300X, and measured" in text
+    assert re.search(r"time +41 µs +51 µs +1\.25 ×", text)
+    assert re.search(rf"{first} +100\.0 +\d\.\d +s_waitcnt +memory", text)
 
 
 @asynccontextmanager

@@ -137,6 +137,13 @@ COLUMNS: Mapping[str, LineColumn] = MappingProxyType(
                 lambda report: bool(report.measured_lines),
             ),
             LineColumn(
+                "predicted",
+                "pred%",
+                "share of what the kernel stalls by the timing model, %, and for what",
+                "{weight:.1f} % of the predicted stalls, mostly {text}",
+                lambda report: report.time is not None and bool(report.time.instructions),
+            ),
+            LineColumn(
                 "exec",
                 "exec",
                 "executions of a wave in the ISA, else share of all, %, emulated",
@@ -228,6 +235,7 @@ def line_figures(
     links: Links,
     *,
     shares: ByKind,
+    predicted: Mapping[int, tuple[float, str]],
     executed: Mapping[int, str],
     cycles: Mapping[int, float],
 ) -> dict[str, LineFigures]:
@@ -237,6 +245,7 @@ def line_figures(
         report: the kernel.
         links: between its texts.
         shares: measured or emulated shares, %, by text.
+        predicted: line of the assembly, from 1 -> its share by the timing model, %, and the reason.
         executed: line of the assembly, from 0 -> executions of a wave, as a text.
         cycles: line of the assembly, from 1 -> cycles of the unit that bounds its loop.
     """
@@ -256,6 +265,11 @@ def line_figures(
             figures[name] = LineFigures(COLUMNS[name], sums, texts, in_hot_loops)
 
     add("stall", shares, {})
+    add(
+        "predicted",
+        of_texts.sums({line: share for line, (share, _) in predicted.items()}),
+        of_texts.foremost(predicted),
+    )
     if not report.measured_lines:
         add("exec", shares, {"amdgcn": executed})
     slots = {
@@ -389,6 +403,18 @@ class _OfTexts:
         for line, kind, target in self._carried(figures):
             by_line = by_kind.setdefault(kind, {})
             by_line[target] = max(by_line.get(target, figures[line]), figures[line])
+        return by_kind
+
+    def foremost(self, figures: Mapping[int, tuple[float, str]]) -> dict[str, dict[int, str]]:
+        """The text that has the largest sum of figures, of all instructions of a line."""
+        sums: dict[tuple[str, int], dict[str, float]] = {}
+        for line, kind, target in self._carried(figures):
+            figure, text = figures[line]
+            of_line = sums.setdefault((kind, target), {})
+            of_line[text] = of_line.get(text, 0) + figure
+        by_kind: dict[str, dict[int, str]] = {}
+        for (kind, target), of_line in sums.items():
+            by_kind.setdefault(kind, {})[target] = max(of_line, key=of_line.__getitem__)
         return by_kind
 
     def least_texts(self, texts: Mapping[int, str]) -> Mapping[str, Mapping[int, str]]:

@@ -144,6 +144,15 @@ def dominators(function: Function) -> DominatorTree:
     return dominator_tree([block.successors for block in function.blocks])
 
 
+def innermost_loops(function: Function) -> dict[int, Loop]:
+    """Block index -> the innermost loop that contains it; blocks outside loops are absent."""
+    owner: dict[int, Loop] = {}
+    for loop in sorted(function.loops, key=lambda item: item.depth):
+        for block in loop.blocks:
+            owner[block] = loop
+    return owner
+
+
 def _entries(blocks: Sequence[Block]) -> tuple[int, ...]:
     """Block 0 and, in order, every block that no earlier entry leads to.
 

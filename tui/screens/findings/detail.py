@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from textual.content import Content
 
-from ....inspector.explain import view
+from ....inspector.explain import time_view, view
 from ....inspector.explain.code import explanations
 from ....inspector.lint.rule import Rule
 from ....inspector.lint.schema import bundled_packs, load_packs
@@ -26,6 +26,7 @@ _COLOURS: Mapping[str, str] = {
 _LABELS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note", LEAD: LEAD}
 _MAX_LOCATIONS = 20
 _MAX_FIXES = 3
+_MAX_SAVINGS = 5
 
 
 @functools.cache
@@ -47,6 +48,7 @@ def of_item(item: Item, rule: Rule | None) -> Content:
         _evidence(finding),
         _locations(item),
         _prose("What to change", finding.advice or _plain(rule.text.fix if rule else "")),
+        _savings(item),
         _rule(rule),
     )
 
@@ -124,6 +126,18 @@ def unit_of(name: str) -> str:
     """The unit of a metric; "" if the metric is unknown or has none."""
     spec = catalogue().spec(name)
     return spec.unit if spec is not None else ""
+
+
+def _savings(item: Item) -> Iterator[Piece]:
+    """What the kernel's launch takes, and what it would take with one cost gone."""
+    time = item.entry.report.time
+    if time is None:
+        return
+    yield _heading("Time of the kernel's launch")
+    yield f"{time_view.estimate(time)}, limited by {time.limiter}\n", ""
+    for saving in time.savings[:_MAX_SAVINGS]:
+        yield f"{time_view.saved(saving):<14}  ", "$primary"
+        yield f"{time_view.change_of(saving)}\n", ""
 
 
 def _locations(item: Item) -> Iterator[Piece]:

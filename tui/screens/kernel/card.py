@@ -6,18 +6,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ....inspector.explain import lds_map, loop_view, occupancy_view, registers_view, view
+from ....inspector.explain import (
+    lds_map,
+    loop_view,
+    occupancy_view,
+    registers_view,
+    time_view,
+    view,
+)
 from ....inspector.model import Access, Finding, KernelReport, LoopReport, RegisterPressure, WaitOp
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .pane_text import SIGNS
 
 if TYPE_CHECKING:
+    from ....inspector.explain.code.line_figures import LineFigures
     from ....inspector.explain.code.reading import KernelReading
     from .costs import Costs
 
 _MOST_LINES = 6
 _MOST_ROWS = 8
 _MOST_SPILLED = 4
+_MOST_SAVINGS = 4
 _VERDICTS = {
     "needed": "needed",
     "ordering": "for order alone",
@@ -73,12 +82,20 @@ def card_of(report: KernelReport, loop: LoopReport | None, *, in_full: bool = Fa
         loop_view.loop_title_parts(loop, with_unknown=False) if loop is not None else (),
         CardBlock("", tuple(mix)),
         (
+            CardBlock("What would save time", tuple(_savings(report, in_full=in_full))),
             CardBlock("Spilled values", tuple(spilled)),
             CardBlock(where, tuple(memory)),
             CardBlock("Occupancy", tuple(occupancy)),
             CardBlock(lds_map.map_title(report) if lds else "", tuple(lds)),
         ),
     )
+
+
+def _savings(report: KernelReport, *, in_full: bool) -> Iterator[CardFact]:
+    """What the launch would take with one cost gone, the most first."""
+    if report.time is not None:
+        for saving in report.time.savings[: None if in_full else _MOST_SAVINGS]:
+            yield CardFact(time_view.saved(saving), time_view.change_of(saving))
 
 
 def _spilled_values(
@@ -127,6 +144,7 @@ def facts_of(
     line: int,
     costs: Costs | None = None,
     pressure: RegisterPressure | None = None,
+    predicted: LineFigures | None = None,
 ) -> CardBlock:
     """The facts about a line of one of the texts: findings, costs, instruction, accesses."""
     findings = reading.marks.findings(line, kind)
@@ -142,6 +160,9 @@ def facts_of(
     ]
     if costs is not None:
         facts += costs.facts(kind, line)
+    if predicted is not None and (share := predicted.weights.get(kind, {}).get(line)):
+        text = f"{share:.1f} % of stalls, {predicted.text(kind, line)}"
+        facts.append(CardFact("predicted", text))
     facts += [CardFact(f"LDS {row.place}", row.about) for row in lds_rows_at(report, kind, line)]
     # A narrow access with its reason says what to change, so it goes before what has none.
     accesses = _accesses(report, kind, line)

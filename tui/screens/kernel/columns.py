@@ -15,6 +15,8 @@ from ...widgets.code import Cell
 WIDTH = 7
 """Cells of a column of shares, the first of them blank, as in all columns."""
 _NARROW = 6  # cells of other columns
+_REASON = 3
+"""Letters of a reason beside a predicted share: the two stand beside a measured one in 16 cells."""
 _BAR = 5  # cells of the curve of live registers
 _HOT_SIGN = "▾"
 _LEAST_SHARE = 0.05  # %; smaller ones are drawn as a dot
@@ -68,6 +70,8 @@ def drawn(
         shares = figures.weights.get(kind, {}) if figures is not None else {}
         title = "sampl%" if measure_of(report.measured_lines) == "samples" else "stall%"
         return GutterColumn(sign + title, lambda line: [share_cell(shares.get(line))])
+    if column.name == "predicted":
+        return _predicted(column, kind, figures, sign)
     heading = f"{sign}{column.title:>{_NARROW - 1}}"
     if figures is None:
         return GutterColumn(heading, lambda line: [(" " * _NARROW, "number")])
@@ -80,6 +84,26 @@ def drawn(
         return [(f"{text:>{_NARROW}}", style)]
 
     return GutterColumn(heading, cells)
+
+
+def _predicted(
+    column: LineColumn, kind: str, figures: LineFigures | None, sign: str
+) -> GutterColumn:
+    """A line's predicted share of the stalls and what it waits for."""
+    shares = figures.weights.get(kind, {}) if figures is not None else {}
+    reasons = figures.texts.get(kind, {}) if figures is not None else {}
+
+    def cells(line: int) -> list[Cell]:
+        share = shares.get(line)
+        if share is None or share < _LEAST_SHARE:
+            text = "" if share is None else "·"
+            return [(f"{text:>{_NARROW - 1}}{'':<{_REASON + 1}}", "dim")]
+        number = f"{share:.1f}" if share < 99.95 else "100"
+        reason = f" {reasons[line][:_REASON]:<{_REASON}}"
+        style = cell_style(share)
+        return [(f"{number:>{_NARROW - 1}}", style), (reason, style)]
+
+    return GutterColumn(f"{sign}{column.title:<{_NARROW + _REASON - 1}}", cells)
 
 
 def _curve(pressure: RegisterPressure, sign: str) -> GutterColumn:

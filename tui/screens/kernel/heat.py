@@ -66,6 +66,10 @@ class LineHeat:
         costs = [one for one in with_figures if one.column.is_cost]
         return next(iter((*chosen_heat, *costs, *with_figures)), None)
 
+    def figures(self, name: str) -> LineFigures | None:
+        """The figures of a column, chosen or not; None where the kernel has none."""
+        return self._figures.get(name)
+
     def next(self, kind: str, by: int) -> LineFigures | None:
         """Makes the next (1) or previous (-1) column the hot one; None without any."""
         with_figures, heat = self._with_figures(kind), self.of(kind)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ....inspector.explain import loop_view, view
+from ....inspector.explain import loop_view, time_view, view
 from ....inspector.metrics.pressure import register_pressure
-from ....inspector.model import KernelReport, LoopReport, RegisterPressure
+from ....inspector.model import KernelReport, LoopReport, RegisterPressure, number_of
 from ...pages import Page
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .card import card_of, facts_of, line_list, loop_at, source_fact, waits_of
@@ -31,6 +31,10 @@ _CODE = 50
 """Columns of a pane of assembly that its code and the other columns left of it need."""
 _TWO_COLUMNS = 16
 """Columns that figures may take however narrow the pane is."""
+_ONE_COLUMN = 9
+"""The same beside a text that is not assembly."""
+_BAR = 20
+"""Cells of the bar of what a launch's time goes to."""
 _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
 
 
@@ -130,9 +134,22 @@ class LinkedTexts:
             self.report = entry.report
             self.pressure = register_pressure(entry.report)
             self._note = "being analysed …"
+            self.show_time()
             self._load()
             if entry.report.measured_lines:
                 self._page.refresh_bindings()
+
+    def show_time(self) -> None:
+        """Shows the launch's time, measured and predicted, where it is known."""
+        report = self.report
+        if report is None or report.time is None:
+            self._panes.show_time("")
+            return
+        bar, reasons = time_view.stall_bar(report.time, _BAR)
+        measured = number_of(report.metrics, "measured.duration.median")
+        beside = f"  measured {time_view.amount(measured / 1e3)}" if measured is not None else ""
+        about = f"{time_view.estimate(report.time)}{beside}  {report.time.limiter}"
+        self._panes.show_time(f"{about}  {bar}  {reasons}")
 
     def _wait_for_report(self) -> None:
         if self.report is not None:
@@ -292,7 +309,9 @@ class LinkedTexts:
         if kind not in texts:
             return []
         width = self._panes.least_width(len(texts))
-        room = max(_TWO_COLUMNS, width - _CODE) if kind == "amdgcn" else width // 8
+        room = (
+            max(_TWO_COLUMNS, width - _CODE) if kind == "amdgcn" else max(_ONE_COLUMN, width // 8)
+        )
         return self.heat.columns(kind, report, room, self.pressure)
 
     def ranks(self, kind: str) -> Mapping[int, int]:
@@ -358,7 +377,15 @@ class LinkedTexts:
         """The facts about the cursor's line."""
         pane = self._panes.current
         cursor = pane.code.cursor
-        line_block = facts_of(report, reading, pane.kind, cursor, self.costs, self.pressure)
+        line_block = facts_of(
+            report,
+            reading,
+            pane.kind,
+            cursor,
+            self.costs,
+            self.pressure,
+            self.heat.figures("predicted"),
+        )
         lines = self.loaded.lines.get("source") if self.loaded is not None else None
         if lines is not None and not self._panes.shows("source"):
             fact = source_fact(reading, pane.kind, cursor, lines)

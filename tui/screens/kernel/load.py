@@ -188,10 +188,23 @@ def _line_costs(report: KernelReport, reading: KernelReading) -> LineCosts:
         report,
         reading.links,
         shares=costs.shares if costs is not None else {},
+        predicted=_predicted(report),
         executed=costs.executed if costs is not None else {},
         cycles=cycles,
     )
     return LineCosts(costs, figures)
+
+
+def _predicted(report: KernelReport) -> dict[int, tuple[float, str]]:
+    """What the timing model says of each line, measured in what a recording has."""
+    if report.time is None:
+        return {}
+    from ....inspector.profile.placing.loop_costs import measure_of
+    from ....inspector.profile.predicted import predicted_parts
+
+    reasons = {row.line: row.reason for row in report.time.instructions}
+    parts = predicted_parts(report.time, measure_of(report.measured_lines) or "stall cycles")
+    return {line: (share, reasons[line]) for line, share in parts.items()}
 
 
 def _costs_of(report: KernelReport, links: Links) -> Costs | None:

@@ -57,7 +57,10 @@ class KernelPage(Page):
         "spills to scratch memory and reloads of them.\n"
         "Columns of figures stand beside all three texts where the kernel has some; C chooses "
         "which, and their order. In the source and the TTGIR they are sums over the instructions "
-        "that stem from the line. One column, ▾, is the heat: t walks its lines, the hottest "
+        "that stem from the line. Under pred% stands what part of the "
+        "stalls the timing model sees there, and what they wait for, beside stall%, which was "
+        "measured; above the texts stands how long the launch takes by that model, and what the "
+        "time goes to. One column, ▾, is the heat: t walks its lines, the hottest "
         "first (what an iteration of hot loops executes goes before the rest), s and S take the "
         "next column and the one before, and the strip beside the "
         "scrollbar shows where the heat is (█ from half of the hottest line on, ▌ from a tenth); a "
@@ -115,6 +118,7 @@ class KernelPage(Page):
     KernelPage.-wide #kernel-card { width: 44; height: 1fr; }
     KernelPage.-wide #kernel-left Pane.missing { height: 8; }
     KernelPage.-wide #kernel-left.-empty Pane.missing { height: 1fr; }
+    KernelPage #kernel-time { height: 1; padding: 0 1; text-wrap: nowrap; background: $surface; }
     KernelPage #kernel-status { height: 1; padding: 0 1; color: $foreground 70%; }
     KernelPage #kernel-status.-bad { color: $warning; }
     KernelPage #kernel-prompt {
@@ -178,6 +182,7 @@ class KernelPage(Page):
         if self.texts.opened:
             self.panes.lay_out()
             self.texts.show_again()
+            self.texts.show_time()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Shows the first match while the words are typed."""

@@ -14,6 +14,7 @@ from ...widgets.scorecard import ScoreCard
 from .pane import Pane
 
 _CARD = 44  # columns of the card beside three panes
+_TIMED = 18  # rows from which on a line has the launch's time
 _WIDE, _MIDDLE = 160, 100  # columns from which on three panes, or two, stand side by side
 
 
@@ -33,6 +34,8 @@ class Panes:
         self._left = Container(*self.slots[:2], id="kernel-left")
         self.card = ScoreCard(id="kernel-card")
         self.status = Static(id="kernel-status", markup=False)
+        self.time = Static(id="kernel-time", markup=False)
+        self.time.display = False
         self.prompt = Input(id="kernel-prompt", select_on_focus=False)
         self.prompt.display = False
         self.current = amdgcn
@@ -40,8 +43,9 @@ class Panes:
         self.shows_one = False
 
     def compose(self) -> ComposeResult:
-        """Panes, card, a line for messages."""
+        """The launch's time, panes, card, a line for messages."""
         self._place_all()  # before Textual works out the styles of all that is in it
+        yield self.time
         with Container(id="kernel-body"):
             yield Horizontal(self._left, self.slots[2], id="kernel-panes")
             yield self.card
@@ -88,6 +92,11 @@ class Panes:
         """Shows a message in the line above the keys."""
         self.status.set_class(bad, "-bad")
         self.status.update(text, layout=False)
+
+    def show_time(self, text: str) -> None:
+        """Shows how long the kernel's launch takes above the texts; "" for nothing."""
+        self.time.update(text, layout=False)
+        _display(self.time, bool(text) and self._page.app.size.height >= _TIMED)
 
     def take_focus(self, widget: Widget | None) -> None:
         """Makes the pane with the focus the one that keys act on."""

@@ -10,12 +10,14 @@ from ....inspector.explain import (
     profile_view,
     quantities,
     stall_view,
+    time_view,
     view,
 )
 from ....inspector.model import KernelReport, LoopReport, Metric
 from ....inspector.model.recording import KernelProfile, Profile
 from ....inspector.profile.figures import counter_comparison
 from ....inspector.profile.placing.stalls import Stall, stalls
+from ....inspector.profile.predicted import MOST_PARTED, predicted
 from ...widgets.bars import Piece, bar
 from .columns import SIGNS
 from .rows import KernelRow, measured_metrics
@@ -51,6 +53,7 @@ def of_kernel(
     if stall_costs:
         yield BLANK
         yield from stall_lines(stall_costs, width)
+    yield from _predicted(kernel, report, width)
     yield from _metrics(kernel.metrics, report, width)
     yield from _counters(kernel, width)
     for note in kernel.notes:
@@ -59,6 +62,53 @@ def of_kernel(
     if report is not None:
         yield from _emulated(kernel, report, width)
         yield from _static(report, width)
+
+
+def _predicted(
+    kernel: KernelProfile, report: KernelReport | None, width: int
+) -> Iterator[StyledLine]:
+    """The timing model's figures beside the measured ones, and the lines where the two part."""
+    found = predicted(kernel, report)
+    if found is None:
+        return
+    yield BLANK
+    yield ((f"Predicted for {found.gpu}, and measured", "title"),)
+    rows = [
+        (
+            (row.name, ""),
+            (time_view.figure(row.predicted, row.unit), "info"),
+            (time_view.figure(row.measured, row.unit), "name"),
+            (time_view.ratio(row.ratio), ""),
+            (row.about, "dim"),
+        )
+        for row in found.figures
+    ]
+    if rows:
+        yield from gridded(("", "predicted", "measured", "", ""), rows, width, right=(1, 2, 3))
+    for note in found.notes:
+        yield from wrapped(note, width, "warning", "  ", "    ")
+    parting = found.parting
+    if parting is None:
+        return
+    pearson = f", Pearson {parting.pearson:.2f}" if parting.pearson is not None else ""
+    yield from wrapped(
+        f"{parting.same_percent:.0f} % of the {parting.measure} at the same instruction of"
+        f" {parting.instructions:,}{pearson}",
+        width, "", "  ", "    ",
+    )  # fmt: skip
+    lines = [
+        (
+            (f"{row.line}", "name"),
+            (f"{row.predicted:.1f}", "info"),
+            (f"{row.measured:.1f}", "name"),
+            (row.mnemonic, ""),
+            (time_view.STALLS[row.reason] if row.reason is not None else "", ""),
+            (stall_view.top_reasons(row.reasons) or "", ""),
+        )
+        for row in parting.lines[:MOST_PARTED]
+    ]
+    heads = ("ISA", "predicted %", "measured %", "instruction", "predicted for", "measured for")
+    yield from gridded(heads, lines, width, right=(0, 1, 2))
 
 
 def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[StyledLine]:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 from msgspec import Struct
 
-from ..isa.graph.dominators import DominatorTree, dominator_tree
-from ..model import Block, Function
-from .subject import innermost_loops
+from ...model import Block, Function
+from .cfg import innermost_loops
+from .dominators import DominatorTree, dominator_tree
 
 
 class Way(Struct, frozen=True):
@@ -50,7 +50,7 @@ def longest_ways(function: Function, loops: Set[str]) -> dict[str, Way]:
     return {
         loop.id: _way(
             function,
-            _longest(
+            longest(
                 function.blocks,
                 loop.header,
                 frozenset(loop.blocks),
@@ -71,7 +71,7 @@ def kernel_way(function: Function) -> Way | None:
         return None
     ends = [block.index for block in function.blocks if not block.successors]
     every = frozenset(range(len(function.blocks)))
-    blocks = _longest(function.blocks, 0, every, ends, every)
+    blocks = longest(function.blocks, 0, every, ends, every)
     tree = dominator_tree(_with_guards_passed(function, {}))
     return _way(function, blocks, tree, blocks[-1:])
 
@@ -91,7 +91,7 @@ def _size(block: Block) -> int:
     return block.stop - block.start
 
 
-def _longest(
+def longest(
     blocks: Sequence[Block],
     start: int,
     inside: Set[int],
