@@ -196,12 +196,15 @@ def ranking(rows: Sequence[Row]) -> str:
         if max(a.measured, b.measured) > FAR_APART * min(a.measured, b.measured)
     ]
     right = f"{sum(pairs) / len(pairs):.1%} of {len(pairs)}" if pairs else "no"
+    ratios = [math.log(row.predicted / row.measured) for row in rows]
+    spread = np.quantile([abs(a - b) for a, b in itertools.combinations(ratios, 2)], 0.75)
     return (
         f"{len(rows)} configurations, Spearman"
         f" {spearman(measured, [row.predicted for row in rows]):.3f}"
         f" (tiles {spearman(measured, [row.tiles for row in rows]):.2f}), regret"
         f" {first / best - 1:.0%}, best of three {three / best - 1:.0%}, {right} pairs that differ"
-        f" by over 20 % in the right order"
+        f" by over 20 % in the right order; three quarters of the ratios of two within a factor of"
+        f" {math.exp(spread):.2f}"
     )
 
 

@@ -51,7 +51,7 @@ product[(1,)](a, b, c, 4096, BM=32, BN=256, BK=32)
 
 @pytest.fixture(scope="module")
 def tried() -> kinspect.TrialResult:
-    return kinspect.try_(SOFTMAX, arch="gfx942", rules=["KI024", "KI063"])
+    return kinspect.try_(SOFTMAX, arch="gfx942", rules=["KI024", "KI063"], budget=600)
 
 
 @pytest.fixture(scope="module")

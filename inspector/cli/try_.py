@@ -83,9 +83,10 @@ def command(
     (waves_per_eu, num_warps, num_stages, matrix_instr_nonkdim, kpack, llvm_fn_attrs), tile sizes
     and switches of the file's own space (or half a tile that a dot has), and Triton's knobs in the
     environment; what is mechanical in the source is made on the TTIR. Then the two that did most
-    for it, together, and the best cures of different findings. Each line says whether the finding
-    is gone, and at what price; what the loop does counts per needed work. Nothing is timed, and no
-    winner is named: changes on the Pareto front are marked.
+    for it, together, and the best cures of different findings. Each line says how long the launch
+    takes with the change, by the timing model, and whether the finding is gone: the fastest first.
+    What is not faster is not advised; times less than 10 % apart are equal. Where no launch is
+    known, or the target has no rates, facts are told and why there is no time.
 
     TARGET: what `kinspect analyze` compiles: a .py script or file of cases, .ttir, .ttgir. Code
     that is compiled already (.s, .hsaco, HIP) cannot be compiled again. With other tile sizes the
