@@ -206,10 +206,10 @@ def test_spills_go_as_far_as_their_size_makes_them() -> None:
     sites = [site for site, cost in enumerate(small.costs.sites) if cost.is_scratch]
     assert len(sites) == 512
     waves, l2, l3 = 4 * 304, 8 * 4 << 20, 256 << 20
-    for timing, size in ((small, 1024), (large, 16384)):
+    for spills, size in ((small, 1024), (large, 16384)):
         needed = waves * 64 * size
-        assert {timing.sharing.fresh[site] for site in sites} == {1 - l2 / needed}
-        assert {timing.sharing.beyond_l3[site] for site in sites} == {max(0.0, 1 - l3 / needed)}
+        assert {spills.sharing.fresh[site] for site in sites} == {1 - l2 / needed}
+        assert {spills.sharing.beyond_l3[site] for site in sites} == {max(0.0, 1 - l3 / needed)}
     assert timed(small).units["memory"] == 0
     assert timed(large).units["memory"] > timed(large).units["l3"] > 0
 
