@@ -21,6 +21,7 @@ from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.context import Context, Overrides
 from kinspect.inspector.pipeline.emulated_code import CodeLaunch, code_launch, typed_arguments
 from kinspect.inspector.pipeline.jobs import timing
+from kinspect.inspector.timing import timed as timing_module
 from kinspect.inspector.timing import trace as tracing
 from kinspect.inspector.timing.attribution import attributed, instructions_of, lines_of, stalls_of
 from kinspect.inspector.timing.device import Device, device_of, place
@@ -183,6 +184,45 @@ def test_workgroups_are_dealt_out(
     assert len({number % 8 for number in found.executed}) == 1
     gaps = {b - a for a, b in zip(found.simulated, found.simulated[1:], strict=False)}
     assert gaps <= {304}
+
+
+def spilling(scratch: int) -> Timing:
+    """Waves that store 256 dwords a lane and read them back, of `scratch` bytes that a lane has."""
+    stores = "".join(f"scratch_store_dword off, v1, off offset:{n}\n" for n in range(0, 1024, 4))
+    loads = "".join(f"scratch_load_dword v2, off, off offset:{n}\n" for n in range(0, 1024, 4))
+    body = f"{stores}{loads}s_waitcnt vmcnt(0)\n" + "v_exp_f32 v3, v2\n" * 256
+    text = STRIDED[: STRIDED.index("  s_load_dwordx2")] + body + "  s_endpgm\n.Lend:\n"
+    text += STRIDED[STRIDED.index(".size k") :].replace(
+        "  .amdhsa_kernarg_size 16\n",
+        f"  .amdhsa_kernarg_size 16\n  .amdhsa_private_segment_fixed_size {scratch}\n"
+        "  .amdhsa_enable_private_segment 1\n",
+    )
+    return timing_of(*launched(text, "f32[64], i32 1", (4 * 304, 1, 1), 64), 4)
+
+
+def test_spills_go_as_far_as_their_size_makes_them() -> None:
+    """1 KiB a lane of 1,216 waves is 80 MB: too much for the L2, not for the L3."""
+    small, large = spilling(1024), spilling(16384)
+    sites = [site for site, cost in enumerate(small.costs.sites) if cost.is_scratch]
+    assert len(sites) == 512
+    waves, l2, l3 = 4 * 304, 8 * 4 << 20, 256 << 20
+    for spills, size in ((small, 1024), (large, 16384)):
+        needed = waves * 64 * size
+        assert {spills.sharing.fresh[site] for site in sites} == {1 - l2 / needed}
+        assert {spills.sharing.beyond_l3[site] for site in sites} == {max(0.0, 1 - l3 / needed)}
+    assert timed(small).units["memory"] == 0
+    assert timed(large).units["memory"] > timed(large).units["l3"] > 0
+
+
+def test_a_sample_of_long_waves_stands_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of stores, loads and arithmetic one behind the other, each has its part."""
+    whole = timed(spilling(16384))
+    monkeypatch.setattr(timing_module, "MOST_ISSUES", 1500)
+    cut = spilling(16384)
+    assert cut.part < 0.5
+    assert timed(cut).cycles == pytest.approx(whole.cycles, rel=0.2)
+    for unit in ("vector", "memory"):
+        assert timed(cut).units[unit] == pytest.approx(whole.units[unit], rel=0.2)
 
 
 def test_shares_add_up_and_savings_are_those_of_the_model() -> None:

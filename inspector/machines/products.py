@@ -22,7 +22,10 @@ _FILE = Path(__file__).with_name("products.yaml")
 
 
 class Product(Struct, frozen=True):
-    """Peak figures of one agent of a product; `name` is the part of a driver's name for it."""
+    """Peak figures of one agent of a product; `name` is the part of a driver's name for it.
+
+    `l3_bytes` is None where it is that of the machine file.
+    """
 
     name: str
     arch: str
@@ -31,6 +34,7 @@ class Product(Struct, frozen=True):
     clock_mhz: int
     memory_bytes_per_s: float
     source: str
+    l3_bytes: int | None = None
 
 
 def find_product(

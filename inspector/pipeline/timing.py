@@ -194,7 +194,7 @@ def _launch_time(
         KinspectError: the model does not cover the target, or nothing fits on a compute unit.
         NotCoveredError: an instruction that the emulator does not carry out was reached.
     """
-    device = _device(machine, options)
+    device = _in_mode(_device(machine, options), machine, report)
     timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
     now = timed(timing)
     warm = timed(timing.warm()).us if timing.can_be_warm else None
@@ -217,7 +217,8 @@ def _unlaunched(
     Raises:
         KinspectError: the model does not cover the target, or the way through the code is unclear.
     """
-    device, function, demand = _device(machine, options), code.function, report.demand
+    device = _in_mode(_device(machine, options), machine, report)
+    function, demand = code.function, report.demand
     waves = demand.waves_per_workgroup if demand is not None else None
     if waves is None:
         raise KinspectError("how many waves a workgroup has is not known", "state --waves")
@@ -277,6 +278,13 @@ def _resident(report: KernelReport) -> int:
     if not resident:
         raise KinspectError("how many workgroups a compute unit holds is not known", "state --lds")
     return resident
+
+
+def _in_mode(device: Device, machine: Machine, report: KernelReport) -> Device:
+    """The device by what holds a workgroup: its compute units, or pairs of them in WGP mode."""
+    if machine.eus_cu_mode is None or (report.demand is not None and report.demand.cu_mode):
+        return device
+    return device.in_wgps()
 
 
 def _device(machine: Machine, options: TimeOptions) -> Device:

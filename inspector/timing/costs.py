@@ -34,6 +34,8 @@ _KINDS: Final = {
     "barrier": BARRIER, "nop": IDLE,
 }  # fmt: skip
 """Class of an instruction -> kind; the others issue as scalar ones."""
+_NOTES: Final = ("s_delay_alu", "s_clause")
+"""Say what follows; they take the wave's slot and no unit."""
 _QUARTER_RATE: Final = re.compile(
     r"v_mul_(lo|hi)_[ui]32|v_mad_(co_)?[ui]64_[ui]32|v_(lshl|lshr|ashr)rev_[bi]64"
 )
@@ -110,16 +112,20 @@ def costs_of(function: Function, machine: Machine, rates: Rates) -> Costs:
         waits: list[tuple[int, int]] = []
         if kind == VECTOR:
             cycles = full
+            latency = machine.result_cycles.get("valu", full)
             if "transcendental" in inst.op.traits:
                 cycles = slow
+                latency = machine.result_cycles.get("transcendental", latency)
             elif _QUARTER_RATE.match(inst.op.name):
                 cycles = rates.quarter_rate
-            result = max(cycles, machine.result_cycles.get("valu", full))
+            result = max(cycles, latency)
         elif kind == MATRIX:
             cycles = matrix_cycles(machine, inst.op.name, inst.operands) or _UNKNOWN_MATRIX
             result = cycles + rates.matrix_result
+        elif kind == SCALAR:
+            result = max(issue, machine.result_cycles.get("salu", issue))
         elif kind == IDLE:
-            cycles = issue * idle_slots(inst)
+            cycles = issue if inst.op.name in _NOTES else issue * idle_slots(inst)
         elif kind == WAIT:
             limits = decode_wait(
                 inst.op.name, inst.operands, machine.waitcnt_fields, machine.counters
@@ -154,6 +160,8 @@ def _addressed(inst: Instruction, kind: int, lanes: int, rates: Rates) -> float:
 def _kind_of(inst: Instruction) -> int:
     if inst.op.name.startswith("s_endpgm"):
         return END
+    if inst.op.name in _NOTES:
+        return IDLE
     kind = _KINDS.get(inst.cls, SCALAR)
     if (
         inst.cls == "atomic"

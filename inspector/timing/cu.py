@@ -53,6 +53,7 @@ class Shares(Struct, frozen=True):
 
     Args:
         simds: of the compute unit.
+        halves: LDS and address units with a cache each, which as many SIMDs share; 2 in WGP mode.
         issue: cycles between two instructions of a wave.
         l2, l3, memory: bytes a cycle; None for an L3 that there is not.
         lds_port: bytes a cycle between a pair of SIMDs and the LDS; None: it never limits.
@@ -64,6 +65,7 @@ class Shares(Struct, frozen=True):
     """
 
     simds: int
+    halves: int
     issue: float
     l2: float
     l3: float | None
@@ -198,16 +200,19 @@ class ComputeUnit:
         self._free = {kind: [0.0] * simds for kind in _PORTS}
         self._matrix_free = [0.0] * simds
         self._load = [0] * simds
-        self._lds_free = 0.0
+        self._half = [simd * shares.halves // simds for simd in range(simds)]
+        self._lds_free = [0.0] * shares.halves
         pairs = (simds + 1) // 2
         self._port_free = [0.0] * pairs
         self._lds_port_free = [0.0] * pairs
         self._lds_waiting: list[deque[float]] = [deque() for _ in range(pairs)]
         self._memory_waiting: list[deque[float]] = [deque() for _ in range(simds)]
-        self._address_free = 0.0
+        self._address_free = [0.0] * shares.halves
         self._l2_free = self._l3_free = self._memory_free = 0.0
         sets = max(1, rates.l1_bytes // shares.line // rates.l1_ways)
-        self._cache: list[dict[int, float]] = [{} for _ in range(sets)]
+        self._caches: list[list[dict[int, float]]] = [
+            [{} for _ in range(sets)] for _ in range(shares.halves)
+        ]
         self._in_flight: deque[tuple[float, int]] = deque()
         self._flying = 0
         self._icache: dict[int, float] = {}
@@ -492,10 +497,11 @@ class ComputeUnit:
         shares, simd = self._shares, wave.simd
         self._lds_port_free[simd // 2] = now + shares.issue
         access = wave.accesses.get(wave.position, _NO_ACCESS)
-        begin = max(now, self._lds_free)
+        half = self._half[simd]
+        begin = max(now, self._lds_free[half])
         taken = max(access.cycles, 1)
-        self._lds_free = end = begin + taken
-        self._busy[_B_LDS] += taken
+        self._lds_free[half] = end = begin + taken
+        self._busy[_B_LDS] += taken / shares.halves
         pair = simd // 2
         if shares.lds_port:
             # What passes the port is what the LDS gives at its full width.
@@ -513,7 +519,8 @@ class ComputeUnit:
     def _issue_load(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
         access, begin, end = self._look_up(wave, cost, now)
         end += self._rates.l1_latency
-        sets, shares, rates = self._cache, self._shares, self._rates
+        shares, rates = self._shares, self._rates
+        sets = self._caches[self._half[wave.simd]]
         ways = rates.l1_ways
         for line in access.lines:
             lines = sets[(line ^ (line >> 7)) % len(sets)]
@@ -536,16 +543,21 @@ class ComputeUnit:
         access, begin, end = self._look_up(wave, cost, now)
         shares, busy = self._shares, self._busy
         stored = self._sharing.stored.get(site, 1.0)
+        beyond, taken_by_l3 = self._sharing.beyond_l3.get(site, 1.0), 0.0
         for _ in access.lines:
             self._l2_free = max(self._l2_free, begin) + shares.line / shares.l2
             busy[_B_L2] += shares.line / shares.l2
-            if stored:
-                taken = shares.line * stored / shares.memory
+            if stored and beyond < 1 and shares.l3 is not None:
+                taken = shares.line * stored / shares.l3
+                self._l3_free = taken_by_l3 = max(self._l3_free, begin) + taken
+                busy[_B_L3] += taken
+            if stored and beyond:
+                taken = shares.line * stored * beyond / shares.memory
                 self._memory_free = max(self._memory_free, begin) + taken
                 busy[_B_MEMORY] += taken
         if access.lines:
             # The L2 takes stores until its share of the compute unit is full of them.
-            written_back = self._memory_free - shares.l2_cycles
+            written_back = max(taken_by_l3, self._memory_free) - shares.l2_cycles
             end = max(end, self._l2_free + self._rates.store_latency, written_back)
         self._outstanding(wave, cost, site, end, _MEMORY)
         return shares.issue
@@ -555,15 +567,16 @@ class ComputeUnit:
         shares, simd = self._shares, wave.simd
         self._free[LOAD][simd] = now + shares.issue
         access = wave.accesses.get(wave.position, _NO_ACCESS)
-        begin = max(now, self._address_free)
+        half = self._half[simd]
+        begin = max(now, self._address_free[half])
         taken = max(
             shares.issue,
             cost.addressed,
             len(access.lines) / shares.l1_lines_per_clk,
             access.bytes / self._rates.l1_data_bytes_per_clk,
         )
-        self._address_free = end = begin + taken
-        self._busy[_B_L1] += taken
+        self._address_free[half] = end = begin + taken
+        self._busy[_B_L1] += taken / shares.halves
         self._memory_waiting[simd].append(end)
         return access, begin, end
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..machines.products import Product, all_products, find_product
 from ..model import Machine
@@ -25,11 +26,13 @@ class Device(Struct, frozen=True):
     """One agent of a product.
 
     Args:
-        cus, xcds: compute units, and dies with an L2 each.
+        cus, xcds: compute units, and dies with an L2 each. In WGP mode two compute units hold a
+            workgroup together, and `cus` counts such pairs.
         mhz: the clock that is assumed.
         memory_bytes_per_s: peak of the device memory.
         l3_bytes: 0 where there is no L3.
         name: of the product.
+        halves: 2 where each of the `cus` is a pair, as in WGP mode.
     """
 
     cus: int
@@ -38,6 +41,11 @@ class Device(Struct, frozen=True):
     memory_bytes_per_s: float
     l3_bytes: int
     name: str
+    halves: int = 1
+
+    def in_wgps(self) -> Device:
+        """The device with pairs of compute units in place of compute units."""
+        return replace(self, cus=self.cus // 2, halves=2)
 
 
 def device_of(machine: Machine, product: str | None = None) -> Device | None:
@@ -55,7 +63,7 @@ def device_of(machine: Machine, product: str | None = None) -> Device | None:
         return None
     return Device(
         known.cus, machine.xcds or known.xccs, float(known.clock_mhz), known.memory_bytes_per_s,
-        machine.l3_bytes or 0, known.name,
+        machine.l3_bytes or 0 if known.l3_bytes is None else known.l3_bytes, known.name,
     )  # fmt: skip
 
 
@@ -118,18 +126,20 @@ def shares_of(
 ) -> Shares:
     """What one of the `active` compute units gets of the device, in bytes a cycle."""
     clocks = device.mhz * 1e6
+    most = rates.cu_memory_bytes_per_clk * device.halves
     l3 = None
     if rates.l3_bytes_per_s is not None:
-        l3 = min(rates.cu_memory_bytes_per_clk, rates.l3_bytes_per_s / clocks / active)
-    memory = min(
-        rates.cu_memory_bytes_per_clk,
-        device.memory_bytes_per_s * rates.memory_share / clocks / active,
-    )
+        # The L3 has a slice at each memory channel; products of a target differ by these.
+        slices = device.l3_bytes / machine.l3_bytes if machine.l3_bytes else 1.0
+        l3 = min(most, slices * rates.l3_bytes_per_s / clocks / active)
+    memory = min(most, device.memory_bytes_per_s * rates.memory_share / clocks / active)
     l2_bytes = (machine.l2_bytes or 0) * device.xcds / active
+    in_cu = machine.eus if machine.eus_cu_mode is None else machine.eus_cu_mode
     return Shares(
-        simds=machine.eus if machine.eus_cu_mode is None else machine.eus_cu_mode,
+        simds=in_cu * device.halves,
+        halves=device.halves,
         issue=float(machine.issue_cycles or 1),
-        l2=min(rates.cu_l2_bytes_per_clk, rates.l2_bytes_per_s / clocks / active),
+        l2=min(rates.cu_l2_bytes_per_clk * device.halves, rates.l2_bytes_per_s / clocks / active),
         l3=l3,
         memory=memory,
         lds_port=machine.lds_port_bytes_per_clk.get("read"),

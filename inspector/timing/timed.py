@@ -146,9 +146,9 @@ def traced(
     costs = costs_of(emulator.code.function, machine, rates)
     whole = [done.workgroups[number] for number in placement.simulated]
     workgroups, part = _affordable(whole, resident)
-    scratch = _scratch_fresh(emulator, machine, device, placement, launch)
+    scratch, scratch_beyond = _scratch_missed(emulator, machine, device, placement, launch)
     fresh = done.fresh | scratch
-    beyond = _beyond_l3(
+    beyond = scratch_beyond | _beyond_l3(
         costs, fresh, whole[: len(workgroups)], math.prod(launch.grid), buffers, line
     )
     # What several stores write of a line goes to memory once.
@@ -212,21 +212,23 @@ def _samples(wave: WaveTrace, part: float) -> WaveTrace:
     return WaveTrace(stream, accesses, {}, [])
 
 
-def _scratch_fresh(
+def _scratch_missed(
     emulator: Emulator, machine: Machine, device: Device, placement: Placement, launch: Launch
-) -> dict[int, float]:
-    """By access of private memory, whether it misses the L2: that of all resident waves is there
-    together.
+) -> tuple[dict[int, float], dict[int, float]]:
+    """By access of private memory, the share that misses the L2, and the share of these that
+    misses the L3: what all resident waves have is there together.
     """
     function = emulator.code.function
     sites = [i.index for i in function.instructions if i.cls in ("scratch_load", "scratch_store")]
     if not sites:
-        return {}
-    waves = placement.resident * waves_of(launch.threads, emulator.target)
-    each = (function.resources.scratch_bytes or 0) * emulator.target.lanes
-    needed = waves * each * device.cus / device.xcds
-    missed = 1 - min(1.0, (machine.l2_bytes or 0) / needed) if needed else 0.0
-    return dict.fromkeys(sites, missed)
+        return {}, {}
+    waves = placement.resident * waves_of(launch.threads, emulator.target) * placement.active
+    needed = waves * (function.resources.scratch_bytes or 0) * emulator.target.lanes
+
+    def missed(held: int) -> dict[int, float]:
+        return dict.fromkeys(sites, 1 - min(1.0, held / needed) if needed else 0.0)
+
+    return missed((machine.l2_bytes or 0) * device.xcds), missed(device.l3_bytes)
 
 
 def timed(timing: Timing) -> LaunchTime:
