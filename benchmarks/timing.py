@@ -92,10 +92,31 @@ def predicted(case: dict[str, Any]) -> Row:
         OSError: its assembly cannot be read.
     """
     started = time.process_time()
+    found = time_of(case)
+    launch = LAUNCH_US if case.get("launch_included") else 0.0
+    seconds = time.process_time() - started
+    return Row(
+        case,
+        case["measured_us"],
+        found.us + launch,
+        _roofline(case, found) + launch,
+        math.ceil(math.prod(case["grid"]) / found_cus(case)) * math.prod(case["block"]),
+        seconds,
+    )
+
+
+def time_of(case: dict[str, Any], *, savings: bool = False) -> KernelTime:
+    """What the model says of a case; see `predicted`.
+
+    Args:
+        case: the case.
+        savings: whether it is worked out what would save how much.
+    """
     options = timing_options(
         AnalysisOptions(lanes=False, races=False, values=False),
         gpu=case.get("gpu"),
         arguments=case["args"],
+        savings=savings,
     )
     text = Path(case["asm"]).read_text()
     x, y, z = case["block"]
@@ -114,17 +135,7 @@ def predicted(case: dict[str, Any]) -> Row:
     (report,) = analyze_text(text, context)
     if report.time is None:
         raise KinspectError(report.no_time or "no time", "")
-    launch = LAUNCH_US if case.get("launch_included") else 0.0
-    seconds = time.process_time() - started
-    found = report.time
-    return Row(
-        case,
-        case["measured_us"],
-        found.us + launch,
-        _roofline(case, found) + launch,
-        math.ceil(math.prod(case["grid"]) / found_cus(case)) * math.prod(case["block"]),
-        seconds,
-    )
+    return report.time
 
 
 def _static_lds(text: str, case: dict[str, Any]) -> int:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from ..model import TimeChange
-from ..model.time import KernelTime, LoopTime, Saving, StallReason
+from ..model.time import CostGone, KernelTime, LoopTime, Saving, StallReason
 from .view import place
 
 _NAMES: Final = {
     "vector": "VALU", "matrix": "matrix", "lds": "LDS", "l1": "L1", "l2": "L2", "l3": "L3",
     "memory": "memory",
 }  # fmt: skip
-_CHANGES: Final = {
+_CHANGES: Final[dict[CostGone, str]] = {
     "scratch": "no spills to scratch",
     "lines": "accesses at their fewest cache lines",
     "conflicts": "no bank conflicts",
-    "memory latency": "no memory latency (loads earlier, or more waves)",
+    "wide accesses": "16 bytes a lane with each access",
+    "earlier loads": "loads of loops begun an iteration earlier",
+    "repeated products": "no matrix products that another wave does too",
+    "memory latency": "no memory latency",
     "memory bandwidth": "no limit of bandwidth (fewer bytes)",
     "memory": "no loads and stores at all",
     "lds": "no LDS accesses",
@@ -121,7 +124,7 @@ def difference(change: TimeChange) -> str:
 
 def change_of(saving: Saving) -> str:
     """What is taken away, in words."""
-    return _CHANGES.get(saving.change, saving.change)
+    return _CHANGES[saving.change]
 
 
 def against(time: KernelTime, measured_us: float) -> str:

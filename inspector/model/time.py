@@ -18,6 +18,19 @@ StallReason = Literal[
 scalar instructions; `vector`, `matrix`, `lds`: the unit is busy; `memory`: loads and stores;
 `barrier`: other waves; `scalar`: scalar loads; `icache`: instructions; `launch`: before the first
 wave; `tail`: compute units that have nothing left to do."""
+CostGone = Literal[
+    "scratch", "lines", "conflicts", "wide accesses", "earlier loads", "repeated products",
+    "occupancy", "workgroups", "memory latency", "memory bandwidth", "memory", "lds", "barriers",
+    "vector work", "matrix work", "launch",
+]  # fmt: skip
+"""A cost that is taken away. What a change of the code can do: `scratch`: private memory is not
+used; `lines`: accesses touch as few cache lines as hold their bytes; `conflicts`: no LDS banks
+conflict; `wide accesses`: lanes move 16 bytes at a time; `earlier loads`: loads of loops are begun
+an iteration earlier; `repeated products`: no wave does another's matrix products; `occupancy`:
+twice the workgroups at a time; `workgroups`: the work spreads evenly over all compute units. What
+bounds others: `memory latency`, `memory bandwidth`: memory is immediate, or moves any number of
+bytes; `memory`, `lds`, `barriers`, `vector work`, `matrix work`: such instructions take no time;
+`launch`: the launch takes none."""
 Share = Annotated[float, Meta(ge=0)]
 
 
@@ -94,13 +107,12 @@ class Saving(Struct, frozen=True):
     """What the launch would take if one cost were gone.
 
     Args:
-        change: which cost: `scratch`, `lines`, `conflicts`, `memory latency`, `memory bandwidth`,
-            `barriers`, `vector work`, `matrix work`, `lds`, `occupancy`, `workgroups`, `launch`.
+        change: which cost.
         us: microseconds without it.
         percent: of the time that it saves.
     """
 
-    change: str
+    change: CostGone
     us: Real
     percent: Real
 

@@ -118,14 +118,28 @@ def _wave_without(wave: WaveTrace, loop: str, gone: defaultdict[str, int]) -> Wa
             entry = []
         entry.append((begin, end))
     ranges += _last(entry)
-    if not ranges:
-        return wave
+    for name, begin, end in wave.spans:
+        if any(first <= begin and end <= last for first, last in ranges):
+            gone[name] += 1
+    return without(wave, ranges) if ranges else wave
+
+
+def without(wave: WaveTrace, ranges: Sequence[tuple[int, int]]) -> WaveTrace:
+    """A wave that does not do what stands at some positions.
+
+    Args:
+        wave: what it does.
+        ranges: where each begins and ends, in their order; iterations are left out as a whole.
+    """
     stream: list[int] = []
     accesses = {}
+    spans = []
     kept_until = 0
     removed = 0
     moved = iter(sorted(wave.accesses.items()))
     following = next(moved, None)
+    iterations = iter(sorted(wave.spans, key=lambda span: span[1]))
+    iteration = next(iterations, None)
     for begin, end in [*ranges, (len(wave.stream), len(wave.stream))]:
         stream += wave.stream[kept_until:begin]
         while following is not None and following[0] < begin:
@@ -133,12 +147,16 @@ def _wave_without(wave: WaveTrace, loop: str, gone: defaultdict[str, int]) -> Wa
             following = next(moved, None)
         while following is not None and following[0] < end:
             following = next(moved, None)
+        while iteration is not None and iteration[1] < begin:
+            loop, first, last = iteration
+            inside = sum(e - b for b, e in ranges if first <= b < last)
+            spans.append((loop, first - removed, last - removed - inside))
+            iteration = next(iterations, None)
+        while iteration is not None and iteration[1] < end:
+            iteration = next(iterations, None)
         removed += end - begin
         kept_until = end
-    for name, begin, end in wave.spans:
-        if any(first <= begin and end <= last for first, last in ranges):
-            gone[name] += 1
-    return WaveTrace(stream, accesses, wave.trips, [])
+    return WaveTrace(stream, accesses, wave.trips, spans)
 
 
 def _last(entry: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -191,6 +191,8 @@ class _Recorder(MachineState):
         phases = phases_of(self._arch, size, where.shape[1], writes=values is not None)
         cycles, least = data_cycles(phases, where, size, usable)
         none = np.zeros(waves.count, np.int64)
+        weights = np.arange(1, 2 * where.shape[1], 2, dtype=np.int64) ** 5
+        used = where if usable is None else np.where(usable, where, -1)
         self.noted.events.append(
             AccessEvent(
                 site,
@@ -201,6 +203,7 @@ class _Recorder(MachineState):
                 none,
                 cycles,
                 least,
+                used.astype(np.int64) @ weights,
             )
         )
 

@@ -28,18 +28,20 @@ class Access(Struct, frozen=True):
         bytes: of all active lanes.
         cycles: of the LDS.
         least: cycles of the LDS without bank conflicts.
+        where: stands for the addresses of the lanes in the LDS.
     """
 
     lines: tuple[int, ...] = ()
     bytes: int = 0
     cycles: int = 0
     least: int = 0
+    where: int = 0
 
     def with_more(self, other: Access) -> Access:
         """Both accesses of an instruction that has two."""
         return Access(
             self.lines + other.lines, self.bytes + other.bytes,
-            self.cycles + other.cycles, self.least + other.least,
+            self.cycles + other.cycles, self.least + other.least, self.where ^ other.where,
         )  # fmt: skip
 
 
@@ -94,6 +96,7 @@ class AccessEvent(NamedTuple):
         counts: how many of them each wave touches.
         moved: bytes of each wave.
         cycles, least: of the LDS; None for an access of global memory.
+        places: of the LDS; see `Access.where`.
     """
 
     site: int
@@ -104,6 +107,7 @@ class AccessEvent(NamedTuple):
     moved: Array
     cycles: Array | None = None
     least: Array | None = None
+    places: Array | None = None
 
     def of_waves(self, wanted: Array) -> Iterator[tuple[int, Access]]:
         """Yields the number and access of each wave that is wanted, bool [wave]."""
@@ -111,10 +115,10 @@ class AccessEvent(NamedTuple):
         if not len(which):
             return
         numbers = self.waves[which].tolist()
-        if self.cycles is not None and self.least is not None:
-            taken = self.cycles[which].tolist(), self.least[which].tolist()
-            for wave, cycles, least in zip(numbers, *taken, strict=True):
-                yield wave, Access(cycles=cycles, least=least)
+        if self.cycles is not None and self.least is not None and self.places is not None:
+            taken = (part[which].tolist() for part in (self.cycles, self.least, self.places))
+            for wave, cycles, least, where in zip(numbers, *taken, strict=True):
+                yield wave, Access(cycles=cycles, least=least, where=where)
             return
         ends = np.cumsum(self.counts)
         begins = (ends - self.counts)[which].tolist()
