@@ -217,7 +217,7 @@ class ComputeUnit:
         self._stalls: dict[int, list[float]] = {}
         self._blamed: dict[int, list[float]] = {}
         self._issues: dict[int, int] = {}
-        self._waiting: list[tuple[float, int, _Wave]] = []
+        self._waiting: list[tuple[float, float, int, _Wave]] = []
         self._groups: list[_Group] = []
         self._next = 0
         self._beyond = 0.0
@@ -241,14 +241,16 @@ class ComputeUnit:
         waiting, sites = self._waiting, self._costs.sites
         stalls, issues, issue_of = self._stalls, self._issues, self._issuers()
         while waiting:
-            now, _, wave = heappop(waiting)
+            now, _, _, wave = heappop(waiting)
             while True:
                 site = wave.stream[wave.position]
                 cost = sites[site]
                 at, reason = self._earliest(wave, cost, now)
                 if at > now:
                     wave.reason = reason
-                    heappush(waiting, (at, wave.age, wave))
+                    # SIMDs take turns at the LDS; elsewhere the oldest wave is first.
+                    since = wave.base if cost.kind == LDS else at
+                    heappush(waiting, (at, since, wave.age, wave))
                     break
                 gap = now - wave.base
                 if gap > 0:
@@ -274,7 +276,7 @@ class ComputeUnit:
                     self._end(wave, now)
                     break
                 if waiting and waiting[0][0] <= now:
-                    heappush(waiting, (now, wave.age, wave))
+                    heappush(waiting, (now, now, wave.age, wave))
                     break
         for site, row in stalls.items():
             if sites[site].kind == WAIT:
@@ -304,7 +306,7 @@ class ComputeUnit:
             wave.simd = min(range(self._shares.simds), key=self._load.__getitem__)
             self._load[wave.simd] += 1
             wave.base = when
-            heappush(self._waiting, (when, wave.age, wave))
+            heappush(self._waiting, (when, when, wave.age, wave))
 
     def _arrive(self, wave: _Wave, now: float, site: int) -> None:
         group = self._groups[wave.group]
@@ -322,7 +324,7 @@ class ComputeUnit:
             if wave.position >= len(wave.stream):
                 self._end(wave, group.opens)
             else:
-                heappush(self._waiting, (group.opens, wave.age, wave))
+                heappush(self._waiting, (group.opens, group.opens, wave.age, wave))
         group.arrived = []
         group.opens = 0.0
 
