@@ -516,11 +516,12 @@ class ComputeUnit:
         access, begin, end = self._look_up(wave, cost, now)
         end += self._rates.l1_latency
         sets, shares, rates = self._cache, self._shares, self._rates
-        ways = rates.l1_ways
+        ways, moved = rates.l1_ways, 0
         for line in access.lines:
             lines = sets[(line ^ (line >> 7)) % len(sets)]
             ready = lines.pop(line, None)
             if ready is None:
+                moved += shares.line
                 ready = self._from_l2(site, begin)
                 if len(lines) >= ways:
                     del lines[next(iter(lines))]
@@ -528,7 +529,6 @@ class ComputeUnit:
             if ready > end:
                 end = ready
         end = self._outstanding(wave, cost, site, end, _MEMORY)
-        moved = len(access.lines) * shares.line
         if moved:
             self._in_flight.append((end, moved))
             self._flying += moved
