@@ -486,8 +486,9 @@ class ComputeUnit:
 
     def _issue_scalar_load(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
         self._free[SCALAR][wave.simd] = now + self._shares.issue
-        there = self._loaded.setdefault(site, now + self._rates.scalar_miss)
-        self._outstanding(wave, cost, site, max(there, now + self._rates.scalar_hit), _SCALAR)
+        missed = now + self._rates.scalar_miss
+        there = [self._loaded.setdefault(line, missed) for line in cost.scalar_lines]
+        self._outstanding(wave, cost, site, max(now + self._rates.scalar_hit, *there), _SCALAR)
         return self._shares.issue
 
     def _issue_lds(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
