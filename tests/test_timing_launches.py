@@ -16,10 +16,11 @@ from kinspect.inspector.emulator.memory import Buffer
 from kinspect.inspector.isa.asm.constants import read_constants
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
+from kinspect.inspector.machines.rates import rates_of
 from kinspect.inspector.pipeline.emulated_code import CodeLaunch, code_launch, typed_arguments
 from kinspect.inspector.timing import trace as tracing
 from kinspect.inspector.timing.attribution import lines_of, stalls_of
-from kinspect.inspector.timing.device import Device, device_of, place
+from kinspect.inspector.timing.device import Device, device_of, place, shares_of
 from kinspect.inspector.timing.savings import savings
 from kinspect.inspector.timing.timed import Timing, timed, traced
 from msgspec.structs import replace
@@ -161,7 +162,7 @@ def test_lines_that_neighbours_touch_come_from_the_l2() -> None:
 
 
 def device(cus: int = 304, xcds: int = 8) -> Device:
-    return Device(cus, xcds, 2100.0, 5.3e12, 1 << 28, "a device")
+    return Device(cus, xcds, 2100.0, 2100.0, 5.3e12, 1 << 28, "a device")
 
 
 @pytest.mark.parametrize(
@@ -180,6 +181,16 @@ def test_workgroups_are_dealt_out(
     assert len({number % 8 for number in found.executed}) == 1
     gaps = {b - a for a, b in zip(found.simulated, found.simulated[1:], strict=False)}
     assert gaps <= {304}
+
+
+def test_the_l2_has_the_clock_of_the_compute_units_and_memory_has_its_own() -> None:
+    machine, rates = load("gfx942"), rates_of("gfx942")
+    assert rates is not None
+    fast, slow = (
+        shares_of(machine, rates, replace(device(), mhz=mhz), 304, ()) for mhz in (2100.0, 1050.0)
+    )
+    assert slow.l2 == fast.l2
+    assert slow.memory == pytest.approx(2 * fast.memory)
 
 
 def test_shares_add_up_and_savings_are_those_of_the_model() -> None:

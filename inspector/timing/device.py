@@ -27,6 +27,7 @@ class Device(Struct, frozen=True):
     Args:
         cus, xcds: compute units, and dies with an L2 each.
         mhz: the clock that is assumed.
+        peak_mhz: the product's, at which its rates were measured.
         memory_bytes_per_s: peak of the device memory.
         l3_bytes: 0 where there is no L3.
         name: of the product.
@@ -35,6 +36,7 @@ class Device(Struct, frozen=True):
     cus: int
     xcds: int
     mhz: float
+    peak_mhz: float
     memory_bytes_per_s: float
     l3_bytes: int
     name: str
@@ -54,8 +56,8 @@ def device_of(machine: Machine, product: str | None = None) -> Device | None:
     if known is None:
         return None
     return Device(
-        known.cus, machine.xcds or known.xccs, float(known.clock_mhz), known.memory_bytes_per_s,
-        machine.l3_bytes or 0, known.name,
+        known.cus, machine.xcds or known.xccs, float(known.clock_mhz), float(known.clock_mhz),
+        known.memory_bytes_per_s, machine.l3_bytes or 0, known.name,
     )  # fmt: skip
 
 
@@ -129,7 +131,8 @@ def shares_of(
     return Shares(
         simds=machine.eus if machine.eus_cu_mode is None else machine.eus_cu_mode,
         issue=float(machine.issue_cycles or 1),
-        l2=min(rates.cu_l2_bytes_per_clk, rates.l2_bytes_per_s / clocks / active),
+        # The L2 has the clock of the compute units, whatever that is; memory and L3 have their own.
+        l2=min(rates.cu_l2_bytes_per_clk, rates.l2_bytes_per_s / (device.peak_mhz * 1e6) / active),
         l3=l3,
         memory=memory,
         lds_port=machine.lds_port_bytes_per_clk.get("read"),
