@@ -156,6 +156,38 @@ def test_the_lds_serves_one_access_after_the_other(cycles: int, least: int) -> N
     assert time.cycles == pytest.approx(max(80 * cycles, 40 * ISSUE), abs=46 + 12 * cycles)
 
 
+def test_two_simds_take_turns_at_their_port_to_the_lds() -> None:
+    reads = "".join(f"ds_read_b64 v[{2 * n}:{2 * n + 1}], v100\n" for n in range(16))
+    access = Access(cycles=4, least=4)
+    time = simulated(f"{reads}s_endpgm", waves=2, accesses=dict.fromkeys(range(16), access))
+    # 512 bytes pass in 8 clocks, so each of two waves issues one in 16 once the queue is full.
+    assert [sum(waited(time, site).values()) for site in (10, 12, 14)] == [2 * (16 - ISSUE)] * 3
+
+
+@pytest.mark.parametrize(("step", "is_full"), [(0, False), (64, True)])
+def test_only_lines_that_miss_are_in_flight(step: int, is_full: bool) -> None:
+    loads = "".join(f"global_load_dword v{n}, v[20:21], off\n" for n in range(8))
+    lines = [tuple(range(n * step, n * step + 64)) for n in range(8)]
+    accesses = {n: Access(of_it, 256) for n, of_it in enumerate(lines)}
+    time = simulated(f"{loads}s_endpgm", accesses=accesses)
+    assert any(waited(time, site) for site in range(8)) is is_full
+
+
+def test_scalar_loads_from_the_arguments_share_lines() -> None:
+    wait = "s_waitcnt lgkmcnt(0)\n"
+    first = f"s_load_dwordx2 s[4:5], s[0:1], 0x0\n{wait}"
+    same, next_line = "s_load_dword s6, s[0:1], 0x3c\n", "s_load_dwordx2 s[6:7], s[0:1], 0x3c\n"
+    missed, hit = rates().scalar_miss - ISSUE, rates().scalar_hit - ISSUE
+    for code, waits in [
+        (same, hit),
+        (next_line, missed),
+        (f"s_mov_b32 s0, 0\n{same}", missed),
+    ]:
+        text = f"{first}{code}{wait}s_endpgm"
+        site = text.count("\n") - 1
+        assert waited(simulated(text), site) == {"scalar": waits}
+
+
 def test_a_vector_result_is_waited_for_before_an_access() -> None:
     time = simulated("v_mov_b32 v1, 0\nds_read_b32 v0, v1\ns_endpgm", accesses={1: Access()})
     assert waited(time, 1) == {"dependency": 12 - ISSUE}

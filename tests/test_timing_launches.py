@@ -15,6 +15,7 @@ from kinspect.inspector.emulator.memory import Buffer
 from kinspect.inspector.isa.asm.constants import read_constants
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
+from kinspect.inspector.machines.rates import rates_of
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
@@ -24,7 +25,7 @@ from kinspect.inspector.pipeline.jobs import timing
 from kinspect.inspector.timing import timed as timing_module
 from kinspect.inspector.timing import trace as tracing
 from kinspect.inspector.timing.attribution import attributed, instructions_of, lines_of, stalls_of
-from kinspect.inspector.timing.device import Device, device_of, place
+from kinspect.inspector.timing.device import Device, device_of, place, shares_of
 from kinspect.inspector.timing.savings import savings
 from kinspect.inspector.timing.timed import Timing, timed, traced
 from msgspec.structs import replace
@@ -165,7 +166,7 @@ def test_lines_that_neighbours_touch_come_from_the_l2() -> None:
 
 
 def device(cus: int = 304, xcds: int = 8) -> Device:
-    return Device(cus, xcds, 2100.0, 5.3e12, 1 << 28, "a device")
+    return Device(cus, xcds, 2100.0, 2100.0, 5.3e12, 1 << 28, "a device")
 
 
 @pytest.mark.parametrize(
@@ -223,6 +224,16 @@ def test_a_sample_of_long_waves_stands_for_all_of_them(monkeypatch: pytest.Monke
     assert timed(cut).cycles == pytest.approx(whole.cycles, rel=0.2)
     for unit in ("vector", "memory"):
         assert timed(cut).units[unit] == pytest.approx(whole.units[unit], rel=0.2)
+
+
+def test_the_l2_has_the_clock_of_the_compute_units_and_memory_has_its_own() -> None:
+    machine, rates = load("gfx942"), rates_of("gfx942")
+    assert rates is not None
+    fast, slow = (
+        shares_of(machine, rates, replace(device(), mhz=mhz), 304, ()) for mhz in (2100.0, 1050.0)
+    )
+    assert slow.l2 == fast.l2
+    assert slow.memory == pytest.approx(2 * fast.memory)
 
 
 def test_shares_add_up_and_savings_are_those_of_the_model() -> None:

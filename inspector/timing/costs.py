@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.execution_target import target_of
-from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
+from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of, scalar_bits
 from ..isa.idle_slots import idle_slots
 from ..isa.mnemonics import access_bits
 from ..isa.waitflow.counters import GenerationCounters, events_of
@@ -45,6 +45,12 @@ _LONG: Final = re.compile(
 )
 """Encodings of 8 bytes."""
 _DWORD_BITS: Final = 32
+_SCALAR_LOAD: Final = re.compile(r"s_load_dword(?:x(?P<count>\d+))?|s_load_b(?P<bits>\d+)")
+_SCALAR_ADDRESS: Final = re.compile(
+    r"[^,]+, s\[(?P<base>\d+):\d+\], (?P<offset>0x[\da-f]+|\d+|null)"
+)
+_SCALAR_LINE: Final = 64
+"""Bytes of a line of the scalar cache (MT4G, scalarL1 lineSize); arguments begin at one."""
 _UNKNOWN_MATRIX: Final = 32
 """Cycles of a matrix instruction of which no figure is known."""
 
@@ -61,6 +67,7 @@ class Cost(NamedTuple):
         raises: (counter, whether its operations complete in order).
         line: of the instruction cache that holds it.
         is_scratch: whether it moves private memory.
+        scalar_lines: numbers of the scalar cache's lines that a scalar load reads.
         addressed: cycles that the address unit takes for all lanes, active or not; 0: as many as
             its lines and bytes need.
     """
@@ -74,6 +81,7 @@ class Cost(NamedTuple):
     raises: tuple[tuple[int, bool], ...]
     line: int
     is_scratch: bool
+    scalar_lines: tuple[int, ...] = ()
     addressed: float = 0.0
 
 
@@ -105,6 +113,7 @@ def costs_of(function: Function, machine: Machine, rates: Rates) -> Costs:
     slow = rates.transcendental or machine.transcendental_cycles.get(wave) or 4 * full
     issue = float(machine.issue_cycles or 1)
     sites: list[Cost] = []
+    scalar_lines = _scalar_lines(function.instructions, effects)
     address = 0
     for index, inst in enumerate(function.instructions):
         kind = _kind_of(inst)
@@ -141,6 +150,7 @@ def costs_of(function: Function, machine: Machine, rates: Rates) -> Costs:
                 kind, cycles, result, reads[index], writes[index], tuple(waits), raises,
                 (inst.address if inst.address is not None else address) // rates.icache_line_bytes,
                 inst.cls.startswith("scratch"),
+                scalar_lines.get(index, ()),
                 _addressed(inst, kind, wave, rates),
             )
         )  # fmt: skip
@@ -155,6 +165,32 @@ def _addressed(inst: Instruction, kind: int, lanes: int, rates: Rates) -> float:
     if (access_bits(inst.op, inst.operands) or _DWORD_BITS) <= _DWORD_BITS:
         return 0.0
     return lanes / rates.l1_wide_lanes_per_clk
+
+
+def _scalar_lines(
+    instructions: Sequence[Instruction], effects: Sequence[RegisterEffect]
+) -> dict[int, tuple[int, ...]]:
+    """By scalar load, the lines that it reads.
+
+    Loads from an address that the kernel was started with, as that of its arguments, share lines;
+    what others read is a line of their own.
+    """
+    numbers: dict[tuple[int, int] | int, int] = {}
+    written = 0
+    lines = {}
+    for index, (inst, effect) in enumerate(zip(instructions, effects, strict=True)):
+        if _kind_of(inst) == SCALAR_LOAD:
+            width = _SCALAR_LOAD.fullmatch(inst.op.name)
+            place = _SCALAR_ADDRESS.match(inst.operands)
+            keys: list[tuple[int, int] | int] = [index]
+            if width and place and not written & scalar_bits(int(place["base"]), 2):
+                begin = 0 if place["offset"] == "null" else int(place["offset"], 0)
+                size = int(width["bits"] or 32 * int(width["count"] or 1)) // 8
+                reached = range(begin // _SCALAR_LINE, (begin + size - 1) // _SCALAR_LINE + 1)
+                keys = [(int(place["base"]), line) for line in reached]
+            lines[index] = tuple(numbers.setdefault(key, len(numbers)) for key in keys)
+        written |= effect.writes
+    return lines
 
 
 def _kind_of(inst: Instruction) -> int:

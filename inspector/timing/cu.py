@@ -222,7 +222,7 @@ class ComputeUnit:
         self._stalls: dict[int, list[float]] = {}
         self._blamed: dict[int, list[float]] = {}
         self._issues: dict[int, int] = {}
-        self._waiting: list[tuple[float, int, _Wave]] = []
+        self._waiting: list[tuple[float, float, int, _Wave]] = []
         self._groups: list[_Group] = []
         self._next = 0
         self._beyond = 0.0
@@ -246,14 +246,16 @@ class ComputeUnit:
         waiting, sites = self._waiting, self._costs.sites
         stalls, issues, issue_of = self._stalls, self._issues, self._issuers()
         while waiting:
-            now, _, wave = heappop(waiting)
+            now, _, _, wave = heappop(waiting)
             while True:
                 site = wave.stream[wave.position]
                 cost = sites[site]
                 at, reason = self._earliest(wave, cost, now)
                 if at > now:
                     wave.reason = reason
-                    heappush(waiting, (at, wave.age, wave))
+                    # SIMDs take turns at the LDS; elsewhere the oldest wave is first.
+                    since = wave.base if cost.kind == LDS else at
+                    heappush(waiting, (at, since, wave.age, wave))
                     break
                 gap = now - wave.base
                 if gap > 0:
@@ -279,7 +281,7 @@ class ComputeUnit:
                     self._end(wave, now)
                     break
                 if waiting and waiting[0][0] <= now:
-                    heappush(waiting, (now, wave.age, wave))
+                    heappush(waiting, (now, now, wave.age, wave))
                     break
         for site, row in stalls.items():
             if sites[site].kind == WAIT:
@@ -309,7 +311,7 @@ class ComputeUnit:
             wave.simd = min(range(self._shares.simds), key=self._load.__getitem__)
             self._load[wave.simd] += 1
             wave.base = when
-            heappush(self._waiting, (when, wave.age, wave))
+            heappush(self._waiting, (when, when, wave.age, wave))
 
     def _arrive(self, wave: _Wave, now: float, site: int) -> None:
         group = self._groups[wave.group]
@@ -327,7 +329,7 @@ class ComputeUnit:
             if wave.position >= len(wave.stream):
                 self._end(wave, group.opens)
             else:
-                heappush(self._waiting, (group.opens, wave.age, wave))
+                heappush(self._waiting, (group.opens, group.opens, wave.age, wave))
         group.arrived = []
         group.opens = 0.0
 
@@ -489,8 +491,9 @@ class ComputeUnit:
 
     def _issue_scalar_load(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
         self._free[SCALAR][wave.simd] = now + self._shares.issue
-        there = self._loaded.setdefault(site, now + self._rates.scalar_miss)
-        self._outstanding(wave, cost, site, max(there, now + self._rates.scalar_hit), _SCALAR)
+        missed = now + self._rates.scalar_miss
+        there = [self._loaded.setdefault(line, missed) for line in cost.scalar_lines]
+        self._outstanding(wave, cost, site, max(now + self._rates.scalar_hit, *there), _SCALAR)
         return self._shares.issue
 
     def _issue_lds(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
@@ -521,11 +524,12 @@ class ComputeUnit:
         end += self._rates.l1_latency
         shares, rates = self._shares, self._rates
         sets = self._caches[self._half[wave.simd]]
-        ways = rates.l1_ways
+        ways, moved = rates.l1_ways, 0
         for line in access.lines:
             lines = sets[(line ^ (line >> 7)) % len(sets)]
             ready = lines.pop(line, None)
             if ready is None:
+                moved += shares.line
                 ready = self._from_l2(site, begin)
                 if len(lines) >= ways:
                     del lines[next(iter(lines))]
@@ -533,7 +537,6 @@ class ComputeUnit:
             if ready > end:
                 end = ready
         end = self._outstanding(wave, cost, site, end, _MEMORY)
-        moved = len(access.lines) * shares.line
         if moved:
             self._in_flight.append((end, moved))
             self._flying += moved

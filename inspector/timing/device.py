@@ -29,6 +29,7 @@ class Device(Struct, frozen=True):
         cus, xcds: compute units, and dies with an L2 each. In WGP mode two compute units hold a
             workgroup together, and `cus` counts such pairs.
         mhz: the clock that is assumed.
+        peak_mhz: the product's, at which its rates were measured.
         memory_bytes_per_s: peak of the device memory.
         l3_bytes: 0 where there is no L3.
         name: of the product.
@@ -38,6 +39,7 @@ class Device(Struct, frozen=True):
     cus: int
     xcds: int
     mhz: float
+    peak_mhz: float
     memory_bytes_per_s: float
     l3_bytes: int
     name: str
@@ -62,7 +64,8 @@ def device_of(machine: Machine, product: str | None = None) -> Device | None:
     if known is None:
         return None
     return Device(
-        known.cus, machine.xcds or known.xccs, float(known.clock_mhz), known.memory_bytes_per_s,
+        known.cus, machine.xcds or known.xccs, float(known.clock_mhz), float(known.clock_mhz),
+        known.memory_bytes_per_s,
         machine.l3_bytes or 0 if known.l3_bytes is None else known.l3_bytes, known.name,
     )  # fmt: skip
 
@@ -139,7 +142,11 @@ def shares_of(
         simds=in_cu * device.halves,
         halves=device.halves,
         issue=float(machine.issue_cycles or 1),
-        l2=min(rates.cu_l2_bytes_per_clk * device.halves, rates.l2_bytes_per_s / clocks / active),
+        # The L2 has the clock of the compute units, whatever that is; memory and L3 have their own.
+        l2=min(
+            rates.cu_l2_bytes_per_clk * device.halves,
+            rates.l2_bytes_per_s / (device.peak_mhz * 1e6) / active,
+        ),
         l3=l3,
         memory=memory,
         lds_port=machine.lds_port_bytes_per_clk.get("read"),
