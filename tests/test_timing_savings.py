@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from kinspect.inspector.explain import time_view
 from kinspect.inspector.machines.loader import load
-from kinspect.inspector.model.time import Change
+from kinspect.inspector.model.time import CostGone
 from kinspect.inspector.timing.device import device_of
 from kinspect.inspector.timing.savings import savings
 from kinspect.inspector.timing.timed import Timing, timed, traced
@@ -65,7 +65,7 @@ def made(
     return traced(emulator, machine, device, launch, buffers, resident)
 
 
-def saved(timing: Timing, change: Change) -> float:
+def saved(timing: Timing, change: CostGone) -> float:
     """Cycles that are left, as `savings` has it."""
     now = timed(timing)
     (us,) = [saving.us for saving in savings(timing, now) if saving.change == change] or [now.us]
@@ -77,7 +77,7 @@ def strided(trips: int, grid: int, resident: int = 1) -> Timing:
 
 
 def test_every_change_has_words() -> None:
-    assert sorted(get_args(Change)) == sorted(time_view._CHANGES)
+    assert sorted(get_args(CostGone)) == sorted(time_view._CHANGES)
 
 
 def test_loads_that_are_begun_earlier_wait_half_as_long() -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..isa.dataflow.execution_target import target_of
 from ..model.time import CostGone, Saving
 from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, STORE, VECTOR, WAIT, Cost, Costs
 from .reduced import without
@@ -265,7 +266,7 @@ def _with_wide_accesses(timing: Timing) -> Timing | None:
     do not lie side by side.
     """
     line, costs = timing.machine.cache_line_bytes or 64, timing.costs
-    lanes = timing.emulator.target.lanes
+    lanes = target_of(timing.function, timing.machine.arch).lanes
     widths = []
     for waves in timing.workgroups:
         for wave in waves:
