@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import jsonschema
 import numpy as np
 import pytest
 from kernel_times import kernel_time
-from kinspect.inspector.formats import profile_json
+from kinspect.inspector.formats import profile_json, profile_text
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.model import (
     Instruction,
@@ -111,6 +112,14 @@ def test_another_launch_is_not_compared() -> None:
     assert not found.figures
     assert "the recorded launch has 2 workgroups, the predicted one 2,048" in found.notes[0]
     assert predicted(other, analysed(None, *LINES)) is None
+
+
+def test_why_there_is_no_predicted_time_is_said() -> None:
+    match = KernelMatch("likely", ("a",), ())
+    report = replace(analysed(None, *LINES), no_time="the rates of gfx1100 are not known")
+    out = io.StringIO()
+    profile_text.write(profile(kernel(match=match), reports=(report,)), out, color=False)
+    assert "no predicted time: the rates of gfx1100 are not known" in out.getvalue()
 
 
 def test_json_holds_to_its_schema() -> None:

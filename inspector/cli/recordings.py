@@ -114,7 +114,8 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         ),
         analysis=timing(
             executing() if options.get("emulate") else None,
-            **BESIDE,
+            # A launch that is stated for it may take the minute that `kinspect time` has.
+            **({"explains": True} if options.get("arguments") else BESIDE),
             gpu=options.get("gpu"),
             clock_mhz=options.get("clock"),
             arguments=options.get("arguments"),

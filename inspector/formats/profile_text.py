@@ -192,6 +192,8 @@ def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) 
 def _predicted(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
     """Prints the timing model's figures beside the measured ones, and where the two part."""
     found = predicted(kernel, report)
+    if report is not None and report.no_time:
+        print_wrapped(paper, Line(f"  no predicted time: {report.no_time}", "yellow"), "    ")
     if found is None or report is None or report.time is None:
         return
     paper.print(Line())

@@ -69,6 +69,10 @@ def _predicted(
 ) -> Iterator[StyledLine]:
     """The timing model's figures beside the measured ones, and the lines where the two part."""
     found = predicted(kernel, report)
+    if report is not None and report.no_time:
+        yield BLANK
+        text = f"no predicted time: {report.no_time}"
+        yield from wrapped(text, width, "warning", "  ", "    ")
     if found is None:
         return
     yield BLANK
