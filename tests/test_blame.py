@@ -104,6 +104,21 @@ def test_a_compile_s_time_changes_only_by_more_than_it_varies() -> None:
     assert guilty_of(shares, noise_of("vgpr_count", 1.0, 1.12)) == shares[0]
 
 
+def test_the_time_is_explained_where_the_model_tells_it_apart() -> None:
+    def steps(us: float) -> list[Step]:
+        first, last = _step(4), _step(8, "llvm")
+        times = replace(first, metrics={**first.metrics, "time.us": 100.0})
+        return [times, replace(last, metrics={**last.metrics, "time.us": us})]
+
+    assert differing_metric(steps(150)) == "time.us"
+    assert differing_metric(steps(60)) == "time.us"
+    assert differing_metric(steps(105)) == "vgpr_spill_count"
+    assert differing_metric([_step(4), _step(4, "llvm")]) == "vgpr_spill_count"
+    slower = guilty_of(shares_of(steps(150), "time.us"), noise_of("time.us", 100, 150))
+    assert slower == Share(("llvm",), 50)
+    assert guilty_of(shares_of(steps(105), "time.us"), noise_of("time.us", 100, 105)) is None
+
+
 def test_an_unknown_figure_has_no_share() -> None:
     shares = shares_of([_step(4), _step(None, "llvm"), _step(5, "llvm_ir")], "vgpr_spill_count")
     assert [share.delta for share in shares] == [None, None]

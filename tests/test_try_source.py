@@ -109,9 +109,11 @@ def test_an_annotation_that_widens_another_integer_is_left(tmp_path: Path) -> No
 def test_cures_of_different_findings_are_paired_and_alternatives_are_not(
     tried: kinspect.TrialResult,
 ) -> None:
-    together = row(tried, "do_not_specialize", "annotation", EXPONENTIAL)
-    assert set(together.cures) == {"KI024", "KI063"}
     (kernel,) = tried.kernels
+    (together,) = (r for r in kernel.rows if set(r.cures) == {"KI024", "KI063"})
+    names_of_both = [change.name for change in together.change]
+    assert names_of_both[:2] == ["do_not_specialize", "annotation"]
+    assert names_of_both[2:] in ([EXPONENTIAL], ["allow_flush_denorm"])
     names = [{c.name for c in r.change} for r in kernel.rows]
     assert not any({EXPONENTIAL, "allow_flush_denorm"} <= each for each in names)
     figures = Figures()
@@ -136,8 +138,8 @@ def test_the_apply_line_is_right_to_the_letter(tried: kinspect.TrialResult) -> N
         'source annotation was="step, out_step" at two_obstacles.py:9'
     )
     assert any(line.startswith("apply") and dropped in line for line in lines)
-    assert any(re.match(r"front .+ cures KI024 KI063: ", line) for line in lines)
-    alone = "tried: no do_not_specialize and no annotation of step, out_step: gone"
+    assert any(re.match(r"faster .+ cures KI024 KI063: ", line) for line in lines)
+    alone = "tried: no do_not_specialize and no annotation of step, out_step: "
     assert stream.getvalue().count(alone) == 1, "of three findings that it cures"
 
 

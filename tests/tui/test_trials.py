@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.compare.times import time_change
 from kinspect.inspector.compare.trials.results import TrialRow
 from kinspect.inspector.model import Change, KernelReport, Report, Trial
 from kinspect.inspector.pipeline import collecting as pipeline
@@ -51,9 +52,11 @@ def change(name: str, value: int) -> tuple[Change, ...]:
 def row(
     changes: tuple[Change, ...], spills: int | None, *cures: str, failure: str = ""
 ) -> TrialRow:
-    metrics = {"vgpr_spill_count": spills, "vgpr_count": 256, "lds_bytes": 65536}
+    us = 41.0 if spills else 29.0
+    metrics = {"time.us": us, "vgpr_spill_count": spills, "vgpr_count": 256, "lds_bytes": 65536}
     diff = {"vgpr_spill_count": (364, spills)} if changes and spills != 364 else {}
-    trial = Trial(changes, None, {} if failure else metrics, diff, failure=failure)
+    time = time_change(41, us) if cures else None
+    trial = Trial(changes, None, {} if failure else metrics, diff, failure=failure, time=time)
     return TrialRow(changes, trial, cures, None)
 
 
@@ -134,15 +137,14 @@ async def test_rows_arrive_as_they_are_compiled(
         child.steps.release()
         await until(pilot, lambda: "tried 2 of 3" in text_of(pilot.app))
         await pilot.press("j")
+        assert "41 → 29 µs (-29 %; " in text_of(pilot.app)
         assert "0 spills (was 364)" in text_of(pilot.app)
         await pilot.press("j")
         assert "failed: no room for it" in text_of(pilot.app)
         await pilot.press("k")
         snapshot(pilot.app, f"trials_{size[0]}x{size[1]}")
         child.steps.release()
-        await until(
-            pilot, lambda: "2 changes tried, 1 not; nothing was timed" in text_of(pilot.app)
-        )
+        await until(pilot, lambda: "2 changes tried, 1 not" in text_of(pilot.app))
         await pilot.press("escape")
         assert pilot.app.screen is not screen
         assert isinstance(pilot.app.screen, FindingsPage)
