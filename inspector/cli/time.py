@@ -8,7 +8,9 @@ import click
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError
-from ..pipeline.analysis_options import AnalysisOptions
+from ..lint.rule import NO_RULES
+from ..metrics.kernel import Asked
+from ..pipeline.analysis_options import RESIDENT, AnalysisOptions
 from ..pipeline.collecting import collect
 from ..pipeline.jobs import timing
 from .options import Amount, format_option, output_option, result_stream
@@ -66,8 +68,10 @@ def command(
     """
     progress = CompileProgress()
     end_as_interrupted()
+    # The time rests on the code and on one metric: rules and the others cost as much as it does.
+    only = Asked((RESIDENT,), lanes=False, values=False)
     analysis = timing(
-        AnalysisOptions(lanes=False, races=False, values=False),
+        AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False, asked=only),
         gpu=gpu,
         clock_mhz=clock,
         savings=not no_savings,
