@@ -92,11 +92,14 @@ def main() -> None:
             costs.append(cost)
     seconds = sum(c.compile for c in costs)
     print(f"{len(costs)} kernels for {options.arch}, {seconds:.1f} s of compiles")
-    for part in costs[0].parts:
-        whole = 100 * sum(c.parts[part] for c in costs) / seconds
-        most = max(costs, key=lambda c: c.share(part))
-        median = statistics.median(c.share(part) for c in costs)
-        longest = max(costs, key=lambda c: c.parts[part])
+    for part in (WHOLE, WITHOUT, LIVE, NAMES, TIMED):
+        known = [c for c in costs if part in c.parts]
+        if not known:
+            continue
+        whole = 100 * sum(c.parts[part] for c in known) / seconds
+        most = max(known, key=lambda c: c.share(part))
+        median = statistics.median(c.share(part) for c in known)
+        longest = max(known, key=lambda c: c.parts[part])
         print(
             f"{part:15} {whole:5.1f} % of all, median {median:5.1f} %, "
             f"most {most.share(part):5.1f} % ({most.name}, {most.compile:.2f} s), "
