@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kinspect.inspector.bench.suite import catalogue
+from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.model.time import KernelTime
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
@@ -71,13 +72,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def launches(name: str, arch: str, most: int, *, savings: bool) -> tuple[KernelReport, ...]:
     """The reports on the launches of a bundled kernel's cases."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"{name}_cases.py")
-        path.write_text(SCRIPT.format(name=name, most=most))
+        path = script_of(name, most, Path(folder))
         asked = timing(AnalysisOptions(lanes=False, races=False, values=False), savings=savings)
-        report = collect(request_for([path], archs=[arch], jobs=1, analysis=asked))
+        slow = CaptureOptions(time_limit=900.0)
+        request = request_for([path], archs=[arch], jobs=1, analysis=asked, capture=slow)
+        report = collect(request)
     for error in report.errors:
         print(f"  {name} {arch}: {error.kernel}: {error.message}", flush=True)
     return report.kernels
+
+
+def script_of(name: str, most: int, folder: Path) -> Path:
+    """A script that launches a bundled kernel's cases, `most` of all of them."""
+    path = folder / f"{name}_cases.py"
+    path.write_text(SCRIPT.format(name=name, most=most))
+    return path
 
 
 def outcome_of(report: KernelReport) -> str:

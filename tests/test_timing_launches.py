@@ -311,6 +311,16 @@ def test_a_launch_that_is_not_known_has_no_time(
     assert "no time" in run.stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "option"), [("time", "--grid"), ("time", "--workgroup"), ("show", "--lines")]
+)
+def test_a_number_of_too_many_digits_is_refused(tool: Tool, command: str, option: str) -> None:
+    run = tool(command, GEMM, option, "1" * 5000)
+    assert run.returncode == 2
+    assert "internal error" not in run.stderr
+    assert " is not " in run.stderr
+
+
 def stated(text: str, grid: tuple[int, int, int] = (304, 1, 1), **how: Any) -> KernelReport:
     """The report on a text that is no file, launched with 4,096 floats and a 7."""
     bare = AnalysisOptions(lanes=False, races=False, values=False)

@@ -311,6 +311,49 @@ def _emulate(case: Path) -> str:
     return "" if done.passed else "findings"
 
 
+def _timed(case: Path) -> str:
+    """Code timed for the launch that a file beside it states, as `kinspect time` does."""
+    import click
+    from kinspect.inspector.cli.options import grid_shape, workgroup_shape
+    from kinspect.inspector.formats import time_json, time_text
+    from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+    from kinspect.inspector.pipeline.collecting import collect
+    from kinspect.inspector.pipeline.context import Overrides
+    from kinspect.inspector.pipeline.jobs import request_for, timing
+
+    from ..timed_suite import faults_of
+
+    launch = json_value((case / "launch.json").read_bytes(), "launch.json")
+    if not isinstance(launch, dict):
+        return "no launch"
+    lds, clock = launch.get("lds"), launch.get("clock")
+    context = click.Context(click.Command("time"))
+    try:
+        grid = grid_shape(context, click.Option(["--x"]), str(launch.get("grid")))
+        block = workgroup_shape(context, click.Option(["--x"]), str(launch.get("block")))
+    except click.BadParameter as error:
+        return error.message
+    if type(lds) is not int or lds < 0:
+        return "no launch"
+    analysis = timing(
+        AnalysisOptions(lanes=False, races=False, values=False),
+        arguments=str(launch.get("arguments")),
+        clock_mhz=clock if type(clock) is float and 1 <= clock <= 1e5 else None,
+        gpu=str(launch["gpu"]) if launch.get("gpu") is not None else None,
+        savings=True,
+        seconds=0.5,
+    )
+    overrides = Overrides(grid=grid, workgroup=block, lds_bytes=lds)
+    report = collect(request_for([case / "k.s"], jobs=1, overrides=overrides, analysis=analysis))
+    for write in (time_json.write, time_text.write):
+        write(report.kernels, None, io.StringIO())
+    for kernel in report.kernels:
+        for fault in faults_of(kernel):
+            return fault if fault.startswith("internal error") else f"internal error: {fault}"
+    said = [e.message for e in report.errors] + [k.no_time or "" for k in report.kernels]
+    return said[0] if said else ""
+
+
 _RECORDED = {".json": "json", ".csv": "text", ".db": "sqlite", ".yaml": "yaml", ".txt": "text"}
 _ASM_WORDS = (
     b".rept 100000\n", b".endr\n", b".macro m a\n", b".endm\n", b"m 1\n", b".if 1\n",
@@ -318,6 +361,12 @@ _ASM_WORDS = (
     b"s_cbranch_scc0 ", b"v[0:255]", b".amdgpu_metadata\n", b".end_amdgpu_metadata\n",
     b"s_waitcnt vmcnt(0)\n", b"s_endpgm\n", b"; kinspect: ignore[KI001]", b".amdhsa_kernel k\n",
     b"s_setpc_b64 s[0:1]\n", b".loc 1 1 1\n",
+)  # fmt: skip
+_TIMED_WORDS = (
+    *_ASM_WORDS, b"s_barrier\n", b"global_load_dwordx4 v[4:7], v1, s[4:5]\n", b"ds_read_b128 ",
+    b"scratch_store_dword off, v0, off offset:4\n", b"s_mov_b64 exec, 0\n", b"s_sleep 127\n",
+    b"v_mfma_f32_16x16x16_f16 v[0:3], v[4:5], v[6:7], v[0:3]\n", b"s_cbranch_scc1 .Lloop\n",
+    b"global_atomic_add v3, v1, v2, s[4:5] sc0\n", b"f32[65536]=zeros", b"i32 64", b"MI250X",
 )  # fmt: skip
 _MLIR_WORDS = (
     b"#blocked", b"tensor<1x99999999999xf32, #blocked>", b"loc(", b"#loc = loc(#loc)\n",
@@ -412,6 +461,9 @@ READERS: tuple[FuzzedReader, ...] = (
     ),
     FuzzedReader(
         "emulate", _emulate, _of("emulate"), {".json": "json", "": "text"}, _ASM_WORDS, special=0.1
+    ),
+    FuzzedReader(
+        "time", _timed, _of("time"), {".json": "json", "": "text"}, _TIMED_WORDS, special=0.02
     ),
     FuzzedReader("history", _history, _of("history"), {"": "sqlite"}),
     FuzzedReader("ledger", _ledger, _of("ledger"), {"": "json"}),

@@ -439,6 +439,53 @@ def _emulate() -> list[Files]:
     return [{"k.s": code, "launch.json": json.dumps(launch).encode()} for code in codes]
 
 
+_LOOP = b"""
+  s_load_dwordx2 s[4:5], s[0:1], 0x0
+  s_load_dword s6, s[0:1], 0x8
+  v_lshlrev_b32 v1, 2, v0
+  v_mov_b32 v3, 0
+  s_waitcnt lgkmcnt(0)
+.Lloop:
+  global_load_dword v2, v1, s[4:5]
+  v_add_u32 v1, 0x400, v1
+  s_sub_u32 s6, s6, 1
+  s_waitcnt vmcnt(0)
+  ds_write_b32 v0, v2
+  s_waitcnt lgkmcnt(0)
+  s_barrier
+  ds_read_b32 v2, v0
+  s_waitcnt lgkmcnt(0)
+  v_add_f32 v3, v3, v2
+  s_cmp_lg_u32 s6, 0
+  s_cbranch_scc1 .Lloop
+  global_store_dword v1, v3, s[4:5]
+"""
+
+
+def _timed() -> list[Files]:
+    from kinspect.inspector.isa.assembly import parse_text
+
+    before, _, rest = _IOTA.partition(b"iota:\n")
+    resources = rest[rest.index(b"s_endpgm") :]
+    for small, large in ((b"size 8", b"size 16"), (b"gpr 2", b"gpr 8"), (b"gpr 4", b"gpr 16")):
+        resources = resources.replace(small, large)
+    looped = before + b"iota:\n" + _LOOP + resources.replace(b"offset 4", b"offset 8")
+    others = _of(DATA / "isa", "[!c]*.gfx9[045][0a2]*.s")  # what calls by address is not executed
+    codes = [looped, *(next(iter(files.values())) for files in others)]
+    found = []
+    for code in codes:
+        resources = parse_text(code.decode(), "k.s").kernels[0].resources
+        pointers = resources.pointers or ()
+        words = [at for at in range(0, resources.kernarg_bytes or 0, 4) if at - 4 not in pointers]
+        arguments = ["f32[65536]=zeros" if at in pointers else "i32 64" for at in words]
+        launch = {
+            "grid": "640,2", "block": "64", "lds": 16384, "clock": 1700.0, "gpu": None,
+            "arguments": ", ".join(arguments) if code is not looped else "f32[65536], i32 20",
+        }  # fmt: skip
+        found.append({"k.s": code, "launch.json": json.dumps(launch).encode()})
+    return found
+
+
 def _ledger() -> list[Files]:
     change = {
         "name": "n",
@@ -458,6 +505,6 @@ SEEDS: Mapping[str, Callable[[], Sequence[Files]]] = {
     "settings": _settings, "rocprof_csv": _rocprof_csv, "rocprof_json": _rocprof_json,
     "rocpd": _rocpd, "rocprof_v1": _rocprof_v1, "torch": _torch, "att": _att, "compute": _compute,
     "fault": _fault, "gemm_sizes": _gemm_sizes, "metadata": _metadata, "note": _note,
-    "mcp": _mcp, "emulate": _emulate, "named": _named,
+    "mcp": _mcp, "emulate": _emulate, "time": _timed, "named": _named,
     "history": _history, "ledger": _ledger,
 }  # fmt: skip

@@ -46,7 +46,7 @@ MOST_NESTED = 200
 MOST_YAML_NODES = 1_000_000
 """What a document with aliases may stand for, each alias counted as what it repeats."""
 MOST_DIGITS = 100
-"""Of a number in YAML. Python itself stops at 4,300, and then cannot print what it read."""
+"""Of a number as text. Python itself stops at 4,300, and then cannot print what it read."""
 MOST_KEY_PARTS = 100
 """Parts of a dotted key in TOML: reading one takes time quadratic in them."""
 TRY_SECONDS = 120.0
@@ -237,6 +237,11 @@ def reading(name: str, size: int) -> Iterator[None]:
         return
     with _at_work(BoundedReading(name, size)):
         yield
+
+
+def natural(text: str) -> int | None:
+    """A number from 0 on; None where the text is none, or longer than `MOST_DIGITS`."""
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 def most_memory(size: int) -> int:

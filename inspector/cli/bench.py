@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError
-from ..base.limits import BASE_BYTES
+from ..base.limits import BASE_BYTES, natural
 from ..base.named_files import file_bytes
 from ..bench import benching
 from ..bench.benching import (
@@ -281,9 +281,9 @@ def _tuned(text: str | None, profile: bool) -> int:
     """Parses --tune: the number of configurations to try, 0 for none."""
     if text is None:
         return 0
-    if not text.isdecimal() or int(text) < 1:
+    if not natural(text):
         raise KinspectError(
-            f"--tune: {text!r} is no number of configurations",
+            f"--tune: {text[:60]!r} is no number of configurations",
             "write --tune=20, or --tune behind the kernel's name",
         )
     if profile:

@@ -15,7 +15,7 @@ import click
 
 from ..base import named_files
 from ..base.errors import KinspectError
-from ..base.limits import COMPILE_SECONDS, MOST_SECONDS
+from ..base.limits import COMPILE_SECONDS, MOST_SECONDS, natural
 from ..base.streams import PlainStream, plain, underneath
 from ..base.writing import replacing_text, unwritable
 from .kept import keeping, say_unkept
@@ -167,9 +167,9 @@ def grid_shape(
 
 def _sizes(value: str) -> tuple[int, int, int]:
     """Parses up to three sizes; those that are left out are 1."""
-    sizes = [int(part) if part.strip().isdecimal() else 0 for part in value.split(",")]
+    sizes = [natural(part.strip()) or 0 for part in value.split(",")]
     if len(sizes) > 3 or min(sizes) < 1:
-        raise click.BadParameter(f"{value!r} is not X, X,Y or X,Y,Z, each from 1 on")
+        raise click.BadParameter(f"{value[:60]!r} is not X, X,Y or X,Y,Z, each from 1 on")
     if max(sizes) > MOST_IN_GRID:
         raise click.BadParameter(f"{value!r}: a launch has {MOST_IN_GRID:,} along each at most")
     x, y, z = (*sizes, 1, 1)[:3]

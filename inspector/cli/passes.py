@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from .. import machines
 from ..base.errors import KinspectError
+from ..base.limits import natural
 from ..base.named_files import file_text
 from ..base.staging import scratch_folder
 from ..capture.resolving import resolve, split
@@ -241,8 +242,8 @@ def _write_diff(dump: PassDump, points: str, form: str, stream: TextIO) -> None:
 def _point(dump: PassDump, text: str) -> int:
     """Returns the index of a pass by its number or name; of several, the first."""
     text = text.strip()
-    if text.isdecimal():
-        index = int(text)
+    index = natural(text)
+    if index is not None:
         if index < len(dump.passes):
             return index
         raise KinspectError(f"no pass {index}", f"passes count from 0 to {len(dump.passes) - 1}")

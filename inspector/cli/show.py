@@ -11,6 +11,7 @@ import click
 from msgspec import Struct
 
 from ..base.errors import KinspectError
+from ..base.limits import natural
 from ..explain.ids import ItemId, parsed
 from ..model import KernelReport, RegisterPressure, Report
 from ..pipeline.analysis_options import AnalysisOptions
@@ -44,9 +45,9 @@ def line_range(
     if value is None:
         return None
     first, colon, last = value.partition(":")
-    numbers = [int(part) if part.isdecimal() else 0 for part in (first or "1", last or first)]
+    numbers = [natural(part) or 0 for part in (first or "1", last or first)]
     if not value.strip(":") or min(numbers) < 1:
-        raise click.BadParameter(f"{value!r} is not A:B, lines from 1 on")
+        raise click.BadParameter(f"{value[:60]!r} is not A:B, lines from 1 on")
     start = numbers[0]
     end = numbers[1] if last or not colon else None
     if end is not None and end < start:

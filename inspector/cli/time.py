@@ -7,7 +7,9 @@ from typing import Final
 
 import click
 
-from ..pipeline.analysis_options import EVERY_LOOP, AnalysisOptions
+from ..lint.rule import NO_RULES
+from ..metrics.kernel import Asked
+from ..pipeline.analysis_options import EVERY_LOOP, RESIDENT, AnalysisOptions
 from ..pipeline.jobs import timing
 from .collected import check_any, check_one_launch, collected
 from .options import Amount, format_option, output_option, result_stream
@@ -84,8 +86,10 @@ def command(
 
     Times are estimates; differences between two launches are surer than either.
     """
+    # The time rests on the code and on one metric: rules and the others cost as much as it does.
+    only = Asked((RESIDENT,), lanes=arguments is None, values=False)
     analysis = timing(
-        AnalysisOptions(lanes=False, races=False, values=False),
+        AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False, asked=only),
         gpu=gpu,
         clock_mhz=clock,
         savings=not no_savings,

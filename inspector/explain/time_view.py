@@ -66,7 +66,7 @@ def busy_units(time: KernelTime) -> str:
     """`memory 38 % of peak, matrix 4 %`: the units that do anything, the busiest first."""
     ranked = sorted(time.units.items(), key=lambda item: -item[1])
     told = [f"{_NAMES[name]} {100 * share:.0f} %" for name, share in ranked if share >= _BUSY]
-    return ", ".join(told)
+    return ", ".join(told) or "hardly any"
 
 
 def summary(time: KernelTime) -> str:

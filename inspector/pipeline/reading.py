@@ -205,8 +205,8 @@ def interrupted(target: Target, index: int, *, read: int, total: int) -> Failed:
 
 def _is_older(tool: Mapping[str, str]) -> bool:
     """Tells whether a report was made by an older version of the analysis."""
-    stated = tool.get("analysis", "")
-    return stated.isdecimal() and int(stated) < analysis.ANALYSIS_VERSION
+    stated = limits.natural(tool.get("analysis", ""))
+    return stated is not None and stated < analysis.ANALYSIS_VERSION
 
 
 def _reanalysed(kernel: KernelReport) -> KernelReport:
