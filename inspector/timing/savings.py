@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..model.time import Change, Saving
+from ..model.time import BOUNDS, Change, Saving
 from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, STORE, VECTOR, WAIT, Cost, Costs
 from .reduced import without
 from .timed import LaunchTime, Timing, timed
@@ -32,7 +32,7 @@ _Apply = Callable[[Timing], Timing | None]
 
 
 def savings(timing: Timing, now: LaunchTime) -> tuple[Saving, ...]:
-    """What each change would save, the most first.
+    """What each change would save, the most first; bounds come behind the others.
 
     Args:
         timing: of the launch.
@@ -49,7 +49,7 @@ def savings(timing: Timing, now: LaunchTime) -> tuple[Saving, ...]:
         for change, us in found
         if 100 * (1 - us / now.us) >= _LEAST
     ]
-    return tuple(sorted(told, key=lambda saving: saving.us))
+    return tuple(sorted(told, key=lambda saving: (saving.change in BOUNDS, saving.us)))
 
 
 # ------------------------------------------------------------------------- instructions gone
