@@ -116,10 +116,21 @@ def test_wide_accesses_are_those_of_the_kernel_that_has_them() -> None:
     assert saved(wide, "wide accesses") == pytest.approx(timed(wide).cycles)
 
 
-def test_even_workgroups_are_a_grid_of_all_units_with_shorter_loops() -> None:
-    half, whole = strided(200, CUS // 2), strided(100, CUS)
+@pytest.mark.parametrize("trips", [8, 200])
+def test_even_workgroups_are_a_grid_of_all_units_with_shorter_loops(trips: int) -> None:
+    half, whole = strided(trips, CUS // 2), strided(trips // 2, CUS)
     assert saved(half, "workgroups") == pytest.approx(timed(whole).cycles, rel=0.02)
     assert saved(whole, "workgroups") == pytest.approx(timed(whole).cycles)
+
+
+@pytest.mark.parametrize(("address", "is_gather"), [("v2", True), ("v1", False)])
+def test_lines_of_loaded_addresses_stay(address: str, is_gather: bool) -> None:
+    """Lanes that are 512 bytes apart, by what they loaded or by their own number."""
+    gather = f"  v_lshlrev_b32 v4, 7, {address}\n  global_load_dword v5, v4, s[4:5]\n"
+    text = STRIDED.replace("  v_add_f32 v3, v3, v2\n", f"{gather}  s_waitcnt vmcnt(0)\n")
+    timing = made(text, f"i32[{1 << 24}]=arange, i32 20", CUS)
+    left = saved(timing, "lines")
+    assert left == pytest.approx(timed(timing).cycles) if is_gather else left < timed(timing).cycles
 
 
 def test_twice_the_waves_share_the_work_where_the_grid_has_no_more() -> None:
