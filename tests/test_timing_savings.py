@@ -86,18 +86,33 @@ def test_loads_that_are_begun_earlier_wait_half_as_long() -> None:
     assert saved(timing, "earlier loads") == pytest.approx(timed(timing).cycles / 2, rel=0.07)
 
 
-def test_without_scratch_a_kernel_takes_what_it_takes_without_spills() -> None:
-    """The wait for the spilled value waits for the load before it as well."""
+def piped() -> str:
+    """A loop of two loads, of which each is waited for behind the other."""
     loop = STRIDED[STRIDED.index(".Lloop:") : STRIDED.index("  s_sub_u32")]
     rest = STRIDED[STRIDED.index("  s_waitcnt vmcnt(0)") : STRIDED.index("  s_cbranch_scc1")]
-    piped = STRIDED.replace(rest, "").replace(loop, _PIPED)
-    spilling = piped.replace("  s_waitcnt vmcnt(1)\n", _SPILL).replace(
+    return STRIDED.replace(rest, "").replace(loop, _PIPED)
+
+
+def test_without_scratch_a_kernel_takes_what_it_takes_without_spills() -> None:
+    """The wait for the spilled value waits for the load before it as well."""
+    spilling = piped().replace("  s_waitcnt vmcnt(1)\n", _SPILL)
+    spilling = spilling.replace(
         "  .amdhsa_kernarg", "  .amdhsa_private_segment_fixed_size 16\n  .amdhsa_kernarg"
     )
     arguments = f"f32[{1 << 24}]=zeros, i32 100"
-    without, spilled = made(piped, arguments, CUS), made(spilling, arguments, CUS)
+    without, spilled = made(piped(), arguments, CUS), made(spilling, arguments, CUS)
     assert timed(spilled).cycles > 1.3 * timed(without).cycles
     assert saved(spilled, "scratch") == pytest.approx(timed(without).cycles, rel=0.02)
+
+
+def test_without_the_lds_waits_for_memory_stay() -> None:
+    read = "  ds_read_b32 v6, v0\n  s_waitcnt lgkmcnt(0)\n" * 40
+    reading = piped().replace(".Lloop:\n", f".Lloop:\n{read}")
+    arguments = f"f32[{1 << 24}]=zeros, i32 100"
+    without, with_reads = made(piped(), arguments, CUS), made(reading, arguments, CUS, lds=1024)
+    assert timed(with_reads).cycles > 1.3 * timed(without).cycles
+    left = saved(with_reads, "lds")
+    assert left == pytest.approx(timed(without).cycles, rel=0.25)  # the waits still issue
 
 
 def copy(bytes_of_lane: int, grid: int) -> Timing:

@@ -82,8 +82,12 @@ def _without_sites(timing: Timing, is_gone: Callable[[Cost], bool]) -> Timing | 
             if cost.kind == WAIT:
                 waits = []
                 for counter, most in cost.waits:
-                    done = raised[counter][: len(raised[counter]) - most]
-                    left = [other for other in raised[counter][len(done) :] if other not in gone]
+                    if counter not in counters:
+                        waits.append((counter, most))
+                        continue
+                    behind = max(0, len(raised[counter]) - most)
+                    done = raised[counter][:behind]
+                    left = [other for other in raised[counter][behind:] if other not in gone]
                     if done and done[-1] in gone:  # the wait is for what is gone
                         left = _not_needed(timing.costs, wave, position, counter, done, gone) + left
                     waits.append((counter, len(left)))
