@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import KernelTime
-from kinspect.inspector.model.time import CostGone
+from kinspect.inspector.model.time import BOUNDS, CostGone
 
 from .timing import LAUNCH_US, time_of
 
@@ -53,7 +53,8 @@ class Pair:
         cause: one of `CAUSES`.
         measured, predicted: by the times of both.
         saving: by the slow one's counterfactual; 0 where it saves nothing.
-        rank: of that among all savings but those of the launch, from 1; None where it is none.
+        rank: of that, from 1, among changes of the code, or among what bounds them, whichever it
+            is; None where it saves nothing.
     """
 
     name: str
@@ -99,10 +100,10 @@ def _pair(
             times[case["name"], savings] = time_of(case, savings=savings)
     now = times[slow["name"], True]
     then = times.get((cured["name"], True)) or times[cured["name"], False]
-    ranked = [saving for saving in now.savings if saving.change != "launch"]
-    places = [
-        place for place, saving in enumerate(ranked, 1) if saving.change in CAUSES[stated["cause"]]
-    ]
+    changes = CAUSES[stated["cause"]]
+    alike = [s for s in now.savings if (s.change in BOUNDS) == (changes[0] in BOUNDS)]
+    ranked = [saving for saving in alike if saving.change != "launch"]
+    places = [place for place, saving in enumerate(ranked, 1) if saving.change in changes]
     return Pair(
         f"{slow['name']} -> {cured['name']}",
         stated["cause"],

@@ -570,7 +570,8 @@ def stall_reasons() -> Drawing:
         WIDTH,
         top + len(savings) * height + 10,
     )
-    scale = (WIDTH - left - 110) / max(rows[0].share, savings[0].percent / 100)
+    most = max(saving.percent for saving in savings)
+    scale = (WIDTH - left - 110) / max(rows[0].share, most / 100)
     drawing.text(left, 22, f"share of {time.us:.0f} µs on {time.gpu}, by reason", soft=True)
     for number, stall in enumerate(rows):
         y = 34 + number * height

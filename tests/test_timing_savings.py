@@ -86,18 +86,33 @@ def test_loads_that_are_begun_earlier_wait_half_as_long() -> None:
     assert saved(timing, "earlier loads") == pytest.approx(timed(timing).cycles / 2, rel=0.07)
 
 
-def test_without_scratch_a_kernel_takes_what_it_takes_without_spills() -> None:
-    """The wait for the spilled value waits for the load before it as well."""
+def piped() -> str:
+    """A loop of two loads, of which each is waited for behind the other."""
     loop = STRIDED[STRIDED.index(".Lloop:") : STRIDED.index("  s_sub_u32")]
     rest = STRIDED[STRIDED.index("  s_waitcnt vmcnt(0)") : STRIDED.index("  s_cbranch_scc1")]
-    piped = STRIDED.replace(rest, "").replace(loop, _PIPED)
-    spilling = piped.replace("  s_waitcnt vmcnt(1)\n", _SPILL).replace(
+    return STRIDED.replace(rest, "").replace(loop, _PIPED)
+
+
+def test_without_scratch_a_kernel_takes_what_it_takes_without_spills() -> None:
+    """The wait for the spilled value waits for the load before it as well."""
+    spilling = piped().replace("  s_waitcnt vmcnt(1)\n", _SPILL)
+    spilling = spilling.replace(
         "  .amdhsa_kernarg", "  .amdhsa_private_segment_fixed_size 16\n  .amdhsa_kernarg"
     )
     arguments = f"f32[{1 << 24}]=zeros, i32 100"
-    without, spilled = made(piped, arguments, CUS), made(spilling, arguments, CUS)
+    without, spilled = made(piped(), arguments, CUS), made(spilling, arguments, CUS)
     assert timed(spilled).cycles > 1.3 * timed(without).cycles
     assert saved(spilled, "scratch") == pytest.approx(timed(without).cycles, rel=0.02)
+
+
+def test_without_the_lds_waits_for_memory_stay() -> None:
+    read = "  ds_read_b32 v6, v0\n  s_waitcnt lgkmcnt(0)\n" * 40
+    reading = piped().replace(".Lloop:\n", f".Lloop:\n{read}")
+    arguments = f"f32[{1 << 24}]=zeros, i32 100"
+    without, with_reads = made(piped(), arguments, CUS), made(reading, arguments, CUS, lds=1024)
+    assert timed(with_reads).cycles > 1.3 * timed(without).cycles
+    left = saved(with_reads, "lds")
+    assert left == pytest.approx(timed(without).cycles, rel=0.25)  # the waits still issue
 
 
 def copy(bytes_of_lane: int, grid: int) -> Timing:
@@ -116,10 +131,21 @@ def test_wide_accesses_are_those_of_the_kernel_that_has_them() -> None:
     assert saved(wide, "wide accesses") == pytest.approx(timed(wide).cycles)
 
 
-def test_even_workgroups_are_a_grid_of_all_units_with_shorter_loops() -> None:
-    half, whole = strided(200, CUS // 2), strided(100, CUS)
+@pytest.mark.parametrize("trips", [8, 200])
+def test_even_workgroups_are_a_grid_of_all_units_with_shorter_loops(trips: int) -> None:
+    half, whole = strided(trips, CUS // 2), strided(trips // 2, CUS)
     assert saved(half, "workgroups") == pytest.approx(timed(whole).cycles, rel=0.02)
     assert saved(whole, "workgroups") == pytest.approx(timed(whole).cycles)
+
+
+@pytest.mark.parametrize(("address", "is_gather"), [("v2", True), ("v1", False)])
+def test_lines_of_loaded_addresses_stay(address: str, is_gather: bool) -> None:
+    """Lanes that are 512 bytes apart, by what they loaded or by their own number."""
+    gather = f"  v_lshlrev_b32 v4, 7, {address}\n  global_load_dword v5, v4, s[4:5]\n"
+    text = STRIDED.replace("  v_add_f32 v3, v3, v2\n", f"{gather}  s_waitcnt vmcnt(0)\n")
+    timing = made(text, f"i32[{1 << 24}]=arange, i32 20", CUS)
+    left = saved(timing, "lines")
+    assert left == pytest.approx(timed(timing).cycles) if is_gather else left < timed(timing).cycles
 
 
 def test_twice_the_waves_share_the_work_where_the_grid_has_no_more() -> None:

@@ -7,12 +7,16 @@ from typing import Final, TextIO
 
 from ..explain import time_view, view
 from ..model import KernelReport
-from ..model.time import KernelTime, LoopTime
+from ..model.time import BOUNDS, KernelTime, LoopTime
 from .paper import Line, Paper, paper_for, print_wrapped
 
 _BAR: Final = 40
 """Characters of the bar of reasons that stands for the whole time."""
-_MOST_SAVINGS: Final = 6
+_SAVINGS: Final = (
+    ("  what it would take with one cost gone", False),
+    ("  at the most, with all of a kind gone", True),
+)
+_MOST_SAVINGS: Final = 5
 _MOST_LINES: Final = 8
 _BELOW: Final = "    "
 
@@ -86,16 +90,18 @@ def _loops(paper: Paper, loops: Sequence[LoopTime]) -> None:
 
 
 def _savings(paper: Paper, time: KernelTime) -> None:
-    if time.savings:
-        paper.print(Line())
-        paper.print(Line("  what it would take with one cost gone", "bold"))
-    for saving in time.savings[:_MOST_SAVINGS]:
-        paper.print(
-            Line(
-                f"  {-saving.percent:4.0f} %  {time_view.amount(saving.us):>9}"
-                f"  {time_view.change_of(saving)}"
+    for title, are_bounds in _SAVINGS:
+        savings = [saving for saving in time.savings if (saving.change in BOUNDS) == are_bounds]
+        if savings:
+            paper.print(Line())
+            paper.print(Line(title, "bold"))
+        for saving in savings[:_MOST_SAVINGS]:
+            paper.print(
+                Line(
+                    f"  {-saving.percent:4.0f} %  {time_view.amount(saving.us):>9}"
+                    f"  {time_view.change_of(saving)}"
+                )
             )
-        )
     if time.assumed:
         paper.print(Line())
         print_wrapped(paper, Line(f"  assumed: {'; '.join(time.assumed)}", "dim"), _BELOW)

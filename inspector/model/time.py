@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -31,6 +31,13 @@ twice the workgroups at a time; `workgroups`: the work spreads evenly over all c
 bounds others: `memory latency`, `memory bandwidth`: memory is immediate, or moves any number of
 bytes; `memory`, `lds`, `barriers`, `vector work`, `matrix work`: such instructions take no time;
 `launch`: the launch takes none."""
+BOUNDS: Final[frozenset[CostGone]] = frozenset(
+    (
+        "memory latency", "memory bandwidth", "memory", "lds", "barriers", "vector work",
+        "matrix work", "launch",
+    )
+)  # fmt: skip
+"""Changes that no edit of the code makes: what is left without bounds what others can save."""
 Share = Annotated[float, Meta(ge=0)]
 
 
@@ -137,7 +144,8 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         stalled: share of the time that waves wait at instructions, these not issuing.
         instructions: what they take at each, ascending by line; those that take less than 0.0002
             of the time are left out.
-        savings: what would save how much, the most first; empty where nobody asked.
+        savings: what would save how much, the most first and `BOUNDS` behind the others; empty
+            where nobody asked.
         assumed: what was taken for granted.
     """
 

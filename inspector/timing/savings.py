@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..isa.dataflow.execution_target import target_of
-from ..model.time import CostGone, Saving
+from ..model.time import BOUNDS, CostGone, Saving
 from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, STORE, VECTOR, WAIT, Cost, Costs
 from .reduced import without
 from .timed import LaunchTime, Timing, timed
@@ -33,7 +33,7 @@ _Apply = Callable[[Timing], Timing | None]
 
 
 def savings(timing: Timing, now: LaunchTime) -> tuple[Saving, ...]:
-    """What each change would save, the most first.
+    """What each change would save, the most first; bounds come behind the others.
 
     Args:
         timing: of the launch.
@@ -50,7 +50,7 @@ def savings(timing: Timing, now: LaunchTime) -> tuple[Saving, ...]:
         for change, us in found
         if 100 * (1 - us / now.us) >= _LEAST
     ]
-    return tuple(sorted(told, key=lambda saving: saving.us))
+    return tuple(sorted(told, key=lambda saving: (saving.change in BOUNDS, saving.us)))
 
 
 # ------------------------------------------------------------------------- instructions gone
@@ -83,8 +83,12 @@ def _without_sites(timing: Timing, is_gone: Callable[[Cost], bool]) -> Timing | 
             if cost.kind == WAIT:
                 waits = []
                 for counter, most in cost.waits:
-                    done = raised[counter][: len(raised[counter]) - most]
-                    left = [other for other in raised[counter][len(done) :] if other not in gone]
+                    if counter not in counters:
+                        waits.append((counter, most))
+                        continue
+                    behind = max(0, len(raised[counter]) - most)
+                    done = raised[counter][:behind]
+                    left = [other for other in raised[counter][behind:] if other not in gone]
                     if done and done[-1] in gone:  # the wait is for what is gone
                         left = _not_needed(timing.costs, wave, position, counter, done, gone) + left
                     waits.append((counter, len(left)))
