@@ -124,7 +124,7 @@ def predicted(case: dict[str, Any]) -> Row:
     )
     (report,) = analyze_text(text, context)
     if report.time is None:
-        raise KinspectError("; ".join(report.notes) or "no time", "")
+        raise KinspectError(report.no_time or "no time", "")
     launch = LAUNCH_US if case.get("launch_included") else 0.0
     seconds = time.process_time() - started
     found = report.time
