@@ -9,7 +9,9 @@ from. Each case goes the way of `kinspect time`.
 
 Beside the model stand a roofline (bytes of all buffers at the peak of memory, matrix work at the
 peak of the matrix units) and, for configurations of one problem, a tile formula (workgroups over
-compute units, rounded up, times the workgroup's work-items).
+compute units, rounded up, times the workgroup's work-items). `--origami CSV` has what AMD's Origami
+predicts, `name,us` a line by the cases' names: its source package builds with a stand-in for the
+query of the device, and needs no more than sizes and tiles.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,7 @@ class Row:
     roofline: float
     tiles: float
     seconds: float
+    origami: float | None = None
 
 
 def main() -> int:
@@ -63,7 +66,9 @@ def main() -> int:
     parser.add_argument("cases", nargs="+", type=Path)
     parser.add_argument("--most", type=int, help="cases of each file, drawn with a fixed seed")
     parser.add_argument("--write", type=Path, metavar="CSV", help="one line a case")
+    parser.add_argument("--origami", type=Path, metavar="CSV", help="its predictions: name,us")
     options = parser.parse_args()
+    others = _others(options.origami) if options.origami is not None else {}
     rows: list[Row] = []
     failed: list[str] = []
     for path in options.cases:
@@ -72,7 +77,7 @@ def main() -> int:
             cases = random.Random(0).sample(cases, options.most)
         for case in cases:
             try:
-                rows.append(predicted(case))
+                rows.append(replace(predicted(case), origami=others.get(case["name"])))
             except (KinspectError, OSError) as error:
                 failed.append(f"{case['set']} {case['name']}: {error}")
     for name, of_set in by_key(rows, lambda row: str(row.case["set"])):
@@ -82,6 +87,12 @@ def main() -> int:
     if options.write is not None:
         options.write.write_text("\n".join(map(_line, rows)) + "\n")
     return 1 if failed else 0
+
+
+def _others(path: Path) -> dict[str, float]:
+    """Predictions by another program, `name,us` a line, by the name of the case."""
+    lines = (line.rpartition(",") for line in path.read_text().splitlines())
+    return {name: float(us) for name, _, us in lines}
 
 
 def predicted(case: dict[str, Any]) -> Row:
@@ -189,6 +200,18 @@ def summary(name: str, rows: Sequence[Row]) -> list[str]:
         f" Spearman {spearman(measured, times):.3f}; roofline: median error"
         f" {np.median(roofline):.0%}; {sum(row.seconds for row in rows) / len(rows):.2f} s a case"
     ]
+    known = [(row.origami, row.measured) for row in rows if row.origami is not None]
+    if known:
+        theirs = np.array([one for one, _ in known])
+        truth = np.array([one for _, one in known])
+        wrong = abs(theirs / truth - 1)
+        # With the one factor that suits it best: it knows of no launch and no clock.
+        scaled = abs(theirs / truth / np.median(theirs / truth) - 1)
+        lines.append(
+            f"  Origami: {len(known)} cases, median error {np.median(wrong):.1%}, p90"
+            f" {np.quantile(wrong, 0.9):.0%}, Spearman {spearman(truth, theirs):.3f}; scaled by its"
+            f" median: {np.median(scaled):.1%}, p90 {np.quantile(scaled, 0.9):.0%}"
+        )
     for group, of_group in by_key(rows, lambda row: str(row.case["group"])):
         if len(of_group) >= FEWEST:
             lines.append(f"  {group}: {ranking(of_group)}")
