@@ -202,17 +202,17 @@ def spilling(scratch: int) -> Timing:
 
 
 def test_spills_go_as_far_as_their_size_makes_them() -> None:
-    """1 KiB a lane of 1,216 waves is 80 MB: too much for the L2, not for the L3."""
-    small, large = spilling(1024), spilling(16384)
-    sites = [site for site, cost in enumerate(small.costs.sites) if cost.is_scratch]
+    """256 B a lane of 1,216 waves are 20 MB, which the L2s hold; 80 MB the L3, 1.3 GB nothing."""
+    found = [spilling(size) for size in (256, 1024, 16384)]
+    sites = [site for site, cost in enumerate(found[0].costs.sites) if cost.is_scratch]
     assert len(sites) == 512
-    waves, l2, l3 = 4 * 304, 8 * 4 << 20, 256 << 20
-    for spills, size in ((small, 1024), (large, 16384)):
-        needed = waves * 64 * size
-        assert {spills.sharing.fresh[site] for site in sites} == {1 - l2 / needed}
-        assert {spills.sharing.beyond_l3[site] for site in sites} == {max(0.0, 1 - l3 / needed)}
-    assert timed(small).units["memory"] == 0
-    assert timed(large).units["memory"] > timed(large).units["l3"] > 0
+    for spills, misses in zip(found, ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)), strict=True):
+        sharing = spills.sharing
+        assert {(sharing.fresh[site], sharing.beyond_l3[site]) for site in sites} == {misses}
+    in_l2, in_l3, in_memory = (timed(spills).units for spills in found)
+    assert in_l2["l2"] > in_l2["l3"] == in_l2["memory"] == 0
+    assert in_l3["l3"] > in_l3["memory"] == 0
+    assert in_memory["memory"] > in_memory["l3"] > 0
 
 
 def test_a_sample_of_long_waves_stands_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,10 @@ def _scratch_missed(
     emulator: Emulator, machine: Machine, device: Device, placement: Placement, launch: Launch
 ) -> tuple[dict[int, float], dict[int, float]]:
     """By access of private memory, the share that misses the L2, and the share of these that
-    misses the L3: what all resident waves have is there together.
+    misses the L3.
+
+    Between a store and its load all resident waves go through theirs: caches that keep what was
+    used last hold all of it, or nothing of it in time.
     """
     function = emulator.code.function
     sites = [i.index for i in function.instructions if i.cls in ("scratch_load", "scratch_store")]
@@ -226,7 +229,7 @@ def _scratch_missed(
     needed = waves * (function.resources.scratch_bytes or 0) * emulator.target.lanes
 
     def missed(held: int) -> dict[int, float]:
-        return dict.fromkeys(sites, 1 - min(1.0, held / needed) if needed else 0.0)
+        return dict.fromkeys(sites, float(needed > held))
 
     return missed((machine.l2_bytes or 0) * device.xcds), missed(device.l3_bytes)
 
