@@ -202,13 +202,19 @@ def spilling(scratch: int) -> Timing:
 
 
 def test_spills_go_as_far_as_their_size_makes_them() -> None:
-    """256 B a lane of 1,216 waves are 20 MB, which the L2s hold; 80 MB the L3, 1.3 GB nothing."""
+    """256 B a lane of 1,216 waves are 20 MB, which the L2s hold; 80 MB the L3, 1.3 GB nothing.
+
+    m = 1 - exp(-m * size) holds for 0.875 where the size is 2.375 times what fits, 0.991 at 4.75.
+    """
     found = [spilling(size) for size in (256, 1024, 16384)]
     sites = [site for site, cost in enumerate(found[0].costs.sites) if cost.is_scratch]
     assert len(sites) == 512
-    for spills, misses in zip(found, ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)), strict=True):
-        sharing = spills.sharing
-        assert {(sharing.fresh[site], sharing.beyond_l3[site]) for site in sites} == {misses}
+    expected = ((0.0, 0.0), (0.8755, 0.0), (1.0, 0.9912))
+    for spills, misses in zip(found, expected, strict=True):
+        for shares, share in zip(
+            (spills.sharing.fresh, spills.sharing.beyond_l3), misses, strict=True
+        ):
+            assert {shares[site] for site in sites} == {pytest.approx(share, abs=0.01)}
     in_l2, in_l3, in_memory = (timed(spills).units for spills in found)
     assert in_l2["l2"] > in_l2["l3"] == in_l2["memory"] == 0
     assert in_l3["l3"] > in_l3["memory"] == 0
