@@ -210,11 +210,10 @@ def test_spills_go_as_far_as_their_size_makes_them() -> None:
     sites = [site for site, cost in enumerate(found[0].costs.sites) if cost.is_scratch]
     assert len(sites) == 512
     expected = ((0.0, 0.0), (0.8755, 0.0), (1.0, 0.9912))
-    for spills, misses in zip(found, expected, strict=True):
-        for shares, share in zip(
-            (spills.sharing.fresh, spills.sharing.beyond_l3), misses, strict=True
-        ):
-            assert {shares[site] for site in sites} == {pytest.approx(share, abs=0.01)}
+    for spills, (l2, l3) in zip(found, expected, strict=True):
+        sharing = spills.sharing
+        assert [sharing.fresh[site] for site in sites] == pytest.approx([l2] * 512, abs=0.01)
+        assert [sharing.beyond_l3[site] for site in sites] == pytest.approx([l3] * 512, abs=0.01)
     in_l2, in_l3, in_memory = (timed(spills).units for spills in found)
     assert in_l2["l2"] > in_l2["l3"] == in_l2["memory"] == 0
     assert in_l3["l3"] > in_l3["memory"] == 0
