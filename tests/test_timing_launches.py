@@ -187,7 +187,7 @@ def test_workgroups_are_dealt_out(
     assert gaps <= {304}
 
 
-def spilling(scratch: int) -> Timing:
+def spilling(scratch: int, workgroups: int = 4 * 304) -> Timing:
     """Waves that store 256 dwords a lane and read them back, of `scratch` bytes that a lane has."""
     stores = "".join(f"scratch_store_dword off, v1, off offset:{n}\n" for n in range(0, 1024, 4))
     loads = "".join(f"scratch_load_dword v2, off, off offset:{n}\n" for n in range(0, 1024, 4))
@@ -198,7 +198,7 @@ def spilling(scratch: int) -> Timing:
         f"  .amdhsa_kernarg_size 16\n  .amdhsa_private_segment_fixed_size {scratch}\n"
         "  .amdhsa_enable_private_segment 1\n",
     )
-    return timing_of(*launched(text, "f32[64], i32 1", (4 * 304, 1, 1), 64), 4)
+    return timing_of(*launched(text, "f32[64], i32 1", (workgroups, 1, 1), 64), 4)
 
 
 def test_spills_go_as_far_as_their_size_makes_them() -> None:
@@ -218,6 +218,16 @@ def test_spills_go_as_far_as_their_size_makes_them() -> None:
     assert in_l2["l2"] > in_l2["l3"] == in_l2["memory"] == 0
     assert in_l3["l3"] > in_l3["memory"] == 0
     assert in_memory["memory"] > in_memory["l3"] > 0
+
+
+def test_rounds_of_which_one_is_simulated_take_as_long_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Workgroups that began together end together: how far apart says nothing of the others."""
+    monkeypatch.setattr(timing_module, "MOST_ISSUES", 1600)
+    one, eight = spilling(16384), spilling(16384, 8 * 4 * 304)
+    assert len(one.workgroups) == len(eight.workgroups) == 4
+    assert timed(eight).cycles == pytest.approx(8 * timed(one).cycles, rel=0.01)
 
 
 def test_a_sample_of_long_waves_stands_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

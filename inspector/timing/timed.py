@@ -293,7 +293,7 @@ def _all_rounds(cu: CuTime, placement: Placement, simulated: int) -> float:
         return cu.cycles
     ends = sorted(cu.ends)
     resident = placement.resident
-    head = simulated // 2 if simulated >= 3 * resident else min(resident, simulated - 1)
+    head = simulated // 2 if simulated >= 3 * resident else resident
     if 0 < head < simulated and ends[-1] > ends[head - 1]:
         slope = (ends[-1] - ends[head - 1]) / (simulated - head)
     else:
