@@ -293,11 +293,14 @@ def _all_rounds(cu: CuTime, placement: Placement, simulated: int) -> float:
         return cu.cycles
     ends = sorted(cu.ends)
     resident = placement.resident
-    head = simulated // 2 if simulated >= 3 * resident else resident
-    if 0 < head < simulated and ends[-1] > ends[head - 1]:
-        slope = (ends[-1] - ends[head - 1]) / (simulated - head)
-    else:
-        slope = cu.cycles / simulated
+    first = min(resident, simulated)
+    head, tail = first, simulated // resident * resident
+    if simulated >= 3 * resident:
+        head, tail = simulated // 2, simulated
+    if tail > head and ends[tail - 1] > ends[head - 1]:
+        slope = (ends[tail - 1] - ends[head - 1]) / (tail - head)
+    else:  # what began behind a first round ends together, few or many of them
+        slope = ends[first - 1] / first
     return cu.cycles + slope * (placement.busiest - simulated)
 
 
