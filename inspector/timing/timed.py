@@ -36,6 +36,7 @@ MOST_CUT: Final = 2.0
 """Times as many that the resident workgroups may take before their waves are cut."""
 STRETCHES: Final = 8
 """Of a wave that is cut, from each of which a part is simulated."""
+_ROUNDS_TO_SETTLE: Final = 100
 
 
 class Timing(Struct, frozen=True):
@@ -216,7 +217,11 @@ def _scratch_missed(
     emulator: Emulator, machine: Machine, device: Device, placement: Placement, launch: Launch
 ) -> tuple[dict[int, float], dict[int, float]]:
     """By access of private memory, the share that misses the L2, and the share of these that
-    misses the L3: what all resident waves have is there together.
+    misses the L3.
+
+    Between two accesses of a line all resident waves go through theirs. How caches choose what
+    goes is not published; of one that chooses at random a line survives each eviction but one in
+    as many as it has lines.
     """
     function = emulator.code.function
     sites = [i.index for i in function.instructions if i.cls in ("scratch_load", "scratch_store")]
@@ -226,9 +231,22 @@ def _scratch_missed(
     needed = waves * (function.resources.scratch_bytes or 0) * emulator.target.lanes
 
     def missed(held: int) -> dict[int, float]:
-        return dict.fromkeys(sites, 1 - min(1.0, held / needed) if needed else 0.0)
+        return dict.fromkeys(sites, _missed_in_turn(needed / held if held else math.inf))
 
     return missed((machine.l2_bytes or 0) * device.xcds), missed(device.l3_bytes)
+
+
+def _missed_in_turn(size: float) -> float:
+    """The share of misses where `size` times what a cache holds is gone through again and again.
+
+    With misses m a line meets m * size evictions per line of the cache: m = 1 - exp(-m * size).
+    """
+    if size <= 1:
+        return 0.0
+    misses = 1.0
+    for _ in range(_ROUNDS_TO_SETTLE):
+        misses = 1 - math.exp(-misses * size)
+    return misses
 
 
 def timed(timing: Timing) -> LaunchTime:
@@ -275,11 +293,14 @@ def _all_rounds(cu: CuTime, placement: Placement, simulated: int) -> float:
         return cu.cycles
     ends = sorted(cu.ends)
     resident = placement.resident
-    head = simulated // 2 if simulated >= 3 * resident else min(resident, simulated - 1)
-    if 0 < head < simulated and ends[-1] > ends[head - 1]:
-        slope = (ends[-1] - ends[head - 1]) / (simulated - head)
-    else:
-        slope = cu.cycles / simulated
+    first = min(resident, simulated)
+    head, tail = first, simulated // resident * resident
+    if simulated >= 3 * resident:
+        head, tail = simulated // 2, simulated
+    if tail > head and ends[tail - 1] > ends[head - 1]:
+        slope = (ends[tail - 1] - ends[head - 1]) / (tail - head)
+    else:  # what began behind a first round ends together, few or many of them
+        slope = ends[first - 1] / first
     return cu.cycles + slope * (placement.busiest - simulated)
 
 
