@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from ..model import TimeChange
 
@@ -22,7 +22,7 @@ def time_change(before_us: float, us: float) -> TimeChange:
     """What a change does to a launch's predicted time, both in microseconds."""
     ratio = us / before_us
     percent, low, high = (round(100 * (r - 1), 1) for r in (ratio, ratio / SPREAD, ratio * SPREAD))
-    verdict = "equal"
+    verdict: Literal["faster", "equal", "slower"] = "equal"
     if is_faster(us, before_us):
         verdict = "faster"
     elif is_faster(before_us, us):
