@@ -466,10 +466,10 @@ def _timed() -> list[Files]:
     from kinspect.inspector.isa.assembly import parse_text
 
     before, _, rest = _IOTA.partition(b"iota:\n")
-    resources = rest[rest.index(b"s_endpgm") :]
+    stated = rest[rest.index(b"s_endpgm") :]
     for small, large in ((b"size 8", b"size 16"), (b"gpr 2", b"gpr 8"), (b"gpr 4", b"gpr 16")):
-        resources = resources.replace(small, large)
-    looped = before + b"iota:\n" + _LOOP + resources.replace(b"offset 4", b"offset 8")
+        stated = stated.replace(small, large)
+    looped = before + b"iota:\n" + _LOOP + stated.replace(b"offset 4", b"offset 8")
     others = _of(DATA / "isa", "[!c]*.gfx9[045][0a2]*.s")  # what calls by address is not executed
     codes = [looped, *(next(iter(files.values())) for files in others)]
     found = []
