@@ -355,7 +355,9 @@ def _without_repeated_products(timing: Timing) -> Timing | None:
         return None
     sites = _Sites(costs)
     idle = {
-        site: sites.gone(site) for site in set().union(*repeated) if costs.sites[site].kind != LDS
+        site: sites.gone(site)
+        for site in frozenset[int]().union(*repeated)
+        if costs.sites[site].kind != LDS
     }
 
     def changed(wave: WaveTrace, gone: set[int]) -> WaveTrace:
