@@ -368,3 +368,11 @@ def test_what_kinspect_writes_is_read_as_it_is(place: Path) -> None:
     document = json_write.to_dict(found)
     (place / "all.json").write_text(json.dumps(document))
     assert json_write.to_dict(reading.load_saved(place / "all.json")) == document
+
+
+def test_a_metric_has_one_meaning() -> None:
+    """Families may make a figure together, but not two figures of one name."""
+    meanings: dict[str, object] = {}
+    for family in catalogue.METRICS.listed:
+        for spec in family.specs:
+            assert meanings.setdefault(spec.name, spec) == spec

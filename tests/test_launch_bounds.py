@@ -68,6 +68,7 @@ def test_a_launch_of_known_sizes(script: Path, metrics: Metrics) -> None:
     figures = metrics(script, "--time-us", "2.5")
     assert figures["launch.matrix_us"] == round(64 * 64 * 1024 / 1024 / 2100, 3)
     assert figures["time.bound_share"] == pytest.approx(78, abs=0.1)
+    assert figures["time.us"] != figures["time.measured_us"]
     assert figures["time.impossible"] is False
     places = figures["occupancy.workgroups_per_cu"]
     assert figures["tail.rounds"] == 1

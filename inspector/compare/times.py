@@ -18,8 +18,13 @@ def is_faster(us: float, other_us: float) -> bool:
     return us * (1 + EQUAL) < other_us
 
 
-def time_change(before_us: float, us: float) -> TimeChange:
-    """What a change does to a launch's predicted time, both in microseconds."""
+def time_change(before_us: float | None, us: float | None) -> TimeChange | None:
+    """What a change does to a launch's predicted time, both in microseconds.
+
+    None where one of them is not known. Above 0 they are but in another's report.
+    """
+    if before_us is None or us is None or before_us <= 0 or us <= 0:
+        return None
     ratio = us / before_us
     percent, low, high = (round(100 * (r - 1), 1) for r in (ratio, ratio / SPREAD, ratio * SPREAD))
     verdict: Literal["faster", "equal", "slower"] = "equal"

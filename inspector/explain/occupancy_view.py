@@ -58,7 +58,7 @@ def launch_lines(kernel: KernelReport) -> list[str]:
             f"{show(value_of(m, 'gpu.units'))} {_unit(kernel)}s: {share} % of their places used"
         )
     lines += _tile_lines(kernel)
-    least, time = number_of(m, "launch.matrix_us"), number_of(m, "time.us")
+    least, time = number_of(m, "launch.matrix_us"), number_of(m, "time.measured_us")
     if least is not None:
         text = f"matrix work of a launch: {least:.4g} µs at least"
         if time is not None and value_of(m, "time.impossible"):

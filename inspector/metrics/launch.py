@@ -25,7 +25,7 @@ from .subject import MATRIX_CLASSES, Place, Subject
 ROUNDS, EFFICIENCY = "tail.rounds", "tail.efficiency"
 ITERATIONS, LOOP_BYTES, BY_PROGRAM = "launch.iterations", "launch.loop_bytes", "launch.by_program"
 EXCHANGED = "launch.exchanged"
-LEAST, STATED = "launch.matrix_us", "time.us"
+LEAST, STATED = "launch.matrix_us", "time.measured_us"
 SHARE, IMPOSSIBLE = "time.bound_share", "time.impossible"
 
 SPECS = (

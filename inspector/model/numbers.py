@@ -13,6 +13,7 @@ from msgspec import Meta
 LARGEST: Final = 1e30
 """The product of a few numbers that are smaller is a number, too."""
 Real = Annotated[float, Meta(gt=-LARGEST, lt=LARGEST)]
+Positive = Annotated[float, Meta(gt=0, lt=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
 Line = Annotated[int, Meta(ge=0, lt=1 << 31)]
 """Of a file that was read: pages make rows of them."""

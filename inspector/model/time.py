@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from .numbers import Real
+from .numbers import Positive, Real
 from .source import SourceLoc
 
 StallReason = Literal[
@@ -149,12 +149,12 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         assumed: what was taken for granted.
     """
 
-    us: Real
-    low: Real
-    high: Real
-    warm_us: Real | None
+    us: Positive
+    low: Positive
+    high: Positive
+    warm_us: Positive | None
     cycles: Real
-    mhz: Real
+    mhz: Positive
     gpu: str
     workgroups: int
     rounds: int

@@ -25,6 +25,7 @@ FIGURES = (
     "occupancy.workgroups_per_cu",
     "launch.matrix_us",
     "time.us",
+    "time.measured_us",
     "time.bound_share",
 )
 """Metrics of the kernel as a whole that are kept."""

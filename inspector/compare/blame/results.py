@@ -156,4 +156,4 @@ class Blame(Struct, frozen=True):
     def time(self) -> TimeChange | None:
         """From the left build's code to the right's; None where it is not known of both."""
         before, after = (self.steps[end].metrics.get(TIME_US) for end in (0, -1))
-        return time_change(before, after) if before is not None and after is not None else None
+        return time_change(before, after)

@@ -362,8 +362,8 @@ def _of_launch(
         return
     figure = DifferingFigure(name, _unit(name, left, right), left_value, right_value)
     amounts = f"{before:.4g} → {after:.4g}"
-    if name == TIME_US:
-        amounts = difference(time_change(before, after))
+    if name == TIME_US and (change := time_change(before, after)) is not None:
+        amounts = difference(change)
     figures = f"{amounts} {JUDGED[name].words}"
     if not context.same_arch:
         yield figure.change("shown", figures, _ELSEWHERE)

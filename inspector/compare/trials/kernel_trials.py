@@ -300,10 +300,7 @@ class KernelTrialsProgress:
 
     def _time_of(self, number: int) -> TimeChange | None:
         """What a change does to the time; None where that is not known."""
-        before, after = self._figures.time_us, self._us_of(number)
-        if before is None or after is None:
-            return None
-        return time_change(before, after)
+        return time_change(self._figures.time_us, self._us_of(number))
 
     def _trial(self, number: int) -> Trial:
         """What came of a change, without regard to a finding."""
