@@ -383,7 +383,7 @@ def test_commands_find_the_same_kernels(
     assert tried
     outcome = agent_output([*shlex.split(tried[0]), "--format", "agent"])
     assert outcome.startswith(f"kernel {kernel} ")
-    assert re.search(r"num_warps=(8|4)\b.*(gone|helped)", outcome), outcome
+    assert re.search(r"num_warps 16 → (8|4): .*gone", outcome), outcome
 
 
 def test_commands_repeat_what_decides_which_kernels_are_found() -> None:

@@ -6,6 +6,7 @@ import doctest
 import html
 import importlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -336,11 +337,11 @@ def test_cures_are_tried(tmp_path: Path) -> None:
         {"allow_flush_denorm": True},
         {"tl.exp(x)": "tl.exp2(x * 1.4426950408889634)"},
     )
-    # Either is enough: both together are not tried.
-    assert result.cures == {"KI063": [flushing, in_base_two]}
+    # Either is enough: both together are not tried. The faster one comes first.
+    assert result.cures == {"KI063": [in_base_two, flushing]}
     (kernel,) = result.kernels
     assert kernel.metrics["vgpr_count"] == kinspect.compile(script).kernel["vgpr_count"]
-    assert "tried: allow_flush_denorm=True: gone" in str(result)
+    assert re.search(r"tried: allow_flush_denorm False → True: .* µs .*, gone", str(result))
     analysis = kinspect.analyze(script)
     for held in (analysis, analysis.kernel):
         assert kinspect.try_(held, rules=["KI063"]).cures == result.cures

@@ -192,6 +192,9 @@ class Compiles:
         yield Compiled(job.variant, outcome.seconds, outcome.from_store)
         for report in outcome.reports:
             notes = dict.fromkeys((*report.notes, *job.variant.notes))
-            yield Reported(job.order, replace(report, variant=job.variant, notes=tuple(notes)))
+            variant = job.variant
+            if job.analysis.time is None:  # what was passed is large, and no longer needed
+                variant = replace(variant, passed=None)
+            yield Reported(job.order, replace(report, variant=variant, notes=tuple(notes)))
         if outcome.error is not None:
             yield Failed(job.order, replace(outcome.error, kernel=label_with_arch(job.variant)))
