@@ -21,7 +21,7 @@ from pathlib import Path
 from kinspect.inspector.bench.suite import catalogue
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.model import KernelReport
-from kinspect.inspector.model.time import KernelTime
+from kinspect.inspector.model.time import KernelTime, LoopTime
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import request_for, timing
@@ -104,11 +104,11 @@ def faults_of(report: KernelReport) -> Iterator[str]:
         elif report.no_time.startswith("internal error"):
             yield report.no_time
         return
-    yield from impossible(report.time)
+    yield from impossible(report.time, report.loop_times)
 
 
-def impossible(found: KernelTime) -> Iterator[str]:
-    """Yields the figures of a time that cannot be."""
+def impossible(found: KernelTime, loops: Sequence[LoopTime]) -> Iterator[str]:
+    """Yields the figures of a time, or of its loops, that cannot be."""
     times = {"us": found.us, "low": found.low, "high": found.high, "cycles": found.cycles}
     times |= {} if found.warm_us is None else {"warm_us": found.warm_us}
     times |= {f"without {saving.change}": saving.us for saving in found.savings}
@@ -122,7 +122,7 @@ def impossible(found: KernelTime) -> Iterator[str]:
     shares = {f"unit {name}": share for name, share in found.units.items()}
     shares |= {f"stall {stall.reason}": stall.share for stall in found.stalls}
     shares |= {f"line {line.line}": line.share for line in found.lines}
-    shares |= {f"loop {loop}": share for loop, share in found.loops.items()}
+    shares |= {f"loop {loop.loop}": loop.share or 0.0 for loop in loops}
     shares |= {f"saving {s.change}": s.percent / 100 for s in found.savings}
     for name, share in shares.items():
         if not 0 <= share <= 1:
@@ -131,7 +131,7 @@ def impossible(found: KernelTime) -> Iterator[str]:
     parts = {
         "stalls": [stall.share for stall in found.stalls],
         "lines": [line.share for line in found.lines],
-        "loops": list(found.loops.values()),
+        "loops": [loop.share or 0.0 for loop in loops],
     }
     for name, each in parts.items():
         if sum(each) > _MOST_SUM:

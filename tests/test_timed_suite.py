@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kinspect.benchmarks.timed_suite import ARCHS, faults_of, impossible, launches
 from kinspect.inspector.bench.suite import catalogue
-from kinspect.inspector.model.time import KernelTime, Saving, Stall, TimeLine
+from kinspect.inspector.model.time import KernelTime, LoopTime, Saving, Stall, TimeLine
 from msgspec.structs import replace
 
 SOUND = KernelTime(
@@ -26,7 +26,6 @@ SOUND = KernelTime(
     units={"vector": 0.9, "memory": 0.8},
     stalls=(Stall("memory", 0.6), Stall("vector", 0.4)),
     lines=(TimeLine(None, 3, 0.6, "memory"), TimeLine(None, 4, 0.4, "vector")),
-    loops={"L0": 0.7},
     savings=(Saving("lds", 9.0, 10.0),),
 )
 
@@ -41,13 +40,21 @@ SOUND = KernelTime(
         {"warm_us": -1.0},
         {"units": {"vector": 1.01}},
         {"stalls": (Stall("memory", 0.6), Stall("vector", 0.5))},
-        {"loops": {"L0": 0.6, "L1": 0.6}},
         {"savings": (Saving("lds", math.nan, 10.0),)},
     ],
 )
 def test_a_figure_that_cannot_be_is_a_fault(change: dict[str, Any]) -> None:
-    assert not list(impossible(SOUND))
-    assert list(impossible(replace(SOUND, **change)))
+    assert not list(impossible(SOUND, ()))
+    assert list(impossible(replace(SOUND, **change), ()))
+
+
+@pytest.mark.parametrize(("share", "faults"), [(0.5, 0), (0.6, 1), (1.2, 3)])
+def test_shares_of_loops_sum_to_no_more_than_all(share: float, faults: int) -> None:
+    loop = LoopTime(
+        loop="L0", source=None, line=1, waves=4, cycles=None, iterations=1, share=share,
+        limiter="", stalls=(),
+    )  # fmt: skip
+    assert len(list(impossible(SOUND, (loop, loop)))) == faults
 
 
 @pytest.mark.slow
