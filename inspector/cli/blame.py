@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..compare.blame.results import COMPILE_SECONDS
+from ..metrics.times import US as TIME_US
 from ..pipeline.jobs import timing
 from .options import format_option, output_option, result_stream
 from .target_options import (
@@ -54,8 +54,8 @@ def blame(
         raise click.UsageError("name two Tritons with --triton")
     from ..compare.blame import swaps
 
-    # How long a launch takes does not matter to how long its compile does.
-    analysis = None if metric == COMPILE_SECONDS else timing()
+    # No other figure needs a launch to be executed.
+    analysis = timing() if metric in (None, TIME_US) else None
     request = target.with_triton(tritons).request(passes=True, analysis=analysis)
     result = swaps.blame(request, (tritons[0], tritons[1]), metric)
     from ..formats import blame_json, blame_text
