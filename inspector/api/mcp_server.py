@@ -270,7 +270,7 @@ class Tools:
     def sweep(
         self, target: str, axes: Axes, kernel: str | None = None, arch: str | None = None
     ) -> str:
-        """Compile a kernel in many configurations and compare the code; nothing is timed.
+        """Compile a kernel in many configurations and compare code and predicted times.
 
         Args:
             target: as for analyze.
