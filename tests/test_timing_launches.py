@@ -328,7 +328,8 @@ def test_a_launch_that_is_not_known_has_no_time(
 
 
 @pytest.mark.parametrize(
-    ("command", "option"), [("time", "--grid"), ("time", "--workgroup"), ("show", "--lines")]
+    ("command", "option"),
+    [("time", "--grid"), ("time", "--workgroup"), ("time", "--trips"), ("show", "--lines")],
 )
 def test_a_number_of_too_many_digits_is_refused(tool: Tool, command: str, option: str) -> None:
     run = tool(command, GEMM, option, "1" * 5000)

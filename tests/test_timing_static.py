@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.assembly import parse_text
-from kinspect.inspector.model import Function
+from kinspect.inspector.machines.loader import load as machine
+from kinspect.inspector.model import Function, LaneUse, MemoryOp
 from kinspect.inspector.timing import trace as tracing
-from kinspect.inspector.timing.static_flow import static_workgroups
+from kinspect.inspector.timing.static_flow import known_accesses, static_workgroups
 from msgspec.structs import replace
 from test_timing_launches import ARGUMENTS, GEMM, STRIDED, gemm
 
@@ -73,6 +74,16 @@ def test_nested_loops_keep_some_iterations_each(trips: dict[str, int]) -> None:
     assert runs[function.instructions[-1].index] == 1
     in_all = (2, 8) if trips else (1000, 1_000_000)
     assert wave.trips == {"L0": (outer, in_all[0]), "L1": (outer * inner, in_all[1])}
+
+
+def test_an_access_of_no_lane_is_known_and_one_without_addresses_is_guessed() -> None:
+    function, line = function_of(STRIDED), STRIDED[: STRIDED.index("global_load")].count("\n") + 1
+    load = MemoryOp(line, "global_load_dword", "global_load", 32, "L0", 1, None)
+    none = replace(load, use=LaneUse(lines=0.0, bytes=0.0))
+    found = [known_accesses(function, [op], machine("gfx942"), 64) for op in (load, none)]
+    accesses = [access for of_site, _ in found for access in of_site.values()]
+    assert [(len(access.lines), access.bytes) for access in accesses] == [(2, 256), (0, 0)]
+    assert [guessed for _, guessed in found] == [1, 0]
 
 
 def test_a_loop_with_two_entries_has_no_longest_way() -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from ..base.limits import natural
 from ..lint.rule import NO_RULES
 from ..metrics.kernel import Asked
 from ..pipeline.analysis_options import EVERY_LOOP, RESIDENT, AnalysisOptions
@@ -24,10 +25,11 @@ def _trips(
 ) -> dict[str, int]:
     trips = {}
     for value in values:
-        loop, _, count = value.rpartition("=")
-        if not count.isdecimal() or not 0 < int(count) <= _MOST_TRIPS:
-            raise click.BadParameter(f"{value!r} is not [LOOP=]N; L1=64, for example")
-        trips[loop or EVERY_LOOP] = int(count)
+        loop, _, text = value.rpartition("=")
+        count = natural(text)
+        if not count or count > _MOST_TRIPS:
+            raise click.BadParameter(f"{value[:60]!r} is not [LOOP=]N; L1=64, for example")
+        trips[loop or EVERY_LOOP] = count
     return trips
 
 

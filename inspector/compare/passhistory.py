@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..base.errors import KinspectError
+from ..base.limits import natural
 from ..compile.mlir_text import line_numbers_without_locations
 from ..compile.passes import CompilerPass, PassDump
 from ..model import Layout, SourceLoc, TtgirModule, TtgirOp, TtgirType
@@ -223,13 +224,13 @@ def _name(item: CompilerPass) -> str:
 
 def _is_meant(op: TtgirOp, thing: str) -> bool:
     if thing.isdecimal():
-        return any(loc.line == int(thing) for loc in _user_frames(op.loc))
+        return any(loc.line == natural(thing) for loc in _user_frames(op.loc))
     if thing.startswith("%"):
         # MLIR tells values of one name apart by a number at the end.
         pattern = re.compile(re.escape(thing.lstrip("%")) + r"(_\d+)?(:\d+)?")
         return any(pattern.fullmatch(result.lstrip("%")) for result in op.results)
     name, _, line = thing.partition("@")
-    if line.isdecimal() and (op.loc is None or op.loc.in_user_code.line != int(line)):
+    if line.isdecimal() and (op.loc is None or op.loc.in_user_code.line != natural(line)):
         return False
     return op.name == name or op.name.endswith("." + name)
 

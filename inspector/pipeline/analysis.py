@@ -125,7 +125,8 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
             notes=context.notes + program.notes + notes + _disagreements(function, binary),
             asked=options.asked,
         )
-        if options.sample is not None or options.time is not None:
+        is_timed = options.time is not None and (variant is not None or options.times_code)
+        if options.sample is not None or is_timed:
             # Importing the emulator takes a tenth of a second.
             from .captured_launch import KernelText
 
@@ -134,7 +135,7 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
                 from .executing import executed
 
                 report = executed(code, report, machine, context.metadata or {}, options.sample)
-            if options.time is not None:
+            if is_timed and options.time is not None:
                 from .timing import with_time
 
                 report = with_time(code, report, machine, context, options.time)

@@ -56,14 +56,19 @@ def known_accesses(
             continue
         use, least = op.use or LaneUse(), (op.bits or 32) * lanes // 8
         if op.cls in _LDS:
-            ideal = math.ceil(use.cycles_ideal or least / _LDS_BYTES)
-            accesses[inst.index] = Access(cycles=math.ceil(use.cycles or ideal), least=ideal)
+            ideal = _known(use.cycles_ideal, least / _LDS_BYTES)
+            accesses[inst.index] = Access(cycles=_known(use.cycles, ideal), least=ideal)
             guessed += use.cycles is None
         else:
-            count = math.ceil(use.lines or least / line_bytes)
-            accesses[inst.index] = Access((0,) * count, math.ceil(use.bytes or least))
+            count = _known(use.lines, least / line_bytes)
+            accesses[inst.index] = Access((0,) * count, _known(use.bytes, least))
             guessed += use.lines is None and not op.cls.startswith("scratch")
     return accesses, guessed
+
+
+def _known(mean: float | None, guess: float) -> int:
+    """The mean of some waves for one of them; a guess where it is not known."""
+    return math.ceil(guess if mean is None else mean)
 
 
 def unlaunched(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from ..base.limits import natural
 from ..model import TtgirModule, TtgirOp
 from .flow import UNKNOWN, DataFlow, flow_of
 from .values import undense
@@ -112,7 +113,7 @@ def _bits(element: str) -> int:
     """The width that a type's name states: `bf16`, `f8E4M3FN`."""
     digits = element.lstrip("abcdefghijklmnopqrstuvwxyz")
     head = digits.partition("E")[0]
-    return int(head) if head.isdecimal() else 0
+    return natural(head) or 0
 
 
 def _constant_dims(flow: DataFlow, value: int) -> set[int]:
