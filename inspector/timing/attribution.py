@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..model import Instruction, SourceLoc
 from ..model.time import InstructionTime, Stall, StallReason, TimeLine
 from .costs import IDLE
-from .cu import REASONS
+from .cu_values import REASONS
 from .timed import LaunchTime, Timing
 
 MOST_LINES: Final = 12

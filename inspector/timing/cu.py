@@ -9,14 +9,11 @@ with the reason of the last limit.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
-from msgspec import Struct
-
 from ..model.rates import Rates
-from ..model.time import StallReason
 from .costs import (
     BARRIER,
     BRANCH,
@@ -33,152 +30,17 @@ from .costs import (
     Cost,
     Costs,
 )
+from .cu_values import REASONS, UNITS, CuTime, Shares, Sharing
+from .resident import Group, Wave
 from .wave_traces import Access, WaveTrace
 
-REASONS: Final[tuple[StallReason, ...]] = (
-    "issue", "dependency", "vector", "matrix", "lds", "memory", "barrier", "scalar", "icache",
-)  # fmt: skip
-"""What an instruction may wait for."""
 (_ISSUE, _DEPENDENCY, _VECTOR, _MATRIX, _LDS, _MEMORY, _BARRIER, _SCALAR, _ICACHE) = range(9)
-UNITS: Final = ("vector", "matrix", "lds", "l1", "l2", "l3", "memory")
-"""Units of which it is known how long they are busy; the first two are one for each SIMD."""
 (_B_VECTOR, _B_MATRIX, _B_LDS, _B_L1, _B_L2, _B_L3, _B_MEMORY) = range(7)
+"""Places of `REASONS`, and of `UNITS`."""
 _NO_ACCESS: Final = Access()
 _PORTS: Final = (VECTOR, LOAD, SCALAR)
 """Kinds that have an issue port of their own on each SIMD; matrix instructions use the vector's."""
-
-
-class Shares(Struct, frozen=True):
-    """What the device gives one compute unit, in bytes a cycle; latencies are in `Rates`.
-
-    Args:
-        simds: of the compute unit.
-        halves: LDS and address units with a cache each, which as many SIMDs share; 2 in WGP mode.
-        issue: cycles between two instructions of a wave.
-        l2, l3, memory: bytes a cycle; None for an L3 that there is not.
-        lds_port: bytes a cycle between a pair of SIMDs and the LDS; None: it never limits.
-        line: bytes of a cache line.
-        icache_lines: of the instruction cache.
-        counter_limits: by counter, how many operations may be outstanding.
-        l1_lines_per_clk: lines that the L1 looks up in a cycle.
-        l2_cycles: in which memory takes what the compute unit's share of the L2 holds.
-    """
-
-    simds: int
-    halves: int
-    issue: float
-    l2: float
-    l3: float | None
-    memory: float
-    lds_port: float | None
-    line: int
-    icache_lines: int
-    counter_limits: tuple[int, ...]
-    l1_lines_per_clk: float
-    l2_cycles: float
-
-
-class Sharing(Struct, frozen=True):
-    """Where the lines of accesses come from.
-
-    Args:
-        fresh: by instruction, the share of its misses in L1 that miss the L2 as well.
-        beyond_l3: by instruction, the share of its misses in L2 that miss the L3.
-        stored: by instruction, the share of stored bytes that go on to memory; 1 where unnamed.
-    """
-
-    fresh: Mapping[int, float]
-    beyond_l3: Mapping[int, float]
-    stored: Mapping[int, float]
-
-
-class CuTime(Struct, frozen=True):
-    """What the simulation of some workgroups found.
-
-    Args:
-        ends: cycle at which each workgroup ended, in their order.
-        stalls: by instruction, the cycles that waves waited, by `REASONS`.
-        blamed: by instruction, the cycles that waves waited for it: a wait's are those of the
-            access that it waits for, all others their own.
-        issues: by instruction, how often it was issued.
-        busy: cycles of each of `UNITS`, summed over the SIMDs.
-    """
-
-    ends: list[float]
-    stalls: dict[int, list[float]]
-    blamed: dict[int, list[float]]
-    issues: dict[int, int]
-    busy: list[float]
-
-    def times(self, factor: float) -> CuTime:
-        """The time of as many times as much of the same."""
-        if factor == 1:
-            return self
-        return CuTime(
-            [end * factor for end in self.ends],
-            {site: [cycles * factor for cycles in row] for site, row in self.stalls.items()},
-            {site: [cycles * factor for cycles in row] for site, row in self.blamed.items()},
-            {site: round(count * factor) for site, count in self.issues.items()},
-            [cycles * factor for cycles in self.busy],
-        )
-
-    @property
-    def cycles(self) -> float:
-        """When the last workgroup ended."""
-        return max(self.ends, default=0.0)
-
-
-class _Wave:
-    """A resident wave; `base` is the time at which it could have issued at the earliest."""
-
-    __slots__ = (
-        "accesses",
-        "age",
-        "base",
-        "blame",
-        "group",
-        "last_vector",
-        "lasts",
-        "line",
-        "position",
-        "queues",
-        "ready",
-        "reason",
-        "simd",
-        "stream",
-    )  # fmt: skip
-
-    def __init__(self, trace: WaveTrace, group: int, age: int, groups: int, counters: int) -> None:
-        self.stream = trace.stream
-        self.accesses = trace.accesses
-        self.group = group
-        self.age = age
-        self.position = 0
-        self.base = 0.0
-        self.reason = _ISSUE
-        self.blame = -1
-        self.simd = 0
-        self.line = -1
-        self.last_vector = -1e9
-        self.ready: list[tuple[float, int]] = [(0.0, _DEPENDENCY)] * groups
-        self.queues: list[list[tuple[float, int, int]]] = [[] for _ in range(counters)]
-        self.lasts = [0.0] * counters
-
-
-class _Group:
-    """A workgroup: its waves, who is at the barrier, when it ended."""
-
-    __slots__ = ("arrived", "end", "left", "opens", "waves")
-
-    def __init__(self, waves: list[_Wave]) -> None:
-        self.waves = waves
-        self.left = len(waves)
-        self.arrived: list[tuple[_Wave, float, int]] = []
-        self.opens = 0.0
-        self.end = 0.0
-
-
-_Issue = Callable[[_Wave, Cost, int, float], float]
+_Issue = Callable[[Wave, Cost, int, float], float]
 
 
 class ComputeUnit:
@@ -222,8 +84,8 @@ class ComputeUnit:
         self._stalls: dict[int, list[float]] = {}
         self._blamed: dict[int, list[float]] = {}
         self._issues: dict[int, int] = {}
-        self._waiting: list[tuple[float, float, int, _Wave]] = []
-        self._groups: list[_Group] = []
+        self._waiting: list[tuple[float, float, int, Wave]] = []
+        self._groups: list[Group] = []
         self._next = 0
         self._beyond = 0.0
 
@@ -238,9 +100,9 @@ class ComputeUnit:
         for number, traces in enumerate(workgroups):
             made = []
             for trace in traces:
-                made.append(_Wave(trace, number, age, self._costs.groups, self._costs.counters))
+                made.append(Wave(trace, number, age, self._costs.groups, self._costs.counters))
                 age += 1
-            self._groups.append(_Group(made))
+            self._groups.append(Group(made))
         for slot in range(min(resident, len(self._groups))):
             self._start(slot * self._rates.workgroup_start)
         waiting, sites = self._waiting, self._costs.sites
@@ -313,14 +175,14 @@ class ComputeUnit:
             wave.base = when
             heappush(self._waiting, (when, when, wave.age, wave))
 
-    def _arrive(self, wave: _Wave, now: float, site: int) -> None:
+    def _arrive(self, wave: Wave, now: float, site: int) -> None:
         group = self._groups[wave.group]
         group.arrived.append((wave, now, site))
         group.opens = max(group.opens, now)
         if len(group.arrived) >= group.left:
             self._open(group)
 
-    def _open(self, group: _Group) -> None:
+    def _open(self, group: Group) -> None:
         """Lets the waves at a barrier go on."""
         for wave, came, site in group.arrived:
             row = self._stalls.setdefault(site, [0.0] * len(REASONS))
@@ -333,7 +195,7 @@ class ComputeUnit:
         group.arrived = []
         group.opens = 0.0
 
-    def _end(self, wave: _Wave, now: float) -> None:
+    def _end(self, wave: Wave, now: float) -> None:
         group = self._groups[wave.group]
         group.left -= 1
         self._load[wave.simd] -= 1
@@ -346,7 +208,7 @@ class ComputeUnit:
 
     # ----------------------------------------------------------------------- when it can issue
 
-    def _earliest(self, wave: _Wave, cost: Cost, now: float) -> tuple[float, int]:
+    def _earliest(self, wave: Wave, cost: Cost, now: float) -> tuple[float, int]:
         """When an instruction can issue, and what it waits for."""
         at, reason = now, wave.reason
         kind, rates = cost.kind, self._rates
@@ -403,11 +265,11 @@ class ComputeUnit:
                     del queue[0]
         return at, reason
 
-    def _reads_vector(self, wave: _Wave, cost: Cost) -> bool:
+    def _reads_vector(self, wave: Wave, cost: Cost) -> bool:
         """Whether a scalar instruction reads what the wave's last vector instruction wrote."""
         return any(wave.ready[group][1] == _VECTOR for group in cost.reads)
 
-    def _fetch(self, wave: _Wave, line: int, at: float, reason: int) -> tuple[float, int]:
+    def _fetch(self, wave: Wave, line: int, at: float, reason: int) -> tuple[float, int]:
         """When the line of the instruction cache that a wave comes to is there."""
         wave.line = line
         cache = self._icache
@@ -419,7 +281,7 @@ class ComputeUnit:
         cache[line] = ready
         return (ready, _ICACHE) if ready > at else (at, reason)
 
-    def _queued(self, wave: _Wave, cost: Cost, at: float, reason: int) -> tuple[float, int]:
+    def _queued(self, wave: Wave, cost: Cost, at: float, reason: int) -> tuple[float, int]:
         """When the queue in front of the LDS or the address unit takes an instruction."""
         simd = wave.simd
         if cost.kind == LDS:
@@ -445,26 +307,26 @@ class ComputeUnit:
 
     # ----------------------------------------------------------------------- issue
 
-    def _issue_nothing(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_nothing(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         return self._shares.issue
 
-    def _issue_idle(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_idle(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         return cost.cycles
 
-    def _issue_scalar(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_scalar(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         self._free[SCALAR][wave.simd] = now + self._shares.issue
         for group in cost.writes:
             wave.ready[group] = now + cost.result, _DEPENDENCY
         return self._shares.issue
 
-    def _issue_branch(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_branch(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         self._free[SCALAR][wave.simd] = now + self._shares.issue
         following = wave.position + 1
         if following < len(wave.stream) and wave.stream[following] != site + 1:
             return self._rates.branch_taken
         return self._rates.branch_not_taken
 
-    def _issue_vector(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_vector(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         self._free[VECTOR][wave.simd] = now + cost.cycles
         self._busy[_B_VECTOR] += cost.cycles
         wave.last_vector = now
@@ -474,7 +336,7 @@ class ComputeUnit:
             wave.ready[group] = now + cost.result, why
         return self._shares.issue
 
-    def _issue_matrix(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_matrix(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         self._matrix_free[wave.simd] = now + cost.cycles
         self._free[VECTOR][wave.simd] = now + self._shares.issue
         self._busy[_B_MATRIX] += cost.cycles
@@ -482,21 +344,21 @@ class ComputeUnit:
             wave.ready[group] = now + cost.result, _MATRIX
         return self._shares.issue
 
-    def _issue_wait(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_wait(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         for counter, most in cost.waits:
             queue = wave.queues[counter]
             if len(queue) > most:
                 del queue[: len(queue) - most]
         return self._shares.issue
 
-    def _issue_scalar_load(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_scalar_load(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         self._free[SCALAR][wave.simd] = now + self._shares.issue
         missed = now + self._rates.scalar_miss
         there = [self._loaded.setdefault(line, missed) for line in cost.scalar_lines]
         self._outstanding(wave, cost, site, max(now + self._rates.scalar_hit, *there), _SCALAR)
         return self._shares.issue
 
-    def _issue_lds(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_lds(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         shares, simd = self._shares, wave.simd
         self._lds_port_free[simd // 2] = now + shares.issue
         access = wave.accesses.get(wave.position, _NO_ACCESS)
@@ -519,7 +381,7 @@ class ComputeUnit:
     def _lds_width(self) -> float:
         return 128.0 if self._shares.lds_port is None else 2 * self._shares.lds_port
 
-    def _issue_load(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_load(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         access, begin, end = self._look_up(wave, cost, now)
         end += self._rates.l1_latency
         shares, rates = self._shares, self._rates
@@ -542,7 +404,7 @@ class ComputeUnit:
             self._flying += moved
         return shares.issue
 
-    def _issue_store(self, wave: _Wave, cost: Cost, site: int, now: float) -> float:
+    def _issue_store(self, wave: Wave, cost: Cost, site: int, now: float) -> float:
         access, begin, end = self._look_up(wave, cost, now)
         shares, busy = self._shares, self._busy
         stored = self._sharing.stored.get(site, 1.0)
@@ -565,7 +427,7 @@ class ComputeUnit:
         self._outstanding(wave, cost, site, end, _MEMORY)
         return shares.issue
 
-    def _look_up(self, wave: _Wave, cost: Cost, now: float) -> tuple[Access, float, float]:
+    def _look_up(self, wave: Wave, cost: Cost, now: float) -> tuple[Access, float, float]:
         """The address unit takes an access: what it is, when its lookup begins and ends."""
         shares, simd = self._shares, wave.simd
         self._free[LOAD][simd] = now + shares.issue
@@ -605,7 +467,7 @@ class ComputeUnit:
             ready = max(ready, self._memory_free + rates.memory_latency)
         return ready
 
-    def _outstanding(self, wave: _Wave, cost: Cost, site: int, end: float, why: int) -> float:
+    def _outstanding(self, wave: Wave, cost: Cost, site: int, end: float, why: int) -> float:
         """Adds an operation to its counters; returns when it completes."""
         for counter, in_order in cost.raises:
             if in_order:

@@ -7,7 +7,7 @@ from typing import Final
 from ..model import Loop
 from ..model.time import LoopTime, Stall
 from .attribution import ISSUE, LEAST, WAITING, Attribution, sums
-from .cu import REASONS
+from .cu_values import REASONS
 from .timed import LaunchTime, Timing
 
 _NOTHING: Final = (0.0,) * len(REASONS)

@@ -17,7 +17,7 @@ from ..isa.graph.longest_way import longest
 from ..machines.rates import rates_of
 from ..model import Function, LaneUse, Loop, Machine, MemoryOp
 from .costs import costs_of
-from .cu import Sharing
+from .cu_values import Sharing
 from .device import Device, Placement, place
 from .timed import Timing
 from .trace import INNERMOST_TRIPS, OUTER_TRIPS, preload_header

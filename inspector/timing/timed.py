@@ -19,7 +19,8 @@ from ..machines.rates import rates_of
 from ..model import Function, Machine
 from ..model.rates import Rates
 from .costs import LOAD, Costs, costs_of
-from .cu import UNITS, ComputeUnit, CuTime, Shares, Sharing
+from .cu import ComputeUnit
+from .cu_values import UNITS, CuTime, Shares, Sharing
 from .device import MOST_WAVES, Device, Placement, place, shares_of
 from .reduced import extrapolated
 from .trace import trace
