@@ -16,7 +16,7 @@ from kinspect.inspector.isa.asm.constants import read_constants
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.machines.rates import rates_of
-from kinspect.inspector.model import KernelReport
+from kinspect.inspector.model import KernelReport, SourceLoc
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.context import Context, Overrides
@@ -24,7 +24,13 @@ from kinspect.inspector.pipeline.emulated_code import CodeLaunch, code_launch, t
 from kinspect.inspector.pipeline.jobs import timing
 from kinspect.inspector.timing import timed as timing_module
 from kinspect.inspector.timing import trace as tracing
-from kinspect.inspector.timing.attribution import attributed, instructions_of, lines_of, stalls_of
+from kinspect.inspector.timing.attribution import (
+    Attribution,
+    attributed,
+    instructions_of,
+    lines_of,
+    stalls_of,
+)
 from kinspect.inspector.timing.device import Device, device_of, place, shares_of
 from kinspect.inspector.timing.savings import savings
 from kinspect.inspector.timing.timed import Timing, timed, traced
@@ -274,6 +280,16 @@ def test_shares_add_up_and_savings_are_those_of_the_model() -> None:
     assert found["launch"].us == pytest.approx(now.us - timing.rates.launch_us, abs=1e-3)
     assert all(saving.us < now.us for saving in found.values())
     assert found["memory"].us < found["memory latency"].us
+
+
+def test_time_in_a_library_goes_to_the_line_that_calls_it() -> None:
+    users = SourceLoc("k.py", 11)
+    inside = SourceLoc("/site-packages/triton/language/standard.py", 216, inlined_at=users)
+    gemm_text = parse_text(GEMM.read_text(), "k.s").kernels[0].instructions
+    instructions = [replace(gemm_text[0], loc=inside), replace(gemm_text[1], loc=users)]
+    found = Attribution(0.0, 0.0, {}, {}, {0: [0.0, 0.5], 1: [0.25, 0.0]})
+    (line,) = lines_of(found, instructions)
+    assert (line.source, line.share) == (users, 0.75)
 
 
 def test_a_strided_read_would_gain_by_fewer_lines() -> None:

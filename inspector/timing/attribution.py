@@ -144,10 +144,11 @@ def sums(rows: Iterable[Sequence[float]]) -> list[float]:
 
 
 def _place(inst: Instruction) -> SourceLoc | int:
-    """The line of the source that an instruction is for; that of the code where it has none."""
+    """The user's line that an instruction is for; that of the code where it has none."""
     if inst.loc is None or not inst.loc.line:
         return inst.line
-    return SourceLoc(inst.loc.file, inst.loc.line)
+    own = inst.loc.in_user_code
+    return SourceLoc(own.file, own.line)
 
 
 def _issue_cycles(timing: Timing, site: int) -> float:

@@ -68,7 +68,9 @@ def _loop_time(
     first = function.instructions[function.blocks[loop.header].start]
     return LoopTime(
         loop=loop.id,
-        source=next((i.loc for i in map(function.instructions.__getitem__, sites) if i.loc), None),
+        source=next(
+            (loc.in_user_code for site in sites if (loc := function.instructions[site].loc)), None
+        ),
         line=first.line,
         waves=resident,
         cycles=_per_iteration(now, loop, resident),
