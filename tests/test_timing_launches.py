@@ -284,7 +284,7 @@ def test_shares_add_up_and_savings_are_those_of_the_model() -> None:
 
 def test_time_in_a_library_goes_to_the_line_that_calls_it() -> None:
     users = SourceLoc("k.py", 11)
-    inside = SourceLoc("/site-packages/triton/language/standard.py", 216, inlined_at=users)
+    inside = SourceLoc("/lib/triton/language/standard.py", 216, inlined_at=users)
     gemm_text = parse_text(GEMM.read_text(), "k.s").kernels[0].instructions
     instructions = [replace(gemm_text[0], loc=inside), replace(gemm_text[1], loc=users)]
     found = Attribution(0.0, 0.0, {}, {}, {0: [0.0, 0.5], 1: [0.25, 0.0]})
