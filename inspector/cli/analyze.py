@@ -47,8 +47,14 @@ SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
 @click.option(
     "--details",
     is_flag=True,
-    help="text: every kernel in full and all leads, however many there are.  json: everything, such"
-    " that it can be read again; else at most 20 KB a kernel.",
+    help="text: every kernel in full, however many.  json: everything, such that it can be read"
+    " again; else at most 20 KB a kernel.",
+)
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="text: what would save less than 3 % of the launch's time as well.",
 )
 @click.option(
     "--save",
@@ -92,6 +98,7 @@ def analyze(
     output: Path | None,
     sort: str,
     details: bool,
+    every: bool,
     save: Path | None,
     no_passes: bool,
     tritons: tuple[str, ...],
@@ -140,7 +147,7 @@ def analyze(
         report, interrupted = _with_trials(request, report, try_budget)
     report = _sorted(report, sort)
     with result_stream(output) as stream:
-        _write(report, form, stream, details, color)
+        _write(report, form, stream, details=details, every=every, color=color)
     notes = report.notes
     if form in ("agent", "json"):
         from ..pipeline.printed_ids import record
@@ -173,7 +180,9 @@ def _with_trials(request: Request, report: Report, budget: float) -> tuple[Repor
     return with_trials(report, trials), interrupted
 
 
-def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool | None) -> None:
+def _write(
+    report: Report, form: str, stream: TextIO, *, details: bool, every: bool, color: bool | None
+) -> None:
     """Writes the report; each renderer is imported only if it is used: rich is slow to import."""
     if form == "json" and details:
         from ..report import json_write
@@ -194,7 +203,7 @@ def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool
     else:
         from ..formats import text
 
-        text.write(report, stream, details=details, color=color)
+        text.write(report, stream, details=details, every=every, color=color)
 
 
 def _sorted(report: Report, sort: str) -> Report:

@@ -229,7 +229,7 @@ def _write_item(
         else:
             from ..formats import text as report_text
 
-            report_text.write(Report("", {}, (kernel,), ()), stream, details=True, color=color)
+            report_text.write(Report("", {}, (kernel,), ()), stream, every=True, color=color)
         return ()
     from ..explain.code.reading import reading_of
     from ..explain.code.texts import texts_of

@@ -20,6 +20,7 @@ from ..model import (
     int_of,
     value_of,
 )
+from ..model.removal import LEAST
 from .unexplained import unexplained
 
 UNKNOWN = "?"
@@ -210,10 +211,10 @@ def findings_summary(kernel: KernelReport) -> str:
         spills = spills_in_hot_loops(kernel)
         if spills:
             return NO_REMEDY.format(spills=spills)
-        shown = unexplained(kernel)
+        shown = unexplained(kernel) if kernel.time is None else ""
         if shown:
             return f"no finding, though {shown}"
-        return f"no finding, {_leads(kernel)}" if kernel.leads else "nothing looks wrong"
+        return f"no finding, {leads_summary(kernel)}" if kernel.leads else "nothing looks wrong"
     tally = []
     for severity in SEVERITIES:
         n = sum(f.severity == severity for f in findings)
@@ -222,24 +223,17 @@ def findings_summary(kernel: KernelReport) -> str:
     return f"{plural(len(findings), 'finding')} ({', '.join(tally)})"
 
 
-MOST_TOLD = 3
-"""Leads fill a kernel's findings up to so many: who has three to follow needs no doubtful one."""
+def saving(finding: Finding) -> str:
+    """`-27 %`: what the cure of a finding saves of the launch's time; empty where unknown."""
+    percent = finding.saves_percent
+    if percent is None:
+        return ""
+    return f"-{percent:.0f} %" if percent >= 1 else "under 1 %"
 
 
-def leads_told(kernel: KernelReport, *, every: bool = False) -> tuple[Finding, ...]:
-    """The leads that stand below a kernel's findings, or all of them."""
-    return kernel.leads if every else kernel.leads[: max(0, MOST_TOLD - len(kernel.findings))]
-
-
-def leads_heading(kernel: KernelReport, *, every: bool = False) -> str:
-    """What stands above the leads that are told: what they are; their number beside findings."""
-    start = f"{_leads(kernel, every)}:" if kernel.findings else "leads are"
-    return f"{start} true, but something speaks against a change, or is not known"
-
-
-def _leads(kernel: KernelReport, every: bool = False) -> str:
-    told, known = len(leads_told(kernel, every=every)), len(kernel.leads)
-    return plural(told, "lead") if told == known else f"{told} of {plural(known, 'lead')}"
+def leads_summary(kernel: KernelReport) -> str:
+    """How many facts save too little to be findings."""
+    return f"{plural(len(kernel.leads), 'fact')} that would save less than {LEAST:g} %"
 
 
 def finding_place(finding: Finding) -> str:

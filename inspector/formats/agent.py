@@ -219,9 +219,9 @@ def _finding(
 
 
 def _place_and_saving(finding: Finding) -> str:
-    """Where a finding is and what its cure saves at most, as far as they are known."""
+    """Where a finding is and what its cure saves, as far as they are known."""
     where = view.finding_place(finding)
-    saves = f" saves<={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
+    saves = f" saves={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
     return (f" {where}" if where else "") + saves
 
 
@@ -289,19 +289,6 @@ def _kernel(
     yield from commands
     findings = [(finding, finding.message) for finding in kernel.findings]
     yield from finding_blocks(findings, subject, short, budget, calls, to_try)
-    for lead in view.leads_told(kernel):
-        block = list(_lead(lead))
-        if not budget.takes(block):
-            return
-        yield from block
-
-
-def _lead(lead: Finding) -> Iterator[str]:
-    """A lead with what speaks against it, and its cure."""
-    yield f"lead {lead.rule}{_place_and_saving(lead)}: {lead.message}"
-    yield f"  doubt {lead.doubt}"
-    if lead.advice:
-        yield f"  cure {' '.join(lead.advice.split())}"
 
 
 def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:

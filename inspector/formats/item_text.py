@@ -43,7 +43,7 @@ def write_findings(
         _paragraph(paper, "", finding.message)
         _paragraph(paper, "confidence: ", finding.confidence)
         if finding.saves_percent is not None:
-            _paragraph(paper, "cure saves at most: ", f"{finding.saves_percent:g} %")
+            _paragraph(paper, "cure saves: ", f"{finding.saves_percent:g} % of the launch")
         for metric, value in finding.evidence.items():
             _paragraph(paper, f"{metric} = ", show(value))
         for location in finding.locations:

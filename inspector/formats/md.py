@@ -100,28 +100,21 @@ def _kernel(kernel: KernelReport) -> list[str]:
         lines += [f"**{inline(title)}**", "", *items, ""]
     lines += [f"{inline(view.findings_summary(kernel))}.", ""]
     for finding in kernel.findings:
-        lines.append(_item(finding.severity, finding))
+        lines.append(_item(finding))
         if finding.advice:
             lines.append(f"  {inline(finding.advice)}")
         lines += [f"  - {inline(text)}" for text in tried_lines(finding)]
-    leads = view.leads_told(kernel)
-    if leads:
-        lines += ["", f"{inline(view.leads_heading(kernel))}.", ""]
-    for lead in leads:
-        lines += [
-            _item("lead", lead),
-            f"  but {inline(lead.doubt)}",
-            *([f"  {inline(lead.advice)}"] if lead.advice else []),
-        ]
     lines += [f"- note: {inline(note)}" for note in kernel.notes]
     return [*lines, ""]
 
 
-def _item(level: str, finding: Finding) -> str:
-    """The first line of a finding or lead."""
+def _item(finding: Finding) -> str:
+    """The first line of a finding."""
     where = view.finding_place(finding)
     place = f" ({inline(where)})" if where else ""
-    return f"- **{level}** {inline(finding.rule)}: {inline(finding.message)}{place}"
+    saving = f" ({inline(view.saving(finding))})" if view.saving(finding) else ""
+    told = f"{inline(finding.rule)}{saving}: {inline(finding.message)}{place}"
+    return f"- **{finding.severity}** {told}"
 
 
 def _resources(m: Mapping[str, Metric]) -> list[str]:

@@ -20,15 +20,12 @@ from .md import address, code, inline, table
 WIDTH = 96
 SUMMARY_WIDTH = 80
 
-_LOOKS_AT: Mapping[tuple[str, bool], str] = MappingProxyType(
+_LOOKS_AT: Mapping[str, str] = MappingProxyType(
     {
-        ("kernel", True): "each kernel as a whole",
-        ("loop", True): "each hot loop",
-        ("loop", False): "each loop",
-        ("instruction", True): "each memory access in a hot loop",
-        ("instruction", False): "each memory access",
-        ("wait", True): "each wait in a hot loop",
-        ("wait", False): "each wait",
+        "kernel": "each kernel as a whole",
+        "loop": "each loop",
+        "instruction": "each memory access",
+        "wait": "each wait",
     }
 )
 
@@ -200,15 +197,25 @@ def _rule_count(pack: Pack) -> str:
 def _conditions(rule: Rule) -> list[tuple[str, str]]:
     text = rule.text
     conditions = [
-        ("Looks at", _LOOKS_AT[text.scope, text.hot_only]),
+        ("Cause", text.cause),
+        ("Looks at", _LOOKS_AT[text.scope]),
         ("Only where", " ".join((text.when or "").split())),
         ("Requires", " ".join(text.require.split())),
-        ("A lead unless", "; ".join(" ".join(test.that.split()) for test in text.worth)),
         ("Else says", " ".join(text.message.split())),
-        ("Silent for", ", ".join(text.superseded_by)),
+        ("Its cure removes", _removed(rule)),
         ("Tags", ", ".join(text.tags)),
     ]
     return [(title, value) for title, value in conditions if value]
+
+
+def _removed(rule: Rule) -> str:
+    """What the cure of a rule takes away, in words."""
+    removes = rule.text.removes
+    if removes is None or isinstance(removes, str):
+        return removes or ""
+    if removes.part is None:
+        return removes.what
+    return f"{removes.what}, of which {' '.join(str(removes.part).split())}"
 
 
 def _names(rule: Rule, catalogue: Catalogue) -> list[tuple[str, str, str]]:
@@ -232,21 +239,19 @@ def _fields(listed: ListedRule) -> dict[str, Any]:
     return {
         "id": text.id,
         "name": text.name,
+        "cause": text.cause,
         "severity": text.severity,
         "confidence": text.confidence,
         "status": text.status,
         "scope": text.scope,
-        "hot_only": text.hot_only,
         "cured_together": text.cured_together,
         "when": text.when,
-        "worth": to_builtins(text.worth),
         "require": text.require,
         "message": text.message,
         "explain": text.explain,
         "fix": text.fix,
         "fix_tried": None if text.tried is None else to_builtins(text.tried),
-        "saves": text.saves,
-        "superseded_by": list(text.superseded_by),
+        "removes": to_builtins(text.removes),
         "cures": to_builtins(text.cures),
         "prevents_launch": text.prevents_launch,
         "tags": list(text.tags),

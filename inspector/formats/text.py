@@ -23,9 +23,22 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 def write(
-    report: Report, stream: TextIO, *, details: bool = False, color: bool | None = None
+    report: Report,
+    stream: TextIO,
+    *,
+    details: bool = False,
+    every: bool = False,
+    color: bool | None = None,
 ) -> None:
-    """Prints the report. `details`: every kernel in full and all leads, however many there are."""
+    """Prints the report.
+
+    Args:
+        report: the report.
+        stream: where it is written.
+        details: every kernel in full, however many there are.
+        every: what saves too little to be a finding as well.
+        color: whether there are colours; None: on a terminal that has them.
+    """
     paper = paper_for(stream, color)
     kernels = report.kernels
     if len(kernels) > 1:
@@ -33,7 +46,7 @@ def write(
     in_full = kernels if details or len(kernels) <= DETAILS_UP_TO else kernels[:1]
     for kernel in in_full:
         paper.print(Line())
-        _kernel(paper, kernel, details)
+        _kernel(paper, kernel, every)
     if len(in_full) < len(kernels):
         paper.print(Line())
         left_out = len(kernels) - len(in_full)
@@ -91,7 +104,7 @@ def _marks(kernel: KernelReport) -> str:
     return " ".join(parts)
 
 
-def _kernel(paper: Paper, kernel: KernelReport, every_lead: bool) -> None:
+def _kernel(paper: Paper, kernel: KernelReport, every: bool) -> None:
     """Prints a kernel in full."""
     title = Line(kernel.name, style="bold")
     title.append(f"  {kernel.arch or 'unknown target'}")
@@ -122,7 +135,7 @@ def _kernel(paper: Paper, kernel: KernelReport, every_lead: bool) -> None:
     _lds_map(paper, kernel)
     _measured(paper, kernel)
     _emulated(paper, kernel)
-    _findings(paper, kernel, every_lead)
+    _findings(paper, kernel, every)
 
 
 def _resources(paper: Paper, kernel: KernelReport) -> None:
@@ -317,7 +330,7 @@ def _emulated(paper: Paper, kernel: KernelReport) -> None:
     print_table(paper, lines, indent=" " * 6)
 
 
-def _findings(paper: Paper, kernel: KernelReport, every_lead: bool) -> None:
+def _findings(paper: Paper, kernel: KernelReport, every: bool) -> None:
     paper.print(Line())
     if kernel.findings or int_of(kernel.metrics, "instruction_count") is not None:
         paper.print(Line(f"  {view.findings_summary(kernel)}", style="bold"))
@@ -329,12 +342,10 @@ def _findings(paper: Paper, kernel: KernelReport, every_lead: bool) -> None:
             print_wrapped(paper, advice, "              ")
         for text in tried_lines(finding):
             print_wrapped(paper, Line(f"            → {text}"), "              ")
-    leads = view.leads_told(kernel, every=every_lead)
-    if leads:
-        paper.print(Line(f"  {view.leads_heading(kernel, every=every_lead)}", style="bold"))
-    for lead in leads:
+    if every and kernel.leads:
+        paper.print(Line(f"  {view.leads_summary(kernel)}", style="bold"))
+    for lead in kernel.leads if every else ():
         print_wrapped(paper, _lead(lead), "              ")
-        print_wrapped(paper, Line(f"            but {lead.doubt}"), "              ")
         if lead.advice:
             print_wrapped(
                 paper, Line(f"            → {lead.advice}", style="dim"), "              "
@@ -349,10 +360,12 @@ def _finding(finding: Finding) -> Line:
 
 
 def _lead(lead: Finding) -> Line:
-    return _with_message(Line(f"    {'lead':<8}", "dim"), lead)
+    return _with_message(Line(f"    {'fact':<8}", "dim"), lead)
 
 
 def _with_message(line: Line, finding: Finding) -> Line:
     where = view.finding_place(finding)
-    line.append(f"{finding.rule}  {finding.message}" + (f"  ({where})" if where else ""))
+    saving = f"{view.saving(finding)}  " if finding.saves_percent is not None else ""
+    told = f"{finding.rule}  {saving}{finding.message}"
+    line.append(told + (f"  ({where})" if where else ""))
     return line

@@ -20,12 +20,13 @@ from ..model import (
     MetricValue,
     SourceLoc,
 )
+from ..model.removal import Removal
 from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
-from .nodes import ANYTHING, Expression, Interval, Values, at_least
-from .ranking import LEAST, SEVERITY_RANK, Severity, in_order, is_worth_telling
-from .rule import Pack, Rule, show
+from .causes import Match, Reading, one_of_each_cause
+from .nodes import ANYTHING, Interval, Values, at_least
+from .ranking import Price, in_order, valued
+from .rule import Pack, Rule
 from .subjects import LoopSubjects, Place, Subjects
-from .superseding import Match, Reading, without_superseded
 
 MAX_ACCESSES = 5
 """Most memory accesses that a finding about a kernel or loop lists."""
@@ -56,13 +57,16 @@ _CAUSES = ("access.reason", "op.kind", "wait.counter")
 _LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
 
 
+_HOTNESS = frozenset(("hot", "op.hot", "wait.hot"))
+"""Names of rules that say themselves in which loops they look."""
+
+
 class Judgement(Struct, frozen=True):
-    """What the rules of a pack say of a kernel; `evaluate` tells how both are made.
+    """What the rules of a pack say of a kernel; `judge` tells how both are made.
 
     Args:
-        findings: what is true and worth a change.
-        leads: what is true, while a condition that would make it worth a change does not hold or
-            is unknown: each with its doubt.
+        findings: what is worth a change, or of which that is not known.
+        leads: what is true as well, but gains too little at the launch seen: each says how much.
     """
 
     findings: tuple[Finding, ...]
@@ -70,107 +74,79 @@ class Judgement(Struct, frozen=True):
 
 
 def evaluate(
-    pack: Pack,
-    kernel: KernelReport,
-    source_text: SourceText | None = None,
-    *,
-    least_percent: float = LEAST,
+    pack: Pack, kernel: KernelReport, source_text: SourceText | None = None
 ) -> tuple[Finding, ...]:
-    """The findings of a pack for a kernel.
-
-    A rule whose conditions cannot be decided, because a metric is unknown, has no finding. Where
-    part of the code was not read, a rule has one only if it would have it whatever that part holds.
-    The matches of an instruction or wait rule in one loop for one cause are one finding: its
-    message is about the worst, its locations list all; so are the matches of a loop or instruction
-    rule that one change cures together, those in remainders of a loop left out. A kernel without
-    loops counts as one loop.
-
-    One fact is one finding: a rule has none where a rule that supersedes it has one. For a kernel
-    that cannot be launched, only findings on that and on wrong results are returned. A warning or
-    note whose own bound says that its cure saves next to nothing is left out, and what it
-    supersedes with it: the fact is known to be worth nothing.
-
-    Args:
-        pack: the rules.
-        kernel: the report to judge; its own findings are ignored.
-        source_text: looks up source lines, for the locations and a steadier fingerprint.
-        least_percent: what the cure of a warning or note has to save at most to be told, where
-            that is known.
-
-    Returns:
-        Findings, errors first, warnings and notes by what their cure saves at most, then in the
-        order of the loops, those of the kernel as a whole before them; behind these what repeats
-        the rule and remedy of an earlier one. One that supersedes graver ones has their severity.
-
-    Raises:
-        KinspectError: a condition compares a mapping's field with a value of another kind.
-    """
-    judging = _Judge(kernel, source_text, least_percent)
-    return tuple(judging.findings(without_superseded(_worth(judging, judging.all_matches(pack)))))
+    """The findings of a pack for a kernel, with the savings that the report has of its own."""
+    known = (*kernel.findings, *kernel.leads)
+    saved = {f.fingerprint: f.saves_percent for f in known if f.saves_percent is not None}
+    return judge(pack, kernel, source_text, saved=saved).findings
 
 
 def judge(
     pack: Pack,
     kernel: KernelReport,
     source_text: SourceText | None = None,
-    *,
-    least_percent: float = LEAST,
+    price: Price | None = None,
+    saved: Mapping[str, float] | None = None,
 ) -> Judgement:
-    """The findings of a pack for a kernel, as `evaluate` has them, and the leads.
+    """What a pack says of a kernel.
 
-    A rule has no lead where it has a finding, nor where a rule that supersedes it has either. The
-    leads are in the order of findings.
+    A rule whose conditions cannot be decided, because a metric is unknown, has no finding. Where
+    part of the code was not read, a rule has one only if it would have it whatever that part holds.
+    The matches of an instruction or wait rule in one loop for one reason are one finding: its
+    message is about the worst, its locations list all; so are the matches of a loop or instruction
+    rule that one change cures together, those in remainders of a loop left out. A kernel without
+    loops counts as one loop. Rules of one cause have one finding at one place, that of the first.
+
+    For a kernel that cannot be launched, only findings on that and on wrong results are returned.
+    Where the launch's time is known, what a cure saves of it decides on severity and order, and
+    what saves too little is a lead; else only hot loops are looked at.
 
     Args:
         pack: the rules.
-        kernel: the report to judge.
-        source_text: looks up source lines.
-        least_percent: as for `evaluate`; of leads as well.
+        kernel: the report to judge; its own findings are ignored.
+        source_text: looks up source lines, for the locations and a steadier fingerprint.
+        price: percent of the launch's time that goes with some work; None where nothing says it.
+        saved: fingerprint of a finding -> what its cure saves, as a saved report has it.
+
+    Returns:
+        Findings, errors first, warnings and notes by what their cures save, then in the order of
+        the loops, those of the kernel as a whole before them; behind these what repeats the rule
+        and remedy of an earlier one; and leads, likewise.
 
     Raises:
-        KinspectError: as for `evaluate`.
+        KinspectError: a condition compares a mapping's field with a value of another kind.
     """
-    judging = _Judge(kernel, source_text, least_percent)
-    matches = judging.all_matches(pack)
-    worth = _worth(judging, matches)
-    findings = judging.findings(without_superseded(worth))
-    told = {finding.rule for finding in findings}
-    rest = judging.without_remainders([m for m in matches if m.rule.text.id not in told])
-    leads = [
-        (match, match.rule.text.severity)
-        for match, _ in without_superseded([*worth, *(m for m in rest if m.doubtful is not None)])
-        if match.doubtful is not None
-    ]
-    return Judgement(tuple(findings), tuple(judging.findings(leads)))
+    judging = _Judge(kernel, source_text)
+    matches = one_of_each_cause(judging.without_remainders(judging.all_matches(pack)))
+    findings: list[Finding] = []
+    leads: list[Finding] = []
+    for finding, removal, is_stated in judging.facts(matches):
+        percent = None if saved is None else saved.get(finding.fingerprint)
+        if price is not None and removal is not None:
+            percent = price(removal)
+        told = valued(finding, percent, is_stated=is_stated)
+        (leads if told.doubt else findings).append(told)
+    return Judgement(tuple(in_order(findings)), tuple(in_order(leads)))
 
 
-def _worth(judging: _Judge, matches: Iterable[Match]) -> list[Match]:
-    """The matches that become findings, unless they are superseded."""
-    return judging.without_remainders([match for match in matches if match.doubtful is None])
-
-
-def _cured_together(
-    matches: Iterable[tuple[Match, Severity]],
-) -> Iterator[tuple[tuple[Match, ...], Severity]]:
-    """Yields the matches of each finding, that of the loop that gains most first.
-
-    A lead states one doubt: those of loops with another one are a lead of their own.
-    """
-    groups: dict[tuple[str, str | int, int | None], list[tuple[Match, Severity]]] = {}
-    for number, (match, severity) in enumerate(matches):
+def _cured_together(matches: Iterable[Match]) -> Iterator[tuple[Match, ...]]:
+    """Yields the matches of each finding, that of the worst loop first."""
+    groups: dict[tuple[str, str | int], list[Match]] = {}
+    for number, match in enumerate(matches):
         rule = match.rule
         remedy = rule.fix.render(match.readings[0].values) if rule.text.cured_together else number
-        groups.setdefault((rule.text.id, remedy, match.doubtful), []).append((match, severity))
+        groups.setdefault((rule.text.id, remedy), []).append(match)
     for group in groups.values():
-        ranked = sorted(
-            _of_one_loop([match for match, _ in group]),
-            key=lambda match: (
-                -(_saving(match.rule, _counted(match)) or 0.0),
-                _width(match.readings[0]),
-            ),
+        yield tuple(
+            sorted(
+                _of_one_loop(group),
+                key=lambda match: (
+                    -(_part(match.rule, match.readings[0].values) or 0.0),
+                    _width(match.readings[0]),
+                ),
+            )
         )
-        graver = min((severity for _, severity in group), key=SEVERITY_RANK.__getitem__)
-        yield tuple(ranked), graver
 
 
 def _of_one_loop(matches: Sequence[Match]) -> list[Match]:
@@ -222,11 +198,8 @@ def _matters_without_launch(rule: Rule) -> bool:
 class _Judge:
     """Applies rules to one kernel; the values that they read are computed once, when needed."""
 
-    def __init__(
-        self, kernel: KernelReport, source_text: SourceText | None, least_percent: float
-    ) -> None:
+    def __init__(self, kernel: KernelReport, source_text: SourceText | None) -> None:
         self._kernel = kernel
-        self._least_percent = least_percent
         self._source_text = source_text
         self._of_kernel = _kernel_values(kernel)
         self._of_loops: dict[int, dict[str, MetricValue]] = {-1: {}}
@@ -242,47 +215,74 @@ class _Judge:
         return matches
 
     def _matches(self, rule: Rule) -> Iterator[Match]:
-        """Yields where the rule is broken; each match is a finding or a lead if not superseded."""
-        scope, hot_only = rule.text.scope, rule.text.hot_only
+        """Yields where the rule is broken."""
+        scope, hot_only = rule.text.scope, self._is_hot_only(rule)
         if scope == "kernel":
             values = Values(self._of_kernel, {})
             if self._breaks_whatever_unread(rule, values):
-                yield Match(rule, -1, (Reading(values, ()),), self._doubtful(rule, values))
+                yield Match(rule, -1, (Reading(values, ()),))
         elif scope == "loop":
             for ordinal, loop in enumerate(self._kernel.loops):
                 if hot_only and not loop.hot:
                     continue
                 values = Values(self._of_kernel, self._loop(ordinal))
                 if self._breaks_whatever_unread(rule, values):
-                    doubtful = self._doubtful(rule, values)
-                    yield Match(rule, ordinal, (Reading(values, ()),), doubtful)
+                    yield Match(rule, ordinal, (Reading(values, ()),))
         else:
             for group in self._subjects.groups(scope, hot_only):
-                by_doubt: dict[int | None, list[Reading]] = {}
-                for reading in self._readings(group):
-                    if self._breaks_whatever_unread(rule, reading.values):
-                        doubtful = self._doubtful(rule, reading.values)
-                        by_doubt.setdefault(doubtful, []).append(reading)
-                for doubtful, broken in by_doubt.items():
-                    for readings in _by_cause(broken):
-                        yield Match(rule, group.ordinal, tuple(readings), doubtful)
+                broken = [
+                    reading
+                    for reading in self._readings(group)
+                    if self._breaks_whatever_unread(rule, reading.values)
+                ]
+                for readings in _by_cause(broken):
+                    yield Match(rule, group.ordinal, tuple(readings))
 
-    def _doubtful(self, rule: Rule, values: Values) -> int | None:
-        """The first condition of a rule's `worth` that does not hold, whatever is unread."""
-        for number, test in enumerate(rule.worth):
-            if not self._holds_whatever_unread(test.that, values):
-                return number
-        return None
+    def _is_hot_only(self, rule: Rule) -> bool:
+        """Whether a rule looks at hot loops alone: the time says what others are worth."""
+        if CORRECTNESS in rule.text.tags or any(name.name in _HOTNESS for name in rule.names):
+            return False
+        return self._kernel.time is None or rule.text.removes is None
 
-    def findings(self, matches: Iterable[tuple[Match, Severity]]) -> list[Finding]:
-        """The findings of matches with their severities, in order."""
-        placed: list[tuple[int, str, Finding]] = []
-        for group, severity in _cured_together(matches):
-            finding = self._finding(group, severity)
-            if is_worth_telling(severity, finding.saves_percent, self._least_percent):
-                placed.append((group[0].ordinal, finding.rule, finding))
-        placed.sort(key=lambda item: item[:2])
-        return in_order(finding for *_, finding in placed)
+    def facts(self, matches: Iterable[Match]) -> list[tuple[Finding, Removal | None, bool]]:
+        """The finding of each group of matches, the work that its cure takes away, and whether its
+        severity is stated; by loop and rule.
+        """
+        placed = sorted(
+            _cured_together(matches), key=lambda group: (group[0].ordinal, group[0].rule.text.id)
+        )
+        return [
+            (finding, self._removal(group, finding), group[0].rule.is_severity_stated)
+            for group in placed
+            for finding in (self._finding(group),)
+        ]
+
+    def _removal(self, group: Sequence[Match], finding: Finding) -> Removal | None:
+        removes = group[0].rule.removes
+        if removes is None:
+            return None
+        part = _part(group[0].rule, _counted(group[0]))
+        if part is None:
+            return None
+        scope = group[0].rule.text.scope
+        loops = tuple(self._kernel.loops[m.ordinal].id for m in group if m.ordinal >= 0)
+        lines = finding.isa_lines if scope in ("instruction", "wait") else self._accesses_of(group)
+        return Removal(removes.what, part, loops if scope == "loop" else (), lines)
+
+    def _accesses_of(self, group: Sequence[Match]) -> tuple[int, ...]:
+        """Lines of the accesses that a rule for a loop or kernel names; empty where it is about
+        all code there.
+        """
+        return tuple(
+            access.line
+            for match in group
+            for access in _accesses(
+                match.rule,
+                self._kernel,
+                self._kernel.loops[match.ordinal] if match.ordinal >= 0 else None,
+            )
+            if _named_figure(match.rule) is not None
+        )
 
     def without_remainders(self, matches: Sequence[Match]) -> list[Match]:
         """The matches without those in loops that do what another one leaves over.
@@ -314,12 +314,6 @@ class _Judge:
             return False
         return not self._kernel.unread or _breaks(rule, self._whatever_unread(values))
 
-    def _holds_whatever_unread(self, condition: Expression, values: Values) -> bool:
-        """Tells whether a condition holds, whatever the unread part of the code holds."""
-        if condition.evaluate(values) is not True:
-            return False
-        return not self._kernel.unread or condition.evaluate(self._whatever_unread(values)) is True
-
     def _whatever_unread(self, values: Values) -> Values:
         every_count = not self._kernel.all_read
         return Values(
@@ -345,7 +339,7 @@ class _Judge:
             self._of_loops[ordinal] = _loop_values(self._kernel.loops[ordinal])
         return self._of_loops[ordinal]
 
-    def _finding(self, matches: Sequence[Match], severity: Severity) -> Finding:
+    def _finding(self, matches: Sequence[Match]) -> Finding:
         """Makes a finding of matches of a rule in several loops, or of one.
 
         Its figures are those of the first match, and there of the worst access or wait; accesses
@@ -380,15 +374,14 @@ class _Judge:
             ),
             "",
         )
-        saving = _saving(rule, _counted(match))
         # The number of accesses is that of all loops.
         others = 0 if count else len(matches) - 1
-        ending = _others_words(others) + self._saving_words(match, saving)
+        ending = _others_words(others)
         message = rule.message.render(values)
         plural = rule.message.render(values, plural=True) if rule.message.has_wordings else message
         return Finding(
             rule=rule.text.id,
-            severity=severity,
+            severity=rule.text.severity,
             confidence=rule.text.confidence,
             message=message + ending,
             evidence={**count, **_evidence(rule, values)},
@@ -396,10 +389,8 @@ class _Judge:
             fix=rule.fix.render(values),
             fingerprint=self._fingerprint(rule, min(m.ordinal for m in matches), text),
             tried=rule.text.tried,
-            saves_percent=saving,
             lines=lines,
             plural_message=plural + ending if plural != message else "",
-            doubt="" if match.doubtful is None else rule.worth[match.doubtful].doubt.render(values),
         )
 
     def _fingerprint(self, rule: Rule, ordinal: int, text: str) -> str:
@@ -409,17 +400,6 @@ class _Judge:
         self._identities[identity] += 1
         return fingerprint(*identity, repetition)
 
-    def _saving_words(self, match: Match, percent: float | None) -> str:
-        if not percent:
-            return ""
-        if match.ordinal >= 0:
-            whose = "the loop's"
-        elif any(loop.hot for loop in self._kernel.loops):
-            whose = "the hot loops'"
-        else:
-            whose = "the kernel's"
-        return f"; its cure saves at most {show(percent)} % of {whose} time"
-
 
 def _others_words(loops: int) -> str:
     if not loops:
@@ -427,12 +407,17 @@ def _others_words(loops: int) -> str:
     return f"; the same in {loops} other {'loop' if loops == 1 else 'loops'}"
 
 
-def _saving(rule: Rule, values: Values) -> float | None:
-    """Percent of the time that the cure saves at most; None where nothing bounds it."""
-    percent = rule.saves.evaluate(values) if rule.saves is not None else None
-    if not isinstance(percent, int | float) or isinstance(percent, bool):
+def _part(rule: Rule, values: Values) -> float | None:
+    """The part of the work at a finding's place that its cure takes away; None: unknown."""
+    removes = rule.removes
+    if removes is None:
         return None
-    return round(min(max(percent, 0.0), 100.0), 1)
+    if removes.part is None:
+        return 1.0
+    part = removes.part.evaluate(values)
+    if not isinstance(part, int | float) or isinstance(part, bool):
+        return None
+    return max(0.0, part if removes.what == "occupancy" else min(part, 1.0))
 
 
 def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
@@ -608,6 +593,12 @@ def read_by(rules: Iterable[Rule]) -> tuple[tuple[str, ...], bool]:
     return tuple(sorted({REMAINDER, *plain})), not names.isdisjoint(_OF_LANES)
 
 
+def _named_figure(rule: Rule) -> str | None:
+    """The figure of `_BADNESS` that a requirement names."""
+    named = {name.name for name in rule.require.names}
+    return next((figure for figure in _BADNESS if figure in named), None)
+
+
 def _rank(ranked: tuple[float, int, MemoryOp]) -> tuple[float, int]:
     return ranked[:2]
 
@@ -628,10 +619,11 @@ def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list
         return op.cls in _SCRATCH and family in classes
 
     in_loop = [op for op in kernel.memory_ops if loop is None or op.loop == loop.id]
-    for figure, badness in _BADNESS.items():
-        if figure in {r.name for r in rule.require.names}:
-            ranked = [(-badness(op.use), op.line, op) for op in in_loop if op.use is not None]
-            return [op for rank, _, op in sorted(ranked, key=_rank) if rank < 0]
+    figure = _named_figure(rule)
+    if figure is not None:
+        badness = _BADNESS[figure]
+        ranked = [(-badness(op.use), op.line, op) for op in in_loop if op.use is not None]
+        return [op for rank, _, op in sorted(ranked, key=_rank) if rank < 0]
     ops = [op for op in in_loop if is_named(op)]
     widest = max((op.bits for op in ops if op.bits is not None), default=0)
     return sorted(ops, key=lambda op: (widest if op.bits is None else op.bits, op.line))

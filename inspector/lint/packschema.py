@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ..model import Trials
 from .reader import ID, TAG
-from .rule import Cure, Override, PackText, Reference, RuleText, Worth
+from .rule import Cure, Override, PackText, Reference, Removes, RuleText
 
 _SHAPES: Mapping[type, str] = MappingProxyType(
     {
@@ -23,14 +23,12 @@ _SHAPES: Mapping[type, str] = MappingProxyType(
         Override: "override",
         Trials: "trials",
         Cure: "cure",
-        Worth: "worth",
+        Removes: "removes",
     }
 )
 _PLAIN: Mapping[type, str] = MappingProxyType({str: "string", bool: "boolean"})
 _PATTERNS: Mapping[tuple[type, str], str] = MappingProxyType({(RuleText, "id"): f"^{ID}$"})
-_ITEM_PATTERNS: Mapping[tuple[type, str], str] = MappingProxyType(
-    {(RuleText, "tags"): f"^{TAG}$", (RuleText, "superseded_by"): f"^{ID}$"}
-)
+_ITEM_PATTERNS: Mapping[tuple[type, str], str] = MappingProxyType({(RuleText, "tags"): f"^{TAG}$"})
 _ARGUMENT = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
@@ -40,8 +38,6 @@ def pack_schema() -> dict[str, Any]:
     pack = _object(PackText)
     pack["anyOf"] = [{"required": ["rules"]}, {"required": ["extends"]}]
     rule = _object(RuleText)
-    rule["if"] = {"properties": {"scope": {"const": "kernel"}}, "required": ["scope"]}
-    rule["then"] = {"properties": {"hot_only": False}}
     rule["dependencies"] = {
         "cured_together": {"properties": {"scope": {"enum": ["loop", "instruction"]}}}
     }
@@ -55,7 +51,7 @@ def pack_schema() -> dict[str, Any]:
             "override": _object(Override),
             "trials": _object(Trials),
             "cure": _object(Cure),
-            "worth": _object(Worth),
+            "removes": _object(Removes),
         },
     }
 

@@ -1,4 +1,4 @@
-"""The order in which findings are told: what matters most if true, then what its cure may save."""
+"""The severity of findings and the order in which they are told: by what their cures save."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
+from msgspec.structs import replace
+
 from ..model import Finding
+from ..model.removal import LEAST, MUCH, Removal
 
 _T = TypeVar("_T")
 
@@ -16,36 +19,43 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType(
     {severity: place for place, severity in enumerate(SEVERITIES)}
 )
-WORTHWHILE = 20.0
-"""Percent: a cure that saves less at most comes after those whose saving nothing bounds."""
-
-LEAST = 1.0
-"""Percent: a warning or note whose cure saves less at most is not told."""
-
+Price = Callable[[Removal], "float | None"]
+"""Percent of a launch's time that goes with some work; None where that is not known."""
 Place = tuple[bool, int, float, int]
 """A place in the order of findings, the lowest first."""
 
 
-def place_in_order(severity: Severity, saves_percent: float | None) -> Place:
-    """The place of a finding by its severity and by what its cure saves at most, the lowest first.
+def valued(finding: Finding, percent: float | None, *, is_stated: bool) -> Finding:
+    """A finding with what its cure saves, and the severity that follows from it.
 
-    Errors come first. Warnings and notes are one order: the largest savings, then cures whose
-    saving nothing bounds, then small savings; where these are equal, warnings before notes. A note
-    that may save four fifths of the time is worth more than a warning of a tenth.
+    Args:
+        finding: as its rule has it.
+        percent: of the launch's time that the cure saves; None where that is not known.
+        is_stated: whether a pack states its severity.
+    """
+    if percent is None:
+        return finding
+    doubt = "" if percent >= LEAST or is_stated else f"its cure saves {percent:g} % of the launch"
+    severity: Severity = "warning" if percent >= MUCH else "info"
+    return replace(
+        finding,
+        saves_percent=percent,
+        severity=finding.severity if is_stated else severity,
+        doubt=doubt,
+    )
+
+
+def place_in_order(severity: Severity, saves_percent: float | None) -> Place:
+    """The place of a finding by its severity and by what its cure saves, the lowest first.
+
+    Errors come first; then the cures that save much, those of which nobody knows it, and the
+    others, each by what they save, warnings before notes.
     """
     if saves_percent is None:
         kind, saving = 1, 0.0
     else:
-        kind, saving = (0 if saves_percent >= WORTHWHILE else 2), -saves_percent
+        kind, saving = (0 if saves_percent >= MUCH else 2), -saves_percent
     return severity != "error", kind, saving, SEVERITY_RANK[severity]
-
-
-def is_worth_telling(severity: Severity, saves_percent: float | None, least: float) -> bool:
-    """Whether a finding is told, by what its cure saves at most (None: nothing bounds it).
-
-    What takes no time of the slowest unit is true and of no use. Errors are told in any case.
-    """
-    return severity == "error" or saves_percent is None or saves_percent >= least
 
 
 def rank(finding: Finding) -> Place:

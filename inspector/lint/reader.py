@@ -179,18 +179,11 @@ class Reader:
         if "id" in values and not _ID.fullmatch(values["id"]):
             self._fault(nodes["id"], "an id is a letter, then letters, digits, `.`, `_` or `-`")
         scope: Scope = values.get("scope", "loop")
-        if scope == "kernel" and "hot_only" in nodes:
-            self._fault(
-                nodes["hot_only"], "hot_only is for rules of scope loop, instruction or wait"
-            )
         if scope not in ("loop", "instruction") and "cured_together" in nodes:
             self._fault(
                 nodes["cured_together"], "cured_together is for rules of scope loop or instruction"
             )
         compiled = self._compiled(nodes, values, scope)
-        for superior in values.get("superseded_by", ()):
-            if superior == values.get("id") or not _ID.fullmatch(superior):
-                self._fault(nodes["superseded_by"], f"{superior!r} is no id of another rule")
         for tag in values.get("tags", ()):
             if not _TAG.fullmatch(tag):
                 self._fault(nodes["tags"], f"a tag is a word in small letters, not {tag!r}")

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from ..model import MetricValue, Trials
+from ..model.removal import Removed
 from .catalogue import Catalogue, Scope
 from .expr import ExpressionError, compile_condition, compile_figure, compile_number
 from .nodes import Expression, MetricName, Values
@@ -223,17 +223,23 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return sum(subjects) == sum(ways) == 1 and not (self.env and not self.values)
 
 
-class Worth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must hold besides for a true claim to be a finding; where it does not, it is a lead.
+class Removes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The work that the cure of a finding takes away; the timing model says what it is worth.
 
     Args:
-        that: the condition; what is unknown does not hold.
-        doubt: what speaks against the finding where it does not hold, or is unknown; may hold
-            figures in braces, as the message does.
+        what: kind of work. `scratch`: accesses of private memory; `lines`: cache lines that bring
+            nothing; `conflicts`: of LDS banks; `wide accesses`: lanes move 16 bytes at a time;
+            `earlier loads`: loads of loops begin an iteration earlier; `repeated products`: matrix
+            products that another wave does as well; `occupancy`: more workgroups at a time;
+            `workgroups`: they spread evenly over all compute units; `work`: of all waves;
+            `latency`: waiting for memory; `code`: misses of the instruction cache; else
+            instructions of a unit, `lds` with the crossbar.
+        part: of the work at the finding's place, 0 to 1, a figure over metrics; of `occupancy` what
+            is added; all of it without one.
     """
 
-    that: str
-    doubt: str
+    what: Removed
+    part: str | float | None = None
 
 
 class RuleText(Struct, frozen=True, kw_only=True):
@@ -251,25 +257,20 @@ class RuleText(Struct, frozen=True, kw_only=True):
         message: what is wrong, with figures in braces.
         confidence: how surely the static figures show it.
         when: the condition under which the rule applies; always without one.
-        worth: conditions under which what the rule says is worth a change, where it is true. If one
-            does not hold, or is unknown, `analyze` tells it as a lead, below the findings, with the
-            doubt; `lint` does not.
+        cause: what makes the kernel slow, by name. Rules of one cause that find something at one
+            place have one finding: that of the first in the pack.
+        removes: the work that its cure takes away. Where a launch's time is known, severity and
+            order follow from what that saves; what saves less than 3 % is told by `--all` alone.
         explain: why it matters, for a newcomer.
         fix: what to change; may hold figures in braces, as the message does.
-        saves: percent of an iteration's time (for scope kernel: of the hot loops', without loops of
-            the kernel's) that the cure saves at most; warnings and notes are ranked by it.
-            Left out where nothing bounds it.
         references: documents that the rule rests on.
         status: `preview` rules are not yet proved on real kernels.
-        hot_only: only in the loops that do the kernel's work; not for scope kernel.
         cured_together: one change of the kernel cures it in all loops, and for scope instruction
             loads and stores alike, for which `fix` reads the same: these are one finding, whose
             figures are those of the loop that gains most; only for scope loop or instruction.
         tags: subjects, such as memory, registers, waits, matrix, launch, correctness.
         tried: what came of the fix on real kernels; all 0 where nobody tried it, left out where
             the author does not say.
-        superseded_by: ids of rules that say the same fact better: where one of them finds
-            something at the same place, this one is silent.
         prevents_launch: what it finds keeps the kernel from running at all; then only rules that
             do the same, and those tagged correctness, speak.
         cures: changes of options, constexprs and environment that `kinspect try` compiles.
@@ -288,17 +289,15 @@ class RuleText(Struct, frozen=True, kw_only=True):
     message: str
     confidence: Literal["certain", "likely", "possible"] = "certain"
     when: str | None = None
-    worth: tuple[Worth, ...] = ()
+    cause: str = ""
+    removes: Removed | Removes | None = None
     explain: str = ""
     fix: str = ""
-    saves: str | None = None
     references: tuple[Reference, ...] = ()
     status: Literal["preview", "stable"] = "stable"
-    hot_only: bool = True
     cured_together: bool = False
     tags: tuple[str, ...] = ()
     tried: Trials | None = None
-    superseded_by: tuple[str, ...] = ()
     prevents_launch: bool = False
     cures: tuple[Cure, ...] = ()
     cures_only: bool = False
@@ -338,28 +337,24 @@ class PackText(Struct, frozen=True, kw_only=True):
     rules: tuple[RuleText, ...] = ()
 
 
-class WorthTest(Struct, frozen=True):
-    """A condition of `Worth`, compiled, and the template of the doubt."""
+class Removing(Struct, frozen=True):
+    """`Removes`, compiled."""
 
-    that: Expression
-    doubt: Template
+    what: Removed
+    part: Expression | None
 
 
-def compile_worth(
-    worth: Sequence[Worth], catalogue: Catalogue, scope: Scope
-) -> tuple[WorthTest, ...]:
-    """Compiles the conditions of `worth`.
+def compile_removes(removes: Removed | Removes, catalogue: Catalogue, scope: Scope) -> Removing:
+    """Compiles what a cure takes away.
 
     Raises:
-        ExpressionError: as `compile_condition` and `compile_template`.
+        ExpressionError: as `compile_number`.
     """
-    return tuple(
-        WorthTest(
-            compile_condition(test.that, catalogue, scope),
-            compile_template(test.doubt, catalogue, scope),
-        )
-        for test in worth
-    )
+    if isinstance(removes, str):
+        return Removing(removes, None)
+    part = removes.part
+    compiled = None if part is None else compile_number(str(part), catalogue, scope, shown=True)
+    return Removing(removes.what, compiled)
 
 
 COMPILERS: Mapping[str, Callable[[Any, Catalogue, Scope], Any]] = MappingProxyType(
@@ -368,8 +363,7 @@ COMPILERS: Mapping[str, Callable[[Any, Catalogue, Scope], Any]] = MappingProxyTy
         "require": compile_condition,
         "message": compile_template,
         "fix": compile_template,
-        "saves": partial(compile_number, shown=True),
-        "worth": compile_worth,
+        "removes": compile_removes,
     }
 )
 """Key of a rule -> what compiles its value."""
@@ -380,6 +374,7 @@ class Rule(Struct, frozen=True):
 
     Args:
         text: the rule as written, with the overrides of packs that extend its pack.
+        is_severity_stated: whether a pack overrides its severity: a saving does not change it.
         line: its line in the pack's file.
         file: the pack's file, as error messages name it.
         pack: the pack's name.
@@ -393,6 +388,7 @@ class Rule(Struct, frozen=True):
     pack: str
     catalogue: Catalogue
     compiled: dict[str, Any] = field(default_factory=dict)
+    is_severity_stated: bool = False
 
     @property
     def when(self) -> Expression | None:
@@ -404,12 +400,6 @@ class Rule(Struct, frozen=True):
     def require(self) -> Expression:
         """The condition that must hold."""
         found: Expression = self._part("require")
-        return found
-
-    @property
-    def worth(self) -> tuple[WorthTest, ...]:
-        """The conditions under which it is a finding and not a lead."""
-        found: tuple[WorthTest, ...] = self._part("worth")
         return found
 
     @property
@@ -425,9 +415,9 @@ class Rule(Struct, frozen=True):
         return found
 
     @property
-    def saves(self) -> Expression | None:
-        """Percent of the time that the cure saves at most; None where nothing bounds it."""
-        found: Expression | None = self._part("saves")
+    def removes(self) -> Removing | None:
+        """What its cure takes away; None where nobody says."""
+        found: Removing | None = self._part("removes")
         return found
 
     def _part(self, key: str) -> Any:
@@ -442,14 +432,13 @@ class Rule(Struct, frozen=True):
     def names(self) -> tuple[MetricName, ...]:
         """The metrics in conditions and message, each once; those of `require` come first."""
         when = self.when.names if self.when else ()
-        worth = [name for test in self.worth for name in (*test.that.names, *test.doubt.names)]
-        return tuple(dict.fromkeys((*self.require.names, *when, *worth, *self.message.names)))
+        return tuple(dict.fromkeys((*self.require.names, *when, *self.message.names)))
 
     @property
     def read_names(self) -> tuple[MetricName, ...]:
-        """All metrics that a finding of the rule rests on, those of its fix and saving included."""
-        saved = self.saves.names if self.saves is not None else ()
-        return (*self.names, *self.fix.names, *saved)
+        """All metrics that a finding of the rule rests on, those of its fix included."""
+        part = self.removes.part if self.removes is not None else None
+        return (*self.names, *self.fix.names, *(part.names if part is not None else ()))
 
 
 class Pack(Struct, frozen=True):

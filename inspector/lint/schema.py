@@ -157,10 +157,6 @@ class _Session:
             earlier = rules.setdefault(rule.text.id, rule)
             if earlier is not rule:
                 reader.fault(index, _id_taken(earlier))
-        for rule, index in draft.rules:
-            for superior in rule.text.superseded_by:
-                if superior in rules and rule.text.id in rules[superior].text.superseded_by:
-                    reader.fault(index, f"{rule.text.id} and {superior} supersede each other")
         return Pack(draft.name, draft.description, tuple(rules.values()), file.label)
 
     def _parent(self, name: str, index: int, reader: Reader, file: _PackFile) -> Pack | None:
@@ -230,7 +226,8 @@ class _Session:
                     severity=change.severity or rule.text.severity,
                     confidence=change.confidence or rule.text.confidence,
                 )
-                rules[rule_id] = replace(rule, text=text)
+                is_stated = rule.is_severity_stated or change.severity is not None
+                rules[rule_id] = replace(rule, text=text, is_severity_stated=is_stated)
 
 
 def _identity(file: _PackFile) -> str:

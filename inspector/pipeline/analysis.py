@@ -22,6 +22,7 @@ from ..isa.mnemonics import CLASSES
 from ..isa.waitflow.waits import COUNTERS
 from ..lint.catalogue import Catalogue
 from ..lint.engine import judge
+from ..lint.ranking import Price
 from ..lint.schema import DEFAULT_PACK, Pack, load_named
 from ..metrics.catalogue import specs
 from ..metrics.kernel import kernel_report
@@ -94,6 +95,7 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
     options = context.analysis
     module, ttir = _ttgir(context), _ttir(context)
     reports = []
+    prices: dict[str, Price] = {}
     instructions = 0
     for number, function in enumerate(functions):
         if limits.is_spent(ANALYSIS_SHARE, number, len(functions)):
@@ -138,15 +140,18 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
             if is_timed and options.time is not None:
                 from .timing import with_time
 
-                report = with_time(code, report, machine, context, options.time)
+                report, price = with_time(code, report, machine, context, options.time)
+                if price is not None:
+                    prices[report.id] = price
         reports.append(report)
-    return with_findings(reports, options)
+    return with_findings(reports, options, prices=prices)
 
 
 def with_findings(
     reports: Iterable[KernelReport],
     options: AnalysisOptions,
     source_text: Callable[[SourceLoc], str | None] | None = None,
+    prices: Mapping[str, Price] | None = None,
 ) -> list[KernelReport]:
     """The reports with what the rules of the options say of them.
 
@@ -154,6 +159,7 @@ def with_findings(
         reports: without findings.
         options: of the analysis.
         source_text: gives a line of the source; None: each file is read when it is needed.
+        prices: by id of a report, what work takes of its launch's time.
     """
     pack = default_pack() if options.rules is None else options.rules
     source_text = source_text or source_reader()
@@ -161,7 +167,7 @@ def with_findings(
     for report in reports:
         if limits.is_spent(JUDGED_SHARE, len(with_said), len(reports)):
             break
-        said = judge(pack, report, source_text)
+        said = judge(pack, report, source_text, (prices or {}).get(report.id))
         with_said.append(replace(report, findings=said.findings, leads=said.leads))
     return with_said
 

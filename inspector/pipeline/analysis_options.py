@@ -32,6 +32,7 @@ class TimeOptions(Struct, frozen=True):
             which no launch is known.
         explains: whether loops are timed, and the report says so, where no launch is known.
         seconds: that executing the workgroups of one launch may take.
+        prices: whether it is worked out what the cures of findings would save.
     """
 
     gpu: str | None = None
@@ -41,6 +42,7 @@ class TimeOptions(Struct, frozen=True):
     trips: Mapping[str, int] = {}
     explains: bool = True
     seconds: float = 60.0
+    prices: bool = True
 
 
 class AnalysisOptions(Struct, frozen=True):

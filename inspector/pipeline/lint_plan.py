@@ -139,7 +139,9 @@ class LintPlan(Struct, frozen=True):
 
     @property
     def needs_time(self) -> bool:
-        """Whether a rule of the user's, or a budget, asks how long launches take."""
+        """Whether launches are timed: a rule says what its cure removes, or asks for a time."""
+        if any(rule.text.removes is not None for rule in self.rules.values()):
+            return True
         budgets = [pack for override in self.overrides for pack in override.budgets.values()]
         own = [rule for rule in self.rules.values() if Path(rule.file).parent != bundled_folder()]
         rules = [*own, *(rule for pack in budgets for rule in pack.rules)]

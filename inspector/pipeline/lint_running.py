@@ -31,7 +31,8 @@ def analysis_for(plan: LintPlan, *, whole: bool = False) -> AnalysisOptions:
     """How much of each kernel a plan needs to know.
 
     Args:
-        plan: it judges each report, so that the analysis applies no rules.
+        plan: it judges each report: the analysis applies its rules where launches are timed, which
+            says what cures save.
         whole: whether all metrics are needed: where they are kept, or cures are looked for.
     """
     few = len(plan.rules) <= _FEW_RULES
@@ -39,6 +40,7 @@ def analysis_for(plan: LintPlan, *, whole: bool = False) -> AnalysisOptions:
     options = AnalysisOptions(rules=NO_RULES, values=False, asked=asked)
     if not plan.needs_time:
         return options
+    options = replace(options, rules=plan.pack)
     if asked is not None:
         metrics = tuple(sorted({*asked.metrics, RESIDENT}))
         options = replace(options, asked=replace(asked, metrics=metrics))

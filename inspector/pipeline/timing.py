@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,10 +15,12 @@ from ..emulator.grid import Launch
 from ..emulator.hostcall import HostCalls
 from ..emulator.launch import Emulator, without_collections
 from ..emulator.memory import Buffer
+from ..lint.ranking import Price
 from ..machines.products import all_products, find_product
 from ..machines.rates import rates_of
 from ..metrics import times
 from ..model import KernelReport, Machine, Metric, int_of
+from ..model.removal import Removal
 from ..model.time import KernelTime, LoopTime
 from ..timing.attribution import (
     Attribution,
@@ -29,6 +32,7 @@ from ..timing.attribution import (
 )
 from ..timing.device import Device, device_of
 from ..timing.loop_times import loop_times
+from ..timing.removals import saved_percent
 from ..timing.savings import savings
 from ..timing.static_flow import known_accesses, unlaunched
 from ..timing.timed import LaunchTime, Timing, timed, traced
@@ -49,6 +53,7 @@ class _Found(NamedTuple):
     time: KernelTime | None
     loops: tuple[LoopTime, ...]
     no_time: str = ""
+    price: Price | None = None
 
 
 def with_time(
@@ -57,7 +62,7 @@ def with_time(
     machine: Machine | None,
     context: Context,
     options: TimeOptions,
-) -> KernelReport:
+) -> tuple[KernelReport, Price | None]:
     """Times a kernel's launch, captured or stated, or says why there is no time.
 
     Args:
@@ -66,6 +71,9 @@ def with_time(
         machine: the target; None where it is unknown.
         context: what is known besides; the launch of a file of code.
         options: how.
+
+    Returns:
+        The report, and what work takes of the launch's time; None where that is not known.
     """
     variant = report.variant
     if variant is None and options.arguments is not None and machine is not None:
@@ -74,9 +82,9 @@ def with_time(
         )
     if variant is None or variant.passed is None or variant.grid is None or machine is None:
         if not options.explains:
-            return report
+            return report, None
         if machine is None:
-            return _without(report, _unknown(report, machine))
+            return _without(report, _unknown(report, machine)), None
         stated = context.overrides.grid
         return _timed_report(report, lambda: _unlaunched(code, report, machine, stated, options))
     grid, passed = variant.grid, variant.passed
@@ -139,15 +147,17 @@ def _stated_launch(
     return _launch_time(emulator, machine, launch, [*buffers, HostCalls().buffer], report, options)
 
 
-def _timed_report(report: KernelReport, time: Callable[[], _Found]) -> KernelReport:
+def _timed_report(
+    report: KernelReport, time: Callable[[], _Found]
+) -> tuple[KernelReport, Price | None]:
     """A report with the time that a function gives, or with the reason why there is none."""
     try:
         # The reports of the whole run are in memory: each garbage collection would scan them.
         with without_collections():
             found = time()
     except Exception as error:
-        return _without(report, reason_of(error))
-    return _with_metrics(report, found)
+        return _without(report, reason_of(error)), None
+    return _with_metrics(report, found), found.price
 
 
 def _with_metrics(report: KernelReport, found: _Found) -> KernelReport:
@@ -204,7 +214,23 @@ def _launch_time(
     time = _kernel_time(timing, found, now, options, assumed)
     if warm is not None and warm <= 0.97 * now.us:
         time = replace(time, warm_us=round(warm, 3))
-    return _Found(time, loop_times(timing, found, now))
+    return _Found(time, loop_times(timing, found, now), "", _price(timing, now, options))
+
+
+def _price(timing: Timing, now: LaunchTime, options: TimeOptions) -> Price | None:
+    """What work takes of a launch's time: each kind at each place is simulated once."""
+    if not options.prices:
+        return None
+
+    @functools.cache
+    def price(removal: Removal) -> float | None:
+        try:
+            with without_collections():
+                return saved_percent(timing, now, removal)
+        except Exception:  # the report stands without it, as where nothing is timed
+            return None
+
+    return price
 
 
 def _unlaunched(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from ..isa.dataflow.execution_target import target_of
+from .changed_code import without_sites
 from .costs import LDS, LOAD, MATRIX, VECTOR, Costs
 from .timed import Timing
 from .wave_traces import Access, WaveTrace
@@ -18,10 +19,15 @@ APART: Final = 1 << 40
 """Numbers of cache lines between those of workgroups that are told apart."""
 _WIDEST: Final = 16
 """Bytes that a lane moves with one access at most."""
+_LDS_BYTES: Final = 128
+"""That the LDS moves in a cycle: 32 banks of 4 bytes."""
 _NEVER: Final = -1
 
 
-def _with_accesses(timing: Timing, change: Callable[[Access], Access]) -> Timing | None:
+def _with_accesses(
+    timing: Timing, change: Callable[[Access], Access], sites: Container[int] | None = None
+) -> Timing | None:
+    """The launch with other accesses, at some instructions or at all."""
     known: dict[int, Access] = {}
 
     def changed(access: Access) -> Access:
@@ -32,7 +38,13 @@ def _with_accesses(timing: Timing, change: Callable[[Access], Access]) -> Timing
 
     workgroups = [
         [
-            replace(wave, accesses={at: changed(access) for at, access in wave.accesses.items()})
+            replace(
+                wave,
+                accesses={
+                    at: changed(access) if sites is None or wave.stream[at] in sites else access
+                    for at, access in wave.accesses.items()
+                },
+            )
             for wave in waves
         ]
         for waves in timing.workgroups
@@ -40,14 +52,19 @@ def _with_accesses(timing: Timing, change: Callable[[Access], Access]) -> Timing
     return replace(timing, workgroups=workgroups) if workgroups != timing.workgroups else None
 
 
-def without_conflicts(timing: Timing) -> Timing | None:
-    return _with_accesses(timing, lambda access: replace(access, cycles=access.least))
+def without_conflicts(timing: Timing, sites: Container[int] | None = None) -> Timing | None:
+    """No banks conflict, at some instructions or at all."""
+    return _with_accesses(timing, lambda access: replace(access, cycles=access.least), sites)
 
 
-def with_fewest_lines(timing: Timing) -> Timing | None:
+def with_fewest_lines(timing: Timing, sites: Container[int] | None = None) -> Timing | None:
     """Each access touches as many lines as hold its bytes; all of them together what they did.
 
     Accesses at addresses that were loaded stay: another layout does not bring those together.
+
+    Args:
+        timing: of the launch.
+        sites: instructions whose accesses change; None: all.
     """
     line = timing.machine.cache_line_bytes or 64
     waves = [wave for waves in timing.workgroups for wave in waves]
@@ -62,7 +79,8 @@ def with_fewest_lines(timing: Timing) -> Timing | None:
         accesses = dict(wave.accesses)
         for position, access in sorted(wave.accesses.items()):
             fewest, site = math.ceil(access.bytes / line), wave.stream[position]
-            if len(access.lines) > fewest and site not in gathers:
+            is_asked = sites is None or site in sites
+            if is_asked and len(access.lines) > fewest and site not in gathers:
                 begin, of_site = taken[site], lines[site]
                 taken[site] += fewest
                 numbers = range(begin, begin + fewest)
@@ -145,6 +163,76 @@ def with_wide_accesses(timing: Timing) -> Timing | None:
             active=min(timing.placement.active, math.ceil(timing.workgroups_in_grid / times)),
         ),
     )
+
+
+def with_merged_accesses(timing: Timing, sites: frozenset[int]) -> Timing | None:
+    """Neighbouring accesses of some instructions are one each, of up to 16 bytes a lane.
+
+    None where no two of them can be one.
+    """
+    lanes = target_of(timing.function, timing.machine.arch).lanes
+    moved: dict[int, int] = {}
+    for waves in timing.workgroups:
+        for wave in waves:
+            for position, access in wave.accesses.items():
+                site = wave.stream[position]
+                if site in sites:
+                    moved[site] = max(moved.get(site, 0), access.bytes)
+    last_of: dict[int, int] = {}
+    for group in _mergeable(timing, {site: math.ceil(n / lanes) for site, n in moved.items()}):
+        last_of |= dict.fromkeys(group[:-1], group[-1])
+    if not last_of:
+        return None
+    kept = frozenset(last_of.values())
+
+    def changed(wave: WaveTrace) -> WaveTrace:
+        waiting: defaultdict[int, list[Access]] = defaultdict(list)
+        accesses = dict(wave.accesses)
+        for position in sorted(accesses):
+            site = wave.stream[position]
+            if site in last_of:
+                waiting[last_of[site]].append(accesses.pop(position))
+            elif site in kept:
+                accesses[position] = _merged([*waiting.pop(site, ()), accesses[position]])
+        return replace(wave, accesses=accesses)
+
+    workgroups = [[changed(wave) for wave in waves] for waves in timing.workgroups]
+    return without_sites(replace(timing, workgroups=workgroups), frozenset(last_of))
+
+
+def _mergeable(timing: Timing, moved: Mapping[int, int]) -> Iterator[list[int]]:
+    """Yields instructions of one block and kind that one access of 16 bytes a lane can replace.
+
+    Args:
+        timing: of the launch.
+        moved: by instruction, bytes of a lane.
+    """
+    block_of = {
+        site: number
+        for number, block in enumerate(timing.function.blocks)
+        for site in range(block.start, block.stop)
+    }
+    alike: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for site, size in sorted(moved.items()):
+        if 0 < size < _WIDEST:
+            alike[block_of.get(site, -1), timing.costs.sites[site].kind, size].append(site)
+    for (_, _, size), of_size in alike.items():
+        times = _WIDEST // size
+        for begin in range(0, len(of_size), times):
+            group = of_size[begin : begin + times]
+            if len(group) > 1:
+                yield group
+
+
+def _merged(accesses: Sequence[Access]) -> Access:
+    """One access of the bytes of several."""
+    lines = tuple(dict.fromkeys(number for access in accesses for number in access.lines))
+    size = sum(access.bytes for access in accesses)
+    least = max(math.ceil(size / _LDS_BYTES), *(access.least for access in accesses))
+    conflicts = max(access.cycles - access.least for access in accesses)
+    if not any(access.cycles for access in accesses):
+        least = conflicts = 0
+    return Access(lines, size, least + conflicts, least, accesses[-1].where)
 
 
 def on_results(costs: Costs, *kinds: int) -> frozenset[int]:

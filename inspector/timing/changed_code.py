@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,9 +16,8 @@ _MOST_OUTSTANDING: Final = 64
 """Operations that a wait counter can count."""
 
 
-def without_sites(timing: Timing, is_gone: Callable[[Cost], bool]) -> Timing | None:
+def without_sites(timing: Timing, gone: frozenset[int]) -> Timing | None:
     """Without the time of some instructions; waits do not count their operations any more."""
-    gone = frozenset(site for site, cost in enumerate(timing.costs.sites) if is_gone(cost))
     if not gone:
         return None
     sites = Sites(timing.costs)
@@ -137,10 +136,14 @@ def _counted(costs: Costs, wave: WaveTrace, counters: set[int]) -> Iterator[tupl
             yield position, site, wanted[site]
 
 
-def with_earlier_loads(timing: Timing) -> Timing | None:
+def with_earlier_loads(timing: Timing, loops: Container[str] = ()) -> Timing | None:
     """Waits in loops let the loads of one iteration more stay outstanding.
 
     The first iteration of an entry still waits for its own loads, as a prologue would.
+
+    Args:
+        timing: of the launch.
+        loops: ids of the loops that do so; empty: all.
     """
     costs = timing.costs
     of_lds = {counter for cost in costs.sites if cost.kind == LDS for counter, _ in cost.raises}
@@ -160,7 +163,8 @@ def with_earlier_loads(timing: Timing) -> Timing | None:
                 loop, begin, _ = wave.spans[inner[position]]
                 came, then = last.get(site, (-1, {}))
                 last[site] = inner[position], dict(raised)
-                if came >= 0 and before.get((loop, begin)) == came:
+                is_asked = not loops or loop in loops
+                if is_asked and came >= 0 and before.get((loop, begin)) == came:
                     waits = tuple(
                         (counter, most + raised[counter] - then.get(counter, 0))
                         for counter, most in cost.waits

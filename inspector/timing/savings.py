@@ -19,7 +19,7 @@ from .changed_accesses import (
     without_conflicts,
 )
 from .changed_code import with_earlier_loads, without_sites
-from .costs import BARRIER, LDS, LOAD, MATRIX, STORE, VECTOR
+from .costs import BARRIER, LDS, LOAD, MATRIX, STORE, VECTOR, Cost
 from .reduced import without
 from .repeated_products import without_repeated_products
 from .timed import LaunchTime, Timing, timed
@@ -53,19 +53,32 @@ def savings(timing: Timing, now: LaunchTime) -> tuple[Saving, ...]:
 
 
 def _without(*kinds: int) -> _Apply:
-    return lambda timing: without_sites(timing, lambda cost: cost.kind in kinds)
+    return lambda timing: _without_those(timing, lambda cost: cost.kind in kinds)
 
 
 def _without_scratch(timing: Timing) -> Timing | None:
-    return without_sites(timing, lambda cost: cost.is_scratch)
+    return _without_those(timing, lambda cost: cost.is_scratch)
 
 
-def _without_latency(timing: Timing) -> Timing:
-    rates = replace(
-        timing.rates, l1_latency=0.0, l2_latency=0.0, l3_latency=0.0, memory_latency=0.0,
-        store_latency=0.0, scalar_hit=0.0, scalar_miss=0.0,
-    )  # fmt: skip
-    return replace(timing, rates=rates)
+def _without_those(timing: Timing, are_they: Callable[[Cost], bool]) -> Timing | None:
+    sites = enumerate(timing.costs.sites)
+    return without_sites(timing, frozenset(site for site, cost in sites if are_they(cost)))
+
+
+def with_latency(timing: Timing, times: float) -> Timing:
+    """The launch on memory that answers in some times the cycles."""
+    rates = timing.rates
+    shorter = replace(
+        rates,
+        l1_latency=rates.l1_latency * times,
+        l2_latency=rates.l2_latency * times,
+        l3_latency=rates.l3_latency * times,
+        memory_latency=rates.memory_latency * times,
+        store_latency=rates.store_latency * times,
+        scalar_hit=rates.scalar_hit * times,
+        scalar_miss=rates.scalar_miss * times,
+    )
+    return replace(timing, rates=shorter)
 
 
 def _without_bandwidth(timing: Timing) -> Timing:
@@ -78,12 +91,13 @@ def _without_bandwidth(timing: Timing) -> Timing:
     return replace(timing, rates=rates)
 
 
-def _with_more_waves(timing: Timing) -> Timing | None:
-    """Twice the workgroups at a time; where the grid has no more, each does half of the work."""
+def with_more_waves(timing: Timing, times: float = 2.0) -> Timing | None:
+    """More workgroups at a time; where the grid has none, each of twice as many does half."""
     placement = timing.placement
-    twice = replace(placement, resident=2 * placement.resident)
     if placement.busiest > placement.resident:
-        return replace(timing, placement=twice)
+        resident = max(placement.resident + 1, round(times * placement.resident))
+        return replace(timing, placement=replace(placement, resident=resident))
+    twice = replace(placement, resident=2 * placement.resident)
     halves = _with_part(timing.workgroups, 0.5)
     if halves is None:
         return None
@@ -108,7 +122,7 @@ def _with_more_waves(timing: Timing) -> Timing | None:
     )
 
 
-def _with_even_workgroups(timing: Timing) -> Timing | None:
+def with_even_workgroups(timing: Timing) -> Timing | None:
     """All compute units have as much to do: loops are split among more workgroups."""
     placement = timing.placement
     share = timing.workgroups_in_grid / timing.device.cus / placement.busiest
@@ -164,9 +178,9 @@ _CHANGES: Final[Mapping[CostGone, _Apply]] = {
     "wide accesses": with_wide_accesses,
     "earlier loads": with_earlier_loads,
     "repeated products": without_repeated_products,
-    "occupancy": _with_more_waves,
-    "workgroups": _with_even_workgroups,
-    "memory latency": _without_latency,
+    "occupancy": with_more_waves,
+    "workgroups": with_even_workgroups,
+    "memory latency": lambda timing: with_latency(timing, 0.0),
     "memory bandwidth": _without_bandwidth,
     "memory": _without(LOAD, STORE),
     "lds": _without(LDS),

@@ -33,7 +33,7 @@ from ...capture.sweep_axes import (
 from ...capture.targets import Target, only_of
 from ...model import ErrorRecord, Variant
 from ...pipeline.analysis import tool_versions
-from ...pipeline.analysis_options import AnalysisOptions
+from ...pipeline.analysis_options import AnalysisOptions, TimeOptions
 from ...pipeline.capturing import COMPILED, captured
 from ...pipeline.jobs import Job, Request, settings_of
 from .point import PointOutcome, outcome_of, run_point
@@ -191,8 +191,13 @@ def _job(point: SweepPoint, settings: CompileSettings, run: Request) -> Job:
         variant=point.variant,
         settings=settings,
         overrides=run.overrides,
-        analysis=AnalysisOptions(lanes=False, races=False, values=False, time=run.analysis.time),
+        analysis=AnalysisOptions(lanes=False, races=False, values=False, time=_time(run)),
     )
+
+
+def _time(run: Request) -> TimeOptions | None:
+    time = run.analysis.time
+    return None if time is None else replace(time, prices=False)
 
 
 def _done(point: SweepPoint, outcome: PointOutcome) -> PointDone:

@@ -225,7 +225,7 @@ def is_gone(
         rule: its rule.
         before: all findings of that kernel.
         after: the changed one.
-        kin: rule -> rules that supersede it or are superseded by it.
+        kin: rule -> the other rules of its cause.
 
     Returns:
         None where what the rule demands is not known of the changed kernel.
@@ -260,13 +260,12 @@ def new_rules(before: Iterable[PlacedFinding], after: Iterable[PlacedFinding]) -
 
 
 def kin_of(pack: Pack) -> dict[str, frozenset[str]]:
-    """Rule -> the rules that supersede it and those that it supersedes."""
-    kin: dict[str, set[str]] = {}
+    """Rule -> the other rules of its cause."""
+    of_cause: dict[str, set[str]] = {}
     for rule in pack.rules:
-        for superior in rule.text.superseded_by:
-            kin.setdefault(rule.text.id, set()).add(superior)
-            kin.setdefault(superior, set()).add(rule.text.id)
-    return {rule: frozenset(others) for rule, others in kin.items()}
+        if rule.text.cause:
+            of_cause.setdefault(rule.text.cause, set()).add(rule.text.id)
+    return {rule: frozenset(alike - {rule}) for alike in of_cause.values() for rule in alike}
 
 
 def _note_name(job: Job) -> str:

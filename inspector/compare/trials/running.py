@@ -369,7 +369,7 @@ class Trials:
     ) -> None:
         analysis = replace(self._run.analysis, rules=self._request.pack, sample=None, values=False)
         if analysis.time is not None:
-            analysis = replace(analysis, time=replace(analysis.time, savings=False))
+            analysis = replace(analysis, time=replace(analysis.time, savings=False, prices=False))
         job = Job(
             order=(0, number),
             path=path_of(kernel.kernel),

@@ -91,8 +91,6 @@ def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
         "loops": [_loop(loop) for loop in kernel.loops if loop.hot],
         "waits": _waits(kernel, main),
         "findings": [_finding(finding) for finding in kernel.findings],
-        "leads": [_finding(lead) for lead in view.leads_told(kernel)],
-        "leads_heading": view.leads_heading(kernel),
         "lds_map": map_lines(kernel),
         "narrow": loop_view.narrow_accesses(kernel, limit=8),
         "stalls": [_stall(stall) for stall in stalls(kernel)[:_MOST_STALLS]],
@@ -124,7 +122,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "where": view.finding_place(finding),
         "fix": finding.advice,
         "tried": tried_lines(finding),
-        "doubt": finding.doubt,
+        "saving": view.saving(finding),
     }
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ....inspector.explain import occupancy_view, view
 from ....inspector.model import ErrorRecord, Finding, KernelReport
-from ...session import SEVERITIES, SessionKernel
+from ...session import SessionKernel
 from ...widgets.styles import PartedWidget
 from .columns import COLUMNS, UNKNOWN, KernelColumn, Value
 from .leaves import Leaf
@@ -114,18 +114,14 @@ class Detail(PartedWidget):
         return self._text(("name", "changed: "), ("", ", ".join(changes)))
 
     def _findings(self, report: KernelReport) -> list[Text]:
-        leads = [self._finding(lead) for lead in view.leads_told(report)]
         if not report.findings:
-            return [self._text(("dim", view.findings_summary(report))), *leads]
-        ranked = sorted(report.findings, key=lambda f: SEVERITIES.index(f.severity))
-        return [*(self._finding(finding) for finding in ranked[:_MAX_FINDINGS]), *leads]
+            return [self._text(("dim", view.findings_summary(report)))]
+        return [self._finding(finding) for finding in report.findings[:_MAX_FINDINGS]]
 
     def _finding(self, finding: Finding) -> Text:
         location = view.finding_place(finding)
         kind: tuple[str, str] = (finding.severity, _LABELS[finding.severity])
-        if finding.doubt:
-            kind = ("dim", "lead ")
-        line = self._text(kind, ("dim", f" {finding.rule}  "))
+        line = self._text(kind, ("dim", f" {finding.rule}  {view.saving(finding)} "))
         room = self.content_size.width - line.cell_len - len(location) - 2
         message = Text(" ".join(finding.message.split()))
         message.truncate(max(10, room), overflow="ellipsis", pad=bool(location))

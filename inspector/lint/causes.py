@@ -1,14 +1,13 @@
-"""Drops the matches of rules that another rule, named in `superseded_by`, explains better."""
+"""One finding for one cause at one place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .nodes import Values
-from .ranking import SEVERITY_RANK, Severity
 from .rule import Rule
 from .subjects import Place
 
@@ -40,64 +39,36 @@ class Match(Struct, frozen=True):
             outside all loops.
         readings: what the rule read there, the worst first; a rule of scope kernel or loop has
             one, of no access.
-        doubtful: which condition of the rule's `worth` does not hold, the first one's number;
-            None where all do.
     """
 
     rule: Rule
     ordinal: int
     readings: tuple[Reading, ...]
-    doubtful: int | None = None
 
 
-def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severity]]:
-    """Yields the matches that become findings, each with its severity.
+def one_of_each_cause(matches: Sequence[Match]) -> list[Match]:
+    """The matches without those that an earlier rule of the same cause has at the same place.
 
-    A match is superseded by a match of another rule
+    A match covers another one
 
-    - anywhere, if either rule has scope `kernel`;
-    - in the same loop, if that other rule has scope `loop`;
+    - anywhere, if the rule of either has scope `kernel`;
+    - in the same loop, if its own rule has scope `loop`;
     - at the same lines of the assembly, between rules of accesses or waits: the other lines remain.
-
-    The superior match takes over the severity of what it supersedes, if that is graver: naming the
-    cause must not make a failing build pass.
     """
-    indices_by_rule: dict[str, list[int]] = {}
-    for index, match in enumerate(matches):
-        indices_by_rule.setdefault(match.rule.text.id, []).append(index)
-    remainders: list[Match | None] = []
-    severities = [match.rule.text.severity for match in matches]
-    superiors_of: dict[int, list[int]] = {}
-    for index, match in enumerate(matches):
+    kept: dict[str, list[Match]] = {}
+    told = []
+    for match in matches:
+        of_cause = kept.setdefault(match.rule.text.cause, [])
         remainder: Match | None = match
-        for superior_rule in match.rule.text.superseded_by:
-            for superior in indices_by_rule.get(superior_rule, ()):
-                earlier = remainder
-                if remainder is not None:
-                    remainder = _not_covered_by(matches[superior], remainder)
-                if remainder is not earlier:
-                    superiors_of.setdefault(index, []).append(superior)
-        remainders.append(remainder)
-    for index, superiors in superiors_of.items():
-        for superior in _all_superiors(superiors, superiors_of):
-            severities[superior] = min(
-                severities[superior], severities[index], key=SEVERITY_RANK.__getitem__
-            )
-    for remainder, severity in zip(remainders, severities, strict=True):
+        for earlier in of_cause if match.rule.text.cause else ():
+            if remainder is None:
+                break
+            if earlier.rule is not match.rule:
+                remainder = _not_covered_by(earlier, remainder)
         if remainder is not None:
-            yield remainder, severity
-
-
-def _all_superiors(superiors: Sequence[int], superiors_of: Mapping[int, Sequence[int]]) -> set[int]:
-    """Returns the superiors, those that supersede them, and so on."""
-    reached: set[int] = set()
-    pending = list(superiors)
-    while pending:
-        index = pending.pop()
-        if index not in reached:
-            reached.add(index)
-            pending += superiors_of.get(index, ())
-    return reached
+            of_cause.append(remainder)
+            told.append(remainder)
+    return told
 
 
 def _not_covered_by(superior: Match, match: Match) -> Match | None:
