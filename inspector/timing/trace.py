@@ -6,6 +6,7 @@ carried out than tells how often they run.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -95,7 +96,7 @@ def trace(
             launch,
             np.array(launch.workgroups, np.int64),
             recorder,
-            LaunchLimits(launch.seconds, launch.blocks),
+            LaunchLimits(launch.seconds, launch.blocks, time.thread_time),
             {},
         )
     told = launch.workgroups if wanted is None else tuple(wanted)

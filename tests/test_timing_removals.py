@@ -1,0 +1,102 @@
+"""What the work of a finding takes of a launch, against kernels that lack it from the start."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from kinspect.inspector.model.removal import Removal, Removed
+from kinspect.inspector.timing.removals import saved_percent
+from kinspect.inspector.timing.timed import Timing, timed
+
+from .test_timing_launches import STRIDED
+from .test_timing_savings import CUS, made, strided
+
+_LOOP = """  s_load_dwordx2 s[4:5], s[0:1], 0x0
+  v_lshlrev_b32 v1, 4, v0
+  s_movk_i32 s6, 0xc8
+  s_waitcnt lgkmcnt(0)
+.Lloop:
+BODY
+  s_sub_u32 s6, s6, 1
+  s_cmp_lg_u32 s6, 0
+  s_cbranch_scc1 .Lloop
+"""
+_HEAD = STRIDED[: STRIDED.index("  s_load_dwordx2")]
+_TAIL = STRIDED[STRIDED.index("  s_endpgm") :].replace("next_free_vgpr 8", "next_free_vgpr 64")
+_NARROW = "".join(f"  global_load_dword v{8 + n}, v1, s[4:5] offset:{4 * n}\n" for n in range(4))
+_WORK = "  v_add_f32 v2, v2, v3\n  v_add_f32 v4, v4, v5\n" * 8
+
+
+def looped(body: str, threads: int = 64, resident: int = 1, lds: int = 0) -> Timing:
+    code = _LOOP.replace("BODY", body.rstrip("\n"))
+    arguments = f"f32[{1 << 20}]=zeros, i32 1"
+    return made(f"{_HEAD}{code}{_TAIL}", arguments, 4 * CUS, threads, resident, lds)
+
+
+def lines_of(timing: Timing, name: str, *, in_loop: bool = True) -> tuple[int, ...]:
+    """Lines of the instructions of a name."""
+    (loop,) = timing.function.loops
+    return tuple(
+        inst.line
+        for inst in timing.function.instructions
+        if inst.op.name.startswith(name)
+        and (not in_loop or any(a <= inst.line <= b for a, b in loop.lines))
+    )
+
+
+def saves(timing: Timing, removal: Removal) -> float:
+    return saved_percent(timing, timed(timing), removal)
+
+
+def gain(slow: Timing, fast: Timing) -> float:
+    return 100 * (1 - timed(fast).us / timed(slow).us)
+
+
+def test_work_of_a_loop_is_gone_with_the_loop_s_alone() -> None:
+    slow, fast = looped(_WORK), looped("")
+    (loop,) = slow.function.loops
+    removal = Removal("vector", loops=(loop.id,))
+    assert saves(slow, removal) == pytest.approx(gain(slow, fast), abs=1)
+    assert saves(slow, Removal("vector", lines=lines_of(slow, "v_add_f32"))) == saves(slow, removal)
+    half = gain(slow, looped(_WORK[: len(_WORK) // 2]))
+    assert saves(slow, Removal("vector", 0.5, loops=(loop.id,))) == pytest.approx(half, abs=1)
+
+
+@pytest.mark.parametrize("what", get_args(Removed))
+def test_what_is_not_there_saves_nothing(what: Removed) -> None:
+    timing = looped(_WORK)
+    elsewhere = Removal(what, lines=(1,))
+    of_all = ("occupancy", "workgroups", "work", "latency", "code", "earlier loads")
+    if what not in (*of_all, "repeated products", "wide accesses"):
+        assert saves(timing, elsewhere) == 0
+    assert 0 <= saves(timing, Removal(what)) <= 100
+
+
+def test_four_narrow_loads_are_one_wide_one() -> None:
+    wait = "  s_waitcnt vmcnt(0)\n"
+    slow = looped(_NARROW + wait, 256, resident=4)
+    fast = looped(f"  global_load_dwordx4 v[8:11], v1, s[4:5]\n{wait}", 256, resident=4)
+    assert gain(slow, fast) > 20
+    removal = Removal("wide accesses", lines=lines_of(slow, "global_load"))
+    assert saves(slow, removal) == pytest.approx(gain(slow, fast), abs=2)
+
+
+def test_loads_that_the_next_steps_do_not_need_are_no_longer_waited_for() -> None:
+    wait = "  s_waitcnt vmcnt(0)\n"
+    slow, fast = looped(_NARROW + wait), looped("")
+    removal = Removal("loads", lines=lines_of(slow, "global_load"))
+    assert saves(slow, removal) == pytest.approx(gain(slow, fast), abs=3)
+
+
+def test_a_part_of_the_latency_and_more_waves_at_a_time() -> None:
+    timing = strided(200, 8 * CUS)
+    assert saves(timing, Removal("latency")) > 2 * saves(timing, Removal("latency", 0.4)) > 20
+    many, more = strided(200, 32 * CUS), strided(200, 32 * CUS, resident=2)
+    assert saves(many, Removal("occupancy")) == pytest.approx(gain(many, more), abs=3)
+
+
+def test_work_in_vain_is_a_smaller_grid() -> None:
+    assert saves(strided(100, 8 * CUS), Removal("work", 0.5)) == pytest.approx(
+        gain(strided(100, 8 * CUS), strided(100, 4 * CUS)), abs=1
+    )
