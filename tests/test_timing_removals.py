@@ -92,8 +92,9 @@ def test_loads_that_the_next_steps_do_not_need_are_no_longer_waited_for() -> Non
 def test_a_part_of_the_latency_and_more_waves_at_a_time() -> None:
     timing = strided(200, 8 * CUS)
     assert saves(timing, Removal("latency")) > 2 * saves(timing, Removal("latency", 0.4)) > 20
-    many, more = strided(200, 32 * CUS), strided(200, 32 * CUS, resident=2)
-    assert saves(many, Removal("occupancy")) == pytest.approx(gain(many, more), abs=3)
+    # Four workgroups are simulated for the one, seven for the other.
+    twice = gain(timing, strided(200, 8 * CUS, resident=2))
+    assert saves(timing, Removal("occupancy")) == pytest.approx(twice, abs=8)
 
 
 def test_work_in_vain_is_a_smaller_grid() -> None:
