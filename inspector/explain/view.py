@@ -21,7 +21,6 @@ from ..model import (
     value_of,
 )
 from ..model.removal import LEAST
-from .unexplained import unexplained
 
 UNKNOWN = "?"
 HOT, WARM = 10.0, 2.0
@@ -211,9 +210,8 @@ def findings_summary(kernel: KernelReport) -> str:
         spills = spills_in_hot_loops(kernel)
         if spills:
             return NO_REMEDY.format(spills=spills)
-        shown = unexplained(kernel) if kernel.time is None else ""
-        if shown:
-            return f"no finding, though {shown}"
+        if kernel.time is None:
+            return "no finding, and no time is known"
         return f"no finding, {leads_summary(kernel)}" if kernel.leads else "nothing looks wrong"
     tally = []
     for severity in SEVERITIES:

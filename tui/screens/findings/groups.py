@@ -19,7 +19,7 @@ from ...widgets.filtered_list import word_filter
 
 Grouping = Literal["rule", "kernel", "file"]
 GROUPINGS: tuple[Grouping, ...] = ("rule", "kernel", "file")
-LEAD = "lead"
+LEAD = "fact"
 LEVELS: tuple[str, ...] = (*SEVERITIES, LEAD)
 """What a finding is told as, from the most to the least severe."""
 MARKS: Mapping[str, str] = {"error": "✖", "warning": "▲", "info": "●", LEAD: "○"}

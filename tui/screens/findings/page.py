@@ -10,7 +10,6 @@ from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from ....inspector.explain.unexplained import unexplained
 from ....inspector.explain.view import plural, spills_in_hot_loops
 from ...editor import open_editor
 from ...key_table import bind
@@ -38,7 +37,7 @@ from .groups import (
 )
 
 _ROWS_WITHOUT_DETAIL = 10  # of the terminal; with fewer the list takes them all
-_LEVEL_FILTERS = {"warning": "warnings and errors", "error": "errors alone", LEAD: "with leads"}
+_LEVEL_FILTERS = {"warning": "warnings and errors", "error": "errors alone", LEAD: "with what saves little"}
 
 
 class FindingsPage(Page):
@@ -50,7 +49,7 @@ class FindingsPage(Page):
         "list explains the finding under the cursor: its evidence, why it matters, what to change. "
         "Enter opens the kernel at the finding's line, e the source in your editor. "
         "The filter takes words that all have to be in a finding's rule, kernel, target, place "
-        "or message. ○ are leads: true, but something speaks against a change, or is not known."
+        "or message. ○ are facts whose cure would save less than 3 % of the launch."
     )
     DEFAULT_CSS = """
     FindingsPage #tally { height: 1; padding: 0 1; color: $foreground 70%; }
@@ -173,12 +172,11 @@ class FindingsPage(Page):
         spilling = sum(bool(spills_in_hot_loops(e.report)) for e in self.session.entries.values())
         if spilling:
             return f"no finding, but {plural(spilling, 'kernel')} with spills in a hot loop"
-        far = sum(unexplained(e.report) is not None for e in self.session.entries.values())
-        if far:
-            return f"no finding, but {plural(far, 'kernel')} with figures far from the least"
         leads = sum(len(entry.report.leads) for entry in self.session.entries.values())
         if leads:
-            return f"no finding, {plural(leads, 'lead')}: Severity shows them"
+            return f"no finding, {plural(leads, 'fact')} that would save little: Severity shows them"
+        if any(entry.report.time is None for entry in self.session.entries.values()):
+            return "no finding; of some kernels no time is known"
         return "nothing looks wrong"
 
     @property
@@ -236,7 +234,7 @@ class FindingsPage(Page):
         self._show()
 
     def action_severity(self) -> None:
-        """Shows the next of: all findings, warnings and errors, errors only, findings and leads."""
+        """Shows the next of: all findings, warnings and errors, errors only, and what saves little as well."""
         self._min_severity = LEVELS[LEVELS.index(self._min_severity) - 1]
         self._show()
 
