@@ -79,6 +79,17 @@ def test_workgroups_that_write_different_values_race() -> None:
     assert troubles(same + STORE, groups=2) == set()
 
 
+@pytest.mark.parametrize(
+    ("lanes", "found"), [("-1", {"global_race"}), ("3", {"global_race"}), ("1", set())]
+)
+def test_lanes_that_store_different_values_to_one_place(lanes: str, found: set[str]) -> None:
+    """Of one wave, in one instruction; the same value from all, or one lane alone, is right."""
+    of_lane = "v_and_b32_e32 v2, 63, v0\n"
+    code = GLOBAL + of_lane + f"v_mov_b32_e32 v1, 0\ns_mov_b64 exec, {lanes}\n"
+    assert troubles(code + STORE) == found
+    assert troubles(code.replace(of_lane, "v_mov_b32_e32 v2, 7\n") + STORE) == set()
+
+
 def test_a_workgroup_that_reads_what_another_writes_races() -> None:
     first_writes = GLOBAL + ONLY_FIRST.format(1) + "v_mov_b32_e32 v2, 9\n" + STORE + ".LBB0_1:\n"
     assert troubles(first_writes + LOAD, groups=2) == {"global_race"}

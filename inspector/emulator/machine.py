@@ -30,7 +30,7 @@ KINDS: Final[Mapping[str, str]] = {
     "lds_uninitialised": "a read of LDS that nobody has written",
     "lds_race": "waves of a workgroup that meet in LDS with no barrier between",
     "global_race": "workgroups that meet in global memory with no atomic between, or waves of one"
-    " with no barrier",
+    " with no barrier, or lanes that store different values to one place",
     "mfma_hazard": "a matrix or dot product without the wait states that the ISA asks for",
     "divergent_barrier": "a barrier to which some lanes of a wave come and others do not",
     "hang": "waves that wait or spin when the launch is given up",

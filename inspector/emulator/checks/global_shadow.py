@@ -13,7 +13,8 @@ global memory. A write over what another wave has read is no race here: compiler
 the same, and one of them store. Whether the stores before a barrier were waited for is not checked,
 nor is what stands between the halves of a split barrier: it opens when the last wave signals.
 
-Those that write the same value to the same place do no harm. Atomics do not race with each
+Lanes of one wave that store different values to one place in one instruction are told as well:
+which of them stays is not defined. Those that write the same value to the same place do no harm. Atomics do not race with each
 other. Not watched: scalar loads, reads before the first write to a buffer but for those of a few
 workgroups, and buffers of more than `MOST_GRANULES`. Of an access that runs past a buffer, the
 lanes inside are watched.
@@ -21,7 +22,7 @@ lanes inside are watched.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -30,6 +31,8 @@ from ..memory import Buffer
 
 Array = np.ndarray[Any, Any]
 I64 = np.int64
+Overwritten = Literal["lane", "wave", "workgroup"]
+"""Whose write came after a lane's, in the same step."""
 
 _SHIFT: Final = I64(32)
 _OWNER: Final = I64((1 << 32) - 1)
@@ -154,6 +157,17 @@ class _Pending(Struct, frozen=True):
         assert self.buffer.words is not None
         equal = self.buffer.words.gather(self.offsets, self.size) == self.values
         return equal if equal.ndim == 1 else np.asarray(equal.all(0))
+
+
+def _is_overwritten_by_lanes(pending: _Pending) -> bool:
+    """Whether lanes of one wave wrote different values to one place in one instruction."""
+    lost = ~pending.holds()
+    if not lost.any():
+        return False
+    # Others that overwrote it have stamps of their own; an access that lies across is theirs.
+    now = pending.stamps.writers.take(pending.granules[0])
+    lost &= now == pending.own
+    return bool(lost.any())
 
 
 class GlobalShadow:
@@ -287,15 +301,16 @@ class GlobalShadow:
         self.within = count > 0 and not (racing & ~inside).any()
         return count
 
-    def written(self) -> list[tuple[Buffer, bool]]:
-        """Ends writes.
-
-        Returns:
-            The buffers in which others overwrote lanes' values, and whether these were waves of
-            the same workgroup alone.
-        """
+    def written(self) -> list[tuple[Buffer, Overwritten]]:
+        """Ends writes; returns the buffers in which lanes' values were overwritten, and by whom."""
         ended, self._pending = self._pending, []
-        return [(each.buffer, self.within) for each in ended if self._is_overwritten(each)]
+        found: list[tuple[Buffer, Overwritten]] = []
+        for each in ended:
+            if self._is_overwritten(each):
+                found.append((each.buffer, "wave" if self.within else "workgroup"))
+            elif _is_overwritten_by_lanes(each):
+                found.append((each.buffer, "lane"))
+        return found
 
     def _is_overwritten(self, pending: _Pending) -> bool:
         """Tells whether somebody else overwrote other values in the step that has ended."""

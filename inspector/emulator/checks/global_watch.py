@@ -117,8 +117,13 @@ class GlobalWatch:
 
     def after(self, context: BuildContext) -> None:
         """A write that `before` announced has happened."""
-        for buffer, within in self._shadow.written():
-            self._note_race(context.index, buffer, writes=True, within=within)
+        for buffer, whose in self._shadow.written():
+            if whose == "lane":
+                name = buffer.name or "a buffer"
+                told = f"its lanes write different values to one place in {name}"
+                self._note("global_race", context.index, told)
+            else:
+                self._note_race(context.index, buffer, writes=True, within=whose == "wave")
 
     def _parts(
         self, memory: GlobalMemory, access: GlobalAccess, *, everyone: bool
