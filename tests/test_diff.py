@@ -206,6 +206,13 @@ def test_a_kernel_that_no_longer_fits_cannot_be_launched() -> None:
     assert "cannot be launched" in change(pair, "occupancy.waves_per_eu").why
 
 
+def test_where_one_side_cannot_be_launched_no_other_figure_counts() -> None:
+    spilling = kernel(loop(count__scratch_load=40), vgpr_spill_count=40)
+    too_large = kernel(loop(), lds=98304)
+    assert compared(spilling, too_large).verdict == "regression"
+    assert compared(too_large, spilling).verdict == "improvement"
+
+
 def test_code_over_the_instruction_cache_is_said_and_does_not_decide() -> None:
     size = machines.load("gfx942").icache_bytes
     assert size == 65536

@@ -113,12 +113,17 @@ class DifferingFigure(Struct, frozen=True):
 def verdict_of(changes: Iterable[FigureChange], same_code: bool) -> Verdict:
     """The verdict of a kernel from the judgements of its figures.
 
+    Where one side cannot be launched, or compiles to nothing, no other figure counts.
+
     Args:
         changes: every figure that differs.
         same_code: whether the instructions are the same, as far as the code was read.
     """
     listed = list(changes)
     deciding = {change.judgement for change in listed if change.matters}
+    of_use = {change.judgement for change in listed if _tells_of_use(change)}
+    if len(of_use) == 1 and of_use <= {"regression", "improvement"}:
+        deciding = of_use
     if "regression" in deciding:
         return "mixed" if "improvement" in deciding else "regression"
     if "unknown" in deciding:
@@ -126,6 +131,13 @@ def verdict_of(changes: Iterable[FigureChange], same_code: bool) -> Verdict:
     if "improvement" in deciding:
         return "improvement"
     return "same" if same_code and not listed else "neutral"
+
+
+def _tells_of_use(change: FigureChange) -> bool:
+    """Whether only one side can be launched, or does anything."""
+    if change.name == "empty":
+        return True
+    return change.loop is None and change.name == RESIDENT and 0 in (change.left, change.right)
 
 
 def kernel_changes(
