@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 Report = dict[str, Any]
 
-pytestmark = pytest.mark.xdist_group("compiled_functions")
+pytestmark = [pytest.mark.xdist_group("compiled_functions"), pytest.mark.timeout(1200)]
 
 SCRIPT = """
 import torch, triton, triton.language as tl
@@ -115,12 +115,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, str, Path]
         "--no-passes",
         "--max-configs",
         "1",
+        "--capture-limit",
+        "600",  # Inductor takes minutes where other tests take the cores
     ]
     done = subprocess.run(
         [sys.executable, "-m", "kinspect.inspector.cli", *command],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         cwd=path.parent,
     )
     assert done.returncode == 0, done.stderr
