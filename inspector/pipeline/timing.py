@@ -32,7 +32,7 @@ from ..timing.attribution import (
 )
 from ..timing.device import Device, device_of
 from ..timing.loop_times import loop_times
-from ..timing.removals import saved_percent
+from ..timing.removals import lightened, saved_percent
 from ..timing.savings import savings
 from ..timing.static_flow import known_accesses, unlaunched
 from ..timing.timed import LaunchTime, Timing, timed, traced
@@ -44,6 +44,10 @@ from .emulated_code import CodeLaunch, code_launch, typed_arguments
 LOW: Final = 0.72
 HIGH: Final = 1.4
 """Of the predicted time: of 386 measured ones three quarters lie between (benchmarks/TIMING.md)."""
+MOST_PRICED: Final = 500_000
+"""Instructions that the simulations for the findings of a kernel may issue."""
+FEWEST_PRICES: Final = 4
+"""Findings of a kernel whose savings are worked out, however long that takes."""
 _BY_FLOW: Final = "nothing was executed: the longest way, trips as stated, all data from memory"
 
 
@@ -221,12 +225,23 @@ def _price(timing: Timing, now: LaunchTime, options: TimeOptions) -> Price | Non
     """What work takes of a launch's time: each kind at each place is simulated once."""
     if not options.prices:
         return None
+    light = lightened(timing)
+    issues = sum(len(wave.stream) for waves in light.workgroups for wave in waves)
+    left = max(FEWEST_PRICES, MOST_PRICED // max(1, issues))
+
+    @functools.cache
+    def before() -> LaunchTime:
+        return now if light is timing else timed(light)
 
     @functools.cache
     def price(removal: Removal) -> float | None:
+        nonlocal left
+        if not left:
+            return None
+        left -= 1
         try:
             with without_collections():
-                return saved_percent(timing, now, removal)
+                return saved_percent(light, before(), removal)
         except Exception:  # the report stands without it, as where nothing is timed
             return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from .changed_accesses import (
     without_conflicts,
 )
 from .changed_code import with_earlier_loads, without_sites
-from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, STORE, VECTOR, Cost
+from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, STORE, VECTOR
 from .repeated_products import without_repeated_products
 from .savings import with_even_workgroups, with_latency, with_more_waves
 from .timed import LaunchTime, Timing, timed
@@ -27,7 +27,21 @@ _KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {
     "no-ops": (IDLE,),
 }  # fmt: skip
 """Work of a unit -> kinds of its instructions."""
+MOST_LIGHT: Final = 20_000
+"""Instructions of the workgroups behind which no more are simulated."""
 Sites = frozenset[int]
+
+
+def lightened(timing: Timing) -> Timing:
+    """A launch of which fewer workgroups are simulated, where all of them take long: a difference
+    of two times needs no more than those that a compute unit holds at once.
+    """
+    issues, resident = 0, timing.placement.resident
+    for count, waves in enumerate(timing.workgroups):
+        if issues > MOST_LIGHT and count >= resident:
+            return replace(timing, workgroups=timing.workgroups[:count])
+        issues += sum(len(wave.stream) for wave in waves)
+    return timing
 
 
 def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float:
@@ -50,13 +64,13 @@ def _place(timing: Timing, removal: Removal) -> Sites:
     loops = [loop for loop in function.loops if loop.id in removal.loops]
     sites = set(range(len(function.instructions)))
     if loops:
-        nested = {
+        blocks = {
             block
-            for loop in function.loops
-            if loop.parent in removal.loops and loop.id not in removal.loops
-            for block in loop.blocks
+            for loop in loops
+            for block in {*loop.blocks}.difference(
+                *(nested.blocks for nested in function.loops if nested.parent == loop.id)
+            )
         }
-        blocks = {block for loop in loops for block in loop.blocks} - nested
         sites = {
             site
             for block in blocks
@@ -73,7 +87,8 @@ def _without(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     if what in _KINDS:
         return _without_instructions(timing, removal, sites)
     if what == "scratch":
-        return without_sites(timing, _where(timing, sites, lambda cost: cost.is_scratch))
+        scratch = [site for site in sorted(sites) if timing.costs.sites[site].is_scratch]
+        return without_sites(timing, _spread(timing, scratch, part))
     if what == "wide accesses":
         return with_merged_accesses(timing, sites) or with_wide_accesses(timing)
     if what == "earlier loads":
@@ -95,28 +110,33 @@ def _without(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     return changes[what]()
 
 
-def _where(timing: Timing, sites: Sites, is_it: Callable[[Cost], bool]) -> Sites:
-    return frozenset(site for site in sites if is_it(timing.costs.sites[site]))
-
-
 def _without_instructions(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
-    """Without a part of the instructions of a unit, spread evenly over the code."""
+    """Without a part of the instructions of a unit."""
     kinds = _KINDS[removal.what]
     instructions = timing.function.instructions
     is_atomic = removal.what == "atomics"
+    of_unit = [
+        site
+        for site in sorted(sites)
+        if timing.costs.sites[site].kind in kinds
+        and (instructions[site].cls == "atomic") == is_atomic
+    ]
+    return without_sites(timing, _spread(timing, of_unit, removal.part))
 
-    def gone() -> Iterator[int]:
+
+def _spread(timing: Timing, sites: Iterable[int], part: float) -> Sites:
+    """A part of some instructions, by their cycles, spread evenly over the code."""
+
+    def chosen() -> Iterator[int]:
         due = 0.0
-        for site in sorted(sites):
-            cost = timing.costs.sites[site]
-            if cost.kind not in kinds or (instructions[site].cls == "atomic") != is_atomic:
-                continue
-            due += min(1.0, removal.part) * cost.cycles
-            if due >= cost.cycles:
-                due -= cost.cycles
+        for site in sites:
+            cycles = timing.costs.sites[site].cycles
+            due += min(1.0, part) * cycles
+            if due >= cycles:
+                due -= cycles
                 yield site
 
-    return without_sites(timing, frozenset(gone()))
+    return frozenset(chosen())
 
 
 def _without_work(timing: Timing, part: float) -> Timing:
