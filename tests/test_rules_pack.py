@@ -157,8 +157,6 @@ def occupancy(waves_per_eu: float | None, workgroups: int | None) -> dict[str, M
     }
 
 
-NO_MATRIX: Mapping[str, MetricValue] = {"count.mfma": 0, "cycles.mfma": 0}
-
 PARKED: Mapping[str, MetricValue] = {
     "count.mfma": 0,
     "count.acc_move": 12,
@@ -194,32 +192,32 @@ ARRAY: Mapping[str, MetricValue] = {
 MANY: Mapping[str, MetricValue] = {"count.instructions": 2000}
 
 CASES = (
-    fail("KI001", "12 × scratch load and 4 × scratch store", kernel=SPILLS, loop=SPILLS),
-    fail("KI001", "0 × scratch load and 11 ", loop=spilled(stores=11)),
-    fail("KI001", "33 × scratch load", loop={**MANY, **spilled(33)}),
+    fail("KI001", "12 loads and 4 stores of spilled", kernel=SPILLS, loop=SPILLS),
+    fail("KI001", "0 loads and 11 stores", loop=spilled(stores=11)),
+    fail("KI001", "33 loads", loop={**MANY, **spilled(33)}),
     ok("KI001", loop=spilled(stores=10)),
     ok("KI001", kernel=SPILLS),
     ok("KI001", kernel=SPILLS, loop=SPILLS, hot=False),
     ok("KI001", loop=spilled(None)),
-    fail("KI002", "0 × scratch load and 10 ", loop=spilled(stores=10)),
-    fail("KI002", "32 × scratch load", loop={**MANY, **spilled(32)}),
-    fail("KI002", "3 × scratch load", loop=spilled(3)),
+    fail("KI002", "0 loads and 10 stores", loop=spilled(stores=10)),
+    fail("KI002", "32 loads", loop={**MANY, **spilled(32)}),
+    fail("KI002", "3 loads", loop=spilled(3)),
     ok("KI002", loop=spilled(1, 1)),
     ok("KI002", loop=SPILLS),
     ok("KI002", loop=spilled(3), hot=False),
-    fail("KI003", "12 × scratch load and 4 × scratch store, none in", kernel=SPILLS),
-    fail("KI003", "12 × scratch load", kernel=SPILLS, loop=SPILLS, hot=False),
+    fail("KI003", "12 scratch loads and 4 scratch stores, none", kernel=SPILLS),
+    fail("KI003", "12 scratch loads", kernel=SPILLS, loop=SPILLS, hot=False),
     ok("KI003", kernel=SPILLS, loop=SPILLS),
     fail("KI004", "compiled to nothing", kernel={"empty": True}),
     ok("KI004", kernel={"empty": None}),
     ok("KI004", kernel={"empty": True, "matrix.upcast": None}),  # no kernel of Triton's
-    fail("KI005", "98,304 bytes of LDS per workgroup, 65,536", kernel={"lds_bytes": 98304}),
+    fail("KI005", "98,304 bytes of LDS per workgroup exceed", kernel={"lds_bytes": 98304}),
     ok("KI005", kernel={"lds_bytes": 65536}),
     ok("KI005", kernel={"lds_bytes": None}),
     fail("KI006", "from 2 to 4 waves", kernel=step(resource="vgpr", reduce_by=8, gives=4)),
     fail(
         "KI006",
-        "VGPR count by 12 ",
+        "12 of 264 VGPRs fewer",
         kernel={**step(resource="vgpr", reduce_by=12, gives=2), "vgpr_allocated": 264},
     ),
     ok("KI006", kernel=step(resource="vgpr", reduce_by=9, gives=4)),
@@ -232,22 +230,21 @@ CASES = (
     # What cannot be launched at all is another rule's matter.
     ok("KI007", kernel=occupancy(0, 0)),
     ok("KI007", kernel=occupancy(None, None)),
-    fail("KI008", "12 × copy between VGPRs", kernel=PARKED, loop={"count.acc_move": 11}),
+    fail("KI008", "12 of 240 instructions copy", kernel=PARKED, loop={"count.acc_move": 11}),
+    # Of one cause the first rule speaks: KI003, the least of them, is the last.
+    fail("KI008", "beyond 256 VGPRs", kernel={**SPILLS, **PARKED}, loop={"count.acc_move": 11}),
     ok("KI008", kernel=PARKED, loop={"count.acc_move": 10}),
     ok("KI008", kernel={**PARKED, "count.mfma": 80}, loop={"count.acc_move": 20}),
-    fail("KI009", "32 × global_load_b16: 16 bits per lane", loads=(16,) * 32),
+    fail("KI009", "32 × global_load_b16 of 16 bits per lane", loads=(16,) * 32),
     fail(
-        "KI009", "2 × global_load_b8: 8 bits", loads=(128, 32, 16, 8), beside=frozenset({"KI010"})
+        "KI009", "2 × global_load_b8 of 8 bits", loads=(128, 32, 16, 8), beside=frozenset({"KI010"})
     ),
-    fail("KI009", "2 × global_load_b16", loads=(16,) * 2, loop=NO_MATRIX),
-    ok("KI009", loads=(16,), loop=NO_MATRIX),  # one of them is no loop over bytes
-    ok("KI009", loads=(16, *(128,) * 8)),  # one scale beside eight wide loads
+    fail("KI009", "1 × global_load_b16 of 16 bits", loads=(16, *WIDE)),
     ok("KI009", loads=(32,) * 4),
-    ok("KI009", loads=(16,) * 3),  # scales of a quantised dot
-    fail("KI010", "8 × global_load_b32: 32 bits per lane", loads=(32,) * 8),
+    fail("KI010", "8 × global_load_b32 of 32 bits per lane", loads=(32,) * 8),
     ok("KI010", loads=(64,) * 8),
     ok("KI010", loads=(32,)),  # an index, a pointer
-    ok("KI010", loads=(16,) * 32),  # KI009 says so already
+    ok("KI010", loads=(16,) * 32),  # a matter of KI009
     fail("KI016", "not one workgroup fits", kernel={"occupancy.workgroups_per_cu": 0}),
     ok("KI016", kernel={"occupancy.workgroups_per_cu": 1}),
     ok("KI016", kernel={"occupancy.workgroups_per_cu": None}),
@@ -275,7 +272,7 @@ CASES = (
     ok("KI021", kernel=assembly("dropped")),
     fail(
         "KI037",
-        "waves_per_eu is 3, and the hot loops spill: 28 loads and 4 stores",
+        "waves_per_eu=3 makes the hot loops spill: up to 28 loads and 4 stores",
         kernel={**SPILLS, "option.waves_per_eu": 3},
         loop=spilled(28, 4),
     ),
@@ -283,7 +280,7 @@ CASES = (
     # The waves that were asked for do not come: that is another rule's word, and the only one.
     fail(
         "KI038",
-        "waves that do not come: the occupancy is 1 all the same (limited by lds; LDS of 32,768",
+        "(up to 120 loads, 54 stores per iteration), but occupancy is only 1 (limited by lds)",
         kernel={**SPILLS, **KEPT_OUT},
         loop=spilled(120, 54),
     ),
@@ -292,8 +289,7 @@ CASES = (
     ok("KI038", kernel={**SPILLS, **KEPT_OUT, "occupancy.waves_per_eu": None}, loop=SPILLS),
     fail(
         "KI039",
-        "12 loads and 4 stores of a private array in scratch memory per iteration of the loop,"
-        " 9 of them at an index",
+        "12 loads and 4 stores of a private array in scratch per iteration, 9 at a run-time index",
         kernel=ARRAY,
         loop=ARRAY,
     ),
@@ -383,14 +379,6 @@ def test_stays_silent(case: Case) -> None:
     assert case.rule not in judge(case)
 
 
-def test_a_cause_takes_over_the_severity_of_what_it_explains() -> None:
-    """KI037 and KI038 are warnings; where they take KI001's place no build passes for it."""
-    kept_out = Case("KI038", True, kernel={**SPILLS, **KEPT_OUT}, loop=spilled(120, 54))
-    assert [(f.rule, f.severity) for f in evaluate(PACK, report(kept_out))] == [("KI038", "error")]
-    few = Case("KI038", True, kernel={**SPILLS, **KEPT_OUT}, loop=spilled(3))
-    assert [(f.rule, f.severity) for f in evaluate(PACK, report(few))] == [("KI038", "warning")]
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -425,6 +413,7 @@ def test_every_rule_is_written_with_care(rule: Rule) -> None:
     text = rule.text
     assert re.fullmatch(r"KI\d{3}", text.id)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", text.name)
+    assert text.cause
     assert len(text.explain.split()) >= 30, "a newcomer needs more than that"
     assert len(text.fix.split()) >= 10 or text.fix == "{access.fix}", "say what to change"
     assert all(len(reference.title) > 10 for reference in text.references)
@@ -432,7 +421,6 @@ def test_every_rule_is_written_with_care(rule: Rule) -> None:
         assert not re.search(r"\s{2,}|\n", prose), "folded text has single spaces"
 
 
-def test_ids_and_names_are_unique_and_ascend() -> None:
-    ids = [rule.text.id for rule in PACK.rules]
-    assert ids == sorted(set(ids))
-    assert len({rule.text.name for rule in PACK.rules}) == len(ids)
+def test_ids_and_names_are_unique() -> None:
+    assert len({rule.text.id for rule in PACK.rules}) == len(PACK.rules)
+    assert len({rule.text.name for rule in PACK.rules}) == len(PACK.rules)
