@@ -27,6 +27,8 @@ from kinspect.inspector.model import (
     WaitOp,
 )
 
+from .kernel_times import kernel_time
+
 CATALOGUE = Catalogue.of(
     (
         MetricSpec("vgpr_count", "registers", "compiler", "kernel", ""),
@@ -101,6 +103,10 @@ def pack(*rules: str) -> Pack:
     return parse_pack("".join(rules), "t.yaml", CATALOGUE)
 
 
+def timed(report: KernelReport) -> KernelReport:
+    return msgspec.structs.replace(report, time=kernel_time())
+
+
 def one(found: tuple[Finding, ...]) -> Finding:
     assert len(found) == 1
     return found[0]
@@ -156,17 +162,27 @@ def test_when_and_require(changes: dict[str, object], spills: int | None, expect
     assert len(evaluate(pack(rule(**changes)), report)) == expected
 
 
-def test_loop_rules_keep_to_hot_loops_unless_told_otherwise() -> None:
+@pytest.mark.parametrize(
+    ("changes", "told", "told_with_time"),
+    [
+        ({}, [2], [2]),
+        ({"removes": "vector"}, [2], [1, 2]),
+        ({"tags": "[correctness]"}, [1, 2], [1, 2]),
+        ({"removes": "vector", "when": "hot"}, [2], [2]),
+        ({"when": "not hot and depth == 1 and unroll == 2"}, [1], [1]),
+    ],
+)
+def test_loops_that_rules_look_at(
+    changes: dict[str, str], told: list[int], told_with_time: list[int]
+) -> None:
     loops = [
         loop("L0", hot=False, line=10, count__scratch_load=1),
         loop("L1", hot=True, depth=2, line=20, count__scratch_load=2),
     ]
     report = kernel(loops=loops)
-    assert [f.message for f in evaluate(pack(rule()), report)] == ["2 reloads"]
-    everywhere = pack(rule(hot_only="false"))
-    assert [f.message for f in evaluate(everywhere, report)] == ["1 reloads", "2 reloads"]
-    cold = pack(rule(hot_only="false", when="not hot and depth == 1 and unroll == 2"))
-    assert [f.message for f in evaluate(cold, report)] == ["1 reloads"]
+    for asked, wanted in ((report, told), (timed(report), told_with_time)):
+        found = evaluate(pack(rule(**changes)), asked)
+        assert [f.evidence["count.scratch_load"] for f in found] == wanted
 
 
 def test_loops_that_one_change_cures_are_one_finding() -> None:
@@ -175,20 +191,18 @@ def test_loops_that_one_change_cures_are_one_finding() -> None:
         loop("L1", line=100, count__scratch_load=4, count__valu=10),
         loop("L2", line=200, count__scratch_load=0, count__valu=10),
     ]
+    removes = "{what: scratch, part: count.scratch_load / count.valu}"
+    together = pack(rule(cured_together="true", removes=removes))
     report = kernel(loops=loops)
-    together = rule(cured_together="true", saves="100 * count.scratch_load / count.valu")
-    (finding,) = evaluate(pack(together), report)
-    assert finding.message == (
-        "4 reloads; the same in 1 other loop; its cure saves at most 40 % of the loop's time"
-    )
-    assert finding.saves_percent == 40
+    (finding,) = evaluate(together, report)
+    assert finding.message == "4 reloads; the same in 1 other loop"
     lines = [place.line for place in finding.locations if place.kind == "amdgcn"]
     assert lines == [100, 10]
-    apart = evaluate(pack(rule(saves="100 * count.scratch_load / count.valu")), report)
-    assert [f.saves_percent for f in apart] == [40, 10]
-    (alone,) = evaluate(pack(together), kernel(loops=loops[:1]))
+    apart = evaluate(pack(rule(removes=removes)), report)
+    assert [f.message for f in apart] == ["1 reloads", "4 reloads"]
+    (alone,) = evaluate(together, kernel(loops=loops[:1]))
     assert "other" not in alone.message
-    assert alone.fingerprint == finding.fingerprint == apart[1].fingerprint
+    assert alone.fingerprint == finding.fingerprint == apart[0].fingerprint
 
 
 def test_what_a_remainder_repeats_is_left_out() -> None:
@@ -238,88 +252,6 @@ def test_sorted_by_severity_then_loop() -> None:
 
 
 # --------------------------------------------------------------------------- places
-
-
-def test_within_a_severity_the_largest_savings_come_first() -> None:
-    rules = pack(
-        named("R1", saves="count.valu"),
-        named("R2"),
-        named("R3", saves="100 * count.mfma / count.valu"),
-        named("R4", saves="count.scratch_store"),
-    )
-    report = kernel(
-        loops=[
-            loop(count__scratch_load=9, count__valu=5, count__mfma=2),
-            loop("L1", count__scratch_load=9, count__valu=50, count__mfma=100),
-        ]
-    )
-    findings = evaluate(rules, report)
-    assert [(f.rule, f.saves_percent) for f in findings] == [
-        *(("R3", 100.0), ("R1", 50.0)),  # 200 % is all of it
-        *(("R2", None), ("R4", None)),
-        *(("R3", 40.0), ("R2", None), ("R4", None), ("R1", 5.0)),
-    ]
-    told = [f.message.partition("; its cure ")[2] for f in findings]
-    assert told[1] == "saves at most 50 % of the loop's time"
-    assert told[2] == ""
-
-
-def test_warnings_and_notes_are_one_order_of_savings() -> None:
-    rules = pack(
-        named("E1", severity="error"),
-        named("W1", severity="warning", saves="count.mfma"),
-        named("W2", severity="warning"),
-        named("W3", severity="warning", saves="count.scratch_store"),
-        named("N1", severity="info", saves="4 * count.mfma"),
-        named("N2", severity="info"),
-        named("N3", severity="info", saves="count.mfma"),
-    )
-    report = kernel(loops=[loop(count__scratch_load=9, count__scratch_store=3, count__mfma=20)])
-    found = [finding.rule for finding in evaluate(rules, report)]
-    assert found == ["E1", "N1", "W1", "N3", "W2", "N2", "W3"]
-
-
-def test_what_saves_next_to_nothing_is_not_told() -> None:
-    """By its own figure; errors and what nothing bounds are told in any case."""
-    rules = pack(
-        named("W1", severity="warning", saves="count.scratch_load / 20"),
-        named("W2", severity="warning", saves="count.scratch_load / 10"),
-        named("E1", severity="error", saves="count.scratch_load / 20"),
-        named("N1", severity="info", saves="count.scratch_store"),
-        named("N2", severity="info", superseded_by="[W1]"),
-    )
-    report = kernel(loops=[loop(count__scratch_load=10)])
-    found = {finding.rule: finding.saves_percent for finding in evaluate(rules, report)}
-    assert found == {"W2": 1.0, "E1": 0.5, "N1": None}
-    every = {finding.rule for finding in evaluate(rules, report, least_percent=0.0)}
-    assert every == {"W1", "W2", "E1", "N1"}
-
-
-def test_what_repeats_a_remedy_comes_last() -> None:
-    """One rule with one fix takes one of the first places, however many loops it is about."""
-    rules = pack(named("R1", saves="count.scratch_load"), named("R2", saves="count.mfma"))
-    loops = [loop(f"L{n}", count__scratch_load=90 - n, count__mfma=1) for n in range(3)]
-    found = evaluate(rules, kernel(loops=loops))
-    assert [(f.rule, f.saves_percent) for f in found] == [
-        ("R1", 90), ("R2", 1), ("R1", 89), ("R1", 88), ("R2", 1), ("R2", 1),
-    ]  # fmt: skip
-
-
-def test_a_saving_is_a_share_of_what_there_is() -> None:
-    rules = pack(rule(scope="kernel", require="vgpr_count < 40", message="m", saves="vgpr_count"))
-    cold = msgspec.structs.replace(loop("L0"), hot=False)
-    for loops, whose in (
-        ([loop("L0")], "the hot loops'"),
-        ([cold], "the kernel's"),
-        ([], "the kernel's"),
-    ):
-        (found,) = evaluate(rules, kernel({"vgpr_count": 50}, loops))
-        assert found.message.endswith(f"; its cure saves at most 50 % of {whose} time")
-
-
-def test_a_saving_is_a_number() -> None:
-    (fault,) = faults(f"rules:\n{named('R1', saves='count.valu > 3')}")
-    assert "this is a boolean, not a number" in fault
 
 
 def access(line: int, cls: str, bits: int | None, where: str | None, source: int) -> MemoryOp:
@@ -444,7 +376,7 @@ def test_both_forms_of_a_pack() -> None:
     assert (full.name, full.description) == ("mine", "ours")
     assert [r.text for r in full.rules] == [r.text for r in bare.rules]
     text = bare.rules[0].text
-    assert (text.confidence, text.status, text.hot_only) == ("certain", "stable", True)
+    assert (text.confidence, text.status, text.removes) == ("certain", "stable", None)
     assert (text.when, text.explain, text.references) == (None, "", ())
 
 
@@ -470,7 +402,7 @@ rules:
     scope: kernel
     require: count.mfma + "a" > 0
     message: fine
-    hot_only: true
+    cured_together: true
     references: [{title: x, link: y}, 5]
   - just text
 """
@@ -484,11 +416,11 @@ rules:
         "t.yaml:16:29: unknown key link (known: title, url)",
         "t.yaml:16:18: url missing",
         "t.yaml:16:39: a mapping with title, url goes here",
-        "t.yaml:15:15: hot_only is for rules of scope loop, instruction or wait",
+        "t.yaml:15:21: cured_together is for rules of scope loop or instruction",
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
-        "when, worth, explain, fix, saves, references, status, hot_only, cured_together, tags, "
-        "tried, superseded_by, prevents_launch, cures, cures_only, improves goes here",
+        "when, cause, removes, explain, fix, references, status, cured_together, tags, tried, "
+        "prevents_launch, cures, cures_only, improves goes here",
     ]
 
 
@@ -514,6 +446,16 @@ def test_places_hold_in_every_yaml_style(condition: str, place: str) -> None:
 def test_columns_count_characters() -> None:
     text = rule(message='"ü é {count.mfam}"')
     assert faults(text)[0].startswith("t.yaml:6:18: unknown metric count.mfam")
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"), [("worth", "`removes`"), ("saves", "`removes`"),
+                         ("superseded_by", "`cause`"), ("hot_only", "`op.hot`")]
+)  # fmt: skip
+def test_keys_that_are_gone(key: str, instead: str) -> None:
+    (fault,) = faults(rule(**{key: "[x]"}))
+    assert fault.startswith(f"t.yaml:8:3: {key} is gone: ")
+    assert instead in fault
 
 
 def test_ids_are_taken_once() -> None:
@@ -609,53 +551,61 @@ def ids(rules: str, report: KernelReport) -> list[tuple[str, str]]:
     return [(finding.rule, finding.severity) for finding in found]
 
 
-def test_a_rule_is_silent_in_the_loop_of_the_one_that_supersedes_it() -> None:
-    rules = named("T1", severity="error", superseded_by="[T2]") + named(
-        "T2", require="count.mfma == 0"
-    )
+def test_rules_of_one_cause_have_one_finding_in_a_loop() -> None:
+    """That of the first in the pack, as grave as it is."""
     both = loop("L0", count__scratch_load=3, count__mfma=2)
-    other = loop("L1", count__scratch_load=3, count__mfma=0)
-    # In L0 T2 stands for both, as grave as the graver; in L1 T1 speaks for itself.
-    assert ids(rules, kernel(loops=[both, other])) == [("T2", "error"), ("T1", "error")]
+    second_alone = loop("L1", count__scratch_load=3, count__mfma=0)
+    first = named("T1", severity="info", cause="a b", require="count.mfma == 0")
+    second = named("T2", severity="error", cause="a b")
+    third = named("T3", cause="c")
+    report = kernel(loops=[both, second_alone])
+    told = [("T2", "error"), ("T3", "warning"), ("T1", "info"), ("T3", "warning")]
+    assert ids(first + second + third, report) == told
+    assert ids(second + first, report) == [("T2", "error")] * 2
+    without = named("T1", require="count.mfma == 0") + named("T2")
+    assert len(ids(without, kernel(loops=[both]))) == 2
 
 
-def test_a_kernel_rule_supersedes_everywhere_and_is_superseded_by_any_loop() -> None:
-    one = loop("L0", count__scratch_load=3, count__mfma=2)
-    of_kernel = named("T2", scope="kernel", require="vgpr_count < 8", message="many")
-    report = kernel({"vgpr_count": 9}, [one])
-    assert ids(named("T1", superseded_by="[T2]") + of_kernel, report) == [("T2", "warning")]
-    weaker = named(
-        "T2", scope="kernel", require="vgpr_count < 8", message="many", superseded_by="[T1]"
-    )
-    assert ids(named("T1") + weaker, report) == [("T1", "warning")]
+def test_a_kernel_rule_and_any_loop_are_one_place() -> None:
+    report = kernel({"vgpr_count": 9}, [loop("L0", count__scratch_load=3)])
+    of_loop = named("T1", cause="a")
+    of_kernel = named("T2", cause="a", scope="kernel", require="vgpr_count < 8", message="many")
+    assert ids(of_kernel + of_loop, report) == [("T2", "warning")]
+    assert ids(of_loop + of_kernel, report) == [("T1", "warning")]
 
 
-def test_of_waits_only_the_same_lines_are_superseded() -> None:
-    close = named("T1", scope="wait", require="wait.slack >= 8", message='"{matches} waits"')
-    closer = named("T2", scope="wait", require="wait.slack >= 4", message='"{matches} waits"')
-    close = close.replace("  fix:", "  superseded_by: [T2]\n  fix:")
+def test_of_waits_only_the_same_lines_are_one_place() -> None:
+    words = {"cause": "a", "scope": "wait", "message": '"{matches} waits"'}
+    closer = named("T2", require="wait.slack >= 4", **words)
+    close = named("T1", require="wait.slack >= 8", **words)
     waits = (wait(110, 2), wait(120, 3), wait(130, 6))
     report = msgspec.structs.replace(kernel(loops=[loop(count__mfma=1)]), waits=waits)
-    found = evaluate(parse_pack(close + closer, "t.yaml", WAITS), report)
-    lines = {f.rule: [at.line for at in f.locations if at.kind == "amdgcn"] for f in found}
-    assert lines == {"T1": [130], "T2": [110, 120]}
+    found = evaluate(parse_pack(closer + close, "t.yaml", WAITS), report)
+    assert {f.rule: isa_lines(f) for f in found} == {"T1": [130], "T2": [110, 120]}
     assert {f.rule: f.message for f in found} == {"T1": "1 waits", "T2": "2 waits"}
 
 
-def test_a_loop_rule_about_one_class_leaves_the_others_to_be_told() -> None:
-    of_loop = named("T2", require="count.lds_read < 1", message="reads")
+@pytest.mark.parametrize(
+    ("require", "told"),
+    [("count.lds_read < 1", ["ds_write_b16"]), ("count.mfma > 9", None)],
+)
+def test_a_loop_rule_about_one_class_leaves_the_others_to_be_told(
+    require: str, told: list[str] | None
+) -> None:
+    """One that names no class is about all accesses of the loop."""
+    of_loop = named("T2", cause="a", require=require, message="reads")
     of_access = named(
-        "T1", scope="instruction", require="op.bits >= 64", message='"{matches}"'
-    ).replace("  fix:", "  superseded_by: [T2]\n  fix:")
+        "T1", cause="a", scope="instruction", require="op.bits >= 64", message='"{matches}"'
+    )
     ops = [
         MemoryOp(101, "ds_read_u16", "lds_read", 16, "L0", 1, None),
         MemoryOp(102, "ds_write_b16", "lds_write", 16, "L0", 1, None),
     ]
-    report = kernel(loops=[loop(count__lds_read=1)], memory_ops=ops)
-    found = evaluate(parse_pack(of_access + of_loop, "t.yaml", WAITS), report)
-    told = {f.rule: [at.text for at in f.locations if at.kind == "amdgcn"] for f in found}
-    assert told["T1"] == ["ds_write_b16"]
-    assert "T2" in told
+    report = kernel(loops=[loop(count__lds_read=1, count__mfma=1)], memory_ops=ops)
+    found = evaluate(parse_pack(of_loop + of_access, "t.yaml", WAITS), report)
+    texts = {f.rule: [at.text for at in f.locations if at.kind == "amdgcn"] for f in found}
+    assert "T2" in texts
+    assert texts.get("T1") == told
 
 
 def isa_lines(finding: Finding) -> list[int | None]:
@@ -684,46 +634,14 @@ def test_accesses_that_one_change_widens_are_one_finding() -> None:
     (found,) = evaluate(parse_pack(together, "t.yaml", WAITS), report)
     assert (found.message, found.evidence["matches"]) == ("4 of 32, 3 of more", 4)
     assert isa_lines(found) == [102, 101, 201, 202]
-    # The saving is that of the accesses of one loop, the one that gains most.
-    saving = together.replace("  fix:", "  saves: 100 * matches / count.mfma\n  fix:")
-    (found,) = evaluate(parse_pack(saving, "t.yaml", WAITS), report)
-    assert found.saves_percent == 5
-    # The message is about the narrowest, wherever it stands; the saving stays that of L0.
+    # The message is about the narrowest, wherever it stands.
     more = [*ops, MemoryOp(203, "global_store_b16", "global_store", 16, "L1", 1, None)]
-    unequal = [loops[0], loop("L1", line=200, count__mfma=80)]
-    (found,) = evaluate(parse_pack(saving, "t.yaml", WAITS), kernel(loops=unequal, memory_ops=more))
-    assert (found.message, found.saves_percent) == (
-        "5 of 16, 4 of more; its cure saves at most 5 % of the loop's time",
-        5,
-    )
+    (found,) = evaluate(parse_pack(together, "t.yaml", WAITS), kernel(loops=loops, memory_ops=more))
+    assert found.message == "5 of 16, 4 of more"
     # Those in a remainder are left out.
     rest = kernel(loops=[loops[0], loop("L1", line=200, loop__remainder=True)], memory_ops=ops)
     (found,) = evaluate(parse_pack(together, "t.yaml", WAITS), rest)
     assert isa_lines(found) == [102, 101]
-
-
-def test_the_last_of_a_chain_passes_on_the_gravest_severity() -> None:
-    rules = (
-        named("T1", severity="error", superseded_by="[T2]")
-        + named("T2", severity="info", superseded_by="[T3]")
-        + named("T3", severity="info")
-    )
-    assert ids(rules, kernel(loops=[loop(count__scratch_load=3)])) == [("T3", "error")]
-
-
-@pytest.mark.parametrize(
-    ("others", "fault"),
-    [
-        ("[T1]", "'T1' is no id of another rule"),
-        ("['no id']", "'no id' is no id of another rule"),
-        ("[T2]", "T1 and T2 supersede each other"),
-    ],
-)
-def test_a_rule_cannot_supersede_itself(others: str, fault: str) -> None:
-    text = named("T1", superseded_by=others) + named("T2", superseded_by="[T1]")
-    with pytest.raises(KinspectError) as error:
-        parse_pack(text, "t.yaml", WAITS)
-    assert fault in error.value.message
 
 
 def test_a_fix_says_what_came_of_it() -> None:

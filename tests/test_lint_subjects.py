@@ -33,7 +33,11 @@ from kinspect.inspector.model import (
 )
 from msgspec.structs import replace
 
+from .kernel_times import kernel_time
+
 CATALOGUE = Catalogue.of(specs(), [*CLASSES, *COUNTERS])
+ANYWHERE = {"tags": "[correctness]"}
+"""What makes a rule look outside of hot loops where no time is known."""
 
 
 def pack(**changes: str) -> Pack:
@@ -182,11 +186,13 @@ def test_loops_are_told_apart_and_cold_code_is_left_out_unless_asked_for() -> No
         "1 × global_load_b32",
         "1 × global_load_b64",
     ]
-    everywhere = evaluate(pack(hot_only="false"), report)
+    everywhere = evaluate(pack(**ANYWHERE), report)
     assert [isa_lines(f) for f in everywhere] == [[50], [60], [70], [80]]
     assert len({f.fingerprint for f in everywhere}) == 4
-    cold = evaluate(pack(hot_only="false", when="not op.hot and op.depth == 0"), report)
+    cold = evaluate(pack(when="not op.hot and op.depth == 0"), report)
     assert [isa_lines(f) for f in cold] == [[50]]
+    priced = evaluate(pack(removes="wide accesses"), replace(report, time=kernel_time()))
+    assert [isa_lines(f) for f in priced] == [[50], [60], [70], [80]]
 
 
 def test_many_matches_are_counted_and_some_listed() -> None:
@@ -218,9 +224,9 @@ def test_waits_outside_of_hot_loops_are_left_out_unless_asked_for() -> None:
     waiting = [wait(50, where=None), wait(60, where="L0"), wait(70, where="L1")]
     report = kernel(loops, waiting=waiting)
     assert isa_lines(one(evaluate(waits(require="not wait.full"), report))) == [70]
-    everywhere = evaluate(waits(require="not wait.full", hot_only="false"), report)
+    everywhere = evaluate(waits(require="not wait.full", **ANYWHERE), report)
     assert [isa_lines(f) for f in everywhere] == [[50], [60], [70]]
-    cold = waits(require="wait.hot", when="wait.depth == 1", hot_only="false")
+    cold = waits(require="wait.hot", when="wait.depth == 1")
     assert [isa_lines(f) for f in evaluate(cold, report)] == [[60]]
 
 
@@ -312,7 +318,7 @@ def test_metrics_of_the_loop_and_of_the_kernel() -> None:
     report = kernel(loops, ops, values={"count.mfma": 99, "vgpr_count": 130})
 
     def lines(when: str) -> list[list[int | None]]:
-        return [isa_lines(f) for f in evaluate(pack(hot_only="false", when=when), report)]
+        return [isa_lines(f) for f in evaluate(pack(**ANYWHERE, when=when), report)]
 
     assert lines("count.mfma == 4") == [[110]]
     assert lines("count.mfma is none") == [[50], [210]]  # the kernel's does not stand in
@@ -388,7 +394,7 @@ def test_every_name_has_a_value_where_the_model_has_one(scope: str) -> None:
             {"scope": "kernel", "message": '"{matches}"', "require": "vgpr_count > 0"},
             "matches is known of instructions and waits only; this rule's scope is kernel",
         ),
-        ({"require": "matches < 3"}, "matches is for message, fix and saves"),
+        ({"require": "matches < 3"}, "matches is for message, fix and removes"),
         ({"require": "op.bit > 3"}, "unknown metric op.bit (did you mean op.bits?)"),
         ({"require": "acess.mask > 3"}, "did you mean access.mask?"),
         ({"require": "kernel.cuont.mfma > 3"}, "did you mean kernel.count.mfma?"),
@@ -446,7 +452,7 @@ def test_groups_hold_what_a_plain_search_finds(
     rules = pack(
         when='op.kind == "global_load"',
         require=f"op.bits >= {limit}",
-        hot_only="true" if hot_only else "false",
+        **({} if hot_only else ANYWHERE),
     )
     found = evaluate(rules, kernel(loops, ops))
     wanted: dict[str | None, list[tuple[int, int]]] = {}
@@ -495,7 +501,7 @@ def test_real_code_line_by_line(small_asm: Path) -> None:
     def matching(pattern: str) -> list[int]:
         return [n for n, t in enumerate(text.splitlines(), 1) if re.match(pattern, t)]
 
-    anywhere = {"hot_only": "false", "message": "x"}
+    anywhere = {**ANYWHERE, "message": "x"}
     for kind, pattern in (
         ("global_load", r"\s*(global|buffer|flat)_load_"),
         ("lds_read", r"\s*ds_read"),

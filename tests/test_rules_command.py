@@ -26,6 +26,8 @@ rules:
     confidence: likely
     scope: instruction
     tags: [memory]
+    cause: narrow accesses
+    removes: {what: wide accesses, part: "op.bits / 128"}
     when: op.kind == "global_load" and access.limited_by == "contiguity"
     require: op.bits >= 64
     message: "{matches} × {op.mnemonic} | {access.reason}"
@@ -37,7 +39,6 @@ rules:
     name: full-waits
     severity: info
     scope: wait
-    hot_only: false
     require: not wait.full
     message: full
 """
@@ -103,17 +104,19 @@ def test_one_rule_in_full(capsys: Any, own: str) -> None:
 OWN01  narrow-loads   error, likely, stable
 pack own ({own}:6)
 
-Looks at    each memory access in a hot loop
+Cause       narrow accesses
+Looks at    each memory access
 Only where  op.kind == "global_load" and access.limited_by == "contiguity"
 Requires    op.bits >= 64
 Else says   {{matches}} × {{op.mnemonic}} | {{access.reason}}
+Cure takes  wide accesses, of which op.bits / 128
 Tags        memory
 
 Reads
   op.bits            bits/lane  How much it moves
   op.kind            name       Its mnemonic class: global_load, lds_read, ...
   access.limited_by  name       What made it narrow
-  matches            matches    How many match in the loop; in texts and `saves` alone
+  matches            matches    How many match in the loop; in texts and `removes` alone
   op.mnemonic        name       The instruction
   access.reason      name       The same in a sentence, with the argument at fault
   access.fix         name       What to change
@@ -131,7 +134,8 @@ References
     )
     found = json.loads(out(capsys, "show", "narrow-loads", "--rules", own, "--format", "json"))
     assert found["id"] == "OWN01"
-    assert found["tags"] == ["memory"]
+    assert (found["tags"], found["cause"]) == (["memory"], "narrow accesses")
+    assert found["removes"] == {"what": "wide accesses", "part": "op.bits / 128"}
     assert found["references"] == [{"title": "A guide", "url": "https://example.org/g"}]
     assert [entry["name"] for entry in found["reads"]][:2] == ["op.bits", "op.kind"]
     page = out(capsys, "show", "own01", "--rules", own, "--format", "md")
@@ -188,8 +192,8 @@ def test_checking_tells_every_fault_of_every_file(capsys: Any, own: str, tmp_pat
     worse.write_text("rules: [\n")
     files = [str(bad), own, str(worse), str(tmp_path / "none.yaml"), str(tmp_path)]
     lines = out(capsys, "check", *files, status=2).splitlines()
-    assert lines[0] == f"{bad}:13:14: unknown metric op.bit (did you mean op.bits?)"
-    assert lines[1] == f"{bad}:21:15: Invalid enum value 'low'"
+    assert lines[0] == f"{bad}:15:14: unknown metric op.bit (did you mean op.bits?)"
+    assert lines[1] == f"{bad}:23:15: Invalid enum value 'low'"
     assert lines[2].startswith(f"{own}: 2 rules")
     assert lines[3].startswith(f"{worse}:2:1: ")
     assert lines[4].startswith(f"no rule pack {tmp_path / 'none.yaml'}")
@@ -199,7 +203,7 @@ def test_checking_tells_every_fault_of_every_file(capsys: Any, own: str, tmp_pat
     assert [entry["file"] for entry in found] == files
     assert found[0]["faults"][0] == {
         "file": str(bad),
-        "line": 13,
+        "line": 15,
         "column": 14,
         "message": "unknown metric op.bit (did you mean op.bits?)",
     }

@@ -1,85 +1,310 @@
-"""What rules say that a cure saves at most, against kernels that were compiled with and without it.
-
-A cure may save less than its rule says, never more: not of what the slowest unit of the machine
-takes, nor, where a rule is about all that waves do, of their instructions.
-"""
+"""What cures save: which findings it makes of matches, how grave, in what order; what is a fact."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import kinspect
+import lxml.html
 import pytest
-from kinspect.inspector.lint.engine import evaluate
-from kinspect.inspector.lint.schema import Pack
-from kinspect.inspector.metrics.bounds import UNITS
-from kinspect.inspector.model import KernelReport, LoopReport, Metric
-from test_rule_fixtures import RULES, Fixture, _reports
+from kinspect.inspector.cli.main import main
+from kinspect.inspector.explain import view
+from kinspect.inspector.formats import agent, md, text
+from kinspect.inspector.formats.html.page import write_report
+from kinspect.inspector.formats.html.page_kernels import page_kernels
+from kinspect.inspector.lint.engine import Judgement, evaluate, judge
+from kinspect.inspector.lint.schema import Pack, PackError, parse_pack
+from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp, Report
+from kinspect.inspector.model.removal import Removal
+from kinspect.inspector.report import json_brief, json_read, json_write
+from kinspect.inspector.timing.removals import _place
+from msgspec.structs import replace
 
-PAIRS = (
-    ("KI042", "dots.py", "gfx942", "block_small", "block_of_one_wave"),
-    ("KI043", "dots.py", "gfx942", "turned", "turned_one_stage"),
-    ("KI049", "rows.py", "gfx942", "two_waves_too_many", "two_waves"),
-    ("KI063", "exponentials.py", "gfx942", "sum_of_exponentials", "flushed"),
-    ("KI063", "exponentials.py", "gfx1100", "sum_of_exponentials", "flushed"),
-    ("KI088", "hip_trips_gfx942.s", None, "adds_in_turn", "adds_at_once"),
-    ("KI100", "unpacked.py", "gfx942", "rounded", "cut"),
-    ("KI105", "hip_trips_gfx942.s", None, "planes_in_turn", "planes_at_once"),
-)
-"""A rule, a file of fixtures, a target, a kernel with its finding and the same kernel cured."""
-ALL_THAT_WAVES_DO = ("KI042", "KI049", "KI063", "KI088", "KI105")
-OF_ONE_WAVE = ("issue", "latency")
-"""Units that are one wave's own: its instructions are counted, its chain of results stays."""
+from .test_lint_engine import access, kernel, loop, named, pack, rule, timed
+from .test_lint_subjects import CATALOGUE
+
+SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 
 
-@pytest.mark.slow
+def priced(rules: Pack, report: KernelReport, prices: Mapping[str, float | None]) -> Judgement:
+    """What a pack says where work of a kind takes some percent of the launch's time."""
+    return judge(rules, timed(report), price=lambda removal: prices[removal.what])
+
+
+# --------------------------------------------------------------------------- severity
+
+
 @pytest.mark.parametrize(
-    ("rule", "file", "arch", "before", "after"), PAIRS, ids=lambda part: str(part)
+    ("percent", "severity", "doubt"),
+    [
+        (10.0, "warning", ""),
+        (9.9, "info", ""),
+        (3.0, "info", ""),
+        (2.9, "info", "its cure saves 2.9 % of the launch"),
+        (0.0, "info", "its cure saves 0 % of the launch"),
+        (None, "error", ""),
+    ],
 )
-def test_a_cure_saves_no_more_than_its_rule_says(
-    rule: str, file: str, arch: str | None, before: str, after: str
+def test_a_severity_is_what_the_cure_saves(
+    percent: float | None, severity: str, doubt: str
 ) -> None:
-    pytest.importorskip("triton")
-    path = Fixture.of(file).file
-    reports = {
-        kernel.variant.case if kernel.variant is not None else kernel.name: kernel
-        for kernel in _reports(path, arch, (before, after))
-    }
-    (finding, *_) = evaluate(Pack("one", "", (RULES[rule],), "test"), reports[before])
-    if finding.saves_percent is None:
-        assert not reports[before].loops, "without loops, what a workgroup does once counts as well"
-        return
-    costs = {name: dict(_costs(reports[name])) for name in (before, after)}
-    assert costs[before].keys() == costs[after].keys()
-    for cost, cycles in costs[before].items():
-        if cost == "instructions" and rule not in ALL_THAT_WAVES_DO:
-            continue
-        saved = 100 - 100 * costs[after][cost] / cycles
-        assert saved <= finding.saves_percent + 0.5, cost
+    rules = pack(rule(severity="error", removes="vector"))
+    said = priced(rules, kernel(loops=[loop(count__scratch_load=3)]), {"vector": percent})
+    told = [(f.severity, f.saves_percent, f.doubt) for f in (*said.findings, *said.leads)]
+    assert told == [(severity, percent, doubt)]
+    assert bool(said.leads) == bool(doubt)
 
 
-def _costs(kernel: KernelReport) -> Iterator[tuple[str, float]]:
-    """Yields what the waves of a workgroup need for the hot loop, or without one in all."""
-    waves = _number(kernel.metrics["waves_per_workgroup"])
-    loops = [loop for loop in kernel.loops if loop.hot]
-    metrics = _main(loops).metrics if loops else kernel.metrics
-    instructions = _number(
-        metrics["count.instructions"] if loops else kernel.metrics["instruction_count"]
+@pytest.mark.parametrize("severity", ["error", "info"])
+def test_a_severity_that_a_pack_states_stays(tmp_path: Path, severity: str) -> None:
+    (tmp_path / "base.yaml").write_text(
+        rule(removes="vector", require="count.valu == 0", message="many")
     )
-    yield "instructions", waves * instructions
-    longest = metrics["bound.longest"].value
-    assert isinstance(longest, dict)
-    slowest = max(
-        cycles
-        for unit, cycles in longest.items()
-        if unit in UNITS and unit not in OF_ONE_WAVE and isinstance(cycles, int | float)
+    text = f"extends: base.yaml\noverride: {{T001: {{severity: {severity}}}}}\n"
+    rules = parse_pack(text, str(tmp_path / "t.yaml"), CATALOGUE)
+    for percent in (0.0, 50.0):
+        said = priced(rules, kernel(loops=[loop(count__valu=3)]), {"vector": percent})
+        assert [(f.severity, f.saves_percent) for f in said.findings] == [(severity, percent)]
+
+
+@pytest.mark.parametrize(
+    "removes",
+    [None, "{what: vector, part: count.valu / 9}", "{what: vector, part: 1 / count.mfma}"],
+)
+def test_what_has_no_known_part_is_not_priced(removes: str | None) -> None:
+    """`count.valu` is unknown, and nothing is divided by 0."""
+    report = kernel(loops=[loop(count__scratch_load=3, count__mfma=0)])
+    said = priced(pack(rule(removes=removes)), report, {})
+    assert [(f.severity, f.saves_percent) for f in said.findings] == [("warning", None)]
+
+
+def test_the_order_of_findings() -> None:
+    rules = pack(
+        named("E1", severity="error"),
+        named("W1", removes="vector"),
+        named("N1", severity="info"),
+        named("W2"),
+        named("W3", removes="matrix"),
+        named("N2", removes="lds"),
+        named("F1", removes="loads"),
+        named("F2", removes="stores"),
     )
-    yield "slowest unit", slowest / _number(kernel.metrics["occupancy.workgroups_per_cu"])
+    prices = {"vector": 12.0, "matrix": 70.0, "lds": 4.0, "loads": 0.4, "stores": 2.0}
+    said = priced(rules, kernel(loops=[loop(count__scratch_load=9)]), prices)
+    assert [f.rule for f in said.findings] == ["E1", "W3", "W1", "W2", "N1", "N2"]
+    assert [f.rule for f in said.leads] == ["F2", "F1"]
 
 
-def _main(loops: list[LoopReport]) -> LoopReport:
-    return max(loops, key=lambda loop: _number(loop.metrics["count.instructions"]))
+def test_what_repeats_a_remedy_comes_last() -> None:
+    """One rule with one fix takes one of the first places, however many loops it is about."""
+    rules = pack(named("R1", removes="vector"), named("R2", removes="lds"))
+    loops = [loop(f"L{n}", count__scratch_load=9) for n in range(2)]
+    said = priced(rules, kernel(loops=loops), {"vector": 60.0, "lds": 20.0})
+    assert [f.rule for f in said.findings] == ["R1", "R2", "R1", "R2"]
 
 
-def _number(metric: Metric) -> float:
-    assert isinstance(metric.value, int | float)
-    return metric.value
+def test_a_cause_is_told_once_whatever_its_rules_save() -> None:
+    rules = pack(named("R1", cause="a", removes="lds"), named("R2", cause="a", removes="vector"))
+    report = kernel(loops=[loop(count__scratch_load=9)])
+    said = priced(rules, report, {"vector": 60.0, "lds": 1.0})
+    assert ([f.rule for f in said.findings], [f.rule for f in said.leads]) == ([], ["R1"])
+
+
+def test_a_saved_report_keeps_what_cures_save() -> None:
+    """Rules that are asked of it later find the savings by the fingerprints."""
+    rules = pack(named("R1", removes="lds"), named("R2", removes="vector"), named("R3"))
+    report = timed(kernel(loops=[loop(count__scratch_load=9)]))
+    said = priced(rules, report, {"vector": 60.0, "lds": 1.0})
+    saved = replace(report, findings=said.findings, leads=said.leads)
+    assert evaluate(rules, saved) == said.findings
+    assert {f.rule for f in evaluate(rules, report)} == {"R1", "R2", "R3"}
+
+
+# --------------------------------------------------------------------------- what goes
+
+OPS = (
+    *(access(line, "global_load", 32, "L0", 17) for line in (110, 111)),
+    access(210, "global_load", 64, "L1", 17),
+    replace(access(220, "lds_read", 64, "L1", 17), use=LaneUse(64, conflicts=4.0)),
+    access(221, "lds_read", 64, "L1", 17),
+)
+
+
+def access_rule(**changes: str) -> dict[str, str]:
+    return {"scope": "instruction", "require": "op.bits >= 128", "message": "narrow", **changes}
+
+
+GLOBAL = access_rule(when='op.kind == "global_load"')
+
+
+@pytest.mark.parametrize(
+    ("changes", "removals"),
+    [
+        ({"removes": "vector"}, [Removal("vector", 1.0, ("L0",)), Removal("vector", 1.0, ("L1",))]),
+        (
+            {"removes": "{what: vector, part: count.valu / 40}", "cured_together": "true"},
+            [Removal("vector", 0.5, ("L1", "L0"))],
+        ),
+        (
+            {"scope": "kernel", "removes": "{what: scratch, part: 7}"},
+            [Removal("scratch", 1.0)],
+        ),
+        (
+            {"scope": "kernel", "removes": "{what: occupancy, part: 7}"},
+            [Removal("occupancy", 7.0)],
+        ),
+        (
+            {"scope": "kernel", "removes": "{what: scratch, part: count.valu - 10}"},
+            [Removal("scratch", 0.0)],
+        ),
+        (
+            GLOBAL | {"removes": "{what: loads, part: matches / 4}"},
+            [Removal("loads", 0.5, ("L0",), (110, 111)), Removal("loads", 0.25, ("L1",), (210,))],
+        ),
+        (
+            GLOBAL | {"removes": "{what: loads, part: matches / 4}", "cured_together": "true"},
+            [Removal("loads", 0.5, ("L0", "L1"), (110, 111, 210))],
+        ),
+        (
+            {"require": "lds.conflicts.known == 0", "removes": "conflicts"},
+            [Removal("conflicts", 1.0, ("L1",), (220,))],
+        ),
+    ],
+)
+def test_the_work_that_a_cure_takes_away(changes: dict[str, str], removals: list[Removal]) -> None:
+    asked: list[Removal] = []
+    loops = [
+        loop("L0", count__scratch_load=1, count__valu=4),
+        loop("L1", line=200, count__scratch_load=1, count__valu=20, lds__conflicts={"known": 4}),
+    ]
+    report = kernel({"count.scratch_load": 2, "count.valu": 9}, loops, OPS)
+    rules = parse_pack(rule(**{"message": "much", **changes}), "t.yaml", CATALOGUE)
+    judge(rules, timed(report), price=lambda removal: asked.append(removal))
+    assert asked == removals
+
+
+def test_code_outside_of_loops_goes_with_that_inside() -> None:
+    asked: list[Removal] = []
+    ops = [MemoryOp(50, "global_load_b8", "global_load", 8, None, 0, None), *OPS[:2]]
+    together = GLOBAL | {"cured_together": "true", "removes": "loads"}
+    report = timed(kernel(loops=[loop("L0")], memory_ops=ops))
+    judge(parse_pack(rule(**together), "t.yaml", CATALOGUE), report, price=asked.append)
+    assert asked == [Removal("loads", 1.0, (), (50, 110, 111))]
+
+
+@pytest.mark.parametrize(
+    ("loops", "sites"),
+    [
+        ((), range(8)),
+        (("L0",), [0, 1, 6, 7]),
+        (("L1",), [2, 5]),
+        (("L0", "L2"), [0, 1, 3, 4, 6, 7]),
+    ],
+)
+def test_a_loop_s_code_is_its_own(loops: tuple[str, ...], sites: Any) -> None:
+    """That of loops in it is theirs, unless they are asked for as well."""
+    nested = [("L0", None, range(6)), ("L1", "L0", (1, 2, 3)), ("L2", "L1", (2,))]
+    bounds = [(0, 2), (2, 3), (3, 5), (5, 6), (6, 7), (7, 8)]
+    function = SimpleNamespace(
+        instructions=[SimpleNamespace(line=n) for n in range(8)],
+        loops=[SimpleNamespace(id=i, parent=p, blocks=tuple(b)) for i, p, b in nested],
+        blocks=[SimpleNamespace(start=a, stop=b) for a, b in bounds],
+    )
+    timing: Any = SimpleNamespace(function=function)
+    assert _place(timing, Removal("vector", 1.0, loops)) == frozenset(sites)
+    assert _place(timing, Removal("vector", 1.0, loops, (0, 2))) == {0, 2} & set(sites)
+
+
+@pytest.mark.parametrize(
+    ("removes", "fault"),
+    [
+        ("vectors", "Invalid enum value 'vectors'"),
+        ("{what: vector, part: count.mfna}", "unknown metric count.mfna"),
+        ("{what: vector, part: count.mfma > 0}", "this is a boolean, not a number"),
+        ("{what: vector, part: 0}", "part is larger than 0"),
+        ("{what: vector, of: 1}", "unknown field `of`"),
+        ("{part: 1}", "missing required field `what`"),
+    ],
+)
+def test_faults(removes: str, fault: str) -> None:
+    with pytest.raises(PackError, match=fault):
+        pack(rule(removes=removes))
+
+
+# --------------------------------------------------------------------------- what is printed
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """With a finding whose cure saves much, and a fact whose cure saves little."""
+    whole = kinspect.analyze(SMALL).report
+    (small,) = whole.kernels
+    finding = replace(small.findings[0], rule="R1", saves_percent=27.3)
+    little = {"saves_percent": 1.2, "doubt": "its cure saves 1.2 % of the launch"}
+    lead = replace(finding, rule="R2", message="little", **little)
+    return replace(whole, kernels=(replace(small, findings=(finding,), leads=(lead,)),))
+
+
+def written(write: Callable[..., None], report: Report, **options: Any) -> str:
+    stream = io.StringIO()
+    write(report, stream, **options)
+    return " ".join(stream.getvalue().split())
+
+
+def as_html(report: Report, stream: io.StringIO) -> None:
+    page = io.StringIO()
+    write_report(report, page_kernels(report.kernels), page)
+    stream.write(" ".join(lxml.html.fromstring(page.getvalue()).itertext()))
+
+
+@pytest.mark.parametrize(
+    ("write", "saving"),
+    [
+        (text.write, "R1 -27 % "),
+        (agent.write, "saves=27.3%"),
+        (md.write, "R1 (-27 %)"),
+        (as_html, "R1 -27 % "),
+    ],
+)
+def test_formats_tell_savings_and_no_facts(
+    report: Report, write: Callable[..., None], saving: str
+) -> None:
+    told = written(write, report)
+    assert saving in told
+    assert "R2" not in told
+
+
+def test_a_kernel_with_facts_alone(report: Report) -> None:
+    (small,) = report.kernels
+    alone = timed(replace(small, findings=(), spills=(), loops=()))
+    told = view.findings_summary(alone)
+    assert told == "no finding, 1 fact that would save less than 3 %"
+    assert view.findings_summary(replace(alone, leads=())) == "nothing looks wrong"
+
+
+def test_json(report: Report) -> None:
+    (lead,) = report.kernels[0].leads
+    brief = json_brief.to_dict(report)["kernels"][0]
+    assert [(f["rule"], f["doubt"]) for f in brief["leads"]] == [("R2", lead.doubt)]
+    stream = io.StringIO()
+    json_write.write(report, stream)
+    again = json_read.read(stream.getvalue(), "report.json")
+    assert again.kernels[0].leads == (replace(lead, lines=(), plural_message=""),)
+
+
+def test_facts_are_told_by_all_alone(
+    report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "saved.json"
+    with saved.open("w") as stream:
+        json_write.write(report, stream)
+    told = {}
+    for option in ("--all", "--details"):
+        assert main(["analyze", option, str(saved)]) == 0
+        told[option] = " ".join(capsys.readouterr().out.split())
+    fact = "1 fact that would save less than 3 % fact R2 -1 % little"
+    assert [fact in out for out in told.values()] == [True, False]

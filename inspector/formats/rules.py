@@ -202,7 +202,7 @@ def _conditions(rule: Rule) -> list[tuple[str, str]]:
         ("Only where", " ".join((text.when or "").split())),
         ("Requires", " ".join(text.require.split())),
         ("Else says", " ".join(text.message.split())),
-        ("Its cure removes", _removed(rule)),
+        ("Cure takes", _removed(rule)),
         ("Tags", ", ".join(text.tags)),
     ]
     return [(title, value) for title, value in conditions if value]

@@ -110,7 +110,7 @@ _MATCHES = (
         "matches",
         "derived",
         "instruction",
-        "How many match in the loop; in texts and `saves` alone",
+        "How many match in the loop; in texts and `removes` alone",
     ),
     MetricSpec(
         WIDER,
@@ -118,7 +118,7 @@ _MATCHES = (
         "derived",
         "instruction",
         "How many of them move more bits than the narrowest, unknown where none does; in texts and "
-        "`saves` alone",
+        "`removes` alone",
     ),
 )
 

@@ -142,7 +142,7 @@ def _cured_together(matches: Iterable[Match]) -> Iterator[tuple[Match, ...]]:
             sorted(
                 _of_one_loop(group),
                 key=lambda match: (
-                    -(_part(match.rule, match.readings[0].values) or 0.0),
+                    -(_part(match.rule, _counted(match)) or 0.0),
                     _width(match.readings[0]),
                 ),
             )
@@ -265,9 +265,10 @@ class _Judge:
         if part is None:
             return None
         scope = group[0].rule.text.scope
-        loops = tuple(self._kernel.loops[m.ordinal].id for m in group if m.ordinal >= 0)
+        everywhere = any(match.ordinal < 0 for match in group)
+        loops = () if everywhere else tuple(self._kernel.loops[m.ordinal].id for m in group)
         lines = finding.isa_lines if scope in ("instruction", "wait") else self._accesses_of(group)
-        return Removal(removes.what, part, loops if scope == "loop" else (), lines)
+        return Removal(removes.what, part, loops, lines)
 
     def _accesses_of(self, group: Sequence[Match]) -> tuple[int, ...]:
         """Lines of the accesses that a rule for a loop or kernel names; empty where it is about

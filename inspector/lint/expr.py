@@ -238,7 +238,7 @@ class _Checker:
             raise self._error(node, message)
         if entry.known == "matches" and not self._shown:
             raise self._error(
-                node, f"{name} is for message, fix and saves: it counts what was found"
+                node, f"{name} is for message, fix and removes: it counts what was found"
             )
         metric_name = MetricName(name, entry.metric, entry.field, self._source_of(entry))
         self.names.append(metric_name)

@@ -8,6 +8,7 @@ import threading
 import typing
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -31,6 +32,15 @@ _NON_BLANK = re.compile(r"\S")
 _KEY_OF_PACK = re.compile(r"^(?:pack|rules|extends|override)[ \t]*:", re.MULTILINE)
 _STATED_BY_RULES = frozenset({"id", "message"})
 _BLOCK_HEADER = re.compile(r"[|>][^\n]*\n")
+_GONE: Mapping[str, str] = MappingProxyType(
+    {
+        "worth": "the time of the launch decides what is worth a change; see `removes`",
+        "saves": "say what work the cure takes away, with `removes`",
+        "superseded_by": "rules with the same `cause` make one finding, that of the first",
+        "hot_only": "ask for `hot`, `op.hot` or `wait.hot` in `when`: then all loops are looked at",
+    }
+)
+"""Keys that rules had -> what to do in place of them."""
 
 
 class Draft(Struct, frozen=True):
@@ -269,7 +279,10 @@ class Reader:
                 key_nodes[name] = value
             else:
                 near = nearest(str(name), allowed)
-                if self._may_quote:
+                gone = _GONE.get(str(name)) if "removes" in allowed else None
+                if gone and self._may_quote:
+                    self._fault(key, f"{name} is gone: {gone}")
+                elif self._may_quote:
                     hint = near or f" (known: {', '.join(allowed)})"
                     self._fault(key, f"unknown key {name}{hint}")
                 elif near:

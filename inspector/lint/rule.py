@@ -353,6 +353,8 @@ def compile_removes(removes: Removed | Removes, catalogue: Catalogue, scope: Sco
     if isinstance(removes, str):
         return Removing(removes, None)
     part = removes.part
+    if isinstance(part, int | float) and part <= 0:
+        raise ExpressionError("part is larger than 0", 0)
     compiled = None if part is None else compile_number(str(part), catalogue, scope, shown=True)
     return Removing(removes.what, compiled)
 
