@@ -102,22 +102,6 @@ def test_a_pair_belongs_to_a_division_by_the_half_that_does() -> None:
     }  # fmt: skip
 
 
-def test_estimated_divisions_save_what_the_next_unit_leaves(
-    kernels: dict[tuple[str, str], KernelReport], loops: dict[tuple[str, str], LoopReport]
-) -> None:
-    """An estimate takes a transcendental instruction as well, and these are the next unit."""
-    cycles = []
-    for name in ("gate_of_halves", "gate_of_halves_estimated"):
-        bound = loops[name, "gfx942"].metrics["bound.longest"].value
-        assert isinstance(bound, Mapping)
-        assert isinstance(bound["cycles"], int | float)
-        elements = figure(loops[name, "gfx942"], "bytes.global_load") / 2
-        cycles.append(bound["cycles"] / elements)
-    findings = kernels["gate_of_halves", "gfx942"].findings
-    (saves,) = (f.saves_percent for f in findings if f.rule == "KI046")
-    assert saves == pytest.approx(100 - 100 * cycles[1] / cycles[0], abs=0.1)
-
-
 def test_divisions_take_cycles_by_the_rates_of_their_instructions(
     loops: dict[tuple[str, str], LoopReport],
 ) -> None:

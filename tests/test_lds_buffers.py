@@ -42,7 +42,7 @@ def test_a_tile_before_the_loop_holds_the_lds_whatever_the_stages(
         assert kernel.metrics["lds_bytes"].value == 131072
         (finding,) = kernel.findings  # a kernel that cannot be launched is told nothing else
         assert finding.rule == "KI005"
-        assert "held by tile 128x256 f32 at held.py:11: 131072 bytes" in finding.message
+        assert "used by tile 128x256 f32 at held.py:11: 131072 bytes" in finding.message
         assert "num_stages does not change it" in finding.fix
         assert "Lower num_stages" not in finding.fix
         largest = finding.evidence["lds.holders"]

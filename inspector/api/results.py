@@ -157,14 +157,14 @@ class AnalyzedKernel:
 
         Of each: `rule` (its id), `severity`, `message`, `fix`, `locations` (each with `kind`,
         `file` and `line`), `isa_lines` (of the assembly, as far as known), `evidence` (the figures
-        that it rests on, by name), `saves_percent` (of its loop's time, at most; None where no
-        bound tells).
+        that it rests on, by name), `saves_percent` (of the launch's time by the timing model;
+        None where that is not known).
         """
         return self.report.findings
 
     @property
     def leads(self) -> tuple[Finding, ...]:
-        """What is true as well, while something speaks against a change: of each its `doubt`."""
+        """What is true as well, but saves less than 3 % of the launch: of each its `doubt`."""
         return self.report.leads
 
     @property

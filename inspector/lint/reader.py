@@ -211,6 +211,7 @@ class Reader:
             pack=self._name,
             catalogue=self._catalogue,
             compiled=compiled,
+            is_severity_stated=not self._trusted,
         )
 
     def _check_cure(self, cure: Cure, node: yaml.Node, scope: Scope) -> None:

@@ -376,7 +376,7 @@ class Rule(Struct, frozen=True):
 
     Args:
         text: the rule as written, with the overrides of packs that extend its pack.
-        is_severity_stated: whether a pack overrides its severity: a saving does not change it.
+        is_severity_stated: whether its severity is that of a user's pack: no saving changes it.
         line: its line in the pack's file.
         file: the pack's file, as error messages name it.
         pack: the pack's name.

@@ -108,12 +108,12 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `trials` are the changes that were compiled to be rid of it in this kernel, in the order in
     which they are told; empty where nobody asked. `fix_is_trials` says that the fix names nothing
     else.
-    `saves_percent` is the share of an iteration's time (of the hot loops, for a finding about the
-    kernel) that the cure saves at most; None where nothing bounds it. `lines` are all lines of the
+    `saves_percent` is what its cure saves of the launch's time by the timing model; None where that
+    is not known. `lines` are all lines of the
     assembly that it is about, where they are more than those of its locations. `plural_message` is
     the message as it stands where no figure is 1, by which equal findings are known; empty where it
-    is the same. A saved report has neither of these two. `doubt` is why a lead may not be worth a
-    change, and empty for findings.
+    is the same. A saved report has neither of these two. `doubt` says of what saves too little to be
+    a finding how little that is, and is empty for findings.
     """
 
     rule: str
@@ -245,7 +245,7 @@ class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
         time: of its launch; None where nobody asked or it is not known.
         no_time: why it is not known; empty where it is, or nobody asked.
         loop_times: what iterations take; empty where nobody asked or it is not known.
-        leads: what is true as well, but not shown to be worth a change: see their `doubt`.
+        leads: what is true as well, but saves too little of the launch: see their `doubt`.
         saved_in: the saved report that it was read from, which the user named; what `id` says of a
             file is a stranger's then.
     """

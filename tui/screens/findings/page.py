@@ -37,7 +37,11 @@ from .groups import (
 )
 
 _ROWS_WITHOUT_DETAIL = 10  # of the terminal; with fewer the list takes them all
-_LEVEL_FILTERS = {"warning": "warnings and errors", "error": "errors alone", LEAD: "with what saves little"}
+_LEVEL_FILTERS = {
+    "warning": "warnings and errors",
+    "error": "errors alone",
+    LEAD: "with what saves little",
+}
 
 
 class FindingsPage(Page):
@@ -174,7 +178,9 @@ class FindingsPage(Page):
             return f"no finding, but {plural(spilling, 'kernel')} with spills in a hot loop"
         leads = sum(len(entry.report.leads) for entry in self.session.entries.values())
         if leads:
-            return f"no finding, {plural(leads, 'fact')} that would save little: Severity shows them"
+            return (
+                f"no finding, {plural(leads, 'fact')} that would save little: Severity shows them"
+            )
         if any(entry.report.time is None for entry in self.session.entries.values()):
             return "no finding; of some kernels no time is known"
         return "nothing looks wrong"
