@@ -30,9 +30,22 @@ from .test_lint_subjects import CATALOGUE
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
 
 
-def priced(rules: Pack, report: KernelReport, prices: Mapping[str, float | None]) -> Judgement:
+def priced(
+    rules: Pack,
+    report: KernelReport,
+    prices: Mapping[str, float | None],
+    *,
+    is_users: bool = False,
+) -> Judgement:
     """What a pack says where work of a kind takes some percent of the launch's time."""
-    return judge(rules, timed(report), price=lambda removal: prices[removal.what])
+    judged = rules if is_users else shipped(rules)
+    return judge(judged, timed(report), price=lambda removal: prices[removal.what])
+
+
+def shipped(rules: Pack) -> Pack:
+    """A pack as if it came with kinspect: severities follow from the time."""
+    own = tuple(replace(rule, is_severity_stated=False) for rule in rules.rules)
+    return replace(rules, rules=own)
 
 
 # --------------------------------------------------------------------------- severity
@@ -60,14 +73,19 @@ def test_a_severity_is_what_the_cure_saves(
 
 
 @pytest.mark.parametrize("severity", ["error", "info"])
-def test_a_severity_that_a_pack_states_stays(tmp_path: Path, severity: str) -> None:
+def test_a_severity_that_a_users_pack_states_stays(tmp_path: Path, severity: str) -> None:
+    """Of its own rules, and of those that it overrides."""
+    own = pack(rule(removes="vector", severity=severity))
+    said = priced(own, kernel(loops=[loop(count__scratch_load=3)]), {"vector": 0.5}, is_users=True)
+    assert [(f.severity, f.saves_percent) for f in said.findings] == [(severity, 0.5)]
     (tmp_path / "base.yaml").write_text(
         rule(removes="vector", require="count.valu == 0", message="many")
     )
     text = f"extends: base.yaml\noverride: {{T001: {{severity: {severity}}}}}\n"
     rules = parse_pack(text, str(tmp_path / "t.yaml"), CATALOGUE)
     for percent in (0.0, 50.0):
-        said = priced(rules, kernel(loops=[loop(count__valu=3)]), {"vector": percent})
+        report = kernel(loops=[loop(count__valu=3)])
+        said = priced(rules, report, {"vector": percent}, is_users=True)
         assert [(f.severity, f.saves_percent) for f in said.findings] == [(severity, percent)]
 
 
@@ -116,7 +134,7 @@ def test_a_cause_is_told_once_whatever_its_rules_save() -> None:
 
 def test_a_saved_report_keeps_what_cures_save() -> None:
     """Rules that are asked of it later find the savings by the fingerprints."""
-    rules = pack(named("R1", removes="lds"), named("R2", removes="vector"), named("R3"))
+    rules = shipped(pack(named("R1", removes="lds"), named("R2", removes="vector"), named("R3")))
     report = timed(kernel(loops=[loop(count__scratch_load=9)]))
     said = priced(rules, report, {"vector": 60.0, "lds": 1.0})
     saved = replace(report, findings=said.findings, leads=said.leads)

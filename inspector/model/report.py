@@ -112,8 +112,8 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is not known. `lines` are all lines of the
     assembly that it is about, where they are more than those of its locations. `plural_message` is
     the message as it stands where no figure is 1, by which equal findings are known; empty where it
-    is the same. A saved report has neither of these two. `doubt` says of what saves too little to be
-    a finding how little that is, and is empty for findings.
+    is the same. A saved report has neither of these two. `doubt` says how little the cure saves of
+    what is no finding for that reason; it is empty for findings.
     """
 
     rule: str

@@ -14,7 +14,9 @@ the same, and one of them store. Whether the stores before a barrier were waited
 nor is what stands between the halves of a split barrier: it opens when the last wave signals.
 
 Lanes of one wave that store different values to one place in one instruction are told as well:
-which of them stays is not defined. Those that write the same value to the same place do no harm. Atomics do not race with each
+which of them stays is not defined.
+
+Those that write the same value to the same place do no harm. Atomics do not race with each
 other. Not watched: scalar loads, reads before the first write to a buffer but for those of a few
 workgroups, and buffers of more than `MOST_GRANULES`. Of an access that runs past a buffer, the
 lanes inside are watched.

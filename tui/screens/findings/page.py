@@ -240,7 +240,7 @@ class FindingsPage(Page):
         self._show()
 
     def action_severity(self) -> None:
-        """Shows the next of: all findings, warnings and errors, errors only, and what saves little as well."""
+        """Shows the next of: all findings, warnings and errors, errors only, all facts."""
         self._min_severity = LEVELS[LEVELS.index(self._min_severity) - 1]
         self._show()
 
