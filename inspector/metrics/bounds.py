@@ -204,7 +204,7 @@ def _hot_loops(
         longest = _longest(machine, way, loop_instructions, of_longest, resident)
         operands: Iterable[Metric] = ()
         if resident is not None:
-            operands = lds_operands.compute(subject, machine, on_way, resident.on_cu)
+            operands = lds_operands.compute(on_way)
         yield loop, chain(of_every_iteration, (longest,), operands)
 
 

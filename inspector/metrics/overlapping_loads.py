@@ -31,21 +31,20 @@ SPECS: Final = (
         "derived",
         "kernel",
         "Bytes that different loads of a workgroup bring more than once, in a kernel without "
-        "loops or in an iteration of the hot `loop` with most of them: `loads` that share "
+        "loops or in an iteration of the hot loop with most of them: `loads` that share "
         "bytes, the `of` on the path with most loads, the bytes that `lanes` of them (all, or "
         "the first where the workgroup's size is not known) have `asked` for, those at the same"
         " address once, and the `distinct` ones among these, in a loop those that the iteration"
         " before has not loaded; the same for single waves (`wave_asked`, `wave_distinct`); "
         "`alike`: loads of the same tensors whose lanes lie like theirs; the first `at` which "
         "line, another one at `second`; `bits` of its access; `bytes` of all loads of the path "
-        "and `stored` ones of its stores; instructions of the `path`; what is `assumed` of the "
-        "workgroup",
+        "and `stored` ones of its stores. Estimated where the workgroup's shape is not known, "
+        "which is taken as 4 rows of 8 work-items then",
     ),
 )
 
 _MOST_ACCESSES: Final = 512
 """Accesses of a region; more are not compared."""
-_FEW_ROWS: Final = "4 rows of 8 work-items: the workgroup's shape is not known"
 
 
 def kernel_metrics(subject: Subject, accesses: GlobalAccesses, hot: Set[str]) -> Iterator[Metric]:
@@ -89,8 +88,7 @@ def _overlap(subject: Subject, every_access: GlobalAccesses, hot: Set[str]) -> M
     if not copies:
         return Metric(OVERLAP, None, "mapping", "derived", "no hot loop with one entry")
     best = max(copies.values(), key=_excess)
-    is_assumed = best["assumed"] is not None
-    return Metric(OVERLAP, best, "mapping", "estimated" if is_assumed else "derived")
+    return Metric(OVERLAP, best, "mapping", "derived" if subject.places else "estimated")
 
 
 def _excess(value: Mapping[str, Scalar]) -> int:
@@ -142,9 +140,6 @@ def _region_overlap(
         "bits": None,
         "stored": 0,
         "lanes": None,
-        "path": sum(len(code_of(function, number)) for number in path),
-        "loop": loop.id if loop is not None else None,
-        "assumed": None if subject.places else _FEW_ROWS,
     }
     if len(code) > _MOST_ACCESSES:
         return value
