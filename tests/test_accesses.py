@@ -469,14 +469,14 @@ def test_of_a_mask_nothing_may_be_known() -> None:
 @pytest.mark.parametrize(
     ("arch", "name", "advice", "rules"),
     [
-        ("gfx942", "product", {"bits": 16, "whole": None, "kpack": None}, set()),
-        ("gfx942", "product_of_words", {"bits": None, "whole": None, "kpack": 2}, set()),
+        ("gfx942", "product", {"whole": None, "kpack": None}, set()),
+        ("gfx942", "product_of_words", {"whole": None, "kpack": 2}, set()),
         # The float32 matrix instructions take longer than twice the LDS: no rule speaks.
-        ("gfx950", "product_of_words", {"bits": None, "whole": 32, "kpack": None}, set()),
+        ("gfx950", "product_of_words", {"whole": 32, "kpack": None}, set()),
         (
             "gfx1100",
             "product_of_words",
-            {"bits": None, "whole": None, "kpack": None},
+            {"whole": None, "kpack": None},
             {"KI019", "KI043"},
         ),
     ],

@@ -74,7 +74,7 @@ def test_rows_of_a_workgroup_of_unknown_shape(kernels: dict[str, KernelReport]) 
     waste = kernels["turned"].metrics["cache.waste"].value
     assert isinstance(waste, dict)
     assert (waste["across"], waste["in_rows"]) == (1, 1)
-    assert (waste["across_instruction"], waste["across_lines"]) == ("global_load_dword", 64)
+    assert waste["across_lines"] == 64
 
 
 SUM = """s_load_dwordx2 s[4:5], s[0:1], 0x0
@@ -177,5 +177,5 @@ def test_the_worst_of_neighbours_in_y_is_one_of_them() -> None:
     by_name = {kernel.name: kernel for kernel in analyze_text(changed, Context("k.s"))}
     waste = by_name["turned"].metrics["cache.waste"].value
     assert isinstance(waste, dict)
-    assert (waste["across"], waste["across_instruction"]) == (1, "global_load_dword")
+    assert waste["across"] == 1
     assert (waste["accesses"], waste["instruction"]) == (2, "global_store_short")

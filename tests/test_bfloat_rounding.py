@@ -31,7 +31,7 @@ def test_each_result_that_the_next_operation_widens_counts(
 ) -> None:
     """Five of the polynomial's six results, each of all elements of a lane."""
     value = _rounded(kernels["polynomial", "gfx942"])
-    assert (value["operations"], value["elements"]) == (5, 5 * BLOCK // LANES)
+    assert value["elements"] == 5 * BLOCK // LANES
     assert value["at"] == "bfloats.py:11"
     assert _rounded(kernels["polynomial_in_float32", "gfx942"])["elements"] == 0
     assert _rounded(kernels["product_and_sum", "gfx942"])["elements"] == 0
@@ -41,7 +41,7 @@ def test_a_clamp_rounds_between_its_maximum_and_its_minimum(
     kernels: Mapping[tuple[str, str], KernelReport],
 ) -> None:
     value = _rounded(kernels["clamped", "gfx942"])
-    assert (value["operations"], value["elements"]) == (2, 2 * BLOCK // LANES)
+    assert value["elements"] == 2 * BLOCK // LANES
 
 
 def test_the_instructions_of_a_loop_are_told_of_that_loop(
@@ -49,7 +49,6 @@ def test_the_instructions_of_a_loop_are_told_of_that_loop(
 ) -> None:
     kernel = kernels["polynomial_of_rows", "gfx942"]
     value = _rounded(kernel)
-    assert value["in_loop"] is True
     assert value["valu"] in [loop.metrics["count.valu"].value for loop in kernel.loops if loop.hot]
 
 
@@ -58,8 +57,7 @@ def test_steps_that_are_peeled_off_a_loop_are_not_told_of_it(
 ) -> None:
     """Loads ahead leave the last step behind the loop, whose operations have the same lines."""
     value = _rounded(kernels["polynomial_loaded_ahead", "gfx942"])
-    assert value["in_loop"] is True
-    assert (value["operations"], value["elements"]) == (6, 6 * BLOCK // LANES)
+    assert value["elements"] == 6 * BLOCK // LANES
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])

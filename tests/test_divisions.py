@@ -102,50 +102,19 @@ def test_a_pair_belongs_to_a_division_by_the_half_that_does() -> None:
     }  # fmt: skip
 
 
-def test_divisions_take_cycles_by_the_rates_of_their_instructions(
-    loops: dict[tuple[str, str], LoopReport],
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_divisions_by_one_value_take_one_estimate(
+    loops: dict[tuple[str, str], LoopReport], arch: str
 ) -> None:
-    """An estimate takes four times as long as the other ten: a transcendental operation."""
-    for arch, slot in (("gfx942", 4), ("gfx1100", 1)):
-        loop = loops["normalise", arch]
-        instructions, divisions = (
-            figure(loop, f"division.{name}") for name in ("instructions", "exact")
-        )
-        assert figure(loop, "division.cycles") == slot * (instructions + 3 * divisions)
-        saved = figure(loop, "division.by_invariant.cycles")
-        assert saved == figure(loop, "division.cycles") - slot * divisions
-        estimates = loop.metrics["division.estimates"].value
-        assert estimates == {"divisors": 1, "cycles": 4 * slot}
+    assert loops["normalise", arch].metrics["division.estimates"].value == {"divisors": 1}
 
 
-def test_memory_takes_what_its_peak_allows(
-    kernels: dict[tuple[str, str], KernelReport], loops: dict[tuple[str, str], LoopReport]
-) -> None:
-    """MI325X: 6 TB/s at 2,100 MHz for 304 CUs, the fastest product (products.yaml)."""
-    bound = loops["normalise", "gfx942"].metrics["bound.longest"].value
-    kernel = kernels["normalise", "gfx942"]
-    assert isinstance(bound, Mapping)
-    moved = sum(
-        figure(loops["normalise", "gfx942"], f"bytes.global_{way}") for way in ("load", "store")
-    )
-    places = kernel.metrics["occupancy.workgroups_per_cu"].value
-    assert isinstance(places, int)
-    waves = 4 * places
-    assert bound["memory"] == pytest.approx(64 * moved * waves * 304 / (6e12 / 2.1e9), rel=1e-3)
-    assert bound["from_memory"] == round(bound["memory"])  # nothing else takes as long
-    assert kernel.metrics["gpu.memory_rate"].value == round(6e12 / 2.1e9 / 304 / 4, 3)
-
-
-@pytest.mark.parametrize(
-    ("arch", "units", "cache"), [("gfx942", 304, 256 << 20), ("gfx1100", 48, 96 << 20)]
-)
-def test_units_and_caches_of_the_gpu(
-    kernels: dict[tuple[str, str], KernelReport], arch: str, units: int, cache: int
+@pytest.mark.parametrize(("arch", "units"), [("gfx942", 304), ("gfx1100", 48)])
+def test_units_of_the_gpu(
+    kernels: dict[tuple[str, str], KernelReport], arch: str, units: int
 ) -> None:
     """Triton's workgroups are on both CUs of a WGP on RDNA."""
-    metrics = kernels["normalise", arch].metrics
-    assert metrics["gpu.units"].value == units
-    assert metrics["gpu.cache_bytes"].value == cache
+    assert kernels["normalise", arch].metrics["gpu.units"].value == units
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])

@@ -56,17 +56,6 @@ def test_trees(
 
 
 @pytest.mark.parametrize(
-    ("name", "beside", "alone"),
-    [("sums_behind_a_loop", 52, False), ("sums_of_one_workgroup", 9, True)],
-)
-def test_trees_of_one_workgroup(
-    kernels: Mapping[str, KernelReport], name: str, beside: int, alone: bool
-) -> None:
-    value = _value(kernels[name].metrics, "lds_trees")
-    assert (value["trees"], value["beside"], value["alone"]) == (1, beside, alone)
-
-
-@pytest.mark.parametrize(
     ("name", "loads", "stores", "loaded"),
     [("adds_scaled", 2, 1, 8), ("scales_rows", 1, 1, 4), ("adds_five", 5, 1, 20)],
 )

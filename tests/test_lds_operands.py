@@ -114,11 +114,6 @@ def test_sums_are_no_products() -> None:
     assert (value["dwords"], value["uses"]) == (0, 0)
 
 
-def test_the_lds_takes_a_clock_for_each_phase_at_least() -> None:
-    """8 waves on each of 4 SIMDs."""
-    assert operands(*READS, "v_fmac_f32_e32 v4, v8, v16")["cycles"] == 32 * (8 + 8 + 4 + 2)
-
-
 def test_loops_of_few_reads_have_no_such_figure() -> None:
     (loop,) = analysed(*READS[:3], "v_fmac_f32_e32 v4, v8, v16").loops
     assert "lds_operands" not in loop.metrics

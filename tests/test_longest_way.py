@@ -106,14 +106,11 @@ def test_the_bounds_count_the_guarded_access() -> None:
     metrics = report.loops[0].metrics
     assert metrics["bound.unit"].value is None
     assert metrics["bound.l1"].value == 0
-    longest, wave = (
-        figures(metrics[f"bound.{name}"].value) for name in ("longest", "longest_wave")
-    )
+    longest = figures(metrics["bound.longest"].value)
     assert metrics["bound.longest"].origin == "estimated"
     assert longest["unit"] == "l1"
     # 64 lanes with a line each, 32 waves of a CU.
-    assert (wave["l1"], longest["l1"], longest["cycles"]) == (64, 32 * 64, 32 * 64)
-    assert wave["vector"] == 20 * 4
+    assert (longest["l1"], longest["cycles"]) == (32 * 64, 32 * 64)
     assert (longest["covered"], longest["optional"]) == (100, 0)
 
 
@@ -122,7 +119,6 @@ def test_where_nothing_is_conditional_both_bounds_are_alike() -> None:
     longest = figures(metrics["bound.longest"].value)
     assert longest["unit"] == metrics["bound.unit"].value
     assert longest["cycles"] == metrics["bound.cycles"].value
-    assert metrics["bound.longest_wave"].value == metrics["bound.wave"].value
 
 
 def test_a_kernel_without_loops_has_bounds() -> None:
@@ -137,23 +133,9 @@ def test_a_kernel_without_loops_has_bounds() -> None:
     assert with_loop.note
 
 
-@pytest.mark.parametrize(
-    ("lds_bytes", "waves", "overlap"),
-    [(65536, 1, 0.0), (32768, 2, 0.33), (16384, 4, 1.0), (8192, 8, 1.0)],
-)
-def test_units_work_side_by_side_where_waves_are_enough(
-    lds_bytes: int, waves: int, overlap: float
-) -> None:
-    facts = Facts(lds_bytes=lds_bytes, workgroup_size=256)
-    metrics = report_of(in_loop(LINES + ADD, ADDRESSES), facts).loops[0].metrics
-    assert metrics["bound.waves"].value == waves
-    assert figures(metrics["bound.longest"].value)["overlap"] == overlap
-
-
-def test_without_resident_waves_the_figures_of_one_are_known() -> None:
+def test_without_resident_waves_nothing_is_known_but_the_share_of_the_code() -> None:
     metrics = report_of(in_loop(guarded(ADD * 20)), Facts()).loops[0].metrics
     assert metrics["bound.longest"].value is None
-    assert figures(metrics["bound.longest_wave"].value)["vector"] == 20 * 4
     assert metrics["bound.covered"].value == round(100 * 6 / 26, 1)
 
 

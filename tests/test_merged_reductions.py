@@ -52,14 +52,14 @@ def test_only_what_nothing_else_reads_is_merged(
     }
 
 
-def test_lanes_and_registers_are_those_of_the_layout(
+def test_registers_are_those_of_the_layout(
     merged: Mapping[str, Mapping[str, Scalar]],
 ) -> None:
     """Four waves of 64 lanes; 1,024 and 16,384 elements over them."""
     for name, registers in (("sums_in_turn", 4), ("sums_of_wide_tiles", 64)):
-        assert (merged[name]["lanes"], merged[name]["registers"]) == (256, registers)
+        assert merged[name]["registers"] == registers
     # 32 x 16 x 32 elements over 256 lanes, of which 8 have parts of a sum.
-    assert (merged["products_in_turn"]["lanes"], merged["products_in_turn"]["registers"]) == (8, 64)
+    assert merged["products_in_turn"]["registers"] == 64
 
 
 def test_exchanges_are_those_of_a_reduction_over_256_lanes(
@@ -105,7 +105,7 @@ def test_registers_are_those_of_the_elements(element: str, registers: int) -> No
     flow = flow_of(parse_ttgir(_SUM.replace("ELEMENT", element), "k.ttgir"))
     reductions = [op for op in flow.module.ops if op.name == "tt.reduce"]
     value = merged_reductions.merged(subject_of(flow.module, None), flow, reductions, {})
-    assert (value["reductions"], value["lanes"], value["registers"]) == (1, 64, registers)
+    assert (value["reductions"], value["registers"]) == (1, registers)
     assert value["iterations"] is None
 
 

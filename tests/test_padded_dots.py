@@ -6,7 +6,6 @@ import pytest
 from kinspect.inspector.machines import load
 from kinspect.inspector.metrics.matrix_rates import best_rates
 from kinspect.inspector.metrics.padded_products import pieces
-from kinspect.inspector.metrics.subject import operations_of_source
 from kinspect.inspector.ttgir.padded_dots import Side, padded_dots
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
@@ -102,10 +101,3 @@ def test_rates_are_those_of_data_sheets(arch: str, rates: dict[str, float]) -> N
     """Multiply-accumulates a cycle of one SIMD."""
     best = best_rates(load(arch))
     assert {element: best.get(element) for element in rates} == rates
-
-
-def test_operations_without_positions_are_each_their_own() -> None:
-    product = f"arith.mulf %b, %b : {TILE}"
-    ops = parse_ttgir(HEAD.replace("BOUND", "72").replace("USE", product), "k").ops
-    assert all(op.loc is None for op in ops)
-    assert operations_of_source([*ops, ops[0]]) == len(ops)

@@ -110,10 +110,7 @@ def test_the_dot_and_its_dimension_are_named(kernels: list[dict[str, Any]]) -> N
     assert repeated["waves"] * repeated["each"] == 4 * repeated["needed"]
     # What the rule advises is what was launched beside it, and repeats nothing.
     assert repeated["fit_waves"] == repeated["try_waves"] == 1
-    assert repeated["spilling_waves"] is None  # its tiles fit into the registers of one wave
     assert repeated["at"] == "script.py:12"
-    # The pipeliner peels the last iteration: its dot is no second one of the source.
-    assert (repeated["dots"], repeated["of"]) == (1, 1)
 
 
 def test_as_many_waves_as_there_are_blocks_for(kernels: list[dict[str, Any]]) -> None:

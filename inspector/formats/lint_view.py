@@ -31,10 +31,6 @@ _CONFIDENCE = ("certain", "likely", "possible")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _WIDTH = re.compile(r"\b((?:global|buffer|flat|scratch|ds)_[a-z]+)_\w+")
 """A memory instruction and what follows its operation: type and width."""
-_ASSUMED: Mapping[str, str] = MappingProxyType(
-    {"cache.waste.assumed": " ({})", "lds.conflicts.assumed": " {}"}
-)
-"""A metric on what figures rest on -> how messages say it."""
 _FIELD = re.compile(r"\{[^{}]*\}")
 
 
@@ -138,13 +134,8 @@ class _Key(Struct, frozen=True):
 
 
 def _words_of(finding: Finding) -> str:
-    """A message without its numbers, the widths of instructions, and what figures rest on."""
-    message = finding.plural_message or finding.message
-    for name, form in _ASSUMED.items():
-        assumed = finding.evidence.get(name)
-        if isinstance(assumed, str):
-            message = message.replace(form.format(assumed), "")
-    return _NUMBER.sub("#", _WIDTH.sub(r"\1", message))
+    """A message without its numbers and the widths of instructions."""
+    return _NUMBER.sub("#", _WIDTH.sub(r"\1", finding.plural_message or finding.message))
 
 
 def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppression | str | None]]:

@@ -78,13 +78,6 @@ _ACCESS = _specs(
     ("access.divisibility", "bytes", "derived", "Of the address, 0 for a constant 0"),
     ("access.instructions", "instructions", "compiler", "How many instructions it became"),
     (
-        "access.share",
-        "%",
-        "derived",
-        "Share of what a lane moves to and from global memory in the same loop that accesses with"
-        " that limited_by move",
-    ),
-    (
         "access.narrow_stores",
         "stores",
         "derived",

@@ -6,7 +6,6 @@ are judged once, for all rules: that keeps the cost of a rule at the number of k
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -17,7 +16,6 @@ from ..model import Access, KernelReport, LoopReport, MemoryOp, MetricValue, Sou
 from .catalogue import Scope
 
 _LAST = float("inf")
-_GLOBAL = frozenset(("global_load", "global_store"))
 _ORDER_OF_VERDICTS = ("missing", "over-strict")
 
 
@@ -60,7 +58,6 @@ class Subjects:
         self._loops = {loop.id: (i, loop) for i, loop in enumerate(kernel.loops)}
         self._hot = frozenset(loop.id for loop in kernel.loops if loop.hot)
         self._groups: dict[tuple[Scope, bool], Sequence[LoopSubjects]] = {}
-        self._bits_of_causes: dict[str | None, Counter[str | None]] = {}
 
     def groups(self, scope: Scope, hot_only: bool) -> Sequence[LoopSubjects]:
         """The groups that a rule of scope `instruction` or `wait` looks at, by loop."""
@@ -160,32 +157,8 @@ class Subjects:
         }
         if access is None:
             return values
-        return (
-            values
-            | _access_values(access)
-            | {
-                "access.narrow_stores": self._narrow_stores(access),
-                "access.share": self._share(op.loop, access),
-            }
-        )
-
-    def _share(self, loop: str | None, access: Access) -> float | None:
-        """Percent of the bits of global memory in a loop that accesses of one cause move.
-
-        None where the access is none of global memory, or nothing limits it.
-        """
-        if access.cls not in _GLOBAL or access.limited_by is None:
-            return None
-        if loop not in self._bits_of_causes:
-            bits: Counter[str | None] = Counter()
-            by_line = self._accesses()
-            for op in self._kernel.memory_ops:
-                if op.loop == loop and op.cls in _GLOBAL:
-                    behind = by_line.get((op.line, op.cls))
-                    bits[None if behind is None else behind.limited_by] += op.bits or 0
-            self._bits_of_causes[loop] = bits
-        bits = self._bits_of_causes[loop]
-        return round(100 * bits[access.limited_by] / bits.total(), 1) if bits.total() else None
+        narrow_stores = self._narrow_stores(access)
+        return values | _access_values(access) | {"access.narrow_stores": narrow_stores}
 
     def _narrow_stores(self, access: Access) -> int:
         """Stores of tiles like an access's, in the same loop, that nothing makes wider.

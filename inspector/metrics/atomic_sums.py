@@ -9,7 +9,7 @@ a scatter), only the data say how many meet.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -33,14 +33,13 @@ SPECS = (
         "Atomics that add to global memory (or take the largest, or smallest) and whose result "
         "nothing uses: how many (`count`: operations of the TTGIR, without one instructions); "
         "`placed`: those whose addresses follow from arguments and the numbers of workgroup and "
-        "lane, the first `placed_at` which line; `shared`: axes of the grid whose numbers the "
-        "addresses of such a one leave out, so that all `workgroups` along them add to the same "
-        "places (None where the grid is unknown), at `shared_at`; `loaded`: those whose addresses "
+        "lane, the first `placed_at` which line; `workgroups` that add to the same places, along "
+        "axes of the grid whose numbers the addresses of such a one leave out (None where the grid "
+        "is unknown), at `shared_at`; `loaded`: those whose addresses "
         "rest on values from memory, the first `loaded_at`; `repeated` of these in loops; "
         "`constant` of them add a constant; `binned` of them do where a loaded value's bits or "
         "magnitude say, as in a histogram, the first `binned_at` (None in Triton's code); "
-        "`in_turn`: the most elements that one of these (where there are none, of all) has for "
-        "each lane in Triton's code; `instructions` that all are in the code; `beside`: "
+        "`instructions` that all are in the code; `beside`: "
         "instructions of the longest loop without an atomic, in an iteration (0 where there is "
         "none). Sums of whole numbers at one address of Triton's code, or at any of others', are "
         "not `placed`: they count something",
@@ -50,7 +49,6 @@ SPECS = (
 _ADDING: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))
 _NO_SUMS: Final = ("swap", "cmp", "_and", "_or", "_xor", "_inc", "_dec", "_csub", "cond")
 _ADDS_INTEGERS: Final = re.compile(r"_atomic_(add|sub)(_x2|_[iu](32|64))?$")
-_LANES, _WAVES = "threads-per-warp", "num-warps"
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
@@ -86,7 +84,7 @@ def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
     placed: list[TtgirOp] = []
     constant = 0
     in_loops = 0
-    worst: tuple[int, int, Sequence[str], TtgirOp | None] = (0, 0, (), None)
+    worst: tuple[int, int, TtgirOp | None] = (0, 0, None)
     grid = dict(zip("xyz", subject.facts.grid or (), strict=False))
     if sums:
         # The flow of values is followed for kernels with atomics only.
@@ -104,19 +102,17 @@ def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
                 shared = [axis for axis in _axes_of_grid(flow, grid) if axis not in axes]
                 workgroups = prod(grid[axis] for axis in shared) if grid else 0
                 if shared and (workgroups, len(shared)) > worst[:2]:
-                    worst = workgroups, len(shared), shared, op
+                    worst = workgroups, len(shared), op
     return {
         "count": len(sums),
         "placed": len(placed),
         "placed_at": op_line(placed[0]) if placed else None,
-        "shared": " and ".join(worst[2]) or None,
-        "shared_at": op_line(worst[3]),
+        "shared_at": op_line(worst[2]),
         "workgroups": worst[0] or None,
         "loaded": len(loaded),
         "loaded_at": op_line(loaded[0]) if loaded else None,
         "repeated": in_loops,
         "constant": constant,
-        "in_turn": _most(_in_turn(module, op) for op in loaded or sums),
         "binned": None,
         "binned_at": None,
         **_of_code(subject, None),
@@ -142,19 +138,6 @@ def _of_code(subject: Subject, sums: Set[int] | None) -> dict[str, Scalar]:
         if not any(inst.index in atomics for inst in own):
             beside = max(beside, len(own))
     return {"instructions": len(atomics), "beside": beside}
-
-
-def _in_turn(module: TtgirModule, op: TtgirOp) -> int | None:
-    """Elements of an atomic's tile for each lane; None where the module does not say its lanes."""
-    lanes, waves = (module.attributes.get(name) for name in (_LANES, _WAVES))
-    shape = op.result_types[0].shape if op.result_types else ()
-    if not isinstance(lanes, int) or not isinstance(waves, int):
-        return None
-    return max(1, prod(shape) // (lanes * waves))
-
-
-def _most(figures: Iterable[int | None]) -> int | None:
-    return max((figure for figure in figures if figure is not None), default=None)
 
 
 def _axes_of_grid(flow: DataFlow, grid: dict[str, int]) -> Sequence[str]:
@@ -226,14 +209,12 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
         "count": len(sums),
         "placed": len(placed),
         "placed_at": _line(placed),
-        "shared": "every axis" if met else None,
         "shared_at": _line(met),
         "workgroups": prod(subject.facts.grid) if met and subject.facts.grid else None,
         "loaded": len(scattered),
         "loaded_at": _line(scattered),
         "repeated": sum(inst.index in in_loops for inst in scattered),
         "constant": None,
-        "in_turn": None,
         "binned": len(binned),
         "binned_at": _line(binned),
         **_of_code(subject, indices),

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 from ..isa.dataflow.operands import operand_texts
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
-from .expansions import region_work
 from .loop_shape import position_of
+from .mix import vector_instructions
 from .subject import MATRIX_CLASSES, Subject, Tally, op_line, own_instructions, source_line
 
 if TYPE_CHECKING:
@@ -40,11 +40,8 @@ SPECS: Final = (
         "kernel",
         "Values rounded to bfloat16 that nothing but arithmetic uses, which widens them to float32 "
         "again, in the hot loop of which they take the largest share (in kernels without hot "
-        "loops: in all): `operations` of the TTGIR (or lines of the source), `elements` "
-        "that a lane rounds, vector "
-        "`instructions` that this takes of the `valu` there, `valu_cycles` of one wave there at "
-        "least, `bytes` per lane that global accesses move there, `at` the line of the operation "
-        "that rounds most, `in_loop` whether it is a loop",
+        "loops: in all): `elements` that a lane rounds, vector `instructions` that this takes of "
+        "the `valu` there, `at` the line of the operation that rounds most",
     ),
 )
 CONVERSION_SPECS: Final = (
@@ -100,15 +97,14 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     if hot and (rounded or any(inst.mnemonic.startswith(_ADDS) for inst in code)):
         code_of = own_instructions(subject.function)
         regions = [code_of[loop.id] for loop in subject.function.loops if loop.id in hot]
-    in_loop = bool(regions)
     candidates = [
-        _region(subject, region, _within(subject, rounded, region) if in_loop else rounded)
+        _region(subject, region, _within(subject, rounded, region) if regions else rounded)
         if rounded
         else _region_of_code(subject, region)
         for region in regions or [code]
     ]
     value = max(candidates, key=lambda item: item[0])[1]
-    yield Metric(_ROUNDED, {**value, "in_loop": in_loop}, "mapping", "estimated")
+    yield Metric(_ROUNDED, value, "mapping", "estimated")
 
 
 def _region_of_code(
@@ -126,15 +122,14 @@ def _region_of_code(
         places.update(source_line(inst.loc) for inst in _written_out(region))
     stored = sum(access_bits(inst.op, inst.operands) or 0 for inst in region if inst.cls in _WRITES)
     elements = max(places.total() - stored // _BITS, 0)
-    work = region_work(subject, region)
+    vector = vector_instructions(region)
     value: dict[str, Scalar] = {
-        "operations": len(places) if elements else 0,
         "elements": elements,
         "instructions": _WRITTEN_OUT * elements,
-        **work,
+        "valu": vector,
         "at": places.most_common(1)[0][0] if elements else None,
     }
-    return _WRITTEN_OUT * elements / max(1, int(work["valu"] or 0)), value
+    return _WRITTEN_OUT * elements / max(1, vector), value
 
 
 def _within(
@@ -176,16 +171,15 @@ def _region(
         r.elements * (_CONVERTED if converts and r.op.name not in _EXPANDED else _WRITTEN_OUT)
         for r in rounded
     )
-    work = region_work(subject, region)
+    vector = vector_instructions(region)
     most = max(rounded, key=lambda r: r.elements, default=None)
     value: dict[str, Scalar] = {
-        "operations": len(rounded),
         "elements": sum(r.elements for r in rounded),
         "instructions": instructions,
-        **work,
+        "valu": vector,
         "at": op_line(most.op) if most is not None else None,
     }
-    return instructions / max(1, int(work["valu"] or 0)), value
+    return instructions / max(1, vector), value
 
 
 def conversions(subject: Subject, region: Tally) -> Iterator[Metric]:

@@ -25,13 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
 
 from msgspec.structs import replace
 
 from ..isa.graph.cfg import innermost_loops
 from ..isa.graph.longest_way import Way, kernel_way
-from ..isa.mnemonics import access_bits
 from ..machines.products import memory_bytes_per_clk
 from ..model import (
     Function,
@@ -50,7 +48,7 @@ from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 COVERED = "bound.covered"
-LONGEST, LONGEST_WAVE = "bound.longest", "bound.longest_wave"
+LONGEST = "bound.longest"
 MIN_COVERED = 0.5
 """No unit is named where less than this share of a loop's instructions is always executed."""
 L2, MEMORY = "uncached.l2", "uncached.memory"
@@ -68,24 +66,6 @@ UNITS: Mapping[str, str] = {
     "latency": "the chain of results that one iteration needs of the one before",
 }
 """The units in order; the first of equals is the bound."""
-
-BESIDE: Mapping[str, frozenset[str]] = {
-    "beside_memory": frozenset(("matrix", "transcendental", "lds", "lds_port")),
-    "beside_vector": frozenset(("matrix", "lds", "lds_port", "vmem", "l1")),
-    "beside_lds": frozenset(("matrix", "vector", "transcendental", "vmem", "l1")),
-}
-"""What is left of `bound.longest` when the work of one kind is done away with -> by its units.
-
-Issue and latency of one wave belong to all kinds, and so do scalar instructions.
-"""
-
-WAVES_TO_OVERLAP = 4
-"""Waves on a SIMD from which on one unit's work hides behind another's.
-
-A wave's own matrix and vector instructions depend on each other: with one wave on a SIMD their
-times add up, and each further one hides a part. The number is an assumption on the safe side: a
-bound that allows for it is larger, never smaller.
-"""
 
 SPECS = (
     MetricSpec(
@@ -136,18 +116,8 @@ SPECS = (
         "instructions is taken. `cycles` of each unit for all resident waves, the slowest `unit` "
         "and its `cycles`; `covered`: % of the loop's own instructions on that way; `optional`: % "
         "of the way's that a scalar branch leaves out on others. `latency` is that of every "
-        "iteration. `beside_memory`, `beside_vector`, `beside_lds`: the slowest unit that accesses "
-        "of global memory, vector instructions, accesses of LDS do not use, below which no cure of "
-        "these comes where waves are enough for the units to work side by side; `overlap`: how far "
-        "they do, from 0 with one wave on a SIMD to 1 with 4 or more",
+        "iteration",
         keys=frozenset({"unit", "cycles"}),
-    ),
-    MetricSpec(
-        LONGEST_WAVE,
-        "mapping",
-        "estimated",
-        "both",
-        "Cycles of each unit for that way of one wave that has the CU for itself",
     ),
     MetricSpec(
         L2,
@@ -161,8 +131,6 @@ SPECS = (
         MEMORY, "cycles", "estimated", "loop", "The same if they all came from the device's memory"
     ),
 )
-
-_MOVE_BYTES: Final = frozenset(("global_load", "global_store", "lds_direct"))
 
 
 def loop_metrics(
@@ -233,12 +201,11 @@ def _hot_loops(
                 **wave_bounds(subject, machine, on_way),
                 "latency": bounds["latency"],
             }
-        moved = _memory_cycles(subject, machine, on_way, resident)
-        longest = _longest(machine, way, loop_instructions, of_longest, resident, moved)
+        longest = _longest(machine, way, loop_instructions, of_longest, resident)
         operands: Iterable[Metric] = ()
         if resident is not None:
-            operands = lds_operands.compute(subject, machine, on_way, resident.on_cu)
-        yield loop, chain(of_every_iteration, longest, operands)
+            operands = lds_operands.compute(on_way)
+        yield loop, chain(of_every_iteration, (longest,), operands)
 
 
 def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
@@ -254,15 +221,13 @@ def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[
         note = (
             "the target is unknown" if machine is None else "loops run an unknown number of times"
         )
-        for name in (LONGEST, LONGEST_WAVE):
-            yield Metric(name, None, "mapping", "estimated", note)
+        yield Metric(LONGEST, None, "mapping", "estimated", note)
         return
     on_way = _instructions(function, way.blocks)
     bounds = wave_bounds(subject, machine, on_way)
     bounds["latency"] = Bound(None)
     resident = residency(machine, demand, metrics)
-    moved = _memory_cycles(subject, machine, on_way, resident)
-    yield from _longest(machine, way, len(function.instructions), bounds, resident, moved)
+    yield _longest(machine, way, len(function.instructions), bounds, resident)
 
 
 def _instructions(function: Function, blocks: Sequence[int]) -> list[Instruction]:
@@ -338,8 +303,7 @@ def _longest(
     instructions: int,
     bounds: Mapping[str, Bound],
     resident: Residency | None,
-    memory: float | None,
-) -> Iterator[Metric]:
+) -> Metric:
     """The figures of the longest way.
 
     Args:
@@ -348,16 +312,10 @@ def _longest(
         instructions: those of the loop or kernel, on the way or not.
         bounds: of one wave on it.
         resident: the waves that share the units.
-        memory: clocks that the device's memory takes for all of them.
     """
-    notes = [bound.note for bound in bounds.values() if bound.note]
-    note = notes[0] if notes else ""
-    single_wave = {unit: rounded(bounds[unit].cycles) for unit in UNITS}
-    yield Metric(LONGEST_WAVE, single_wave, "mapping", "estimated", note)
     if resident is None or not way.instructions:
         reason = "the waves that are resident are not known" if way.instructions else "no code"
-        yield Metric(LONGEST, None, "mapping", "estimated", reason)
-        return
+        return Metric(LONGEST, None, "mapping", "estimated", reason)
     of_all = {
         unit: None if bound.cycles is None else shared_cycles(unit, bound.cycles, resident, machine)
         for unit, bound in bounds.items()
@@ -370,41 +328,9 @@ def _longest(
         "covered": round(100 * way.instructions / instructions, 1),
         "optional": round(100 * way.optional / way.instructions, 1),
         **{unit: rounded(of_all[unit]) for unit in UNITS},
-        **{
-            name: rounded(max((known[unit] for unit in units & known.keys()), default=None))
-            for name, units in BESIDE.items()
-        },
-        "overlap": round(min(1.0, max(0.0, (resident.on_simd - 1) / (WAVES_TO_OVERLAP - 1))), 2),
-        "memory": rounded(memory),
-        "from_memory": None if memory is None or memory <= known[slowest] else round(memory),
     }
-    yield Metric(LONGEST, value, "mapping", "estimated", note)
-
-
-def _memory_cycles(
-    subject: Subject,
-    machine: Machine,
-    executed: Sequence[Instruction],
-    resident: Residency | None,
-) -> float | None:
-    """Clocks in which the device's memory moves the bytes of all resident waves; None: unknown.
-
-    An access whose addresses are unknown moves a value of its width for each lane.
-    """
-    rate = memory_bytes_per_clk(machine)
-    if resident is None or rate is None or machine.cus is None:
-        return None
-    lanes = subject.function.resources.wave_size or machine.wave_sizes[0]
-    moved = 0.0
-    for inst in executed:
-        if inst.cls not in _MOVE_BYTES:
-            continue
-        use = subject.uses.get(inst.index)
-        if use is not None and use.bytes is not None:
-            moved += use.bytes
-        else:
-            moved += lanes * (access_bits(inst.op, inst.operands) or 0) / 8
-    return moved * resident.waves * machine.cus / resident.cus / rate
+    note = next((bound.note for bound in bounds.values() if bound.note), "")
+    return Metric(LONGEST, value, "mapping", "estimated", note)
 
 
 def _uncached(

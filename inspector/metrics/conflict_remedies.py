@@ -299,16 +299,14 @@ def advice(
         for remedy, _ in cycles
     }
     order, deeper = largest.get(Remedy.ORDER), largest.get(Remedy.DEEPER_TILE)
-    transposed, across = largest.get(Remedy.TRANSPOSED_LOAD), largest.get(Remedy.ACROSS)
+    across = largest.get(Remedy.ACROSS)
     return {
         "curable": round(sum(cycles.values()), 2),
-        "bits": order.bits if order is not None else None,
         "order_at": op_line(order.load) if order is not None else None,
         "across_at": op_line(across.load) if across is not None else None,
         "whole": deeper.bits if deeper is not None else None,
         "kpack": 2 if Remedy.KPACK in largest else None,
-        "transposed_at": op_line(transposed.load) if transposed is not None else None,
-        "stages": 1 if transposed is not None else None,
+        "stages": 1 if Remedy.TRANSPOSED_LOAD in largest else None,
     }
 
 

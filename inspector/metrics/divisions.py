@@ -38,7 +38,7 @@ from ..isa.waitflow.registers import (
     unnamed_of,
 )
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
-from .mix import VALU_CLASSES, rates
+from .mix import VALU_CLASSES
 from .subject import Subject, source_line
 
 _EXACT, _INVARIANT = "division.exact", "division.by_invariant"
@@ -47,7 +47,6 @@ _INSTRUCTIONS, _SAVED, _AT = (
     "division.by_invariant.instructions",
     "division.at",
 )
-_CYCLES, _SAVED_CYCLES = "division.cycles", "division.by_invariant.cycles"
 _ESTIMATES = "division.estimates"
 _DOUBLE = "division.double.instructions"
 _OUTSIDE = "division.outside"
@@ -83,26 +82,12 @@ SPECS = (
         "multiplication each",
     ),
     MetricSpec(
-        _CYCLES,
-        "cycles",
-        "derived",
-        "loop",
-        "Cycles that the vector instructions of those divisions take the vector unit, one wave",
-    ),
-    MetricSpec(
-        _SAVED_CYCLES,
-        "cycles",
-        "derived",
-        "loop",
-        "Of these, what the divisions by an unchanged divisor take beyond one multiplication each",
-    ),
-    MetricSpec(
         _ESTIMATES,
         "mapping",
         "derived",
         "loop",
         "The estimates by v_rcp that shorter forms of those divisions need as well, one for each "
-        "different divisor: how many (`divisors`), and the `cycles` that they take, one wave",
+        "different divisor: how many (`divisors`)",
     ),
     MetricSpec(
         _DOUBLE,
@@ -201,31 +186,9 @@ def _of_loop(subject: Subject, loop: Loop, instructions: Sequence[Instruction]) 
     yield Metric(_INVARIANT, len(invariant), "instructions", "derived")
     yield Metric(_SAVED, max(len(invariant_steps) - len(invariant), 0), "instructions", "derived")
     yield Metric(_DOUBLE, len(double_steps), "instructions", "derived")
-    slot, slower = rates(subject)
-    all_cycles = _cycles(function, all_steps, slot, slower)
-    saved_cycles = _cycles(function, invariant_steps, slot, slower)
-    if saved_cycles is not None:
-        saved_cycles = max(saved_cycles - len(invariant) * (slot or 0), 0)
-    note = "" if all_cycles is not None else "the target's rates are unknown"
-    yield Metric(_CYCLES, all_cycles, "cycles", "derived", note)
-    yield Metric(_SAVED_CYCLES, saved_cycles, "cycles", "derived", note)
-    estimates = None if slower is None else divisors * slower
-    value: dict[str, Scalar] = {"divisors": divisors, "cycles": estimates}
-    yield Metric(_ESTIMATES, value, "mapping", "derived", note)
+    yield Metric(_ESTIMATES, {"divisors": divisors}, "mapping", "derived")
     if divisions:
         yield Metric(_AT, source_line((invariant or divisions)[0].loc), "", "derived")
-
-
-def _cycles(
-    function: Function, steps: Set[int], slot: int | None, slower: int | None
-) -> int | None:
-    """Clocks of the vector unit for some instructions, by their indices; None: not known."""
-    if not steps:
-        return 0
-    if slot is None or slower is None:
-        return None
-    slow = sum("transcendental" in function.instructions[index].op.traits for index in steps)
-    return (len(steps) - slow) * slot + slow * slower
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:

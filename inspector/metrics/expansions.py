@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from fractions import Fraction
 from typing import Final
 
-from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, Metric, MetricSpec, Scalar
 from .block_values import Expansions
 from .elementary_functions import exponentials_and_logarithms, powers, square_roots
 from .integer_divisions import integer_divisions
 from .loop_shape import position_of
-from .mix import VALU_CLASSES, rates
+from .mix import vector_instructions
 from .options import option
 from .subject import Place, Subject, own_instructions, source_line
 
@@ -27,9 +26,8 @@ _DIVISION, _EXP_LOG, _POWER = "integer_division", "exp_log", "power"
 _SQUARE_ROOT: Final = "square_root"
 _SHARED = (
     "`instructions` that they take of the `valu` of the hot loop with the largest share of them "
-    "(in kernels without hot loops: of all), `saved` at least by the shorter form, `valu_cycles` "
-    "of one wave there at least, `bytes` per lane that global accesses move there, `at` the line "
-    "of the first, `in_loop` whether it is a loop"
+    "(in kernels without hot loops: of all), `saved` at least by the shorter form, `at` the line "
+    "of the first"
 )
 
 SPECS: Final = (
@@ -39,10 +37,9 @@ SPECS: Final = (
         "derived",
         "kernel",
         "Vector divisions and remainders of integers by a divisor unknown to the compiler: how "
-        f"many (`count`), {_SHARED}; `wide`: divisions of 64 bits, whose branch for operands of 32 "
-        "bits is in `count`; `least` of `saved` where all operands fit 32 bits; where hot loops "
-        "have none: those outside of them, beside the `loop_instructions` of an iteration of the "
-        "longest and its `loop_loads` of global memory (else 0)",
+        f"many (`count`, with the branches for operands of 32 bits of those of 64), {_SHARED}; "
+        "`least` of `saved` where all operands fit 32 bits; where hot loops have none: those "
+        "outside of them, beside the `loop_instructions` of an iteration of the longest (else 0)",
     ),
     MetricSpec(
         _EXP_LOG,
@@ -97,7 +94,6 @@ _OF_HIP: Final = (
     "instructions of a kernel became 343, with __expf 139)"
 )
 
-_MEMORY: Final = ("global_load", "global_store", "atomic")
 _FIND: Final[dict[str, Callable[[Function, Sequence[int]], Expansions]]] = {
     _DIVISION: integer_divisions,
     _EXP_LOG: exponentials_and_logarithms,
@@ -121,26 +117,20 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     code_of = own_instructions(function)
     regions: list[Sequence[Instruction]]
     regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
-    in_loop = bool(regions)
-    longest = max(regions, key=len, default=())
+    hot_code = regions
+    longest = max(map(len, hot_code), default=0)
     regions = regions or [function.instructions]
     for name, find in _FIND.items():
         candidates = [_region(subject, region, find) for region in regions]
         saved, _, value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))
-        value |= {"in_loop": in_loop}
         if name == _DIVISION:
-            value |= {"loop_instructions": 0, "loop_loads": 0}
-            if in_loop and not saved:
-                inside = {inst.index for region in regions for inst in region}
+            value["loop_instructions"] = 0
+            if hot_code and not saved:
+                inside = {inst.index for region in hot_code for inst in region}
                 outside = [inst for inst in function.instructions if inst.index not in inside]
                 saved, _, before = _region(subject, outside, find)
                 if saved:
-                    value = {
-                        **before,
-                        "in_loop": False,
-                        "loop_instructions": len(longest),
-                        "loop_loads": sum(inst.cls == "global_load" for inst in longest),
-                    }
+                    value = {**before, "loop_instructions": longest}
         yield Metric(name, value, "mapping", "derived")
 
 
@@ -151,34 +141,18 @@ def _region(
 ) -> tuple[int, int, dict[str, Scalar]]:
     """Instructions saved in a region, its vector instructions, and the metric's value."""
     expansions = find(subject.function, [inst.index for inst in region])
-    work = region_work(subject, region)
+    vector = vector_instructions(region)
     first = min(expansions.results, key=lambda inst: inst.index, default=None)
     value: dict[str, Scalar] = {
         **expansions.counts,
         "instructions": len(expansions.steps),
         "saved": expansions.saved,
-        **work,
+        "valu": vector,
         "at": source_line(first.loc) if first is not None else None,
     }
     if find is exponentials_and_logarithms:
         value |= _shorter_forms(subject, expansions.results)
-    return expansions.saved, int(work["valu"] or 0), value
-
-
-def region_work(subject: Subject, region: Sequence[Instruction]) -> dict[str, Scalar]:
-    """Vector instructions of a region (`valu`), their `valu_cycles` for one wave at least, and
-    `bytes` per lane that its accesses of global memory move.
-    """
-    vector = [inst for inst in region if inst.cls in VALU_CLASSES]
-    slow = sum("transcendental" in inst.op.traits for inst in vector)
-    slot, slower = rates(subject)
-    known = slot is not None and (slower is not None or not slow)
-    bits = sum(access_bits(inst.op, inst.operands) or 0 for inst in region if inst.cls in _MEMORY)
-    return {
-        "valu": len(vector),
-        "valu_cycles": (len(vector) - slow) * (slot or 0) + slow * (slower or 0) if known else None,
-        "bytes": bits // 8,
-    }
+    return expansions.saved, vector, value
 
 
 def _shorter_forms(subject: Subject, results: Sequence[Instruction]) -> dict[str, Scalar]:

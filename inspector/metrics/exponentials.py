@@ -14,9 +14,8 @@ from typing import Final
 
 from ..model import Function, Metric, MetricSpec, Scalar, TtgirOp
 from .block_values import Operation, block_operations, block_ranges
-from .elementary_functions import exponentials_and_logarithms
 from .loop_shape import position_of
-from .mix import VALU_CLASSES, rates
+from .mix import VALU_CLASSES
 from .subject import Place, Subject, Tally, op_line
 
 _EXPONENTIALS = "exponentials"
@@ -28,9 +27,7 @@ SPECS = (
         "derived",
         "both",
         "v_exp instructions at the positions of the source's tl.exp (`count`), vector "
-        "`instructions` there beside them, the `cycles` that one wave takes for these at least, "
-        "`flushed_cycles` with those around logarithms, which results that may be flushed shorten "
-        "as well, and `at` which line most of them are",
+        "`instructions` there beside them, and `at` which line most of them are",
     ),
 )
 
@@ -43,14 +40,12 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
     if subject.ttgir is None:
         yield Metric(_EXPONENTIALS, None, "mapping", "derived", "needs the kernel's TTGIR")
         return
-    slot, _ = rates(subject)
     of_source: dict[Place, TtgirOp] = {}
     for op in subject.ttgir.ops:
         if op.name == _OPERATION and op.loc is not None:
             of_source.setdefault(position_of(op.loc), op)
     count = 0
     beside: Counter[Place] = Counter()
-    scaled: set[int] = set()
     code = subject.function.instructions
     there = {
         index: place
@@ -68,16 +63,10 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
             count += 1
         else:
             beside[place] += 1
-            scaled.add(index)
-    if there:
-        scaled |= exponentials_and_logarithms(subject.function, region.indices).steps
     largest = max(beside, key=lambda place: beside[place], default=None)
-    total = beside.total()
     value: dict[str, Scalar] = {
         "count": count,
-        "instructions": total,
-        "cycles": total * slot if slot is not None else None,
-        "flushed_cycles": len(scaled) * slot if slot is not None else None,
+        "instructions": beside.total(),
         "at": op_line(of_source[largest]) if largest is not None else None,
     }
     yield Metric(_EXPONENTIALS, value, "mapping", "derived")

@@ -51,7 +51,7 @@ SPECS = (
         "estimated",
         "loop",
         "What one wave stands still for loads from memory in an iteration of a hot loop, if each "
-        "takes the `latency` assumed: `cycles`, for how many `loads`, `at` which line the one that "
+        "takes the `latency` assumed: `cycles`, `at` which line the load that "
         "most of it is for; `work`: cycles for which all `waves` of the SIMD together have work in "
         "an iteration each, or the device's memory has; `stored`: whether the loop writes to a "
         "tensor that it waits for loads of; in Triton's code the `stages` that would load them "
@@ -193,7 +193,6 @@ def _exposed(
     at = source_line(subject.function.instructions[longest].loc) if longest is not None else None
     value: dict[str, Scalar] = {
         "cycles": round(sum(stalls.values()) / PLAYED),
-        "loads": len(stalls),
         "latency": LATENCY,
         "waves": waves.on_simd,
         "work": _work(subject, loop, waves, played.bytes),

@@ -70,7 +70,7 @@ def integer_divisions(function: Function, indices: Sequence[int]) -> Expansions:
     saved = max(len(steps | long_steps) - products, 0)
     # Operands that fit 32 bits take the short form, where each division has one.
     least = max(len(steps) - products, 0) if len(results) >= wide else saved
-    counts = {"count": len(results), "wide": wide, "least": least}
+    counts = {"count": len(results), "least": least}
     return Expansions(results, steps | long_steps, saved, counts)
 
 

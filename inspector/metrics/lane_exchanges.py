@@ -9,12 +9,11 @@ Parallel Processing"). LLVM does not replace one by the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Function, Instruction, Metric, MetricSpec, Scalar
-from .mix import VALU_CLASSES
+from ..model import Instruction, Metric, MetricSpec, Scalar
 from .subject import Subject, own_instructions, source_line
 
 if TYPE_CHECKING:
@@ -32,9 +31,7 @@ SPECS = (
         "many (`count`), those that are a step of a reduction within 16 lanes (`steps`: lane ± or "
         "xor 1, 2, 4 or 8, added to the lane's own or compared with it), those of them that are "
         "in a loop, or in a kernel without one (`repeated`), how many `distances` these have, "
-        "`at` the line of the first, and the `share` that their cure spares at most of the vector "
-        "instructions and of these steps, as often as they are executed, in percent, where a "
-        "step takes 5 and a loop goes round 16 times; 0 steps for Triton's code, where the "
+        "`at` the line of the first; 0 steps for Triton's code, where the "
         "compiler chooses; `one_lane`: those in which all lanes read the same lane, whose number "
         "rests on no lane's own, in a loop or in a kernel without one, the first `one_lane_at` "
         "which line (None for Triton's code), in the loop with most of them `one_lane_here` of "
@@ -53,10 +50,6 @@ _IN_ROW: Final = (1, 2, 4, 8)
 _ROW: Final = 16
 _MOST_BEHIND: Final = 24
 """Instructions behind an exchange among which its value is used."""
-_TURNS: Final = 16
-"""Times that a loop is taken to go round: how often nobody knows."""
-_OF_A_STEP: Final = 5
-"""Instructions that a step takes more than a DPP operand (compiled): the exchange is one."""
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
@@ -95,29 +88,8 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "repeated": len(repeated),
         "distances": len(distances),
         "at": source_line((repeated or steps)[0].loc) if steps else None,
-        "share": _share(subject.function, frozenset(inst.index for inst in repeated)),
     }
     yield Metric(EXCHANGES, value, "mapping", "derived")
-
-
-def _share(function: Function, steps: Set[int]) -> float:
-    """Percent of the executed vector instructions and steps that the steps take more than need be.
-
-    What stands in a loop that others are nested in is executed once for many turns of these. A
-    step's own addition stays, and what was moved in front of the loop is not spared there again.
-    """
-    loops = {loop.id: loop.depth for loop in function.loops}
-    own = {name: list(code) for name, code in own_instructions(function).items()}
-    in_loops = {inst.index for code in own.values() for inst in code}
-    regions = [(loops[name], code) for name, code in own.items()]
-    regions.append((0, [inst for inst in function.instructions if inst.index not in in_loops]))
-    executed = spared = 0
-    for depth, code in regions:
-        exchanged = sum(inst.index in steps for inst in code)
-        all_of_it = exchanged + sum(inst.cls in VALU_CLASSES for inst in code)
-        executed += _TURNS**depth * all_of_it
-        spared += _TURNS**depth * max(0, min(_OF_A_STEP * exchanged, all_of_it - exchanged))
-    return round(100 * spared / executed, 1) if executed else 0.0
 
 
 def _of_one_lane(subject: Subject, exchanges: Sequence[Instruction]) -> dict[str, Scalar]:

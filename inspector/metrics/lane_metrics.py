@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from .conflict_remedies import OperandTile
 
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
-_LARGE = "for large sizes and strides: those that the launch passes are not known"
-_WHOLE = "where all lanes take part, on which sizes decide that the launch passes"
-_ROWS_OF_WAVES = "where a row of the workgroup is as long as a wave: its shape is not known"
-_ALONE = (
-    "unless the stride between neighbouring work-items, which the launch passes, is small or 1,"
-    " or a workgroup has only a few work-items"
-)
 _ELEMENT_BYTES: Final = 8
 """Of the largest element: whoever moves more at once has a vector of neighbours already."""
 NOT_LOOKED_AT = "where its lanes lie was not looked at"
@@ -56,22 +49,18 @@ SPECS = (
         "mapping",
         "derived",
         "both",
-        "The access of LDS with most cycles of conflicts: its `cycles`, `ideal` without, `ways` "
-        "(the one over the other), `instruction`, `at` which line (`isa`: of the assembly), "
-        "`layout` of its tile, `writes`; `accesses` with conflicts, of `of`, of which `unknown`; "
-        "`known` cycles of conflicts of the others, of the `known_cycles` that they take, those of "
-        "reads that are narrower than a bank `narrow`; "
-        "`origin` of the phases; what is `assumed` of the lanes. What was tried on all accesses of "
-        "the same bytes, which take "
-        "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
-        "leave `padded` cycles; pieces of `swizzle` bytes, their numbers XORed with that of the "
-        "row of `swizzle_row` bytes, `swizzled`; `bank_row` bytes of all banks; left out where "
+        "The access of LDS with most cycles of conflicts: how many times as long as without it "
+        "takes (`ways`), `instruction`, `at` which line (`isa`: of the assembly), `writes`; "
+        "`accesses` with conflicts, of `of`, of which `unknown`; `known` cycles of conflicts of "
+        "the others, of the `known_cycles` that they take, those of reads that are narrower than a "
+        "bank `narrow`; `origin` of the phases. What was tried on all accesses of the same bytes: "
+        "`pad` bytes more after each `row` bytes leave `padded` cycles; pieces of `swizzle` bytes, "
+        "their numbers XORed with that of the row; `bank_row` bytes of all banks; left out where "
         "Triton laid the tile out: there the cycles of conflicts that a change of the source "
-        "reaches (`curable`): `bits` of an element of the operand loaded at `order_at` whose K is "
-        "not contiguous; `across_at` which line one is loaded whose K is, for a product of the "
-        "vector unit; `transposed_at` which line one is loaded ahead that tl.trans "
-        "turns, and the num_`stages` without that; `whole` bits of one that fills a bank and no "
-        "kpack widens; a `kpack` to try",
+        "reaches (`curable`): `order_at` which line an operand is loaded whose K is not "
+        "contiguous; `across_at` which line one is loaded whose K is, for a product of the vector "
+        "unit; the num_`stages` without which no operand is loaded ahead that tl.trans turns; "
+        "`whole` bits of one that fills a bank and no kpack widens; a `kpack` to try",
     ),
     MetricSpec(
         "cache.lines",
@@ -100,22 +89,22 @@ SPECS = (
         "derived",
         "both",
         "The access of global memory that touches most lines for nothing: its `lines`, `ideal`, "
-        "`bytes` used of each line (`line` bytes), `percent` of them unused, `instruction`, `at` "
-        "which line (`isa`: of the assembly), `layout` of its tile, `writes`; "
+        "`percent` unused of the lines' bytes, `line` in each, `instruction`, `at` which line "
+        "(`isa`: of the assembly), `writes`; "
         "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
         "(atomics are left out); `known` lines of the others, `known_ideal` that their bytes need, "
         "both without accesses of which no lane takes part where sizes are large; "
         "`across`: accesses of work-items that lie side by side in y, not in x, of the worst of "
-        "which `across_instruction`, `across_at` which line, `across_lines`, `across_ideal`; "
+        "which `across_at` which line, `across_lines`, `across_ideal`; "
         "`in_rows` of those that lie side by side in x; `origin`: "
-        "`estimated` where it depends on sizes that are not known, and what is `assumed` of them; "
+        "`estimated` where it depends on sizes that are not known; "
         "`by_stride`: whether each lane has a line for itself by a stride that is an argument, "
         "`by_size`: by one that the kernel also compares something with or divides by, as the "
         "length of a row; "
         "`by_products`: lines too many of stores of products in the layout of the matrix "
         "instructions, whose rows fill lines: another access is named where there is one; "
         "`by_splits`: lines too many of tiles whose rows fill lines, but whose accesses are split "
-        "for no reason that is known; `split`: the reason that those of the worst access are",
+        "for no reason that is known",
     ),
     MetricSpec(
         "cache.uniform_loads",
@@ -165,7 +154,7 @@ def with_layouts(
     memory: Sequence[MemoryOp],
     tiles: Mapping[int, OperandTile],
 ) -> Iterator[Metric]:
-    """The metrics of a Triton kernel with the layout of the tile of the worst access.
+    """The metrics of a Triton kernel, by what the layouts of its tiles allow.
 
     Args:
         subject: the kernel.
@@ -186,28 +175,23 @@ def with_layouts(
         ):
             yield metric
             continue
-        access = access_at.get(value["isa"])
         laid_out = dict(value)
-        if access is not None:
-            laid_out = {**_laid_out(value), "layout": access.layout}
-        if name == "lds.conflicts" and accesses:
-            from .conflict_remedies import advice
+        if name == "lds.conflicts":
+            if value["isa"] in access_at:  # users do not lay out Triton's buffers
+                laid_out |= dict.fromkeys(_ROWS)
+            if accesses:
+                from .conflict_remedies import advice
 
-            laid_out.update(advice(subject, tiles, accesses, memory, metrics))
-        if name == "cache.waste" and products:
-            laid_out = _without_products(subject, value, access_at, memory)
-            worst = laid_out["isa"]
-            access = access_at.get(worst) if isinstance(worst, int) else None
-            laid_out["layout"] = access.layout if access is not None else None
-        if name == "cache.waste":
+                laid_out.update(advice(subject, tiles, accesses, memory, metrics))
+        else:
+            if products:
+                laid_out = _without_products(subject, value, access_at, memory)
             laid_out["by_splits"] = _by_splits(value, access_at, memory)
-            if access is not None and _is_split(access, value["line"]):
-                laid_out["split"] = access.reason or None
         yield replace(metric, value=laid_out)
 
 
 NO_ADVICE: Final[Mapping[str, Scalar]] = dict.fromkeys(
-    ("curable", "bits", "order_at", "across_at", "transposed_at", "stages", "whole", "kpack")
+    ("curable", "order_at", "across_at", "stages", "whole", "kpack")
 )
 """The remedies of operands where the layout of none is known."""
 _PRODUCTS: Final = frozenset(("count.mfma", "count.wmma"))
@@ -215,12 +199,8 @@ BANK_ROW: Final = 128
 """Bytes of 32 banks side by side."""
 
 
-def _laid_out(value: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    """The figures without remedies by rows: users do not lay out Triton's buffers."""
-    return {**value, **dict.fromkeys(_ROWS & value.keys())}
-
-
-_ROWS: Final = frozenset(("row", "pad", "padded", "swizzle_row", "swizzle", "swizzled", "bank_row"))
+_ROWS: Final = ("row", "pad", "padded", "swizzle", "bank_row")
+"""Remedies by rows of a buffer."""
 
 
 def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
@@ -356,24 +336,16 @@ def _lds_metrics(
         "narrow": _rounded(
             sum_of([0.0, *(u.conflicts for inst, u in known_uses if _is_narrow_read(inst))])
         ),
-        "cycles": _rounded(worst.cycles) if conflicting else None,
-        "ideal": _rounded(worst.cycles_ideal) if conflicting else None,
         "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
         "instruction": inst.mnemonic if conflicting else None,
         "at": source_line(inst.loc) if conflicting else None,
         "isa": inst.line if conflicting else None,
-        "layout": None,
         "writes": inst.cls == "lds_write" if conflicting else None,
-        "array_cycles": _rounded(remedy.cycles) if remedy is not None else None,
-        "array_ideal": _rounded(remedy.cycles_ideal) if remedy is not None else None,
         "row": remedy.row if remedy is not None else None,
         "pad": remedy.pad if remedy is not None else None,
         "padded": _rounded(remedy.padded) if remedy is not None else None,
-        "swizzle_row": remedy.swizzle_row if remedy is not None else None,
         "swizzle": remedy.swizzle if remedy is not None else None,
-        "swizzled": _rounded(remedy.swizzled) if remedy is not None else None,
         "bank_row": BANK_ROW if conflicting else None,
-        "assumed": _WHOLE if conflicting and worst.whole_waves else None,
         **NO_ADVICE,
         "origin": worst.origin,
     }
@@ -426,11 +398,9 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         **_wasteful(
             sizes, inst.mnemonic, inst.loc, inst.line, inst.cls, worst if wasting else None
         ),
-        "layout": None,
         "origin": worst.origin,
         "by_products": 0,
         "by_splits": 0,
-        "split": None,
         **_worst_across(across),
     }
     yield Metric("cache.waste", value, "mapping", origin)
@@ -439,10 +409,9 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
 def _worst_across(accesses: Sequence[tuple[Instruction, LaneUse]]) -> dict[str, Scalar]:
     """What `cache.waste` has of the worst access of neighbours in y."""
     if not accesses:
-        return dict.fromkeys(("across_instruction", "across_at", "across_lines", "across_ideal"))
+        return dict.fromkeys(("across_at", "across_lines", "across_ideal"))
     inst, use = max(accesses, key=_lines_too_many)
     return {
-        "across_instruction": inst.mnemonic,
         "across_at": source_line(inst.loc),
         "across_lines": _rounded(use.lines),
         "across_ideal": _rounded(use.lines_ideal),
@@ -464,18 +433,16 @@ def _wasteful(
 ) -> dict[str, Scalar]:
     """What `cache.waste` says of an access; of none where its use is None."""
     if use is None:
-        names = ("lines", "ideal", "bytes", "percent", "instruction", "at", "isa", "writes")
-        return {**dict.fromkeys((*names, "assumed")), "by_stride": False, "by_size": False}
+        names = ("lines", "ideal", "percent", "instruction", "at", "isa", "writes")
+        return {**dict.fromkeys(names), "by_stride": False, "by_size": False}
     return {
         "lines": _rounded(use.lines),
         "ideal": _rounded(use.lines_ideal),
-        "bytes": _ratio(use.bytes, use.lines),
         "percent": use.waste,
         "instruction": mnemonic,
         "at": source_line(loc),
         "isa": line,
         "writes": cls == "global_store",
-        "assumed": _assumed(use),
         "by_stride": _is_by_stride(use),
         "by_size": _is_by_size(use, sizes),
     }
@@ -575,17 +542,6 @@ def _run_bytes(access: Access) -> int:
 
 _WMMA: Final = "amd_wmma"
 _PRODUCT_LAYOUTS: Final = frozenset(("amd_mfma", _WMMA))
-
-
-def _assumed(use: LaneUse) -> str | None:
-    """The condition under which the lines of an access are right; None where it has none."""
-    if use.origin != "estimated":
-        return None
-    if use.wide_rows:
-        return _ROWS_OF_WAVES
-    if use.whole_waves:
-        return _WHOLE
-    return _ALONE if _is_by_stride(use) else _LARGE
 
 
 def _is_by_size(use: LaneUse, sizes: SizeArguments) -> bool:

@@ -34,7 +34,7 @@ SPECS: Final = (
         "loaded for itself, and moves by at most half a cache line in an iteration: each lane goes "
         "along a stretch of its own. How many `accesses` of the `of` on the path with most loads "
         "(of which `unknown` others have addresses that are not known), the `atomics` among them, "
-        "the first `at` which line, its `bits`, the `step` in bytes; `lines` that one wave's touch "
+        "the first `at` which line, its `bits`; `lines` that one wave's touch "
         "if no two lanes share one, `ideal` for as many bytes side by side; `cycles` that the "
         "vector cache takes for these and for the accesses whose lines are known, of all resident "
         "waves, `least` with the ideal ones in place of these",
@@ -104,11 +104,10 @@ def _unknown_reason(subject: Subject) -> str:
 
 
 class _Walk(Struct, frozen=True):
-    """An access along which each lane goes: bytes of each lane, and of its step."""
+    """An access along which each lane goes, and the bytes of each lane."""
 
     inst: Instruction
     size: int
-    step: int
 
 
 def _of_loop(
@@ -137,7 +136,7 @@ def _of_loop(
     for inst in code:
         bits, step = access_bits(inst.op, inst.operands), abs(steps.get(inst.index, 0))
         if inst.index in placed and bits is not None and 0 < step <= line // 2:
-            walks.append(_Walk(inst, bits // 8, step))
+            walks.append(_Walk(inst, bits // 8))
     lanes = function.resources.wave_size or machine.wave_sizes[0]
     lanes = min(lanes, subject.facts.workgroup_size or lanes)
     ideal = sum(ceil(lanes * walk.size / line) for walk in walks)
@@ -151,7 +150,6 @@ def _of_loop(
         "atomics": sum(walk.inst.cls == "atomic" for walk in walks),
         "at": source_line(first.inst.loc) if first is not None else None,
         "bits": 8 * first.size if first is not None else None,
-        "step": first.step if first is not None else None,
         "lines": lanes * len(walks),
         "ideal": ideal,
         "cycles": _cycles(subject, machine, sum(lines) + lanes * len(walks), metrics),

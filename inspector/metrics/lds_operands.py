@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from ..isa.vector_halves import halves
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Instruction, Machine, Metric, MetricSpec, Scalar
-from .subject import MATRIX_CLASSES, Subject
-from .unit_bounds import lds_least, rounded
+from ..model import Instruction, Metric, MetricSpec, Scalar
+from .subject import MATRIX_CLASSES
 
 OPERANDS: Final = "lds_operands"
 
@@ -29,9 +28,7 @@ SPECS: Final = (
         "estimated",
         "loop",
         "What the products of a hot loop without matrix instructions take from LDS: `dwords` "
-        "of a lane in an iteration, `uses` of them as operands, and `cycles` that the LDS takes at "
-        "least for the accesses of all resident waves, if all lanes take part in those whose "
-        "addresses are not known",
+        "of a lane in an iteration, and `uses` of them as operands",
     ),
 )
 
@@ -57,28 +54,17 @@ class OperandUse(Struct, frozen=True):
     uses: int
 
 
-def compute(
-    subject: Subject, machine: Machine, executed: Sequence[Instruction], waves_on_cu: int
-) -> Iterator[Metric]:
+def compute(executed: Sequence[Instruction]) -> Iterator[Metric]:
     """The metric of `SPECS`, where a loop has it.
 
     Args:
-        subject: the kernel.
-        machine: the target.
         executed: what an iteration of the loop executes on its longest way.
-        waves_on_cu: resident waves of a CU.
     """
     reads = sum(inst.cls == "lds_read" for inst in executed)
     if reads < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
         return
-    lanes = subject.demand.wave_size
-    least = lds_least(subject.uses, machine, executed, lanes)
     use = operand_use(executed)
-    value: dict[str, Scalar] = {
-        "dwords": use.dwords,
-        "uses": use.uses,
-        "cycles": None if least is None else rounded(least * waves_on_cu),
-    }
+    value: dict[str, Scalar] = {"dwords": use.dwords, "uses": use.uses}
     yield Metric(OPERANDS, value, "mapping", "estimated")
 
 

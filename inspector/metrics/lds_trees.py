@@ -14,8 +14,6 @@ from typing import Final
 from msgspec import Struct
 
 from ..isa.dataflow.operands import operand_texts
-from ..isa.vector_halves import WITHOUT_RESULT
-from ..isa.waitflow.registers import FIRST_SGPR, FIRST_TTMP, named, split_destination
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .subject import Subject, own_instructions, source_line
 
@@ -30,10 +28,8 @@ SPECS = (
         "Reductions and scans in LDS whose steps each combine an element with one at half (or "
         "twice) the distance of the step before, with a barrier between them: how many `trees`, of "
         "which `loops` have a number of steps that is not known here; `barriers` in the code of "
-        "all of them, the first `at` which line; `beside`: instructions of the longest loop that "
-        "is no such tree and loads from memory, in an iteration (0 where there is none); `alone`: "
-        "whether no workgroup's number is read: one workgroup does all of it; None for "
-        "Triton's code, where the compiler chooses",
+        "all of them, the first `at` which line; None for Triton's code, where the compiler "
+        "chooses",
     ),
 )
 
@@ -48,8 +44,6 @@ _OFFSET: Final = re.compile(r"\boffset([01]?):(\d{1,9})(?!\d)")
 _MOST_IN_STEP: Final = 60
 """Instructions between two barriers; those that LLVM writes have 10 to 30."""
 _FEWEST_STEPS: Final = 3
-_READS_ALL: Final = re.compile(r"s_(?:cmp|bitcmp|addk|mulk|setreg)")
-"""Scalar instructions that read their first operand."""
 _STRIDE: Final = 64
 """Elements that an offset of the `st64` forms counts."""
 
@@ -108,7 +102,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     code = subject.function.instructions
     loops: list[_Step] = []
     runs: list[Sequence[_Step]] = []
-    barriers = beside = 0
+    barriers = 0
     if any(inst.op.name in _BARRIERS for inst in code):
         for own in own_instructions(subject.function).values():
             met = sum(inst.op.name in _BARRIERS for inst in own)
@@ -116,8 +110,6 @@ def compute(subject: Subject) -> Iterator[Metric]:
             if step is not None and step.combines and any(map(_halves_or_doubles, own)):
                 loops.append(step)
                 barriers += met
-            elif any(inst.cls == "global_load" for inst in own):
-                beside = max(beside, len(own))
         runs = list(_runs(code))
         barriers += sum(map(len, runs))
     firsts = [step.first_write for step in (*loops, *(run[0] for run in runs))]
@@ -127,33 +119,8 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "loops": len(loops),
         "barriers": barriers,
         "at": source_line(first.loc) if first is not None else None,
-        "beside": beside,
-        "alone": bool(firsts) and not _reads_its_number(subject),
     }
     yield Metric(_TREES, value, "mapping", "derived")
-
-
-def _reads_its_number(subject: Subject) -> bool:
-    """Whether the code reads a number of its workgroup before something else overwrites it.
-
-    Instructions are taken in the order of the code. True where the registers are not known.
-    """
-    start = subject.function.resources.wave_start
-    machine = subject.machine
-    if start is None or machine is None:
-        return True
-    numbers = {FIRST_TTMP + 7, FIRST_TTMP + 9}
-    if not machine.arch.startswith("gfx12"):
-        first = FIRST_SGPR + start.user_sgprs
-        numbers = set(range(first, first + sum(start.workgroup_ids)))
-    for inst in subject.function.instructions:
-        destination, sources = split_destination(inst.operands)
-        if _READS_ALL.match(inst.op.name) is not None or inst.cls in WITHOUT_RESULT:
-            sources = inst.operands
-        if not numbers.isdisjoint(named(sources)):
-            return True
-        numbers -= set(named(destination))
-    return False
 
 
 def _step(code: Sequence[Instruction]) -> _Step | None:

@@ -43,7 +43,7 @@ SPECS: Final = (
         "workgroup's registers (at most 128 KiB; in other code, whether lanes share a row), "
         "`uniform` other loads of the loop that bring one address to all lanes. Of "
         "the one that loads most bytes that a loop has stored: how many are `stored`, of the "
-        "`stored_of` in `back_loop`, their `stored_bytes`, the first `back_at` which line, "
+        "`stored_of` in the loop, their `stored_bytes`, the first `back_at` which line, "
         "`stored_at` which line it was stored. None where instructions have no source positions",
     ),
 )
@@ -148,7 +148,6 @@ def _passes(subject: Subject, every_access: GlobalAccesses) -> Metric:
                 "stored_bytes": size,
                 "stored_at": _line(earlier[-1]),
                 "back_at": _line(group),
-                "back_loop": loop.id,
             }
     value = {**loaded, **stored}
     return Metric(PASSES, value, "mapping", "derived" if subject.places else "estimated")

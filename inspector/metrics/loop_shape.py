@@ -104,7 +104,6 @@ def position_of(loc: SourceLoc) -> Place:
 
 _REMAINDER, _CODE, _TOTAL = "loop.remainder", "loop.code_bytes", "remainder.instructions"
 _PARTED = "loop.parted"
-_BESIDE = "loop.beside_nest"
 MAIN = "loop.main"
 
 SPECS = (
@@ -129,13 +128,6 @@ SPECS = (
         "derived",
         "loop",
         "It goes round while any lane is active: lanes can leave it at different times",
-    ),
-    MetricSpec(
-        _BESIDE,
-        "bool",
-        "derived",
-        "loop",
-        "Another loop of the kernel is nested deeper, in a loop that does not contain this one",
     ),
     MetricSpec(
         _CODE,
@@ -209,8 +201,6 @@ def loop_metrics(
     remainder_ids = remainders(function, own_code) | leftovers(function)
     sizes = instruction_bytes(function)
     exact = has_addresses(function)
-    parents = {loop.parent for loop in function.loops}
-    deepest = max(loop.depth for loop in function.loops)
     by_loop = {}
     for loop in function.loops:
         size = sum(
@@ -219,7 +209,6 @@ def loop_metrics(
         metrics = (
             Metric(_REMAINDER, loop.id in remainder_ids, "bool", "derived"),
             Metric(_PARTED, _is_parted(function, loop), "bool", "derived"),
-            Metric(_BESIDE, loop.id not in parents and loop.depth < deepest, "bool", "derived"),
             Metric(_CODE, size, "bytes", "derived" if exact else "estimated"),
         )
         by_loop[loop.id] = {metric.name: metric for metric in metrics}

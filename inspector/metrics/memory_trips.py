@@ -18,11 +18,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..isa.mnemonics import access_bits
-from ..model import Function, Instruction, LoopReport, Machine, Metric, MetricSpec, Scalar
+from ..model import Instruction, LoopReport, Machine, Metric, MetricSpec, Scalar
 from .exposed_latency import LATENCY
-from .grid_strides import GRID_STRIDE
 from .load_paths import LOADS, code_of, load_paths, turns_to_others
-from .subject import Subject, always_executed, source_line, wait_counts
+from .subject import Subject, source_line, wait_counts
 from .written_tensors import WRITES, unwritten
 
 if TYPE_CHECKING:
@@ -41,20 +40,16 @@ SPECS = (
         "in an iteration of a hot loop, on the path with most loads: `trips`, those `needed` by "
         "loads whose address or condition comes from another load, those `avoidable` besides: for "
         "loads behind a store or under another condition than those before; `loads` and the "
-        "`bytes` that they deliver to a lane, `stores` that stand between them, whether an "
+        "`bytes` that they deliver to a lane, whether an "
         "iteration's loads need those of the one before (`is_carried`) and by what (`carried_by`: "
         "`address`, or `condition` where loaded values decide which lanes go on, or `memory` where "
         "a store or an atomic stands between them), the load `at` which line "
         "is the first that is issued after a wait that it does not need, instructions of the "
-        "`path`, the `latency` assumed for a trip; `lasting`: trips that stay however many "
-        "iterations are made at a time, the needed ones where they are carried; `conditional`: "
-        "loads that not every iteration makes, None without one; `narrow_chosen`: loads of less "
-        "than 32 bits from global memory that loaded values choose, or the lanes that make them, "
+        "`path`, the `latency` assumed for a trip; `narrow_chosen`: loads of less than 32 bits "
+        "from global memory that loaded values choose, or the lanes that make them, "
         "`wasted_chosen` the cache lines that such loads and stores of any width touch beyond what "
-        "their bytes need, as far as their lines are known; "
-        "`whole_path`: the `path` where there is none, and the loop does not go on by the size of "
-        "the grid or the workgroup, as it then may go round once; None for Triton's code, and "
-        "where functions are called or code was not read",
+        "their bytes need, as far as their lines are known; None for Triton's code, and where "
+        "functions are called or code was not read",
     ),
     MetricSpec(
         TILES,
@@ -63,7 +58,7 @@ SPECS = (
         "kernel",
         "The same of a Triton kernel without loops in its source, where barriers, which Triton "
         "makes for LDS, keep no load from being issued before: `trips`, `needed`, `avoidable`, "
-        "`loads`, `bytes`, `at`, `path` and `latency`",
+        "`at`, `path` and `latency`",
     ),
 )
 
@@ -330,18 +325,11 @@ def _trips(subject: Subject, start: int, within: Set[int] | None) -> Metric:
         note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
         return Metric(TRIPS, None, "mapping", "derived", note)
     paths = load_paths(function, start, within)
-    always = _always(function, start, within)
-    followed = [_followed(subject, path, always, twice=within is not None) for path in paths]
+    followed = [_followed(subject, path, twice=within is not None) for path in paths]
     # Of the two arms of a condition the better one counts, unless it does little.
     most = max(figures.loads for figures in followed)
     best = min((f for f in followed if 2 * f.loads >= most), key=lambda f: f.avoidable)
-    value: dict[str, Scalar] = {
-        **asdict(best),
-        "latency": LATENCY,
-        "lasting": best.needed if best.is_carried else 0,
-        "conditional": best.conditional or None,
-        "whole_path": None if best.conditional else best.path,
-    }
+    value: dict[str, Scalar] = {**asdict(best), "latency": LATENCY}
     return Metric(TRIPS, value, "mapping", "derived")
 
 
@@ -353,31 +341,20 @@ class _Figures(Struct, frozen=True):
     avoidable: int
     loads: int
     bytes: int
-    stores: int
     is_carried: bool
     carried_by: str | None
     at: str | None
     path: int
-    conditional: int
     narrow_chosen: int
     wasted_chosen: float
 
 
-def _always(function: Function, start: int, within: Set[int] | None) -> Set[int]:
-    """The blocks that every iteration of a loop executes; without a loop all, which is not told."""
-    if within is None:
-        return frozenset(range(len(function.blocks)))
-    (loop,) = (loop for loop in function.loops if loop.header == start)
-    return frozenset(always_executed(function, {loop.id})[loop.id])
-
-
-def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice: bool) -> _Figures:
+def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures:
     """The figures of a path; of an iteration that follows another one, if it runs `twice`.
 
     Args:
         subject: the kernel.
         path: its blocks, in order.
-        always: the blocks that are executed on every path.
         twice: whether another iteration comes before.
     """
     function, machine = subject.function, subject.machine
@@ -396,9 +373,9 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
                 waits.execute(inst)
     is_triton = subject.ttgir is not None
     dependencies = _Dependencies(code, registers, by_barriers=not is_triton)
-    begun, loads, size, stores, at = waits.trips, 0, 0, 0, None
+    begun, loads, size, at = waits.trips, 0, 0, None
     rounds_begun = begun
-    waiting_stores = apart = narrow_chosen = 0
+    apart = narrow_chosen = 0
     wasted_chosen = 0.0
     separated = False
     joins: list[tuple[int, int]] = []
@@ -424,13 +401,9 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
                 apart += separated and rounds_begun < waits.trips
                 separated, rounds_begun = False, waits.trips
                 size += (access_bits(inst.op, inst.operands) or 0) // 8
-                stores, waiting_stores = stores + waiting_stores, 0
                 if at is None and waits.trips - begun > issued:
                     at = inst
-            elif inst.cls in WRITES:
-                waiting_stores += bool(loads)
-                separated = True
-            elif inst.cls == "barrier" and is_triton:
+            elif inst.cls in WRITES or (inst.cls == "barrier" and is_triton):
                 separated = True
             waits.execute(inst)
         last = function.instructions[block.stop - 1] if block.stop > block.start else None
@@ -447,17 +420,10 @@ def _followed(subject: Subject, path: Sequence[int], always: Set[int], *, twice:
         avoidable=max(0, min(trips - dependencies.most, apart)),
         loads=loads,
         bytes=size,
-        stores=stores,
         is_carried=is_carried,
         carried_by=_carried_by(subject, path, code, registers) if is_carried else None,
         at=source_line(at.loc) if at is not None else None,
         path=sum(len(code_of(function, number)) for number in path),
-        conditional=sum(
-            inst.cls in LOADS
-            for number in path
-            if number not in always
-            for inst in code_of(function, number)
-        ),
         narrow_chosen=narrow_chosen,
         wasted_chosen=round(wasted_chosen, 2),
     )
@@ -503,23 +469,9 @@ def _tile_metric(subject: Subject) -> Metric:
     return Metric(TILES, value, metric.unit, metric.origin, metric.note)
 
 
-_OF_TILES: Final = ("trips", "needed", "avoidable", "loads", "bytes", "at", "path", "latency")
+_OF_TILES: Final = ("trips", "needed", "avoidable", "at", "path", "latency")
 
 
 def loop_metrics(subject: Subject, loops: Sequence[LoopReport]) -> dict[str, dict[str, Metric]]:
     """Hot loop -> its metric."""
-    return {
-        loop.id: {TRIPS: _shared_out(loop, loop_metric(subject, loop.id))}
-        for loop in loops
-        if loop.hot
-    }
-
-
-def _shared_out(loop: LoopReport, metric: Metric) -> Metric:
-    """The metric of a loop, without the path of one whose iterations work-items share out."""
-    stride = loop.metrics[GRID_STRIDE].value
-    if not isinstance(metric.value, Mapping) or not isinstance(stride, Mapping):
-        return metric
-    if not stride["by_grid"] and stride["group"] is None:
-        return metric
-    return replace(metric, value={**metric.value, "whole_path": None})
+    return {loop.id: {TRIPS: loop_metric(subject, loop.id)} for loop in loops if loop.hot}

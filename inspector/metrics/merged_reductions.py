@@ -23,7 +23,7 @@ MERGED = MetricSpec(
     "Reductions in a hot loop over elements of several lanes whose results the loop only adds "
     "to (or compares with) what it carries, by the reduction's own operation: the loop may "
     "carry the tile instead and reduce it once: how many `reductions`, the first `at` which "
-    "line, the most `lanes` (of all waves) that one reduces over, 32-bit registers of a lane "
+    "line, 32-bit registers of a lane "
     "that the tiles would take (`registers`), and in the code of the loop at these lines the "
     "instructions that pass values between lanes or waves (`exchanges`, barriers included); "
     "`iterations` of the workgroup with most, by the launch or constant bounds",
@@ -75,7 +75,7 @@ def merged(
     from ..ttgir.lowered import element_bits
 
     summed: list[TtgirOp] = []
-    lanes = bits = 0
+    bits = 0
     for op in ops:
         axis = op.attributes.get("axis")
         if not isinstance(axis, int) or len(op.operand_types) != 1:
@@ -84,10 +84,8 @@ def merged(
         linear = type_to_linear(source)
         if linear is None or not _is_carried(flow, op):
             continue
-        meeting = 1 << sum(basis[axis] != 0 for basis in (*linear.lane, *linear.warp))
-        if meeting > 1:
+        if any(basis[axis] for basis in (*linear.lane, *linear.warp)):
             summed.append(op)
-            lanes = max(lanes, meeting)
             # Of elements of unknown size each counts as a register.
             bits += (element_bits(source.element) or _REGISTER_BITS) << len(linear.register)
     lines = {op_line(op) for op in summed} - {None}
@@ -104,7 +102,6 @@ def merged(
     return {
         "reductions": len(summed),
         "at": op_line(summed[0]) if summed else None,
-        "lanes": lanes or None,
         "registers": -(-bits // _REGISTER_BITS),
         "exchanges": exchanges,
         "iterations": _most_iterations(subject, flow, summed),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..isa.idle_slots import idle_slots
 from ..isa.mnemonics import CLASSES
@@ -102,6 +102,11 @@ def class_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
     yield Metric("convert.instructions", converting, "instructions", "derived")
     packing = sum(inst.op.name in _PACKING for inst in vector)
     yield Metric("pack.instructions", packing, "instructions", "derived")
+
+
+def vector_instructions(code: Sequence[Instruction]) -> int:
+    """How many of some instructions occupy the vector unit."""
+    return sum(inst.cls in VALU_CLASSES for inst in code)
 
 
 def rates(subject: Subject) -> tuple[int | None, int | None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from ..machines.products import memory_bytes_per_clk
 from ..model import Metric, MetricSpec, Scalar
 from .subject import Subject
 
@@ -35,20 +34,6 @@ SPECS = (
         "lets a workgroup's waves be on both",
     ),
     MetricSpec("gpu.unit", "name", "derived", "kernel", "What such a unit is called: CU or WGP"),
-    MetricSpec(
-        "gpu.memory_rate",
-        "bytes/cycle",
-        "derived",
-        "kernel",
-        "Bytes that the device's memory delivers in a clock for each SIMD, where all ask for them",
-    ),
-    MetricSpec(
-        "gpu.cache_bytes",
-        "bytes",
-        "derived",
-        "kernel",
-        "The device's largest cache: the L2 of all XCDs together, or the one behind it",
-    ),
     MetricSpec(
         "grid.per_cu", "workgroups/CU", "derived", "kernel", "Workgroups of the launch for each CU"
     ),
@@ -96,17 +81,6 @@ def compute(subject: Subject) -> Iterator[Metric]:
     units = None if cus is None else cus if demand.cu_mode else cus // 2
     yield Metric("gpu.units", units, "units", "derived", note)
     yield Metric("gpu.unit", demand.unit, "name", "derived")
-    rate = memory_bytes_per_clk(machine) if machine is not None else None
-    per_simd = None
-    if machine is not None and cus and rate is not None:
-        per_simd = round(rate / (cus * (machine.eus_cu_mode or machine.eus)), 3)
-    note = "" if per_simd is not None else _no_figure(subject)
-    yield Metric("gpu.memory_rate", per_simd, "bytes/cycle", "derived", note)
-    largest = None
-    if machine is not None and machine.l2_bytes and machine.l3_bytes is not None:
-        largest = max(machine.l3_bytes, machine.l2_bytes * (machine.xcds or 1))
-    note = "" if largest is not None else _no_figure(subject)
-    yield Metric("gpu.cache_bytes", largest, "bytes", "derived", note)
     per_cu = round(count / cus, 3) if count is not None and cus else None
     yield Metric("grid.per_cu", per_cu, "workgroups/CU", "derived")
     waves = option(subject, "num_warps") or _stated_waves(subject)

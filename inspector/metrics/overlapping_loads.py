@@ -31,21 +31,18 @@ SPECS: Final = (
         "derived",
         "kernel",
         "Bytes that different loads of a workgroup bring more than once, in a kernel without "
-        "loops or in an iteration of the hot `loop` with most of them: `loads` that share "
+        "loops or in an iteration of the hot loop with most of them: `loads` that share "
         "bytes, the `of` on the path with most loads, the bytes that `lanes` of them (all, or "
         "the first where the workgroup's size is not known) have `asked` for, those at the same"
         " address once, and the `distinct` ones among these, in a loop those that the iteration"
-        " before has not loaded; the same for single waves (`wave_asked`, `wave_distinct`); "
-        "`alike`: loads of the same tensors whose lanes lie like theirs; the first `at` which "
-        "line, another one at `second`; `bits` of its access; `bytes` of all loads of the path "
-        "and `stored` ones of its stores; instructions of the `path`; what is `assumed` of the "
-        "workgroup",
+        " before has not loaded; the first `at` which line; `bytes` of all loads of the path. "
+        "Estimated where the workgroup's shape is not known, which is taken as 4 rows of 8 "
+        "work-items then",
     ),
 )
 
 _MOST_ACCESSES: Final = 512
 """Accesses of a region; more are not compared."""
-_FEW_ROWS: Final = "4 rows of 8 work-items: the workgroup's shape is not known"
 
 
 def kernel_metrics(subject: Subject, accesses: GlobalAccesses, hot: Set[str]) -> Iterator[Metric]:
@@ -89,8 +86,7 @@ def _overlap(subject: Subject, every_access: GlobalAccesses, hot: Set[str]) -> M
     if not copies:
         return Metric(OVERLAP, None, "mapping", "derived", "no hot loop with one entry")
     best = max(copies.values(), key=_excess)
-    is_assumed = best["assumed"] is not None
-    return Metric(OVERLAP, best, "mapping", "estimated" if is_assumed else "derived")
+    return Metric(OVERLAP, best, "mapping", "derived" if subject.places else "estimated")
 
 
 def _excess(value: Mapping[str, Scalar]) -> int:
@@ -133,18 +129,9 @@ def _region_overlap(
         "of": sum(inst.cls in LOADS for inst in code),
         "asked": 0,
         "distinct": 0,
-        "wave_asked": 0,
-        "wave_distinct": 0,
-        "alike": 0,
         "bytes": 0,
         "at": None,
-        "second": None,
-        "bits": None,
-        "stored": 0,
         "lanes": None,
-        "path": sum(len(code_of(function, number)) for number in path),
-        "loop": loop.id if loop is not None else None,
-        "assumed": None if subject.places else _FEW_ROWS,
     }
     if len(code) > _MOST_ACCESSES:
         return value
@@ -161,20 +148,12 @@ def _region_overlap(
         if asked == distinct:
             continue
         shared += sharing
-        of_waves = _of_waves(group)
-        for name, figure in zip(
-            ("asked", "distinct", "wave_asked", "wave_distinct", "alike"),
-            (asked, distinct, *of_waves, _alike(group, sharing)),
-            strict=True,
-        ):
-            value[name] = int(value[name] or 0) + figure
+        value["asked"] = int(value["asked"] or 0) + asked
+        value["distinct"] = int(value["distinct"] or 0) + distinct
     if shared:
         first = shared[0]
-        places = [source_line(access.inst.loc) for access in shared]
         value["loads"] = sum(len(access.places) for access in shared)
-        value["at"] = places[0]
-        value["second"] = next((at for at in places if at != places[0]), None)
-        value["bits"] = 8 * sum(part.size for part in first.places)
+        value["at"] = source_line(first.inst.loc)
         lanes = first.places[0].where.shape[1] * first.places[0].where.shape[2]
         value["lanes"] = lanes
         # Of loads whose lanes' addresses are not known, as many as lanes are.
@@ -184,11 +163,6 @@ def _region_overlap(
             else lanes * (access_bits(inst.op, inst.operands) or 32) // 8
             for inst in code
             if inst.cls in LOADS
-        )
-        value["stored"] = sum(
-            size_in(accesses[inst.index], 0)
-            for inst in code
-            if inst.cls in WRITES and inst.index in accesses
         )
     return value
 
@@ -343,38 +317,3 @@ def _sharing(accesses: Sequence[Access], draw: int, steps: Mapping[int, int]) ->
         for number, access in enumerate(accesses)
         if number in sharing or access.sizes[draw] > size_in(access, draw)
     ]
-
-
-def _of_waves(group: Sequence[Access]) -> tuple[int, int]:
-    """Bytes that loads ask for and the distinct ones, of each wave by itself, summed over waves."""
-    import numpy as np
-
-    from ..emulator.footprint import distinct_of, size_of, spans_at, united
-
-    spans, asked = [], 0
-    for access in group:
-        parts = []
-        for part in access.places:
-            where = part.where[0]
-            apart = where + (np.arange(len(where)) << _WAVES_APART_BITS)[:, None]
-            at = distinct_of(apart if part.active is None else apart[part.active[0]])
-            asked += len(at) * part.size
-            parts.append(spans_at(at, part.size))
-        spans.append(united(parts))
-    return asked, size_of(united(spans))
-
-
-_WAVES_APART_BITS: Final = 50
-"""Addresses have fewer bits."""
-
-
-def _alike(group: Sequence[Access], sharing: Sequence[Access]) -> int:
-    """Loads whose lanes lie like those of some that share bytes, these included."""
-    patterns = {_pattern(access) for access in sharing}
-    return sum(_pattern(access) in patterns for access in group)
-
-
-def _pattern(access: Access) -> bytes:
-    """Where an access's lanes lie from the first one."""
-    where = access.places[0].where[0]
-    return bytes((where - where[0, 0]).tobytes())

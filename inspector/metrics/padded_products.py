@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ..model import Metric, MetricSpec, Scalar
-from .subject import Subject, op_line, operations_of_source
+from .subject import Subject, op_line
 
 if TYPE_CHECKING:
     from ..ttgir.padded_dots import PaddedDot, Side
@@ -21,8 +21,8 @@ SPECS = (
         "derived",
         "kernel",
         "Dots in loops (all, where no loop has one) of which a part multiplies zeros whatever the "
-        "arguments, because a constant mask leaves out the end of a dimension: `dots` of `of`; of "
-        "the one with most of it `at` its line, the `tile` M×N×K, `along` which dimension, its "
+        "arguments, because a constant mask leaves out the end of a dimension: of the one with "
+        "most of it `at` its line, `along` which dimension, its "
         "`extent` and `used` elements of it, and the two `pieces` that would hold these, `held` in "
         "all; `zeros`: percent of the multiply-accumulates of all of them that are on padding, "
         "`percent`: that such pieces would save",
@@ -45,7 +45,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
 def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
     padded = [dot for dot in dots if dot.is_padded]
     if not padded:
-        return {"dots": 0, "percent": 0, "zeros": 0}
+        return {"percent": 0, "zeros": 0}
     work = sum(prod(side.extent for side in dot.sides) for dot in dots)
     used = sum(prod(side.used for side in dot.sides) for dot in dots)
     held = sum(prod(sum(pieces(side)) for side in dot.sides) for dot in dots)
@@ -56,10 +56,7 @@ def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
     )
     parts = pieces(along)
     return {
-        "dots": operations_of_source(dot.op for dot in padded),
-        "of": operations_of_source(dot.op for dot in dots),
         "at": op_line(worst.op),
-        "tile": "x".join(str(side.extent) for side in worst.sides),
         "along": along.name,
         "extent": along.extent,
         "used": along.used,

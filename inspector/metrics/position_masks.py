@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
 from .loop_shape import position_of
-from .mix import VALU_CLASSES, rates
+from .mix import VALU_CLASSES
 from .subject import Place, Subject, op_line
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ SPECS: Final = (
         "loop",
         "Selections of floating-point tiles by comparisons of positions in a loop of dots, such as "
         "the mask of a causal attention or of a sequence's end: how many `tiles`, the comparisons "
-        "and selections among the vector `instructions` that they take, the `cycles` of one wave "
-        "for these at least, `at` the line of the first, `split`: whether another loop multiplies "
+        "and selections among the vector `instructions` that they take, `at` the line of the "
+        "first, `split`: whether another loop multiplies "
         "tiles of these shapes without a mask",
     ),
 )
@@ -51,7 +51,7 @@ def loop_metrics(
         loop.id: {
             _MASKS: Metric(
                 _MASKS,
-                None if note else _value(subject, tile_at, instructions_of[loop.id]),
+                None if note else _value(tile_at, instructions_of[loop.id]),
                 "mapping",
                 "derived",
                 note,
@@ -61,9 +61,7 @@ def loop_metrics(
     }
 
 
-def _value(
-    subject: Subject, tile_at: Mapping[Place, MaskedTile], code: Sequence[Instruction]
-) -> dict[str, Scalar]:
+def _value(tile_at: Mapping[Place, MaskedTile], code: Sequence[Instruction]) -> dict[str, Scalar]:
     """The metric of one loop's own code."""
     instructions = 0
     tiles: list[MaskedTile] = []
@@ -74,12 +72,10 @@ def _value(
                 instructions += 1
                 if tile not in tiles:
                     tiles.append(tile)
-    slot, _ = rates(subject)
     first: TtgirOp | None = min((t.op for t in tiles), key=lambda op: op.index, default=None)
     return {
         "tiles": len(tiles),
         "instructions": instructions,
-        "cycles": instructions * slot if slot is not None else None,
         "at": op_line(first),
         "split": any(tile.is_split for tile in tiles),
     }

@@ -25,7 +25,6 @@ from .subject import (
     Place,
     SourceWork,
     Subject,
-    operations_of_source,
     source_line,
 )
 
@@ -54,10 +53,8 @@ SPECS = (
         "`needed`; `instruction`: what one matrix instruction spans there, `narrower`: what one "
         "of half of it does, where the target has that; `fit_waves`: the most "
         "waves that would have work of their own; `try_waves`: the same, or as many more as it "
-        "takes for the tiles that loops load to fit into a lane's registers; then `spilling_waves` "
-        "is `fit_waves`, and `registers` about what a lane would need with it; none where the "
-        "kernel spills already, or SIMDs would stand empty; `dots` of the source that are "
-        "repeated, of `of`",
+        "takes for the tiles that loops load to fit into a lane's registers; none where the kernel "
+        "spills already, or SIMDs would stand empty",
     ),
     MetricSpec(
         VECTOR,
@@ -81,7 +78,7 @@ SPECS = (
 _ATOMICS = frozenset(("tt.atomic_rmw", "tt.atomic_cas"))
 _REPEATED_FIELDS = (
     "times", "at", "tile", "along", "needed", "waves", "each", "instruction", "narrower",
-    "fit_waves", "try_waves", "spilling_waves", "registers",
+    "fit_waves", "try_waves",
 )  # fmt: skip
 _NARROW = 16
 """Rows and columns of the matrix instructions with matrix_instr_nonkdim=16, MFMA's other choice."""
@@ -279,10 +276,8 @@ def _most_repeated(
     """
     from ..ttgir.redundant_work import fitting_waves
 
-    of = operations_of_source(op for op, _ in works)
-    repeated = operations_of_source(op for op, work in works if work.redundancy > 1)
-    if not repeated:
-        return {"dots": 0, "of": of, **dict.fromkeys(_REPEATED_FIELDS)}
+    if all(work.redundancy <= 1 for _, work in works):
+        return dict.fromkeys(_REPEATED_FIELDS)
     op, worst = max(works, key=lambda item: item[1].issued - item[1].needed)
     cover = max(worst.covers, key=lambda candidate: (candidate.repeats, candidate.times))
     tile = worst.tile
@@ -304,14 +299,8 @@ def _most_repeated(
         _NARROW if cover.instruction == 2 * _NARROW else None,
         fit_waves,
         try_waves if worth_it else None,
-        fit_waves if try_waves != fit_waves else None,
-        needed_registers.of(fit_waves) if try_waves != fit_waves else None,
     )
-    return {
-        "dots": repeated,
-        "of": of,
-        **dict(zip(_REPEATED_FIELDS, values, strict=True)),
-    }
+    return dict(zip(_REPEATED_FIELDS, values, strict=True))
 
 
 def _leaves_room(subject: Subject, waves: int) -> bool:

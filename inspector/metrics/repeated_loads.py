@@ -29,7 +29,7 @@ SPECS = (
         "kernel",
         "Loads in loops of tiles whose elements along a dimension have the same address: how many "
         "`loads`; of the one with most copies its `elements`, the `distinct` addresses, the tile's "
-        "`shape`, the dimension (`along`), `name` of the value, `at` which line, and `staged`: "
+        "`shape`, `name` of the value, `at` which line, and `staged`: "
         "bytes that its tile takes in LDS, None where it does not pass through it",
     ),
     MetricSpec(
@@ -112,13 +112,10 @@ def _alike(module: TtgirModule) -> dict[str, Scalar]:
     value: dict[str, Scalar] = {"loads": len({load.op.loc or load.op.line for load in repeating})}
     if worst is not None:
         shape = worst.kind.shape
-        ratios = [size // few for size, few in zip(shape, worst.distinct, strict=True)]
-        along = max(range(len(ratios)), key=lambda dim: ratios[dim])
         value |= {
             "elements": prod(shape),
             "distinct": prod(worst.distinct),
             "shape": "x".join(map(str, shape)),
-            "along": along,
             "name": variable_name(worst.op.results[0]) if worst.op.results else None,
             "at": op_line(worst.op),
             "staged": tile_bytes(worst.kind) if _is_staged(module, worst.op) else None,

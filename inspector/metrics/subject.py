@@ -362,11 +362,6 @@ def op_line(op: TtgirOp | None) -> str | None:
     return source_line(op.loc) if op is not None else None
 
 
-def operations_of_source(ops: Iterable[TtgirOp]) -> int:
-    """How many operations of the source some are: unrolled and peeled iterations have copies."""
-    return len({op.loc if op.loc is not None else op.index for op in ops})
-
-
 def variable_name(result: str) -> str:
     """The variable in a value's SSA name: `%keys_19` is `keys`."""
     name = result.lstrip("%").partition(":")[0]

@@ -27,8 +27,8 @@ SPECS: Final = (
         "loop",
         "Vector loads of global memory in the loop's own code whose address no instruction of the "
         "loop changes, from tensors that the loop does not store to (nor the kernel, where the "
-        "loop has barriers or atomics): how many `loads`, of the first the `instruction` and `at` "
-        "which line; volatile loads are left out; None where a store's address is not known",
+        "loop has barriers or atomics): how many `loads`, the first `at` which line; volatile "
+        "loads are left out; None where a store's address is not known",
     ),
 )
 
@@ -104,7 +104,6 @@ def _metric(unchanged: Sequence[Instruction]) -> Metric:
     first = unchanged[0] if unchanged else None
     value: dict[str, Scalar] = {
         "loads": len(unchanged),
-        "instruction": first.op.name if first is not None else None,
         "at": source_line(first.loc) if first is not None else None,
     }
     return Metric(UNCHANGED, value, "mapping", "derived")

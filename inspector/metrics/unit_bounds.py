@@ -117,35 +117,6 @@ def _lds_data(uses: Mapping[int, LaneUse], executed: Sequence[Instruction]) -> B
     return _sum(cycles_of, accesses, uses)
 
 
-def lds_least(
-    uses: Mapping[int, LaneUse],
-    machine: Machine,
-    executed: Sequence[Instruction],
-    lanes: int | None,
-) -> float | None:
-    """The clocks that the LDS takes at least for one wave; None where that is not known.
-
-    An access whose addresses are unknown takes a clock for each of its phases, as where all lanes
-    take part and none meet in a bank.
-    """
-    from ..emulator.banks import phases_of
-
-    total = 0.0
-    for inst in executed:
-        if inst.cls not in _LDS:
-            continue
-        use = uses.get(inst.index)
-        if use is not None and use.cycles is not None:
-            total += use.cycles
-        elif lanes is None or inst.op.bits is None:
-            return None
-        else:
-            size = min(16, max(1, inst.op.bits // 8))
-            writes = inst.cls != "lds_read"
-            total += len(phases_of(machine.arch, size, lanes, writes=writes).groups)
-    return total
-
-
 def _lds_port(
     uses: Mapping[int, LaneUse], machine: Machine, executed: Sequence[Instruction]
 ) -> Bound:

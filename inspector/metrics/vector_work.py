@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
-from .expansions import region_work
 from .float8 import float8_conversions
 from .loop_shape import position_of
-from .mix import VALU_CLASSES
+from .mix import VALU_CLASSES, vector_instructions
 from .random_words import random_call, random_calls
 from .subject import Place, Subject, own_instructions, source_line
 
@@ -29,10 +28,8 @@ _POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
 _RANDOM: Final = "vector_work.random"
 _SHARED: Final = (
     "of the `valu` of the hot loop that has most of them (in kernels without hot loops: of all), "
-    "their `valu_cycles` for one wave at least, `bytes` per lane that global accesses move there, "
-    "`loop` which one it is; by bound.longest `vector` cycles of all waves there, `slowest` of the "
-    "slowest unit, `beside` of the slowest that vector instructions do not use. None where "
-    "`beside` is more than half of `slowest`"
+    "`loop` which one it is. None where by bound.longest a unit that vector instructions do not "
+    "use takes more than half of what the slowest takes"
 )
 
 SPECS: Final = (
@@ -43,11 +40,8 @@ SPECS: Final = (
         "kernel",
         "Vector instructions whose operands hold nothing that was loaded, but positions or "
         f"arguments, Triton's random numbers left out: `instructions` {_SHARED}; `beyond` three "
-        "for each of its accesses of global memory and LDS; `loads` of global memory; `products` "
-        "of integers, high halves and wide ones, and `selections`, comparisons included, among "
-        "them; "
-        "`at` the line that has most of them, which "
-        "are `at_instructions`",
+        "for each of its accesses of global memory and LDS; `loads` of global memory; `at` the "
+        "line that has most of them, which are `at_instructions`",
     ),
     MetricSpec(
         _TESTS,
@@ -56,8 +50,7 @@ SPECS: Final = (
         "kernel",
         "Comparisons of loaded values with constants (`tests`; those for NaN are not counted, nor "
         "those of conversions of 8-bit floats in Triton and of operations with a transcendental "
-        "one, such as exp) and selections by loaded values, at most two for each of them "
-        "(`selections`): "
+        "one, such as exp) and selections by loaded values, at most two for each of them: "
         f"`instructions` together {_SHARED}; `loaded` of these bytes, `at` the line that has most "
         "of them",
     ),
@@ -73,10 +66,11 @@ SPECS: Final = (
 )
 
 _NAN: Final = re.compile(r"v_cmpx?_(?:o|u|class)_")
-_PRODUCT: Final = re.compile(r"v_(?:mul_hi|mul_lo|mad_co|mad)_[ui](?:32|64)")
 _LONGEST: Final = "bound.longest"
 _UNITS: Final = frozenset(("vector", "scalar", "issue"))
 """Units that fewer vector instructions and their comparisons make faster."""
+_BESIDE: Final = ("matrix", "lds", "lds_port", "vmem", "l1")
+"""Units that vector instructions do not use; issue and latency of one wave belong to all work."""
 _LOADS: Final = frozenset(("global_load", "lds_direct"))
 _ACCESSES: Final = frozenset(
     ("global_load", "global_store", "atomic", "lds_read", "lds_write", "lds_atomic")
@@ -119,8 +113,8 @@ def kernel_metrics(
             yield Metric(name, None, "mapping", "derived", "needs the kernel's TTGIR")
             continue
         values = [
-            {**count(code), **region_work(subject, code), "loop": loop, **bounds}
-            for loop, code, bounds in regions
+            {**count(code), "valu": vector_instructions(code), "loop": loop}
+            for loop, code in regions
         ]
         value = max(values, key=lambda item: int(item["instructions"] or 0))
         yield Metric(name, value, "mapping", "derived")
@@ -133,8 +127,8 @@ def _unknown(note: str) -> Iterator[Metric]:
 
 def _bound_by_vectors(
     subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
-) -> list[tuple[str | None, Sequence[Instruction], dict[str, Scalar]]]:
-    """Loop (None: the kernel), code and bounds of the regions that the vector unit bounds."""
+) -> list[tuple[str | None, Sequence[Instruction]]]:
+    """Loop (None: the kernel) and code of the regions that the vector unit bounds."""
     function = subject.function
     hot = [loop for loop in loops if loop.hot]
     candidates: list[tuple[str | None, Sequence[Instruction], Metric | None]] = []
@@ -143,24 +137,20 @@ def _bound_by_vectors(
         candidates += [(loop.id, code_of[loop.id], loop.metrics.get(_LONGEST)) for loop in hot]
     else:
         candidates.append((None, function.instructions, metrics.get(_LONGEST)))
-    regions: list[tuple[str | None, Sequence[Instruction], dict[str, Scalar]]] = []
+    regions: list[tuple[str | None, Sequence[Instruction]]] = []
     for loop, code, metric in candidates:
         longest = metric.value if metric is not None else None
         if not isinstance(longest, Mapping):
             continue
-        slowest, beside = longest["cycles"], longest["beside_vector"]
+        slowest = longest["cycles"]
+        beside = [cycles for unit in _BESIDE if isinstance(cycles := longest[unit], (int, float))]
         if (
             isinstance(slowest, (int, float))
-            and isinstance(beside, (int, float))
+            and beside
             and longest["unit"] in _UNITS
-            and 2 * beside <= slowest
+            and 2 * max(beside) <= slowest
         ):
-            bounds: dict[str, Scalar] = {
-                "vector": longest["vector"],
-                "slowest": slowest,
-                "beside": beside,
-            }
-            regions.append((loop, code, bounds))
+            regions.append((loop, code))
     return regions
 
 
@@ -188,8 +178,6 @@ def _on_positions(
         "instructions": len(steps),
         "beyond": max(0, len(steps) - _OF_AN_ACCESS * accesses),
         "loads": _loads(code),
-        "products": sum(_PRODUCT.match(inst.op.name) is not None for inst in steps),
-        "selections": sum(_selects(inst) or _compares(inst) for inst in steps),
         "at": line,
         "at_instructions": count,
     }
@@ -235,13 +223,11 @@ def _tests(
         and not (inst.loc is not None and position_of(inst.loc) in expanded)
     ]
     tests = [inst for inst in steps if _compares(inst) and _with_constant(inst, origins)]
-    selecting = [inst for inst in steps if _selects(inst)]
-    selections = min(len(selecting), _SELECTIONS_OF_A_TEST * len(tests))
+    selections = min(sum(map(_selects, steps)), _SELECTIONS_OF_A_TEST * len(tests))
     line, _ = _line_of_most(tests)
     return {
         "instructions": len(tests) + selections,
         "tests": len(tests),
-        "selections": selections,
         "loaded": sum(access_bits(i.op, i.operands) or 0 for i in code if i.cls in _LOADS) // 8,
         "at": line,
     }
