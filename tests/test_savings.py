@@ -326,3 +326,37 @@ def test_facts_are_told_by_all_alone(
         told[option] = " ".join(capsys.readouterr().out.split())
     fact = "1 fact that would save less than 3 % fact R2 -1 % little"
     assert [fact in out for out in told.values()] == [True, False]
+
+
+SCALED = """\
+import torch, triton, triton.language as tl
+
+def body(x, y, rows, pitch, stride, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    for row in range(rows):
+        values = tl.load(x + row * pitch + cols * stride)
+        tl.store(y + row * pitch + cols * stride, values * 0.5)
+
+narrow = triton.jit(body, do_not_specialize=["stride"])
+wide = triton.jit(body)
+n = 2048 * 304
+x = torch.zeros((4, n), dtype=torch.float16, device="cuda")
+narrow[(304,)](x, x, 4, n, 1, BLOCK=2048)
+wide[(304,)](x, x, 4, n, 1, BLOCK=2048)
+"""
+
+
+def test_a_finding_saves_what_its_cure_gains(tmp_path: Path) -> None:
+    """The same launch with the cure made, compiled and timed."""
+    pytest.importorskip("triton")
+    script = tmp_path / "scaled.py"
+    script.write_text(SCALED)
+    narrow, wide = kinspect.analyze(script, arch="gfx942")
+    assert narrow.time is not None
+    assert wide.time is not None
+    first = narrow.findings[0]
+    assert first.rule == "KI024"
+    gain = 100 * (1 - wide.time.us / narrow.time.us)
+    assert gain > 10
+    assert first.saves_percent == pytest.approx(gain, abs=5)
+    assert all(finding.rule != "KI024" for finding in wide.findings)
