@@ -453,5 +453,5 @@ def test_without_a_disassembler_an_object_still_has_its_metadata(
         for name in ("vgpr_count", "sgpr_count", "scratch_bytes", "code_bytes"):
             assert one.metrics[name] == other.metrics[name]
         assert one.metrics["instruction_count"].value is None
-        assert one.findings == ()
+        assert {finding.rule for finding in one.findings} <= {"KI128"}  # of registers alone
         assert any("no disassembler found" in note for note in one.notes)

@@ -66,7 +66,7 @@ def test_each_instruction_has_its_registers_loop_and_rules(tool: Callable[..., A
     assert " L0 " not in by_number["32"]
     # Only the kernel, not what comes after it.
     assert ".amdhsa_" not in "".join(lines)
-    assert any("KI001  2 lines: 1 × scratch load" in line for line in lines)
+    assert any("KI001  2 lines: 1 load and 1 store of spilled" in line for line in lines)
 
 
 def test_json_has_the_same(tool: Callable[..., Any]) -> None:

@@ -98,15 +98,15 @@ def test_commands_that_take_targets_share_their_options(name: str) -> None:
         assert options.issuperset(shared)
 
 
-def test_details_show_every_lead() -> None:
+def test_all_facts_are_shown_where_asked_for() -> None:
     (kernel, *_) = collect(Request((str(SMALL),))).kernels
     finding = kernel.findings[0]
-    leads = tuple(replace(finding, message=f"lead {n}", doubt="a doubt") for n in range(7))
+    leads = tuple(replace(finding, message=f"fact {n}", doubt="a doubt") for n in range(7))
     report = collect(Request((str(SMALL),)))
     report = replace(report, kernels=(replace(kernel, leads=leads),))
     brief, full = io.StringIO(), io.StringIO()
     text.write(report, brief)
-    text.write(report, full, details=True)
-    assert brief.getvalue().count("a doubt") < 7
-    assert full.getvalue().count("a doubt") == 7
-    assert "7 leads:" in full.getvalue()
+    text.write(report, full, every=True)
+    assert "fact 1" not in brief.getvalue()
+    assert all(f"fact {n}" in full.getvalue() for n in range(7))
+    assert "7 facts that would save less than 3 %" in full.getvalue()

@@ -95,7 +95,9 @@ def command(
     What was compiled once comes from the store; after Ctrl-C the same command goes on.
     """
     pack, ids = judging_pack(split_list(",".join(rules)))
-    run = target.request(analysis=timing(AnalysisOptions(rules=pack)))
+    # What is asked for by name is tried, whatever it would save.
+    analysis = timing(AnalysisOptions(rules=pack), prices=not rules)
+    run = target.request(analysis=analysis)
     end_as_interrupted()
     progress = CompileProgress()
     try:

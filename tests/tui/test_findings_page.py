@@ -106,7 +106,7 @@ async def test_findings_come_by_rule_the_worst_first_and_are_explained(opened: A
         await pressed(pilot, "n", "n", "n", "n")
         assert "1 × vmcnt(0)" in here(pilot)  # the last one: there it stays
         await pressed(pilot, "N")
-        assert "vector instructions that are no" in here(pilot)
+        assert "vector work besides floating-point arithmetic" in here(pilot)
 
 
 async def test_b_groups_by_kernel_and_by_file(opened: Any) -> None:
@@ -243,24 +243,24 @@ async def test_e_opens_the_source_line_and_y_copies(
         ]
 
 
-async def test_leads_are_shown_where_asked_for(opened: Any, report: Report) -> None:
-    """They stand below the findings, each with its doubt, and count as what they are."""
+async def test_what_saves_little_is_shown_where_asked_for(opened: Any, report: Report) -> None:
+    """It stands below the findings, and counts as what it is."""
     finding = report.kernels[0].findings[0]
-    lead = replace(finding, rule="KI024", message="narrow", doubt="memory is idle anyway")
+    lead = replace(finding, rule="KI024", message="narrow", doubt="its cure saves 1 %")
     both = replace(report.kernels[0], findings=(finding,), leads=(lead,))
     async with opened((120, 40), "findings", of=replace(report, kernels=(both,))) as pilot:
-        assert "lead" not in await settled(pilot)
+        assert "narrow" not in await settled(pilot)
         assert len(rows(pilot)) == 2
         shown = await pressed(pilot, "f", "f", "f")
-        assert "1 note, 1 lead" in shown
-        assert "with leads" in shown
+        assert "1 note, 1 fact" in shown
+        assert "with what saves little" in shown
         assert [row.split()[1] for row in rows(pilot)][::2] == ["●", "○"]
         shown = await pressed(pilot, "n", "n")
         assert "Why it may not pay" in shown
-        assert "memory is idle anyway" in shown
+        assert "its cure saves 1 %" in shown
     doubtful = replace(both, findings=())
     async with opened((120, 40), "findings", of=replace(report, kernels=(doubtful,))) as pilot:
-        assert "no finding, 1 lead: Severity shows them" in await settled(pilot)
+        assert "no finding, 1 fact that would save little: Severity shows them" in await settled(pilot)
         assert "narrow" in await pressed(pilot, "f", "f", "f")
 
 
@@ -274,9 +274,12 @@ async def test_savings_stand_beside_the_findings(opened: Any, report: Report) ->
 
 
 async def test_nothing_to_say_is_said(opened: Any, report: Report) -> None:
-    clean = replace(report, kernels=(replace(report.kernels[0], findings=()),))
-    async with opened((80, 24), "findings", of=clean) as pilot:
+    clean = replace(report.kernels[0], findings=())
+    timed = replace(report, kernels=(replace(clean, time=kernel_time()),))
+    async with opened((80, 24), "findings", of=timed) as pilot:
         assert "nothing looks wrong" in await settled(pilot)
+    async with opened((80, 24), "findings", of=replace(report, kernels=(clean,))) as pilot:
+        assert "no finding; of some kernels no time is known" in await settled(pilot)
         await pressed(pilot, "n", "enter", "e", "y", "space", "Z", "b", "f", "greater_than_sign")
         assert isinstance(pilot.app.screen, FindingsPage)
     async with opened((80, 24), "findings", of=replace(report, kernels=())) as pilot:

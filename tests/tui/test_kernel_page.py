@@ -492,11 +492,11 @@ async def test_what_a_kernel_rests_on_stands_in_the_card(
 
 async def test_the_panel_grows_with_the_height_and_marks_what_it_cuts(page_of: Open) -> None:
     rows = {}
-    for height in (36, 60):
+    for height in (30, 60):
         async with page_of((120, height)) as (pilot, page):
             rows[height] = page.panes.card.size.height
-            assert ("more: Enter" in card_text(pilot.app)) == (height == 36)
-    assert rows[36] < rows[60]
+            assert ("more: Enter" in card_text(pilot.app)) == (height == 30)
+    assert rows[30] < rows[60]
 
 
 def card_text(app: Any) -> str:

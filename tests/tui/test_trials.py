@@ -284,7 +284,7 @@ async def test_spills_are_cured_from_the_findings_to_the_comparison(
         await wait(lambda: not app.session.progress.running)
         await pilot.pause(0.3)
         await pilot.press("n", "T")
-        await wait(lambda: "nothing was timed" in text_of(app))
+        await wait(lambda: "changes tried" in text_of(app))
         screen = app.screen
         assert isinstance(screen, TrialsScreen)
         rows = screen._rows

@@ -266,7 +266,7 @@ class KernelTrialsProgress:
         values = values_of(finding, self.kernel)
         if not failed or rule.fix.render(values) != finding.fix:
             return finding.fix
-        return rule.fix.without(failed).render(values) or finding.fix
+        return rule.fix.without(failed).render(values)
 
     def _tried(self, index: int, number: int) -> Tried:
         outcome = self._outcomes.get(number)
