@@ -63,7 +63,7 @@ QUESTIONS = (
         ("down", "enter", "n"),
         (
             r"KI038 waves_per_eu=2 makes",
-            r"( 88 ✗ +\d+|line 88) +for start_n in",
+            r"( 88 [✗▲] +\d+|line 88) +for start_n in",
             r"reloads +scratch \d+",
         ),
     ),

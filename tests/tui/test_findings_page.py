@@ -260,7 +260,8 @@ async def test_what_saves_little_is_shown_where_asked_for(opened: Any, report: R
         assert "its cure saves 1 %" in shown
     doubtful = replace(both, findings=())
     async with opened((120, 40), "findings", of=replace(report, kernels=(doubtful,))) as pilot:
-        assert "no finding, 1 fact that would save little: Severity shows them" in await settled(pilot)
+        told = "no finding, 1 fact that would save little: Severity shows them"
+        assert told in await settled(pilot)
         assert "narrow" in await pressed(pilot, "f", "f", "f")
 
 
