@@ -24,7 +24,7 @@ from ..model.removal import Removal
 from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
 from .causes import Match, Reading, one_of_each_cause
 from .nodes import ANYTHING, Interval, Values, at_least
-from .ranking import Price, in_order, valued
+from .ranking import Price, in_order, saves_little, valued
 from .rule import Pack, Rule
 from .subjects import LoopSubjects, Place, Subjects
 
@@ -126,7 +126,7 @@ def judge(
         if price is not None and removal is not None:
             percent = price(removal)
         told = valued(finding, percent, is_stated=is_stated)
-        (leads if told.doubt else findings).append(told)
+        (leads if saves_little(percent, is_stated=is_stated) else findings).append(told)
     return Judgement(tuple(in_order(findings)), tuple(in_order(leads)))
 
 
@@ -274,6 +274,8 @@ class _Judge:
         """Lines of the accesses that a rule for a loop or kernel names; empty where it is about
         all code there.
         """
+        if _named_figure(group[0].rule) is None:
+            return ()
         return tuple(
             access.line
             for match in group
@@ -282,7 +284,6 @@ class _Judge:
                 self._kernel,
                 self._kernel.loops[match.ordinal] if match.ordinal >= 0 else None,
             )
-            if _named_figure(match.rule) is not None
         )
 
     def without_remainders(self, matches: Sequence[Match]) -> list[Match]:

@@ -25,6 +25,11 @@ Place = tuple[bool, int, float, int]
 """A place in the order of findings, the lowest first."""
 
 
+def saves_little(percent: float | None, *, is_stated: bool) -> bool:
+    """Whether a cure saves too little for a finding, whose severity no pack states."""
+    return percent is not None and percent < LEAST and not is_stated
+
+
 def valued(finding: Finding, percent: float | None, *, is_stated: bool) -> Finding:
     """A finding with what its cure saves, and the severity that follows from it.
 
@@ -35,7 +40,8 @@ def valued(finding: Finding, percent: float | None, *, is_stated: bool) -> Findi
     """
     if percent is None:
         return finding
-    doubt = "" if percent >= LEAST or is_stated else f"its cure saves {percent:g} % of the launch"
+    is_small = saves_little(percent, is_stated=is_stated)
+    doubt = f"its cure saves {percent:g} % of the launch" if is_small else ""
     severity: Severity = "warning" if percent >= MUCH else "info"
     return replace(
         finding,

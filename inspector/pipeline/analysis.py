@@ -161,6 +161,8 @@ def with_findings(
         source_text: gives a line of the source; None: each file is read when it is needed.
         prices: by id of a report, what work takes of its launch's time.
     """
+    if not prices and not options.judges_all:
+        return list(reports)
     pack = default_pack() if options.rules is None else options.rules
     source_text = source_text or source_reader()
     reports, with_said = list(reports), list[KernelReport]()

@@ -50,6 +50,7 @@ class AnalysisOptions(Struct, frozen=True):
 
     Attributes:
         rules: the pack that is applied to each report; None for the default one.
+        judges_all: whether it is applied to reports without a time, too.
         sample: how much of each launch is emulated; None for nothing.
         lanes: whether the addresses of accesses' lanes are worked out.
         races: whether LDS races are looked for.
@@ -59,6 +60,7 @@ class AnalysisOptions(Struct, frozen=True):
     """
 
     rules: Pack | None = None
+    judges_all: bool = True
     sample: Sample | None = None
     lanes: bool = True
     races: bool = True

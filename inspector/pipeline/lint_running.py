@@ -40,7 +40,7 @@ def analysis_for(plan: LintPlan, *, whole: bool = False) -> AnalysisOptions:
     options = AnalysisOptions(rules=NO_RULES, values=False, asked=asked)
     if not plan.needs_time:
         return options
-    options = replace(options, rules=plan.pack)
+    options = replace(options, rules=plan.pack, judges_all=False)
     if asked is not None:
         metrics = tuple(sorted({*asked.metrics, RESIDENT}))
         options = replace(options, asked=replace(asked, metrics=metrics))

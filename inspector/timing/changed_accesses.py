@@ -151,18 +151,8 @@ def with_wide_accesses(timing: Timing) -> Timing | None:
         else cost
         for number, cost in enumerate(costs.sites)
     )
-    return replace(
-        changed,
-        costs=replace(costs, sites=sites),
-        workgroups=changed.workgroups[:busiest],
-        workgroups_in_grid=math.ceil(timing.workgroups_in_grid / times),
-        placement=replace(
-            timing.placement,
-            busiest=busiest,
-            resident=min(timing.placement.resident, busiest),
-            active=min(timing.placement.active, math.ceil(timing.workgroups_in_grid / times)),
-        ),
-    )
+    fewer = changed.with_grid(math.ceil(timing.workgroups_in_grid / times), busiest)
+    return replace(fewer, costs=replace(costs, sites=sites))
 
 
 def with_merged_accesses(timing: Timing, sites: frozenset[int]) -> Timing | None:

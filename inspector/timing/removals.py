@@ -141,17 +141,6 @@ def _spread(timing: Timing, sites: Iterable[int], part: float) -> Sites:
 
 def _without_work(timing: Timing, part: float) -> Timing:
     """The workgroups that are left where a part of all waves' work is in vain."""
-    placement, left = timing.placement, max(0.0, 1 - part)
-    busiest = max(1, math.ceil(placement.busiest * left))
+    left = max(0.0, 1 - part)
     grid = max(1, math.ceil(timing.workgroups_in_grid * left))
-    return replace(
-        timing,
-        workgroups=timing.workgroups[:busiest],
-        workgroups_in_grid=grid,
-        placement=replace(
-            placement,
-            busiest=busiest,
-            resident=min(placement.resident, busiest),
-            active=min(placement.active, grid),
-        ),
-    )
+    return timing.with_grid(grid, max(1, math.ceil(timing.placement.busiest * left)))

@@ -67,6 +67,21 @@ class Timing(Struct, frozen=True):
     footprint: int
     part: float = 1.0
 
+    def with_grid(self, workgroups: int, busiest: int) -> Timing:
+        """The launch with fewer workgroups, of which the busiest compute unit gets some."""
+        placement = replace(
+            self.placement,
+            busiest=busiest,
+            resident=min(self.placement.resident, busiest),
+            active=min(self.placement.active, workgroups),
+        )
+        return replace(
+            self,
+            workgroups=self.workgroups[:busiest],
+            workgroups_in_grid=workgroups,
+            placement=placement,
+        )
+
     def in_l2(self) -> Timing:
         """The launch with all that it reads and stores in the L2."""
         none = dict.fromkeys(range(len(self.costs.sites)), 0.0)
