@@ -19,7 +19,7 @@ from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.engine import Judgement, evaluate, judge
 from kinspect.inspector.lint.schema import Pack, PackError, parse_pack
 from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp, Report
-from kinspect.inspector.model.removal import Removal
+from kinspect.inspector.model.removal import Removal, Removed
 from kinspect.inspector.report import json_brief, json_read, json_write
 from kinspect.inspector.timing.removals import _place
 from msgspec.structs import replace
@@ -125,11 +125,39 @@ def test_what_repeats_a_remedy_comes_last() -> None:
     assert [f.rule for f in said.findings] == ["R1", "R2", "R1", "R2"]
 
 
-def test_a_cause_is_told_once_whatever_its_rules_save() -> None:
+@pytest.mark.parametrize(
+    ("prices", "told", "below"),
+    [
+        ({"vector": 60.0, "lds": 1.0}, ["R2"], []),
+        ({"vector": 20.0, "lds": 40.0}, ["R1"], []),
+        ({"vector": 2.0, "lds": 1.0}, [], ["R1"]),
+        ({"vector": 60.0}, ["R2"], []),  # what R1 saves is not known
+        ({"vector": 1.0}, ["R1"], []),
+        ({}, ["R1"], []),
+    ],
+)
+def test_the_rule_of_a_cause_speaks_that_saves_most(
+    prices: Mapping[Removed, float], told: list[str], below: list[str]
+) -> None:
     rules = pack(named("R1", cause="a", removes="lds"), named("R2", cause="a", removes="vector"))
-    report = kernel(loops=[loop(count__scratch_load=9)])
-    said = priced(rules, report, {"vector": 60.0, "lds": 1.0})
-    assert ([f.rule for f in said.findings], [f.rule for f in said.leads]) == ([], ["R1"])
+    report = timed(kernel(loops=[loop(count__scratch_load=9)]))
+    said = judge(shipped(rules), report, price=lambda goes: prices.get(goes.what))
+    assert ([f.rule for f in said.findings], [f.rule for f in said.leads]) == (told, below)
+    saved = replace(report, findings=said.findings, leads=said.leads)
+    assert evaluate(shipped(rules), saved) == said.findings
+
+
+def test_in_each_loop_another_rule_of_a_cause_may_speak() -> None:
+    rules = pack(named("R1", cause="a", removes="lds"), named("R2", cause="a", removes="vector"))
+    report = timed(kernel(loops=[loop(f"L{n}", count__scratch_load=9) for n in range(2)]))
+    prices = {
+        ("lds", "L0"): 50.0,
+        ("lds", "L1"): 1.0,
+        ("vector", "L0"): 20.0,
+        ("vector", "L1"): 8.0,
+    }
+    said = judge(rules, report, price=lambda goes: prices[goes.what, goes.loops[0]])
+    assert [(f.rule, f.saves_percent) for f in said.findings] == [("R1", 50.0), ("R2", 8.0)]
 
 
 def test_a_saved_report_keeps_what_cures_save() -> None:

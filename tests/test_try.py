@@ -16,9 +16,11 @@ import jsonschema
 import pytest
 from kinspect.inspector import formats
 from kinspect.inspector import report as report_room
+from kinspect.inspector.base import limits
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.resolving import resolve_all
 from kinspect.inspector.capture.sweep_axes import Axis
+from kinspect.inspector.cli.main import main
 from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.times import EQUAL, is_faster, time_change
 from kinspect.inspector.compare.trials import capturing, running
@@ -60,6 +62,7 @@ pytestmark = pytest.mark.xdist_group("try")
 SCHEMA = json.loads((Path(formats.__file__).parent / "try.schema.json").read_bytes())
 REPORT_SCHEMA = json.loads((Path(report_room.__file__).parent / "report.schema.json").read_bytes())
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
+COLUMN_SUMS = Path(__file__).parents[1] / "docs" / "examples" / "column_sums.py"
 
 SPILLING = """
     import torch
@@ -803,6 +806,33 @@ def test_the_command(
     text = " ".join(report.stdout.split())
     assert f"→ {told_first(spilling_tried)}" in text
     assert tool("try", path, "--for", "KI037", "--budget", "0").returncode == 0
+
+
+def test_a_report_tries_options_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the first findings of the kernel that takes longest, and no tiles."""
+    monkeypatch.setattr(limits, "FEW_TRY_SECONDS", 600.0)
+    for name, rows in (("longer", 4096), ("shorter", 64)):
+        copy = tmp_path / f"{name}.py"
+        copy.write_text(COLUMN_SUMS.read_text().replace("4096", str(rows)))
+
+    def changes(*options: str) -> list[tuple[str, set[str]]]:
+        words = ("analyze", str(tmp_path), "--arch", "gfx942", "--no-passes", "--format", "json")
+        assert main((*words, "--details", *options)) == 0
+        kernels = json.loads(capsys.readouterr().out)["kernels"]
+        tried = [
+            (Path(kernel["id"].partition("::")[0]).stem, change["kind"])
+            for kernel in kernels
+            for finding in kernel["findings"]
+            for trial in finding.get("tried", ())
+            for change in trial["change"]
+        ]
+        return sorted({(name, frozenset(k for n, k in tried if n == name)) for name, _ in tried})
+
+    assert changes() == [("longer", {"option"})]
+    assert changes("--no-try") == []
+    assert main(("analyze", str(tmp_path), "--try", "--no-try")) == 2
 
 
 def test_compiled_code_cannot_be_tried(tool: Callable[..., Any]) -> None:

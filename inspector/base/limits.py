@@ -51,6 +51,8 @@ MOST_KEY_PARTS = 100
 """Parts of a dotted key in TOML: reading one takes time quadratic in them."""
 TRY_SECONDS = 120.0
 """Default of the seconds that the trials of a run may take, all together."""
+FEW_TRY_SECONDS = 2.0
+"""Of the trials that `analyze` makes by itself."""
 COMPILE_SECONDS = 300.0
 """What one compile may take, unless told (--time-limit)."""
 COMPILE_MEMORY = 4 << 30

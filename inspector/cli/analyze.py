@@ -8,8 +8,8 @@ from typing import TextIO
 import click
 from msgspec.structs import replace
 
+from ..base import limits
 from ..base.errors import KinspectError
-from ..base.limits import TRY_SECONDS
 from ..model import KernelReport, Report, value_of
 from ..pipeline.jobs import BESIDE, Request, timing
 from .collected import check_one_launch, collected
@@ -36,6 +36,8 @@ from .target_options import (
     triton_option,
 )
 
+_FEW = 2
+"""Findings for which cures are tried without being asked."""
 SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
 
 
@@ -75,9 +77,14 @@ SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
     help="Compile the cures of each finding, and say what came of them (see `kinspect try`).",
 )
 @click.option(
+    "--no-try",
+    is_flag=True,
+    help="Compile no cure; else options for two findings of the worst kernel, 2 s at most.",
+)
+@click.option(
     "--try-budget",
     type=Amount(0),
-    default=TRY_SECONDS,
+    default=limits.TRY_SECONDS,
     show_default=True,
     metavar="S",
     help="Seconds that --try may take.",
@@ -105,6 +112,7 @@ def analyze(
     emulate: bool,
     no_time: bool,
     try_cures: bool,
+    no_try: bool,
     try_budget: float,
     time_us: float | None,
     history: bool,
@@ -128,6 +136,8 @@ def analyze(
         raise KinspectError("--save and two --triton exclude each other", "drop --save")
     if len(tritons) > 1 and try_cures:
         raise KinspectError("--try and two --triton exclude each other", "name one of them")
+    if try_cures and no_try:
+        raise KinspectError("--try and --no-try exclude each other", "drop one of them")
     analysis = None if no_time else timing(**BESIDE)
     request = target.request(passes=not no_passes, emulate=emulate, analysis=analysis)
     if time_us is not None:
@@ -145,6 +155,8 @@ def analyze(
     interrupted = False
     if try_cures:
         report, interrupted = _with_trials(request, report, try_budget)
+    elif not no_try and limits.FEW_TRY_SECONDS > 0:
+        report, interrupted = _with_few_trials(request, report)
     report = _sorted(report, sort)
     with result_stream(output) as stream:
         _write(report, form, stream, details=details, every=every, color=color)
@@ -177,6 +189,27 @@ def _with_trials(request: Request, report: Report, budget: float) -> tuple[Repor
     pack, _ = judging_pack(())
     trials, interrupted = run_trials(TryRequest(request, pack, None, budget), report)
     print_trials(trials, interrupted)
+    return with_trials(report, trials), interrupted
+
+
+def _with_few_trials(request: Request, report: Report) -> tuple[Report, bool]:
+    """Compiles options for the first findings of the kernel that takes longest."""
+    timed = [
+        (kernel.time.us, kernel)
+        for kernel in report.kernels
+        if kernel.findings and kernel.time is not None and kernel.variant is not None
+    ]
+    if not timed:
+        return report, False
+    from ..compare.trials.rules import judging_pack
+    from ..compare.trials.running import TryRequest, with_trials
+    from .try_ import run_trials
+
+    pack, _ = judging_pack(())
+    few = TryRequest(request, pack, budget=limits.FEW_TRY_SECONDS, first=_FEW)
+    _, longest = max(timed, key=lambda pair: pair[0])
+    worst = replace(report, kernels=(longest,), errors=(), notes=())
+    trials, interrupted = run_trials(few, worst)
     return with_trials(report, trials), interrupted
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
@@ -19,10 +19,13 @@ from ..lint.rule import RuleText
 from ..model import KernelReport
 from ..pipeline.analysis import recommended_pack
 from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.jobs import Request
+from ..pipeline.jobs import BESIDE, Request, timing
 from ..pipeline.printed_ids import PrintedKernel, PrintedRun, runs
 from .options import split_list
 from .target_options import TargetOptions, next_steps, target_of
+
+if TYPE_CHECKING:
+    from ..pipeline.lint_plan import LintPlan
 
 _PRINT_THEM = "`kinspect analyze TARGET --format agent` prints those of a target"
 
@@ -118,22 +121,27 @@ def _analyzed(
     """
     options = context.params
     target: TargetOptions = target_of(context).with_triton(options["tritons"])
-    pack = recommended_pack()
+    pack, plan = recommended_pack(), None
     if run.command == "lint":
-        request = target.request(emulate=options["emulate"])
+        plan = _plan(options)
+        analysis = timing(AnalysisOptions(rules=plan.pack), **BESIDE) if plan.needs_time else None
+        request = target.request(emulate=options["emulate"], analysis=analysis)
     elif run.command == "try":
         from ..compare.trials.rules import judging_pack
 
         pack, _ = judging_pack(split_list(",".join(options["rules"])))
-        request = target.request(analysis=AnalysisOptions(rules=pack))
+        analysis = timing(AnalysisOptions(rules=pack), prices=not options["rules"])
+        request = target.request(analysis=analysis)
     else:
-        request = target.request(passes=not options["no_passes"], emulate=options["emulate"])
+        analysis = None if options["no_time"] else timing(**BESIDE)
+        passes = not options["no_passes"]
+        request = target.request(passes=passes, emulate=options["emulate"], analysis=analysis)
     kernel = None
     for attempt in (_narrowed(request, printed), request):
         kernel = kernel or _kernel(attempt, printed.key)
-    if kernel is None or run.command != "lint":
+    if kernel is None or plan is None:
         return kernel, {rule.text.id: rule.text for rule in pack.rules}
-    return _judged(kernel, options)
+    return _judged(kernel, plan)
 
 
 def _kernel(request: Request, key: str) -> KernelReport | None:
@@ -153,18 +161,20 @@ def _narrowed(request: Request, printed: PrintedKernel) -> Request:
     )
 
 
-def _judged(
-    kernel: KernelReport, options: dict[str, Any]
-) -> tuple[KernelReport, dict[str, RuleText]]:
-    """The kernel with the findings of a lint run's rules."""
+def _plan(options: dict[str, Any]) -> LintPlan:
+    """What a lint run judged by. What a baseline knows was not printed: none is read."""
     from ..lint import settings
-    from ..pipeline.lint_judge import Judge
     from ..pipeline.lint_plan import LintOptions, make_plan
 
     select, ignore = (split_list(",".join(options[name])) for name in ("select", "ignore"))
-    # What a baseline knows was not printed: none is read.
     chosen = LintOptions(rules=options["rules"], select=select, ignore=ignore)
-    plan = make_plan(chosen, replace(settings.load(options["config"]), baseline=None))
+    return make_plan(chosen, replace(settings.load(options["config"]), baseline=None))
+
+
+def _judged(kernel: KernelReport, plan: LintPlan) -> tuple[KernelReport, dict[str, RuleText]]:
+    """The kernel with the findings of a lint run's rules."""
+    from ..pipeline.lint_judge import Judge
+
     findings = tuple(placed.finding for placed in Judge(plan)(kernel).findings)
     texts = {rule.text.id: rule.text for rule in plan.rules.values()}
     return replace(kernel, findings=findings), texts

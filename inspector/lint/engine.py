@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,34 +13,28 @@ from msgspec.structs import replace
 from ..model import (
     Finding,
     KernelReport,
-    LaneUse,
     Location,
     LoopReport,
-    MemoryOp,
     MetricValue,
-    SourceLoc,
 )
-from ..model.removal import Removal
+from ..model.removal import LEAST, Removal
 from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
 from .causes import Match, Reading, one_of_each_cause
+from .finding_places import (
+    MAX_MATCHES,
+    OF_LANES,
+    SourceText,
+    accesses_of,
+    all_of,
+    further_lines,
+    locations_of,
+    named_figure,
+    places_of,
+)
 from .nodes import ANYTHING, Interval, Values, at_least
-from .ranking import Price, in_order, saves_little, valued
+from .ranking import Price, Savings, in_order, saves_little, valued
 from .rule import Pack, Rule
-from .subjects import LoopSubjects, Place, Subjects
-
-MAX_ACCESSES = 5
-"""Most memory accesses that a finding about a kernel or loop lists."""
-MAX_SOURCE_LINES = 3
-"""Most source lines that a finding without accesses lists."""
-MAX_MATCHES = 20
-"""Most assembly lines that a finding about instructions or waits lists; it counts all of them."""
-
-_SCRATCH = frozenset(("scratch_load", "scratch_store"))
-_SPILLS, _PRIVATE_ARRAYS = "spills", "private_arrays"
-"""Families of metrics that count accesses of scratch by their purpose."""
-
-SourceText = Callable[[SourceLoc], "str | None"]
-"""Returns the text of a source line; None where it cannot be read."""
+from .subjects import LoopSubjects, Subjects
 
 # Prefixes of figures that only grow with more instructions.
 _COUNTED = (
@@ -77,9 +71,7 @@ def evaluate(
     pack: Pack, kernel: KernelReport, source_text: SourceText | None = None
 ) -> tuple[Finding, ...]:
     """The findings of a pack for a kernel, with the savings that the report has of its own."""
-    known = (*kernel.findings, *kernel.leads)
-    saved = {f.fingerprint: f.saves_percent for f in known if f.saves_percent is not None}
-    return judge(pack, kernel, source_text, saved=saved).findings
+    return judge(pack, kernel, source_text, saved=(*kernel.findings, *kernel.leads)).findings
 
 
 def judge(
@@ -87,7 +79,7 @@ def judge(
     kernel: KernelReport,
     source_text: SourceText | None = None,
     price: Price | None = None,
-    saved: Mapping[str, float] | None = None,
+    saved: Iterable[Finding] = (),
 ) -> Judgement:
     """What a pack says of a kernel.
 
@@ -96,7 +88,8 @@ def judge(
     The matches of an instruction or wait rule in one loop for one reason are one finding: its
     message is about the worst, its locations list all; so are the matches of a loop or instruction
     rule that one change cures together, those in remainders of a loop left out. A kernel without
-    loops counts as one loop. Rules of one cause have one finding at one place, that of the first.
+    loops counts as one loop. Rules of one cause have one finding at one place: that whose cure
+    saves most, else the first.
 
     For a kernel that cannot be launched, only findings on that and on wrong results are returned.
     Where the launch's time is known, what a cure saves of it decides on severity and order, and
@@ -107,7 +100,7 @@ def judge(
         kernel: the report to judge; its own findings are ignored.
         source_text: looks up source lines, for the locations and a steadier fingerprint.
         price: percent of the launch's time that goes with some work; None where nothing says it.
-        saved: fingerprint of a finding -> what its cure saves, as a saved report has it.
+        saved: the findings of a saved report: what their cures save.
 
     Returns:
         Findings, errors first, warnings and notes by what their cures save, then in the order of
@@ -118,13 +111,14 @@ def judge(
         KinspectError: a condition compares a mapping's field with a value of another kind.
     """
     judging = _Judge(kernel, source_text)
-    matches = one_of_each_cause(judging.without_remainders(judging.all_matches(pack)))
+    savings = Savings.of(price, saved)
+    matches = judging.without_remainders(judging.all_matches(pack))
+    if savings.are_known:
+        matches = judging.by_saving(matches, savings)
     findings: list[Finding] = []
     leads: list[Finding] = []
-    for finding, removal, is_stated in judging.facts(matches):
-        percent = None if saved is None else saved.get(finding.fingerprint)
-        if price is not None and removal is not None:
-            percent = price(removal)
+    for finding, removal, is_stated in judging.facts(one_of_each_cause(matches)):
+        percent = savings.of_finding(finding, removal)
         told = valued(finding, percent, is_stated=is_stated)
         (leads if saves_little(percent, is_stated=is_stated) else findings).append(told)
     return Judgement(tuple(in_order(findings)), tuple(in_order(leads)))
@@ -252,12 +246,37 @@ class _Judge:
             _cured_together(matches), key=lambda group: (group[0].ordinal, group[0].rule.text.id)
         )
         return [
-            (finding, self._removal(group, finding), group[0].rule.is_severity_stated)
+            (self._finding(group), self._removal(group), group[0].rule.is_severity_stated)
             for group in placed
-            for finding in (self._finding(group),)
         ]
 
-    def _removal(self, group: Sequence[Match], finding: Finding) -> Removal | None:
+    def by_saving(self, matches: Sequence[Match], savings: Savings) -> list[Match]:
+        """The matches, of each cause those of the rule first whose cure saves most.
+
+        What saves too little for a finding, or nobody knows what, stays in the pack's order.
+        """
+        rules: dict[str, set[str]] = {}
+        for match in matches:
+            rules.setdefault(match.rule.text.cause, set()).add(match.rule.text.id)
+        rivals = [match for match in matches if len(rules[match.rule.text.cause]) > 1]
+        # The number of prices is limited: those of what is told in any case come first.
+        told = one_of_each_cause(matches)
+        for kept in (told, rivals) if rivals else ():
+            for group in _cured_together(kept):
+                savings.of_rule(group[0].rule.text.id, self._removal(group))
+        worth: dict[tuple[str, int], float] = {}
+        for group in _cured_together(rivals):
+            rule = group[0].rule
+            percent = savings.of_rule(rule.text.id, self._removal(group))
+            if CORRECTNESS in rule.text.tags:
+                percent = math.inf
+            if percent is not None and percent >= LEAST:
+                for match in group:
+                    at = rule.text.id, match.ordinal
+                    worth[at] = max(worth.get(at, 0.0), percent)
+        return sorted(matches, key=lambda match: -worth.get((match.rule.text.id, match.ordinal), 0))
+
+    def _removal(self, group: Sequence[Match]) -> Removal | None:
         removes = group[0].rule.removes
         if removes is None:
             return None
@@ -267,19 +286,19 @@ class _Judge:
         scope = group[0].rule.text.scope
         everywhere = any(match.ordinal < 0 for match in group)
         loops = () if everywhere else tuple(self._kernel.loops[m.ordinal].id for m in group)
-        lines = finding.isa_lines if scope in ("instruction", "wait") else self._accesses_of(group)
+        lines = _lines_of(group) if scope in ("instruction", "wait") else self._accesses_of(group)
         return Removal(removes.what, part, loops, lines)
 
     def _accesses_of(self, group: Sequence[Match]) -> tuple[int, ...]:
         """Lines of the accesses that a rule for a loop or kernel names; empty where it is about
         all code there.
         """
-        if _named_figure(group[0].rule) is None:
+        if named_figure(group[0].rule) is None:
             return ()
         return tuple(
             access.line
             for match in group
-            for access in _accesses(
+            for access in accesses_of(
                 match.rule,
                 self._kernel,
                 self._kernel.loops[match.ordinal] if match.ordinal >= 0 else None,
@@ -355,19 +374,19 @@ class _Judge:
             places: list[Location] = []
             for alike in matches:
                 loop = self._kernel.loops[alike.ordinal] if alike.ordinal >= 0 else None
-                of_loop = _accesses(rule, self._kernel, loop)
+                of_loop = accesses_of(rule, self._kernel, loop)
                 accesses += of_loop
-                places += _locations(of_loop, self._kernel, loop, self._source_text)
+                places += locations_of(of_loop, self._kernel, loop, self._source_text)
             locations = tuple(dict.fromkeys(places))
-            lines = _further_lines(accesses)
+            lines = further_lines(accesses)
         else:
             readings = [reading for alike in matches for reading in alike.readings]
             matched = [place for reading in readings for place in reading.places]
             count = {MATCHES: len(matched)}
             narrowest = min(matches, key=lambda alike: _width(alike.readings[0]))
             values = _counted(narrowest, readings)
-            locations = tuple(_places(matched[:MAX_MATCHES], self._source_text))
-            lines = _all_of([place.line for place in matched], MAX_MATCHES)
+            locations = tuple(places_of(matched[:MAX_MATCHES], self._source_text))
+            lines = all_of([place.line for place in matched], MAX_MATCHES)
         text = next(
             (
                 location.text
@@ -407,6 +426,12 @@ def _others_words(loops: int) -> str:
     if not loops:
         return ""
     return f"; the same in {loops} other {'loop' if loops == 1 else 'loops'}"
+
+
+def _lines_of(group: Iterable[Match]) -> tuple[int, ...]:
+    """Lines of the accesses or waits that a finding is about."""
+    readings = (reading for match in group for reading in match.readings)
+    return tuple(dict.fromkeys(place.line for reading in readings for place in reading.places))
 
 
 def _part(rule: Rule, values: Values) -> float | None:
@@ -521,111 +546,8 @@ def fingerprint(
     return hashlib.sha256("\0".join(identity).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def _further_lines(accesses: Sequence[MemoryOp]) -> tuple[int, ...]:
-    """The lines of all accesses that a rule finds fault with; empty where its locations suffice.
-
-    Scratch accesses are all at fault; of others, which are sorted, the last ones may be good.
-    """
-    if any(access.cls not in _SCRATCH for access in accesses):
-        return ()
-    return _all_of(sorted(access.line for access in accesses), MAX_ACCESSES)
-
-
-def _all_of(lines: Sequence[int], most: int) -> tuple[int, ...]:
-    """The lines, where they are more than the locations list."""
-    return tuple(dict.fromkeys(lines)) if len(lines) > most else ()
-
-
-def _locations(
-    accesses: Sequence[MemoryOp],
-    kernel: KernelReport,
-    loop: LoopReport | None,
-    source_text: SourceText | None,
-) -> Iterator[Location]:
-    """Yields the accesses that a rule is about, or else the position of the loop or kernel."""
-    accesses = accesses[:MAX_ACCESSES]
-    places: list[SourceLoc] = []
-    for access in accesses:
-        yield Location("amdgcn", None, access.line, access.mnemonic)
-        if access.source is not None:
-            places.append(access.source.in_user_code)
-    if not accesses and loop is not None:
-        yield Location("amdgcn", None, loop.header.line, loop.header.label or "")
-        places.extend(loop.source)
-    if not accesses and loop is None and kernel.source is not None:
-        places.append(kernel.source)
-    distinct = dict.fromkeys((place.file, place.line) for place in places)
-    for file, line in list(distinct)[: MAX_ACCESSES if accesses else MAX_SOURCE_LINES]:
-        text = source_text(SourceLoc(file, line)) if source_text else None
-        yield Location("source", file, line, text or "")
-
-
-def _places(places: Sequence[Place], source_text: SourceText | None) -> Iterator[Location]:
-    """Yields the lines of the assembly, then the distinct lines of the source."""
-    for place in places:
-        yield Location("amdgcn", None, place.line, place.text)
-    sources = [place.source.in_user_code for place in places if place.source is not None]
-    for file, line in dict.fromkeys((source.file, source.line) for source in sources):
-        text = source_text(SourceLoc(file, line)) if source_text else None
-        yield Location("source", file, line, text or "")
-
-
-_BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(
-    {
-        "lds.conflict_cycles": lambda use: use.conflicts or 0.0,
-        "lds.conflicts.known": lambda use: use.conflicts or 0.0,
-        "cache.lines": lambda use: (use.lines or 0.0) - (use.lines_ideal or 0.0),
-        "cache.waste.known": lambda use: (
-            0.0 if use.at_edge else (use.lines or 0.0) - (use.lines_ideal or 0.0)
-        ),
-        "cache.waste.across": lambda use: (
-            (use.lines or 0.0) - (use.lines_ideal or 0.0) if use.across and not use.at_edge else 0.0
-        ),
-    }
-)
-"""Figures of what lanes touch -> the share of one access in them."""
-_OF_LANES = frozenset(("op.side_by_side", "op.joint_bits", *_BADNESS))
-"""What is read of the lanes of single accesses."""
-
-
 def read_by(rules: Iterable[Rule]) -> tuple[tuple[str, ...], bool]:
     """The metrics that judging by some rules reads, sorted, and whether it reads `MemoryOp.use`."""
     names = {name.metric for rule in rules for name in rule.read_names}
     plain = (name.removeprefix(HOT_LOOPS).removeprefix(MOST_IN_LOOP) for name in names)
-    return tuple(sorted({REMAINDER, *plain})), not names.isdisjoint(_OF_LANES)
-
-
-def _named_figure(rule: Rule) -> str | None:
-    """The figure of `_BADNESS` that a requirement names."""
-    named = {name.name for name in rule.require.names}
-    return next((figure for figure in _BADNESS if figure in named), None)
-
-
-def _rank(ranked: tuple[float, int, MemoryOp]) -> tuple[float, int]:
-    return ranked[:2]
-
-
-def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list[MemoryOp]:
-    """Returns the accesses that a requirement is about, the worst first.
-
-    If it names a figure of `_BADNESS`, they are sorted by that; otherwise they are the narrowest
-    of the classes that it names.
-    """
-    classes = {word for metric in rule.require.names for word in metric.name.split(".")}
-    spills = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
-
-    def is_named(op: MemoryOp) -> bool:
-        if op.cls in classes:
-            return True
-        family = _SPILLS if op.line in spills else _PRIVATE_ARRAYS
-        return op.cls in _SCRATCH and family in classes
-
-    in_loop = [op for op in kernel.memory_ops if loop is None or op.loop == loop.id]
-    figure = _named_figure(rule)
-    if figure is not None:
-        badness = _BADNESS[figure]
-        ranked = [(-badness(op.use), op.line, op) for op in in_loop if op.use is not None]
-        return [op for rank, _, op in sorted(ranked, key=_rank) if rank < 0]
-    ops = [op for op in in_loop if is_named(op)]
-    widest = max((op.bits for op in ops if op.bits is not None), default=0)
-    return sorted(ops, key=lambda op: (widest if op.bits is None else op.bits, op.line))
+    return tuple(sorted({REMAINDER, *plain})), not names.isdisjoint(OF_LANES)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import Finding
@@ -23,6 +24,49 @@ Price = Callable[[Removal], "float | None"]
 """Percent of a launch's time that goes with some work; None where that is not known."""
 Place = tuple[bool, int, float, int]
 """A place in the order of findings, the lowest first."""
+
+
+class Savings(Struct, frozen=True):
+    """What cures save of a launch's time: as it is simulated now, or as a report says.
+
+    Args:
+        price: says it of some work; None where the launch's time is not known.
+        saved: percent, by a finding's fingerprint.
+        of_rules: the most that a finding of a rule saves, percent, by the rule's id.
+    """
+
+    price: Price | None
+    saved: Mapping[str, float]
+    of_rules: Mapping[str, float]
+
+    @classmethod
+    def of(cls, price: Price | None, findings: Iterable[Finding]) -> Savings:
+        """Savings by a price; without one, those that the findings of a report state."""
+        saved: dict[str, float] = {}
+        of_rules: dict[str, float] = {}
+        for finding in findings:
+            if finding.saves_percent is not None:
+                saved[finding.fingerprint] = finding.saves_percent
+                most = of_rules.get(finding.rule, 0.0)
+                of_rules[finding.rule] = max(most, finding.saves_percent)
+        return cls(price, saved, of_rules)
+
+    @property
+    def are_known(self) -> bool:
+        """Whether some are."""
+        return self.price is not None or bool(self.saved)
+
+    def of_finding(self, finding: Finding, removal: Removal | None) -> float | None:
+        """Percent of the launch that goes with a finding's work; None where it is not known."""
+        if self.price is None:
+            return self.saved.get(finding.fingerprint)
+        return None if removal is None else self.price(removal)
+
+    def of_rule(self, rule: str, removal: Removal | None) -> float | None:
+        """The same before a finding is made of a rule's matches."""
+        if self.price is None:
+            return self.of_rules.get(rule)
+        return None if removal is None else self.price(removal)
 
 
 def saves_little(percent: float | None, *, is_stated: bool) -> bool:

@@ -70,12 +70,15 @@ class TryRequest(Struct, frozen=True):
         pack: the rules by which changed kernels are judged.
         rules: ids of the rules whose findings are tried; None for all.
         budget: seconds that the trials may take, after the report.
+        first: tries only so many findings of each kernel, one change at a time, and of these only
+            what the captured TTIR serves; None for all.
     """
 
     run: Request
     pack: Pack
     rules: frozenset[str] | None = None
     budget: float = TRY_SECONDS
+    first: int | None = None
 
 
 class TrialsPlanned(Struct, frozen=True):
@@ -220,7 +223,10 @@ class Trials:
         for kernel, candidates in candidates_by_kernel(kernels, environment, lambda _: options):
             progress = KernelTrialsProgress(kernel, self._request.pack, no_time)
             for index, changes in changes_for(kernel, candidates, rules, self._request.rules):
-                progress.plan(index, changes)
+                if self._request.first is None:
+                    progress.plan(index, changes)
+                elif index < self._request.first:
+                    progress.plan(index, [c for c in changes if not point_of(kernel, c, self._run)])
             if progress.findings:
                 self._kernels.append(progress)
 
@@ -235,7 +241,7 @@ class Trials:
         )
         for number, place in numbered:
             self._submit_same_ttir(self._kernels[place], number, submit)
-        groups = self._groups()
+        groups = self._groups() if self._request.first is None else []
         for group in groups:
             yield from self._capture(group, compiler, submit)
             yield from self._drained()
