@@ -52,6 +52,7 @@ CERTAIN = {
     "KI125": "the places of all lanes are carried out, and no other lane's access is among them",
     "KI127": "the waits of the code are carried out, and what each load's address rests on",
     "KI128": "the VGPRs that are asked for against those that are used",
+    "KI130": "as KI050, with two waves",
     "KI129": "the wait states are counted on all paths; LLVM puts in as many as are said to lack",
     "KI098": "the launch's workgroups against those that fit at a time",
     "KG008": "the option is 0",

@@ -38,7 +38,8 @@ SPECS = (
         "`second_line` (of the assembly), the `cause` (`barrier`: none lies between; `wait`: one "
         "does, in `barrier_line`, but `first` is not waited for before it; `own-wait`: a wave does "
         "not wait for its own copy into LDS); `decided` accesses, of `of`: what the others touch "
-        "is not known",
+        "is not known. Of a launch that may have one wave, which has no races: "
+        "`pairs_of_two_waves` in place of `pairs`",
     ),
 )
 
@@ -46,18 +47,25 @@ SPECS = (
 def compute(subject: Subject) -> Iterator[Metric]:
     """The pairs of a kernel that race."""
     report, reason = subject.races
+    is_assumed = reason == _FEWER_WAVES
+    if is_assumed:
+        report, reason = _races(subject, 2)
+        reason = reason or _FEWER_WAVES
     if report is None:
         yield Metric(RACES, None, "mapping", "derived", reason)
         return
     code = subject.function.instructions
     races = sorted(report.races, key=lambda race: race.bytes, reverse=True)
     value: dict[str, Scalar] = {
-        "pairs": len(races),
+        "pairs_of_two_waves" if is_assumed else "pairs": len(races),
         "decided": report.decided,
         "of": report.accesses,
     }
     value.update(_described(races[0], code) if races else dict.fromkeys(_FIELDS))
-    yield Metric(RACES, value, "mapping", "derived", _note(subject, report))
+    note = _note(subject, report)
+    if is_assumed:
+        note = ". ".join(filter(None, (_FEWER_WAVES, note)))
+    yield Metric(RACES, value, "mapping", "derived", note)
 
 
 _FIELDS: Final = (
@@ -75,12 +83,16 @@ def followed(subject: LaunchedCode) -> tuple[RaceReport | None, str]:
         return None, NO_LDS
     if machine is None or not waves or not subject.facts.analyse_races:
         return None, NOT_LOOKED_AT
-    if demand.waves_from == "largest":
+    if demand.waves_from == "largest" and waves > 1:
         return None, _FEWER_WAVES
+    return _races(subject, waves)
+
+
+def _races(subject: LaunchedCode, waves: int) -> tuple[RaceReport | None, str]:
     from ..lanes.lds.races import races_of
 
-    shape = workgroup_shape(subject, waves)
-    if shape is None:
+    machine, shape = subject.machine, workgroup_shape(subject, waves)
+    if machine is None or shape is None:
         return None, SHAPE
     arguments = known_arguments(subject, shape)
     try:
