@@ -130,6 +130,8 @@ def test_what_repeats_a_remedy_comes_last() -> None:
     [
         ({"vector": 60.0, "lds": 1.0}, ["R2"], []),
         ({"vector": 20.0, "lds": 40.0}, ["R1"], []),
+        ({"vector": 22.9, "lds": 20.0}, ["R1"], []),  # about as much
+        ({"vector": 23.0, "lds": 20.0}, ["R2"], []),
         ({"vector": 2.0, "lds": 1.0}, [], ["R1"]),
         ({"vector": 60.0}, ["R2"], []),  # what R1 saves is not known
         ({"vector": 1.0}, ["R1"], []),

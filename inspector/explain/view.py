@@ -256,13 +256,16 @@ def main_loop_place(kernel: KernelReport) -> str | None:
 
 
 def worst_first(kernels: Sequence[KernelReport]) -> list[KernelReport]:
-    """Kernels by errors, then spill traffic in hot loops, then warnings and notes; most first."""
+    """Kernels by errors, then by the time of their launch, the longest first; those without a time
+    follow by spill traffic in hot loops, warnings and notes.
+    """
     return sorted(kernels, key=_badness, reverse=True)
 
 
-def _badness(kernel: KernelReport) -> tuple[int, ...]:
+def _badness(kernel: KernelReport) -> tuple[float, ...]:
     errors, *lesser = (sum(f.severity == s for f in kernel.findings) for s in SEVERITIES)
-    return (errors, hot_scratch(kernel), *lesser)
+    us = kernel.time.us if kernel.time is not None else 0.0
+    return (errors, us, hot_scratch(kernel), *lesser)
 
 
 def hot_scratch(kernel: KernelReport) -> int:

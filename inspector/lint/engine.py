@@ -253,7 +253,8 @@ class _Judge:
     def by_saving(self, matches: Sequence[Match], savings: Savings) -> list[Match]:
         """The matches, of each cause those of the rule first whose cure saves most.
 
-        What saves too little for a finding, or nobody knows what, stays in the pack's order.
+        Rules stay in the pack's order that save about the most, too little for a finding, or nobody
+        knows what.
         """
         rules: dict[str, set[str]] = {}
         for match in matches:
@@ -274,7 +275,17 @@ class _Judge:
                 for match in group:
                     at = rule.text.id, match.ordinal
                     worth[at] = max(worth.get(at, 0.0), percent)
-        return sorted(matches, key=lambda match: -worth.get((match.rule.text.id, match.ordinal), 0))
+        most: dict[str, float] = {}
+        for match in rivals:
+            at = match.rule.text.id, match.ordinal
+            most[match.rule.text.cause] = max(most.get(match.rule.text.cause, 0), worth.get(at, 0))
+
+        def behind(match: Match) -> float:
+            own = worth.get((match.rule.text.id, match.ordinal), 0.0)
+            most_saved = most.get(match.rule.text.cause, 0.0)
+            return 0.0 if own > most_saved - LEAST else most_saved - own
+
+        return sorted(matches, key=behind)
 
     def _removal(self, group: Sequence[Match]) -> Removal | None:
         removes = group[0].rule.removes
