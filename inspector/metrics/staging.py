@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 UNPIPELINED = "pipeline.unpipelined"
 CONVERTS = "layout.converts"
-TRIPS = "lds_trips"
 EPILOGUE = "epilogue.converts"
 PLAIN = "buffer.plain"
 DIRECT = "lds_direct.missed"
@@ -39,9 +38,6 @@ _MEANINGS: Mapping[str, str] = {
     "begin in the layout of a dot's result, end in that of a dot's operand or result and stand "
     "under no `if`, with the same figures; loaded operands on their way to a dot and tiles that "
     "are only stored are left out",
-    TRIPS: "Values that pass through LDS more than once between a global load and a dot: how many "
-    "`values`, `most` trips, the worst one's load (`at`), `path` and where its `first_at` and "
-    "`second_at` trips are",
     EPILOGUE: "Conversions of a dot's result through LDS before its store: `lds` of them, `at` "
     "which line, `bytes` of their tiles, `wide`: in a wider type than is stored",
     PLAIN: "Tiles read or written through 64-bit pointers that could be buffer operations: "
