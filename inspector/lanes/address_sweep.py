@@ -22,7 +22,6 @@ from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
-"""Beginning of the names of the exchanges in which each lane says whose value it takes."""
 WORKGROUPS: Final = (0, 0, 1)
 """The workgroup of each draw: the first one's masks let all lanes through, if any do."""
 
@@ -33,7 +32,7 @@ class Places(Struct, frozen=True):
     Args:
         site: index of the instruction.
         part: which of its accesses.
-        space: `global` or `lds`; `lanes` for an exchange, whose addresses are numbers of lanes.
+        space: `global` or `lds`.
         size: bytes of each lane.
         writes: whether it is a store.
         where: byte addresses, int64 [draw, wave, lane].

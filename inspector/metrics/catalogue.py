@@ -157,10 +157,6 @@ METRICS = Families(
             ),
         ),
         Family(scratch_use.SPECS, kernel=_kernel(scratch_use.kernel_metrics)),
-        Family(
-            loop_shape.SPECS,
-            kernel=lambda k: loop_shape.kernel_metrics(k.loops, k.subject.function),
-        ),
         Family(spills.SLOT_SPECS, kernel=lambda k: spills.slot_metrics(k.subject, k.hot)),
         Family(divisions.SPECS, kernel=lambda k: divisions.kernel_metrics(k.subject, k.hot)),
         Family(expansions.SPECS, kernel=lambda k: expansions.kernel_metrics(k.subject, k.hot)),

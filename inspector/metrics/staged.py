@@ -25,7 +25,7 @@ from ..ttgir.plain_accesses import PlainAccess, plain_accesses
 from ..ttgir.queries import DOTS
 from ..ttgir.trips import Staging, staging
 from ..ttgir.unpipelined import Cause, cause
-from .narrow_operands import narrow_accesses, narrow_operands
+from .narrow_operands import narrow_operands
 from .options import option
 from .subject import Subject, op_line
 
@@ -128,7 +128,6 @@ def _converts(flow: DataFlow, moves: Movements) -> dict[str, Scalar]:
         "before": layout_name(worst.source.layout) if worst else None,
         "after": layout_name(worst.target.layout) if worst else None,
         "bytes": _bytes([conversion.source for conversion in through]),
-        "narrow_reads": sum(map(_narrow_reads, through)),
     }
 
 
@@ -218,11 +217,6 @@ def _waves(conversion: Conversion) -> tuple[int, ...] | None:
 def _waves_of(layout: Layout | None) -> tuple[int, ...] | None:
     waves = layout.params.get("warpsPerCTA") if layout is not None else None
     return waves if isinstance(waves, tuple) and len(waves) > 1 else None
-
-
-def _narrow_reads(conversion: Conversion) -> int:
-    """Reads of less than 32 bits per lane from a tile's buffer."""
-    return sum(map(narrow_accesses, conversion.reads))
 
 
 def _epilogue(flow: DataFlow, moves: Movements) -> dict[str, Scalar]:

@@ -33,8 +33,8 @@ _MEANINGS: Mapping[str, str] = {
     "narrow; None: not known), in words the `reason`, and the `fix`",
     CONVERTS: "convert_layout in the loop with dots that moves most with them, and tiles of one "
     "dot that reach another dot through a buffer: `lds` of `of` move data through LDS, the largest "
-    "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles, "
-    "`narrow_reads` of less than 32 bits per lane from the buffers; `products`: those of them that "
+    "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles; "
+    "`products`: those of them that "
     "begin in the layout of a dot's result, end in that of a dot's operand or result and stand "
     "under no `if`, with the same figures; loaded operands on their way to a dot and tiles that "
     "are only stored are left out",
