@@ -49,7 +49,6 @@ CERTAIN = {
     "KI056": "Triton states the order of each atomic, and nothing in the code uses its result",
     "KI059": "no instruction that converts 8-bit floats stands where Triton converts one",
     "KI095": "the largest workgroup that the code allows against the wave",
-    "KI125": "the places of all lanes are carried out, and no other lane's access is among them",
     "KI127": "the waits of the code are carried out, and what each load's address rests on",
     "KI128": "the VGPRs that are asked for against those that are used",
     "KI130": "as KI050, with two waves",

@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from .plain_triton import innermost_loops
 
 ROOT = Path(__file__).parent.parent
-SPILLS = ("KI001", "KI002", "KI037", "KI038")
+SPILLS = ("KI001", "KI037", "KI038")
 LDS = ("KI005",)
 CONFLICTS = ("KI043", "KI047", "KI058")
 OCCUPANCY = ("KI006", "KI007", "KI016")

@@ -109,8 +109,7 @@ def test_transcendentals_take_four_times_as_long() -> None:
         return new - old
 
     assert grown("cycles.valu") == 16 + 4 + 4 + 4
-    assert grown("cycles.nop") == 4 * 4 + 4
-    assert grown("convert.instructions") == grown("pack.instructions") == 1
+    assert grown("convert.instructions") == 1
 
 
 @pytest.mark.parametrize(
@@ -145,16 +144,12 @@ def test_the_remainder_of_an_unrolled_loop(arch: str) -> None:
     rest = [loop for loop in found.loops if loop.metrics["loop.remainder"].value]
     assert len(loads) == 2
     assert [loop.id for loop in rest] == [min(loads, key=lambda i: int(str(loads[i])))]
-    assert found.metrics["remainder.instructions"].value == len(
-        [i for loop in rest for i in range(int(str(loop.metrics["count.instructions"].value)))]
-    )
     assert max(int(str(n)) for n in loads.values()) >= 2 * min(int(str(n)) for n in loads.values())
 
 
 def test_a_loop_that_is_not_unrolled_has_no_remainder() -> None:
     found = report(compiled("gemm", "gfx942", BM=64, BN=64, BK=64, num_stages=2), "gfx942")
     assert [loop.metrics["loop.remainder"].value for loop in found.loops] == [False]
-    assert found.metrics["remainder.instructions"].value == 0
 
 
 @pytest.mark.parametrize(("arch", "kernel"), [("gfx942", "gemm"), ("gfx1100", "running")])

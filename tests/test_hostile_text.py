@@ -331,7 +331,7 @@ def test_an_instruction_that_is_cut_short_or_too_long_is_read(line: str) -> None
 @pytest.mark.parametrize(
     ("file", "name"),
     [
-        ("rules/fixtures/hip_one_lane_gfx942.s", "v_lshl_add_u32"),
+        ("rules/fixtures/hip_lanes_gfx942.s", "v_lshl_add_u32"),
         ("rules/fixtures/hip_strides_gfx942.s", "v_lshl_add_u64"),
         ("tests/data/emulator/ieee_dot.triton-3.9.gfx942.s", "v_add_lshl_u32"),
     ],

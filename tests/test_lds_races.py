@@ -13,8 +13,6 @@ from kinspect.inspector.lanes.lds import races, trace
 from kinspect.inspector.lanes.lds.accesses import LdsTrace
 from kinspect.inspector.lanes.lds.races import Race, RaceReport, races_of
 from kinspect.inspector.machines.loader import load
-from kinspect.inspector.metrics.kernel import kernel_report
-from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import Metric
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.context import Context, Overrides
@@ -277,80 +275,6 @@ def test_every_wait_before_a_barrier_that_is_left_out_is_missed() -> None:
 
 
 # ------------------------------------------------------------------ barriers that order nothing
-
-OTHER = "v_add_u32_e32 v4, 0x400, v1\nds_write_b32 v4, v0\n"
-"""Behind all that v1 and v2 name."""
-NEEDLESS = {
-    "its own bytes": (WRITE + WAIT + BARRIER + "ds_read_b32 v3, v1\n" + WAIT, 1),
-    "other bytes": (WRITE + WAIT + BARRIER + OTHER + WAIT, 1),
-    "its own bytes in a loop": (
-        LOOP + WRITE + WAIT + BARRIER + "ds_read_b32 v3, v1\n" + WAIT + BARRIER + AGAIN,
-        2,
-    ),
-    "other bytes between two that meet": (
-        WRITE + WAIT + BARRIER + OTHER + WAIT + BARRIER + READ + WAIT,
-        1,
-    ),
-    "the bytes of another wave": (WRITE + WAIT + BARRIER + READ + WAIT, 0),
-    "two buffers in turns": (IN_ORDER["two buffers in turns"], 0),
-    "waves that take turns": (IN_ORDER["waves that take turns"], None),
-    "places that go on": (
-        LOOP + WRITE + WAIT + BARRIER + "v_add_u32_e32 v1, 0x400, v1\n" + READ + WAIT + BARRIER
-        + AGAIN,
-        0,
-    ),
-    "bytes from memory": (
-        WRITE + WAIT + BARRIER + "s_load_dword s7, s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\n"
-        "v_mov_b32_e32 v6, s7\nds_read_b32 v3, v6\n" + WAIT,
-        0,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NEEDLESS)
-def test_a_barrier_between_bytes_that_no_two_waves_share_is_redundant(name: str) -> None:
-    code, redundant = NEEDLESS[name]
-    function = parse_text(KERNEL.format(arch="gfx942", code=PLACES + code), "k.s").kernels[0]
-    facts = Facts(workgroup_size=128, waves_from="typed")
-    kernel = kernel_report(
-        KernelCode(function, load("gfx942"), facts),
-        kernel_id="k",
-        name="k",
-        arch="gfx942",
-        source=None,
-    )
-    assert kernel.metrics["barriers.redundant"].value == redundant
-    before = races_of(function, load("gfx942"), (128, 1, 1))
-    assert before.races == ()
-    if redundant == code.count(BARRIER):  # those that are left all matter, or none is left
-        assert report_of(code.replace(BARRIER, "")).races == ()
-    elif redundant == 0 and before.decided == before.accesses:
-        assert report_of(code.replace(BARRIER, "")).races
-
-
-def test_what_is_called_redundant_leaves_no_race_where_it_is_taken_out() -> None:
-    """A Triton kernel's epilogue (int32 GEMM of 32x32x16) has such barriers; here its skeleton."""
-    code = LOOP + WRITE + WAIT + BARRIER + READ + WAIT + BARRIER + OTHER + WAIT + BARRIER + AGAIN
-    function = parse_text(KERNEL.format(arch="gfx942", code=PLACES + code), "k.s").kernels[0]
-    facts = Facts(workgroup_size=128, waves_from="typed")
-    kernel = kernel_report(
-        KernelCode(function, load("gfx942"), facts),
-        kernel_id="k",
-        name="k",
-        arch="gfx942",
-        source=None,
-    )
-    metric = kernel.metrics["barriers.redundant"]
-    lines = [int(line) for line in re.findall(r"\d+", metric.note)]
-    assert metric.value == len(lines) == 1
-    text = KERNEL.format(arch="gfx942", code=PLACES + code).split("\n")
-    for line in lines:
-        assert text[line - 1] == "s_barrier"
-        text[line - 1] = ""
-    assert (
-        races_of(parse_text("\n".join(text), "k.s").kernels[0], load("gfx942"), (128, 1, 1)).races
-        == ()
-    )
 
 
 ENDLESS = """\

@@ -44,12 +44,3 @@ def test_different_addresses_are_counted(
     assert (value["loads"], value["name"]) == (1, "scale")
     assert (value["elements"], value["distinct"]) == (rows * columns, len(addresses))
     assert value["shape"] == f"{rows}x{columns}"
-
-
-def test_loads_that_the_outer_loop_does_not_change(kernels: dict[str, KernelReport]) -> None:
-    value = value_of(kernels["keys_again"], "loads.again")
-    assert (value["loads"], value["of"], value["name"]) == (1, 1, "key")
-    assert (value["passes"], value["bytes"]) == (8, 32 * 128 * 4)
-    assert value_of(kernels["own_keys"], "loads.again")["loads"] == 0
-    weights = value_of(kernels["weights_again"], "loads.again")
-    assert (weights["loads"], weights["of"]) == (1, 2)

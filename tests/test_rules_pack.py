@@ -41,7 +41,6 @@ NO_DOTS: Mapping[str, MetricValue] = {
 }
 NO_ASSEMBLY: Mapping[str, MetricValue] = {
     "inline_asm.dropped": {"pieces": 0, "of": 1, "text": None, "at": None},
-    "inline_asm.optimised_away": {"pieces": 0, "of": 1, "text": None, "at": None},
 }
 KERNEL: Mapping[str, MetricValue] = {
     **NO_DOTS,
@@ -75,7 +74,6 @@ LOOP: Mapping[str, MetricValue] = {
     "cycles.valu": 244,
     "count.acc_move": 0,
     "count.nop": 2,
-    "cycles.nop": 8,
     "count.wait": 14,
     "count.full_wait": 6,
     "count.scratch_load": 0,
@@ -199,12 +197,6 @@ CASES = (
     ok("KI001", kernel=SPILLS),
     ok("KI001", kernel=SPILLS, loop=SPILLS, hot=False),
     ok("KI001", loop=spilled(None)),
-    fail("KI002", "0 loads and 10 stores", loop=spilled(stores=10)),
-    fail("KI002", "32 loads", loop={**MANY, **spilled(32)}),
-    fail("KI002", "3 loads", loop=spilled(3)),
-    ok("KI002", loop=spilled(1, 1)),
-    ok("KI002", loop=SPILLS),
-    ok("KI002", loop=spilled(3), hot=False),
     fail("KI003", "12 scratch loads and 4 scratch stores, none", kernel=SPILLS),
     fail("KI003", "12 scratch loads", kernel=SPILLS, loop=SPILLS, hot=False),
     ok("KI003", kernel=SPILLS, loop=SPILLS),
@@ -236,15 +228,9 @@ CASES = (
     ok("KI008", kernel=PARKED, loop={"count.acc_move": 10}),
     ok("KI008", kernel={**PARKED, "count.mfma": 80}, loop={"count.acc_move": 20}),
     fail("KI009", "32 × global_load_b16 of 16 bits per lane", loads=(16,) * 32),
-    fail(
-        "KI009", "2 × global_load_b8 of 8 bits", loads=(128, 32, 16, 8), beside=frozenset({"KI010"})
-    ),
+    fail("KI009", "2 × global_load_b8 of 8 bits", loads=(128, 32, 16, 8)),
     fail("KI009", "1 × global_load_b16 of 16 bits", loads=(16, *WIDE)),
     ok("KI009", loads=(32,) * 4),
-    fail("KI010", "8 × global_load_b32 of 32 bits per lane", loads=(32,) * 8),
-    ok("KI010", loads=(64,) * 8),
-    ok("KI010", loads=(32,)),  # an index, a pointer
-    ok("KI010", loads=(16,) * 32),  # a matter of KI009
     fail("KI016", "not one workgroup fits", kernel={"occupancy.workgroups_per_cu": 0}),
     ok("KI016", kernel={"occupancy.workgroups_per_cu": 1}),
     ok("KI016", kernel={"occupancy.workgroups_per_cu": None}),
@@ -265,11 +251,8 @@ CASES = (
         '1 of 1 piece of inline assembly is not in the code: "s_sleep 1" at gemm.py:12',
         kernel=assembly("dropped"),
     ),
-    ok("KI020", kernel=assembly("optimised_away")),
     ok("KI020", kernel={**assembly("dropped"), "empty": True}),  # KI004 says more
     ok("KI020", kernel={"inline_asm.dropped": None}),
-    fail("KI021", "1 of 1 piece of pure inline assembly", kernel=assembly("optimised_away")),
-    ok("KI021", kernel=assembly("dropped")),
     fail(
         "KI037",
         "waves_per_eu=3 makes the hot loops spill: up to 28 loads and 4 stores",

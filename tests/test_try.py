@@ -556,10 +556,10 @@ def test_a_rule_that_does_not_exist_is_named() -> None:
 
 
 def test_preview_rules_can_be_asked_for() -> None:
-    pack, ids = judging_pack(["KI002"])
-    assert ids == frozenset({"KI002"})
-    assert "KI002" in {rule.text.id for rule in pack.rules}
-    assert "KI002" not in {rule.text.id for rule in judging_pack([])[0].rules}
+    pack, ids = judging_pack(["KI003"])
+    assert ids == frozenset({"KI003"})
+    assert "KI003" in {rule.text.id for rule in pack.rules}
+    assert "KI003" not in {rule.text.id for rule in judging_pack([])[0].rules}
 
 
 def untimed(request: TryRequest) -> TryRequest:

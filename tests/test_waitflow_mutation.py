@@ -6,7 +6,6 @@ What the checker says of each changed program is held against the machine that r
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,9 @@ import pytest
 from counter_machine import LIMITS, Explored, TooManyStatesError, explore, generation
 from hypothesis import given, settings
 from kept_compiles import collect_kept
-from kinspect.inspector import machines
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow.verdicts import JudgedWait
-from kinspect.inspector.lanes.lds.races import races_of
-from kinspect.inspector.model import Function, KernelReport, Report
+from kinspect.inspector.model import Function, Report
 from kinspect.inspector.pipeline.jobs import Request
 from test_waitflow import judged, programs, small, waits_in
 
@@ -242,26 +239,3 @@ def test_nothing_is_missing_in_compiled_code() -> None:
     assert {verdict for _, verdict in verdicts} <= {"needed", "ordering", "over-strict", "idle"}
     for kernel in report.kernels:
         assert kernel.metrics["wait_use.missing"].value == 0
-        assert_no_race_without_redundant_barriers(kernel)
-
-
-def assert_no_race_without_redundant_barriers(kernel: KernelReport) -> None:
-    """Triton sets barriers by ranges of buffers: a few order nothing by address (int32 GEMM)."""
-    metric = kernel.metrics["barriers.redundant"]
-    if not metric.value:
-        return
-    text = kernel.artifacts["amdgcn"].path.read_text().split("\n")
-    for line in map(int, re.findall(r"\d+", metric.note)):
-        assert "s_barrier" in text[line - 1]
-        if "s_barrier_wait" in text[line - 1]:
-            signal = max(n for n in range(line - 1) if "s_barrier_signal" in text[n])
-            text[signal] = ""
-        text[line - 1] = ""
-    waves = kernel.metrics["waves_per_workgroup"].value
-    assert isinstance(waves, int)
-    assert kernel.arch is not None
-    (function,) = parse_text("\n".join(text), "k.s").kernels
-    machine = machines.load(kernel.arch)
-    report = races_of(function, machine, (waves * machine.wave_sizes[0], 1, 1))
-    assert report.decided >= 0.99 * report.accesses  # the others count as touching all of the LDS
-    assert report.races == ()

@@ -12,6 +12,7 @@ import click
 from ..base.errors import KinspectError
 from ..formats import rules as text
 from ..lint.catalogue import Catalogue, nearest
+from ..lint.former import what_became_of
 from ..lint.schema import Pack, PackError, bundled_packs, load_named, load_pack, load_packs
 from ..pipeline.analysis import catalogue
 from .options import format_option, output_option, result_stream
@@ -54,6 +55,11 @@ def list_rules(packs: tuple[str, ...], form: str, output: Path | None) -> None:
 def show_rule(rule: str, packs: tuple[str, ...], form: str, output: Path | None) -> None:
     """One rule in full: its conditions, what it reads, why it matters, what to change."""
     names = catalogue()
+    became = what_became_of(rule)
+    if became is not None:
+        with result_stream(output) as stream:
+            stream.write(f"{became}\n")
+        return
     listed = _named(rule, _listed(load_packs(packs or bundled_packs(), names)))
     writers = {"text": text.write_one, "md": text.write_one_md, "json": text.write_one_json}
     with result_stream(output) as stream:

@@ -32,8 +32,6 @@ from .sweep_order import sweep_order
 ROUNDS: Final = 3
 """How often blocks of loops are carried out: a loop's changes have come round by the second time,
 those of nested loops by the third."""
-EXCHANGE: Final = "cross_lane"
-"""Class of the instructions whose lanes read others'."""
 _BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
 _PASSIVE: Final = frozenset(("global_load", "global_store", "lds_read", "lds_write"))
 """Classes of accesses of which it is known what they draw where they are not carried out."""
@@ -66,7 +64,6 @@ class PlannedStep(NamedTuple):
         effect: the registers that it reads and writes.
         halves: those of its operations.
         address: of an access the registers that its addresses lie in; None for others.
-        is_exchange: whether it is an exchange between lanes that is looked for.
         is_read_on: whether something that is carried out rests on its result; True for all but
             plain accesses.
         is_buffer: whether it is an access of a buffer.
@@ -84,7 +81,6 @@ class PlannedStep(NamedTuple):
     effect: RegisterEffect
     halves: tuple[Half, ...]
     address: int | None
-    is_exchange: bool
     is_read_on: bool
     is_buffer: bool
     compares_order: bool
@@ -125,10 +121,9 @@ class AddressCode:
         function: the kernel.
         target: what executes it.
         spills: its spills and reloads.
-        classes: of the accesses whose addresses are looked for.
 
     Attributes:
-        function, target, classes: as passed.
+        function, target: as passed.
         decoded: by index, the instruction taken apart.
         effects: by index, the registers that it reads and writes.
         halves: by index of a dual instruction, those of its operations.
@@ -142,17 +137,10 @@ class AddressCode:
         rows_at_start, rows_behind: by block, those of them that are live there.
     """
 
-    def __init__(
-        self,
-        function: Function,
-        target: ExecutionTarget,
-        spills: SpillDwords,
-        classes: frozenset[str] = ACCESSES,
-    ) -> None:
+    def __init__(self, function: Function, target: ExecutionTarget, spills: SpillDwords) -> None:
         """Chooses the instructions to carry out."""
         self.function = function
         self.target = target
-        self.classes = classes
         registers = registers_of(function, target)
         self.decoded, self.halves = registers.decoded, registers.halves
         followed = follow_spills(function, self.decoded, registers.effects, spills)
@@ -162,7 +150,7 @@ class AddressCode:
         self.single_lanes = single_lane_sites(function, registers, target.lanes)
         self.order = sweep_order(function, ROUNDS)
         self.chosen, self.live, self._read_on = address_slice(
-            function, self.decoded, self.effects, classes, masked=self._masked
+            function, self.decoded, self.effects, masked=self._masked
         )
         vector = 0
         for site in self.chosen:
@@ -201,14 +189,13 @@ class AddressCode:
     def _planned(self, site: int, labels: dict[str, int]) -> PlannedStep:
         instruction, parts = self.function.instructions[site], self.decoded[site]
         effect = self.effects[site]
-        is_access = instruction.cls in self.classes
-        is_exchange = is_access and instruction.cls == EXCHANGE
+        is_access = instruction.cls in ACCESSES
         is_passive = instruction.cls in _PASSIVE and not parts.name.startswith("flat_")
         is_read_on = not (is_access and is_passive) or site in self._read_on
         kept = VECTOR_REGISTERS if site in self._masked else 0
         kind = _kind_of(instruction.op.name)
-        address = address_bits(instruction, parts) if is_access and not is_exchange else None
-        brings = (is_exchange or instruction.cls in _BRINGING) and site not in self._moves
+        address = address_bits(instruction, parts) if is_access else None
+        brings = instruction.cls in _BRINGING and site not in self._moves
         # What nobody reads need not be fetched, nor what is stored be put together.
         places = None if is_read_on else places_step(parts, BuildContext(self.target, site))
         return PlannedStep(
@@ -223,7 +210,6 @@ class AddressCode:
                 ]
             ),
             address,
-            is_exchange,
             is_read_on,
             parts.name.startswith("buffer_"),
             kind.compares_order,

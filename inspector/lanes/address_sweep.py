@@ -12,19 +12,16 @@ from ..emulator.registry import NotCoveredError
 from ..emulator.start import KERNARG_ADDRESS, GridShape, initial_waves, waves_of
 from ..emulator.waves import ALL, U32, Array, Waves
 from ..isa.dataflow.operands import EXEC
-from ..isa.dataflow.register_sets import VECTOR_REGISTERS
 from .address_code import AddressCode, PlannedStep
 from .buffer_lanes import lanes_in_buffer, offsets_of
 from .else_arms import ElseArms
 from .held_masks import HeldMasks
-from .slices import EXEC_BITS, address_bits
+from .slices import EXEC_BITS
 from .taken_edges import TakenEdges
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
-FETCHING: Final = "ds_bpermute"
-"""Beginning of the names of the exchanges in which each lane says whose value it takes."""
 WORKGROUPS: Final = (0, 0, 1)
 """The workgroup of each draw: the first one's masks let all lanes through, if any do."""
 
@@ -35,7 +32,7 @@ class Places(Struct, frozen=True):
     Args:
         site: index of the instruction.
         part: which of its accesses.
-        space: `global` or `lds`; `lanes` for an exchange, whose addresses are numbers of lanes.
+        space: `global` or `lds`.
         size: bytes of each lane.
         writes: whether it is a store.
         where: byte addresses, int64 [draw, wave, lane].
@@ -282,8 +279,6 @@ class AddressSweep:
             is_uncovered = is_held = False
             offsets = None
             selected = masks.selected(planned.site) if reads & masks.held else 0
-            if is_last and planned.is_exchange:
-                self._take_sources(planned, scattered)
             if is_last and planned.address is not None:
                 machine.seen = []
                 self.uncovered.pop(planned.site, None)
@@ -327,26 +322,6 @@ class AddressSweep:
             in_lds = planned.instruction.cls == "lds_read"
             memory = self._machine.drawn_lds if in_lds else self._memory
             memory.pass_over(planned.drawn * DRAWS * self._count * self._target.lanes)
-
-    def _take_sources(self, planned: PlannedStep, scattered: int) -> None:
-        """Keeps the lanes that an exchange is about to read from."""
-        site = planned.site
-        parts = self._code.decoded[site]
-        address = address_bits(planned.instruction, parts)
-        if not parts.name.startswith(FETCHING) or address & ~VECTOR_REGISTERS:
-            return
-        waves, lanes = self._waves, self._target.lanes
-        origin = (waves.u32[parts.operands[1].first] + U32(parts.number("offset"))) >> U32(2)
-        self._places[site, 0] = Places(
-            site,
-            0,
-            "lanes",
-            1,
-            False,
-            (origin & U32(lanes - 1)).reshape(DRAWS, self._count, lanes).astype(np.int64),
-            waves.active.reshape(DRAWS, self._count, lanes).copy(),
-            bool(address & scattered),
-        )
 
     def _take_down(self, site: int, scattered: bool, offsets: Array | None) -> None:
         """Keeps the accesses that the probe has seen in the step of instruction `site`.

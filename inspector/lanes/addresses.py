@@ -17,15 +17,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import numpy as np
 from msgspec import Struct
 
 from ..emulator.start import waves_of
-from ..emulator.waves import Array
 from ..isa.dataflow.execution_target import target_of
 from ..model import Function, Machine
-from .address_code import EXCHANGE, AddressCode
-from .address_sweep import FETCHING, AddressSweep, Places
+from .address_code import AddressCode
+from .address_sweep import AddressSweep, Places
 from .spilled_registers import SpillDwords
 from .unknowns import Arguments
 
@@ -81,37 +79,3 @@ def places_of(
     code = code or AddressCode(function, target, spills or {})
     sweep = AddressSweep(code, threads, known, whole_waves=whole_waves)
     return Located(sweep.run(), sweep.uncovered, code) if sweep.is_affordable else None
-
-
-def exchanged_lanes(function: Function, gpu: Machine, waves: int) -> Mapping[int, Array]:
-    """The lane that each lane of a wave reads in exchanges between lanes (`ds_bpermute`).
-
-    Args:
-        function: the kernel.
-        gpu: what executes it.
-        waves: of its workgroup, whose work-items are numbered in x alone.
-
-    Returns:
-        By index of the instruction, int64 [lane], -1 for a lane that takes no part; those alone
-        that are the same in all waves whatever the arguments and the values in memory are.
-    """
-    if function.resources.wave_start is None or not function.instructions:
-        return {}
-    target = target_of(function, gpu.arch)
-    if len(function.instructions) * waves * target.lanes > MOST_WORK:
-        return {}
-    if not any(inst.op.name.startswith(FETCHING) for inst in function.instructions):
-        return {}
-    threads = waves * target.lanes, 1, 1
-    code = AddressCode(function, target, {}, frozenset((EXCHANGE,)))
-    sweep = AddressSweep(code, threads, Arguments(), whole_waves=True)
-    if not sweep.is_affordable:
-        return {}
-    sources = {}
-    for places in sweep.run():
-        assert places.active is not None
-        lowest = np.where(places.active, places.where, target.lanes).min((0, 1))
-        highest = np.where(places.active, places.where, -1).max((0, 1))
-        if not places.scattered and (lowest >= highest).all():
-            sources[places.site] = highest
-    return sources

@@ -19,7 +19,7 @@ from ..emulator.start import workgroup_registers
 from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.execution_target import target_of
-from ..isa.dataflow.register_sets import VECTOR_REGISTERS, rows_of, scalar_bits, vector_bits
+from ..isa.dataflow.register_sets import VECTOR_REGISTERS, scalar_bits, vector_bits
 from ..model import Function, Instruction, Machine
 from .slices import EXEC_BITS, address_bits
 
@@ -27,10 +27,6 @@ _OF_ONE_LANE: Final = re.compile(r"v_read(first)?lane_b32")
 _LANES_LEAVE: Final = re.compile(r"s_and(?:n2|_not1)_b(?:32|64)")
 _NUMBERS: Final = re.compile(r"v_mbcnt_\w+")
 """Instructions whose result is a lane's number, whatever they read."""
-_SHIFT_AND_MASK: Final = frozenset(("v_lshlrev_b32", "v_and_b32"))
-_BY_CONSTANT: Final = re.compile(r"v\d+, (?P<constant>0x[0-9a-f]+|-?\d{1,10}), v(?P<source>\d+)$")
-_LOW_HALF: Final = 32
-"""Lanes of which one instruction counts all that come before."""
 _BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
 _OVERWRITTEN: Final = 1 << 8192
 """In a set of registers: the pointer to the arguments is no longer there."""
@@ -90,39 +86,6 @@ def placed_by_lanes(
     return frozenset(index for index, depends in dependent.items() if depends)
 
 
-def _bits_above_lanes(
-    function: Function, effects: Sequence[RegisterEffect], lanes: int
-) -> frozenset[int]:
-    """The instructions, by index, that take those bits of a lane's number which all lanes have 0.
-
-    HIP's shuffles among all lanes take them for the first lane of the reader's group; LLVM does not
-    know that they are 0.
-    """
-    zeros: set[int] = set()
-    for block in function.blocks:
-        bits: dict[int, int] = {}  # register with a lane's number -> the bits that it may have
-        for index in range(block.start, block.stop):
-            inst = function.instructions[index]
-            name = inst.op.name
-            by_constant = _BY_CONSTANT.match(inst.operands) if name in _SHIFT_AND_MASK else None
-            possible = None
-            if name == "v_mbcnt_hi_u32_b32" or (
-                lanes == _LOW_HALF and name == "v_mbcnt_lo_u32_b32"
-            ):
-                possible = lanes - 1
-            elif by_constant is not None and int(by_constant["source"]) in bits:
-                constant, before = int(by_constant["constant"], 0), bits[int(by_constant["source"])]
-                possible = before << constant if name == "v_lshlrev_b32" else before & constant
-                if not possible:
-                    zeros.add(index)
-            written = effects[index].writes
-            for register in [register for register in bits if written & vector_bits(register, 1)]:
-                del bits[register]
-            if possible is not None:
-                bits.update(dict.fromkeys(rows_of(written & VECTOR_REGISTERS), possible))
-    return frozenset(zeros)
-
-
 def _resting_on(
     numbers: int,
     function: Function,
@@ -152,7 +115,6 @@ def _resting_on(
     start = function.resources.wave_start
     if start is None or not function.blocks:
         return {}
-    own_waves = _bits_above_lanes(function, effects, target.lanes) if of_lanes else frozenset()
     arguments = 0 if start.kernarg_ptr is None else scalar_bits(start.kernarg_ptr, 2)
     entering = [0] * len(function.blocks)
     entering[0] = numbers
@@ -171,7 +133,6 @@ def _resting_on(
             varies = bool(effect.reads & ~EXEC_BITS & registers)
             if of_lanes:
                 varies = (varies or bool(_NUMBERS.match(name))) and not _OF_ONE_LANE.match(name)
-                varies = varies and index not in own_waves
             elif bringing is not None:
                 varies = (varies and not _OF_ONE_LANE.match(name)) or index in bringing
             elif of_memory:

@@ -78,24 +78,22 @@ def address_slice(
     function: Function,
     decoded: Sequence[Decoded],
     effects: Sequence[RegisterEffect],
-    classes: Container[str] = ACCESSES,
     *,
     masked: Container[int],
 ) -> Slice:
-    """Accesses of these classes, all scalar instructions and what both depend on.
+    """Accesses of memory, all scalar instructions and what both depend on.
 
     Args:
         function: the code.
         decoded: its instructions, taken apart.
         effects: what they do to registers.
-        classes: of the accesses.
         masked: indices of those to which lanes come that are switched off there.
     """
     instructions = function.instructions
     accesses = {
         inst.index: (address_bits(inst, decoded[inst.index]), effect.low | effect.high)
         for inst, effect in zip(instructions, effects, strict=True)
-        if inst.cls in classes
+        if inst.cls in ACCESSES
     }
     always = {
         index

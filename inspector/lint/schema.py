@@ -21,6 +21,7 @@ from ..model import MetricSpec
 from . import document
 from .catalogue import Catalogue, nearest
 from .document import Fault, PackError
+from .former import FORMER
 from .reader import Draft, Reader
 from .rule import Override, Pack, Reference, Rule, RuleText
 
@@ -214,6 +215,8 @@ class _Session:
         for rule_id, change, index in overrides:
             if rule_id in own_ids and rule_id not in rules:
                 reader.fault(index, f"{rule_id} is a rule of this very pack; change it there")
+            elif rule_id in FORMER and rule_id not in rules:
+                continue
             elif rule_id not in rules:
                 hint = nearest(rule_id, rules)
                 reader.fault(index, f"no rule {rule_id} in the packs that this one extends{hint}")

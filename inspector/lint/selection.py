@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from ..base.errors import FaultsError
 from .catalogue import nearest
+from .former import FORMER
 from .ranking import SEVERITIES
 from .rule import Pack, Rule
 
@@ -96,7 +97,7 @@ class Words(Struct, frozen=True):
             word: as the user wrote it.
             lenient: whether rules of packs that are not asked are known, too.
         """
-        if self.ids(word) or (word == PREVIEW and lenient):
+        if self.ids(word) or word in FORMER or (word == PREVIEW and lenient):
             return None
         elsewhere = self.elsewhere()
         if word in elsewhere:
@@ -110,7 +111,7 @@ class Words(Struct, frozen=True):
 
     def unnamed(self, word: str) -> str | None:
         """Returns the fault of a word that must be one rule's id or name; None if it is."""
-        if word in self.besides or any(word in (r.text.id, r.text.name) for r in self.rules):
+        if word in self.besides or word in FORMER or self._exact(word):
             return None
         if self.ids(word):
             return f"{word} is no single rule: write ids or names"

@@ -31,13 +31,12 @@ SPECS = (
         "derived",
         "kernel",
         "Atomics that add to global memory (or take the largest, or smallest) and whose result "
-        "nothing uses: how many (`count`: operations of the TTGIR, without one instructions); "
+        "nothing uses (operations of the TTGIR, without one instructions): "
         "`placed`: those whose addresses follow from arguments and the numbers of workgroup and "
         "lane, the first `placed_at` which line; `workgroups` that add to the same places, along "
         "axes of the grid whose numbers the addresses of such a one leave out (None where the grid "
-        "is unknown), at `shared_at`; `loaded`: those whose addresses "
-        "rest on values from memory, the first `loaded_at`; `repeated` of these in loops; "
-        "`constant` of them add a constant; `binned` of them do where a loaded value's bits or "
+        "is unknown); those whose addresses rest on values from memory, the first `loaded_at`; "
+        "`binned` of them add where a loaded value's bits or "
         "magnitude say, as in a histogram, the first `binned_at` (None in Triton's code); "
         "`instructions` that all are in the code; `beside`: "
         "instructions of the longest loop without an atomic, in an iteration (0 where there is "
@@ -82,9 +81,7 @@ def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
     ]
     loaded: list[TtgirOp] = []
     placed: list[TtgirOp] = []
-    constant = 0
-    in_loops = 0
-    worst: tuple[int, int, TtgirOp | None] = (0, 0, None)
+    most = 0
     grid = dict(zip("xyz", subject.facts.grid or (), strict=False))
     if sums:
         # The flow of values is followed for kernels with atomics only.
@@ -95,24 +92,16 @@ def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
             axes = _axes(flow, op)
             if axes is None:
                 loaded.append(op)
-                in_loops += flow.loop[op.index] is not None
-                constant += _adds_constant(flow, op)
             elif not _may_count(op):
                 placed.append(op)
                 shared = [axis for axis in _axes_of_grid(flow, grid) if axis not in axes]
-                workgroups = prod(grid[axis] for axis in shared) if grid else 0
-                if shared and (workgroups, len(shared)) > worst[:2]:
-                    worst = workgroups, len(shared), op
+                if shared and grid:
+                    most = max(most, prod(grid[axis] for axis in shared))
     return {
-        "count": len(sums),
         "placed": len(placed),
         "placed_at": op_line(placed[0]) if placed else None,
-        "shared_at": op_line(worst[2]),
-        "workgroups": worst[0] or None,
-        "loaded": len(loaded),
+        "workgroups": most or None,
         "loaded_at": op_line(loaded[0]) if loaded else None,
-        "repeated": in_loops,
-        "constant": constant,
         "binned": None,
         "binned_at": None,
         **_of_code(subject, None),
@@ -165,21 +154,6 @@ def _axes(flow: DataFlow, atomic: TtgirOp) -> frozenset[str] | None:
     return frozenset(axes)
 
 
-def _adds_constant(flow: DataFlow, atomic: TtgirOp) -> bool:
-    """Whether what is added is a constant: the atomic counts."""
-    from ..ttgir.flow import values_behind
-
-    place = address_operands(atomic)
-    makers = [
-        maker for _, maker in values_behind(flow, flow.operands[atomic.index][place : place + 1])
-    ]
-    return all(
-        maker is not None
-        and maker.name in ("arith.constant", "tt.splat", "ttg.convert_layout", "tt.broadcast")
-        for maker in makers
-    )
-
-
 def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar] | None:
     """The same by the addresses of the code; None where they were not followed."""
     loaded, shared = frozenset[int](), frozenset[int]()
@@ -204,17 +178,11 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
     scattered = [inst for inst in sums if inst.index in loaded]
     met = [inst for inst in placed if inst.index in shared]
     binned = counting(subject.function, scattered)
-    in_loops = {inst.index for own in own_instructions(subject.function).values() for inst in own}
     return {
-        "count": len(sums),
         "placed": len(placed),
         "placed_at": _line(placed),
-        "shared_at": _line(met),
         "workgroups": prod(subject.facts.grid) if met and subject.facts.grid else None,
-        "loaded": len(scattered),
         "loaded_at": _line(scattered),
-        "repeated": sum(inst.index in in_loops for inst in scattered),
-        "constant": None,
         "binned": len(binned),
         "binned_at": _line(binned),
         **_of_code(subject, indices),

@@ -1,4 +1,4 @@
-"""Loops of compare-and-swap that do what one atomic instruction of the target does.
+"""Loops of compare-and-swap that do what one atomic instruction of other targets does.
 
 An operation without an atomic instruction is done by a loop: compute the new value of the one read
 last, write it if memory still holds that one (`cmpswap`), else go on with what it holds now. Clang
@@ -30,16 +30,10 @@ SPECS = (
         "derived",
         "kernel",
         "Loops of a compare-and-swap whose new value is one operation of the old value and of one "
-        "that the loop does not change: how many (`loops`), those for whose operation the target "
-        "has an atomic instruction (`native`); of the first of these the `operation` in the loop "
-        "(v_add_f32), the atomic `instruction`, `at` which line, and the `flag` without which "
-        "clang writes such a loop for an atomicAdd on global memory, or the target (`unflagged`) "
-        "for which it writes the instruction in any case; those on global memory whose "
-        "operation is a sum, maximum or minimum of floats that the target has no instruction for "
-        "(`emulated`; without those that one lane of a wave does), how many of these are sums "
-        "(`emulated_sums`), and `emulated_at` which line the first is; loops of any computation of "
-        "the new value that write back or invalidate caches in each turn (`ordered`), the first "
-        "`ordered_at` which line, and how many such `cache` instructions all of them have",
+        "that the loop does not change: how many (`loops`); those on global memory whose "
+        "operation is a sum, maximum or minimum of floats that the target has no instruction for, "
+        "though others have (`emulated`; without those that one lane of a wave does), and "
+        "`emulated_at` which line the first is",
     ),
 )
 
@@ -82,24 +76,6 @@ LLVM, FLATInstructions.td and the features of AMDGPU.td; `tests/test_exchange_lo
 each. gfx908 is left out: its instruction returns nothing, which only some loops bear; and so is
 gfx1250.
 """
-
-IN_LDS: Final[Mapping[str, tuple[tuple[frozenset[str], str], ...]]] = {
-    "add_f32": ((_CDNA2 | _CDNA3 | _RDNA2 | _RDNA3 | _RDNA4, "ds_add_f32"),),
-    "add_f64": ((_CDNA2 | _CDNA3, "ds_add_f64"),),
-    "max_f32": ((_CDNA2 | _CDNA3 | _RDNA2 | _RDNA3, "ds_max_f32"),),
-    "min_f32": ((_CDNA2 | _CDNA3 | _RDNA2 | _RDNA3, "ds_min_f32"),),
-    "max_f64": ((_CDNA2 | _CDNA3 | _RDNA2 | _RDNA3, "ds_max_f64"),),
-    "min_f64": ((_CDNA2 | _CDNA3 | _RDNA2 | _RDNA3, "ds_min_f64"),),
-}
-"""The same for LDS, DSInstructions.td."""
-
-_FLAG: Final = "-munsafe-fp-atomics"
-_SUMS: Final[Mapping[str, frozenset[str]]] = {
-    "add_f32": _CDNA3 | _RDNA3 | _RDNA4,
-    "add_f64": _CDNA2 | _CDNA3,
-}
-"""Sums -> targets for which clang 22 writes the instruction without a flag (compiled: gfx90a,
-gfx942, gfx950, gfx1100, gfx1201)."""
 
 _LEFT_OUT: Final = frozenset(("gfx908", "gfx1250"))
 """Targets that `NATIVE` leaves out though they have such instructions."""
@@ -171,65 +147,34 @@ def compute(subject: Subject) -> Iterator[Metric]:
     """The metric of `SPECS`."""
     arch = subject.machine.arch if subject.machine is not None else None
     loops = 0
-    native: list[tuple[Instruction, str, str]] = []
-    emulated: list[tuple[Instruction, str]] = []
-    ordered: list[tuple[Instruction, int]] = []
+    emulated: list[Instruction] = []
     if any(_SWAP.match(inst.op.name) for inst in subject.function.instructions):
         for code in own_instructions(subject.function).values():
             swap_at = _only_swap(code)
             if swap_at is None:
                 continue
-            caches = sum(inst.cls == "cache" for inst in code)
-            if caches and _is_update(code, swap_at):
-                ordered.append((code[swap_at], caches))
             operation = _operation(code, swap_at)
             if operation is None:
                 continue
             swap, name = operation
             loops += 1
-            in_lds = swap.op.name.startswith("ds_")
-            instruction = _instruction(name, arch, IN_LDS if in_lds else NATIVE)
-            if instruction is not None:
-                native.append((swap, name, instruction))
-            elif not in_lds and _needs_loop(name, arch) and not _is_of_one_lane(subject, swap):
-                emulated.append((swap, name))
-    first = min(native, key=lambda item: item[0].index, default=None)
-    first_emulated = min((swap for swap, _ in emulated), key=lambda swap: swap.index, default=None)
-    first_ordered = min((swap for swap, _ in ordered), key=lambda swap: swap.index, default=None)
-    flag, unflagged = _by_flag(first, arch)
+            is_global = not swap.op.name.startswith("ds_")
+            if is_global and _needs_loop(name, arch) and not _is_of_one_lane(subject, swap):
+                emulated.append(swap)
+    first = min(emulated, key=lambda swap: swap.index, default=None)
     value: dict[str, Scalar] = {
         "loops": loops,
-        "native": len(native),
-        "operation": f"v_{first[1]}" if first is not None else None,
-        "instruction": first[2] if first is not None else None,
-        "at": source_line(first[0].loc) if first is not None else None,
-        "flag": flag,
-        "unflagged": unflagged,
         "emulated": len(emulated),
-        "emulated_sums": sum("add" in name for _, name in emulated),
-        "emulated_at": source_line(first_emulated.loc) if first_emulated is not None else None,
-        "ordered": len(ordered),
-        "ordered_at": source_line(first_ordered.loc) if first_ordered is not None else None,
-        "cache": sum(caches for _, caches in ordered),
+        "emulated_at": source_line(first.loc) if first is not None else None,
     }
     yield Metric(_LOOPS, value, "mapping", "derived")
 
 
-def _by_flag(
-    first: tuple[Instruction, str, str] | None, arch: str | None
-) -> tuple[str | None, str | None]:
-    """The flag that a sum on global memory needs, or the target that it needs none for."""
-    if first is None or first[0].op.name.startswith("ds_"):
-        return None, None
-    name = _DIFFERENCES.get(first[1], (first[1],))[0]
-    if name not in _SUMS:
-        return None, None
-    return (None, arch) if arch in _SUMS[name] else (_FLAG, None)
-
-
 def _needs_loop(name: str, arch: str | None) -> bool:
     """Whether an operation on floats has an atomic instruction on other targets only."""
-    return name in NATIVE and arch is not None and arch not in _LEFT_OUT
+    if arch is None or arch in _LEFT_OUT or name not in NATIVE:
+        return False
+    return not any(arch in archs for archs, _ in NATIVE[name])
 
 
 def _is_of_one_lane(subject: Subject, swap: Instruction) -> bool:
@@ -244,19 +189,6 @@ def _only_swap(code: Sequence[Instruction]) -> int | None:
         return None
     swaps = [index for index, inst in enumerate(code) if _SWAP.match(inst.op.name)]
     return swaps[0] if len(swaps) == 1 else None
-
-
-def _is_update(code: Sequence[Instruction], swap_at: int) -> bool:
-    """Whether each turn compares with another old value and writes a new one made of it.
-
-    Waiting for a lock does not, and what is handed over by an address that the loop does not
-    compute needs the order.
-    """
-    new, old = _exchanged(code[swap_at])
-    if new is None or old not in (loop := _Loop(code, swap_at)).written:
-        return False
-    writer = loop.origin(new).writer
-    return writer is not None and code[writer].op.name not in _COPIES
 
 
 def _operation(code: Sequence[Instruction], swap_at: int) -> tuple[Instruction, str] | None:
@@ -297,12 +229,6 @@ def _exchanged(swap: Instruction) -> tuple[int | None, int | None]:
         return (pair[0], pair[half]) if half else (None, None)
     new, old = named(first[0] if first else ""), named(second[0].split()[0] if second else "")
     return (new[0] if new else None), (old[0] if old else None)
-
-
-def _instruction(
-    name: str, arch: str | None, table: Mapping[str, tuple[tuple[frozenset[str], str], ...]]
-) -> str | None:
-    return next((text for archs, text in table.get(name, ()) if arch in archs), None)
 
 
 def _parts(inst: Instruction) -> list[str]:

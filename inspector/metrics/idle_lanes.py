@@ -26,9 +26,9 @@ SPECS: Final = (
         "derived",
         "both",
         "Lanes of a workgroup that take part in accesses of global memory and LDS, by the code's "
-        "masks: the `most` in one of them, `of` how many, `at` which line that one is, of global "
-        "memory alone `in_global` and `global_at`; how many are `loads` there, how many `stores` "
-        "or atomics, and how many have `unknown` masks or addresses (with one the figures of "
+        "masks: the `most` in one of them, `of` how many, `at` which line that one is; how many "
+        "are `loads`, how many `stores` or atomics, how many have `unknown` masks or addresses "
+        "(with one the figures of "
         "lanes are None); masks that arguments or loaded values decide leave all lanes; "
         "`conditions` on lanes within the loop or kernel; None for Triton's code, and where the "
         "workgroup's size is not known",
@@ -57,7 +57,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     ]
     waves, width = next(iter(subject.places.values()))[0].where.shape[1:]
     lanes = subject.facts.workgroup_size or waves * width
-    most, in_global, unknown, at, global_at = 0, 0, 0, None, None
+    most, unknown, at = 0, 0, None
     for inst in accesses:
         active = _taking_part(subject.places.get(inst.index), lanes)
         if active is None:
@@ -65,10 +65,8 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
             continue
         if active > most:
             most, at = active, source_line(inst.loc)
-        if active > in_global and inst.cls not in LDS_ACCESSES:
-            in_global, global_at = active, source_line(inst.loc)
     if unknown:
-        most, at, in_global, global_at = 0, None, 0, None
+        most, at = 0, None
     value: dict[str, Scalar] = {
         "most": most or None,
         "of": lanes,
@@ -79,8 +77,6 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
             "saveexec" in inst.op.name or inst.op.name.startswith("v_cmpx") for inst in code
         ),
         "at": at,
-        "in_global": in_global or None,
-        "global_at": global_at,
     }
     yield Metric(IDLE, value, "mapping", "derived")
 

@@ -13,22 +13,16 @@ from ..isa.mnemonics import lookup
 from ..model import Metric, MetricSpec, Scalar, TtgirOp
 from .subject import NOT_ALL_READ, Subject
 
+_DROPPED = "inline_asm.dropped"
+
 SPECS = (
     MetricSpec(
-        "inline_asm.dropped",
+        _DROPPED,
         "mapping",
         "derived",
         "kernel",
         "Inline assembly with side effects whose instructions are not in the code: `pieces` of "
         "`of`, the first one's `text`, `at` which line",
-    ),
-    MetricSpec(
-        "inline_asm.optimised_away",
-        "mapping",
-        "derived",
-        "kernel",
-        "Pure inline assembly whose instructions are not in the code: `pieces` of `of`, the first "
-        "one's `text`, `at` which line",
     ),
 )
 
@@ -39,8 +33,7 @@ _MACRO = re.compile(r"^\s*\.(?:macro|rept|rep|irpc?|if\w*|altmacro|long|quad|sho
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
-    """The metrics of `SPECS`."""
-    names = [spec.name for spec in SPECS]
+    """The metric of `SPECS`."""
     function = subject.function
     note = ""
     if subject.ttgir is None:
@@ -52,19 +45,20 @@ def compute(subject: Subject) -> Iterator[Metric]:
     elif function.calls:
         note = "the kernel calls other functions, which may hold it"
     if note or subject.ttgir is None:
-        for name in names:
-            yield Metric(name, None, "mapping", "derived", note)
+        yield Metric(_DROPPED, None, "mapping", "derived", note)
         return
     # Only kernels with a TTGIR need what reads one.
     from ..ttgir.queries import assembly_text, inline_assembly
 
     pieces = inline_assembly(subject.ttgir)
     code = [inst.op.name for inst in function.instructions] if pieces else []
-    missing = [op for op in pieces if not _stands_in(mnemonics(_text(op)), code)]
-    for name, pure in zip(names, (False, True), strict=True):
-        ops = [op for op in missing if bool(op.attributes.get("pure", False)) is pure]
-        text = assembly_text(ops[0]) if ops else None
-        yield Metric(name, _value(ops, len(pieces), text), "mapping", "derived")
+    missing = [
+        op
+        for op in pieces
+        if not op.attributes.get("pure", False) and not _stands_in(mnemonics(_text(op)), code)
+    ]
+    text = assembly_text(missing[0]) if missing else None
+    yield Metric(_DROPPED, _value(missing, len(pieces), text), "mapping", "derived")
 
 
 def _value(missing: Sequence[TtgirOp], total: int, text: str | None) -> dict[str, Scalar]:

@@ -32,9 +32,8 @@ SPECS: Final = (
         "loop",
         "Accesses of global memory in a hot loop whose address rests on a value that each lane has "
         "loaded for itself, and moves by at most half a cache line in an iteration: each lane goes "
-        "along a stretch of its own. How many `accesses` of the `of` on the path with most loads "
-        "(of which `unknown` others have addresses that are not known), the `atomics` among them, "
-        "the first `at` which line, its `bits`; `lines` that one wave's touch "
+        "along a stretch of its own. How many `accesses` of the `of` on the path with most loads, "
+        "the first `at` which line; `lines` that one wave's touch "
         "if no two lanes share one, `ideal` for as many bytes side by side; `cycles` that the "
         "vector cache takes for these and for the accesses whose lines are known, of all resident "
         "waves, `least` with the ideal ones in place of these",
@@ -146,10 +145,7 @@ def _of_loop(
     value: dict[str, Scalar] = {
         "accesses": len(walks),
         "of": len(code),
-        "unknown": len(others) - len(lines),
-        "atomics": sum(walk.inst.cls == "atomic" for walk in walks),
         "at": source_line(first.inst.loc) if first is not None else None,
-        "bits": 8 * first.size if first is not None else None,
         "lines": lanes * len(walks),
         "ideal": ideal,
         "cycles": _cycles(subject, machine, sum(lines) + lanes * len(walks), metrics),

@@ -1,4 +1,4 @@
-"""Loops that load what another loop has loaded or stored before.
+"""Loops that load what another loop has loaded before.
 
 A kernel that goes over its rows twice, for a statistic and for the output, fetches them twice. The
 addresses of both loops' first iterations tell that, and those of their second ones, which would
@@ -34,17 +34,15 @@ SPECS: Final = (
         "mapping",
         "derived",
         "kernel",
-        "Loops that load what another loop of the kernel has loaded or stored before, neither "
+        "Loops that load what another loop of the kernel has loaded before, neither "
         "of them in the other. Of the one that loads most bytes again: `loads` that do, of the "
         "`of` in the `loop`, the `bytes` that they bring a workgroup in an iteration, of how "
         "many in all (`loop_bytes`), the first `at` which line, `first_at` which line it was "
         "loaded before, `loops` that load the same, `row_bytes` that a workgroup loads of it in"
         " all of the loop's iterations, by TTGIR and the launch, whether it `fits` a "
         "workgroup's registers (at most 128 KiB; in other code, whether lanes share a row), "
-        "`uniform` other loads of the loop that bring one address to all lanes. Of "
-        "the one that loads most bytes that a loop has stored: how many are `stored`, of the "
-        "`stored_of` in the loop, their `stored_bytes`, the first `back_at` which line, "
-        "`stored_at` which line it was stored. None where instructions have no source positions",
+        "`uniform` other loads of the loop that bring one address to all lanes. None where "
+        "instructions have no source positions",
     ),
 )
 
@@ -99,7 +97,6 @@ def _passes(subject: Subject, every_access: GlobalAccesses) -> Metric:
     blocks = {loop.id: frozenset(loop.blocks) for loop in function.loops}
     comparison = _Comparison()
     loaded: dict[str, Scalar] = {"loads": 0}
-    stored: dict[str, Scalar] = {"stored": 0}
     for loop in function.loops:
         own = [group for group in groups if group.loop is not None and group.loop.id == loop.id]
         loads = [group for group in own if not group.writes]
@@ -119,7 +116,6 @@ def _passes(subject: Subject, every_access: GlobalAccesses) -> Metric:
                 pairs.append((group, earlier))
         # The nearest before counts: what was stored is not what was loaded before that.
         again = [(group, earlier) for group, earlier in pairs if not earlier[-1].writes]
-        back = [(group, earlier) for group, earlier in pairs if earlier[-1].writes]
         unknown = _unknown_loads(own_code[loop.id], accesses)
         size = sum(_bytes_in(group) for group, _ in again)
         if size > int(loaded.get("bytes") or 0):
@@ -139,18 +135,7 @@ def _passes(subject: Subject, every_access: GlobalAccesses) -> Metric:
                 "fits": _fits(subject, row_bytes),
                 "uniform": sum(len(group.accesses) for group in others if _is_uniform(group)),
             }
-        size = sum(_bytes_in(group) for group, _ in back)
-        if size > int(stored.get("stored_bytes") or 0):
-            group, earlier = back[0]
-            stored = {
-                "stored": sum(len(group.accesses) for group, _ in back),
-                "stored_of": sum(len(group.accesses) for group in loads) + len(unknown),
-                "stored_bytes": size,
-                "stored_at": _line(earlier[-1]),
-                "back_at": _line(group),
-            }
-    value = {**loaded, **stored}
-    return Metric(PASSES, value, "mapping", "derived" if subject.places else "estimated")
+    return Metric(PASSES, loaded, "mapping", "derived" if subject.places else "estimated")
 
 
 def _line(group: _Group) -> str | None:

@@ -11,7 +11,7 @@ from . import lanes, lds_races, live_registers
 from .demand import demand
 from .redundancy import source_work
 from .subject import KernelCode, LaunchedCode, Subject, Synchronisation
-from .wait_verdicts import needless_barriers, synchronisation
+from .wait_verdicts import synchronisation
 
 if TYPE_CHECKING:
     from ..isa.dataflow.liveness import Liveness
@@ -38,10 +38,6 @@ class _Followed:
     @cached_property
     def sync(self) -> Synchronisation:
         return synchronisation(self._launched)
-
-    @cached_property
-    def needless(self) -> frozenset[int] | None:
-        return needless_barriers(self._launched, self.sync, self.races[0])
 
     @cached_property
     def _touched(self) -> lanes.KernelLanes:

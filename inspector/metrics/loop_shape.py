@@ -14,7 +14,7 @@ loop is not distinguishable from iterations that pipelining peeled off.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from ..isa.mnemonics import access_bits
@@ -22,7 +22,6 @@ from ..model import (
     Function,
     Instruction,
     Loop,
-    LoopReport,
     Metric,
     MetricSpec,
     SourceLoc,
@@ -102,7 +101,7 @@ def position_of(loc: SourceLoc) -> Place:
     return tuple(chain)
 
 
-_REMAINDER, _CODE, _TOTAL = "loop.remainder", "loop.code_bytes", "remainder.instructions"
+_REMAINDER, _CODE = "loop.remainder", "loop.code_bytes"
 _PARTED = "loop.parted"
 MAIN = "loop.main"
 
@@ -135,13 +134,6 @@ SPECS = (
         "estimated",
         "loop",
         "Code of the loop, nested loops included; exact where instructions have addresses",
-    ),
-    MetricSpec(
-        _TOTAL,
-        "instructions",
-        "derived",
-        "kernel",
-        "Instructions in loops that are the remainders of unrolled loops",
     ),
 )
 
@@ -220,17 +212,6 @@ def _is_parted(function: Function, loop: Loop) -> bool:
     latches = (function.blocks[number] for number in loop.latches)
     ends = (function.instructions[b.stop - 1] for b in latches if b.stop > b.start)
     return any(inst.op.name == "s_cbranch_execnz" for inst in ends)
-
-
-def kernel_metrics(loops: Sequence[LoopReport], function: Function) -> Iterator[Metric]:
-    """The instructions in all remainder loops of the kernel."""
-    if not function.instructions:
-        yield Metric(_TOTAL, None, "instructions", "derived", "no code was read")
-        return
-    remainder_metrics = [loop.metrics for loop in loops if loop.metrics[_REMAINDER].value]
-    counts = [metrics["count.instructions"].value for metrics in remainder_metrics]
-    total = sum(count for count in counts if isinstance(count, int))
-    yield Metric(_TOTAL, total, "instructions", "derived")
 
 
 # --------------------------------------------------------------------------- code size

@@ -2,8 +2,7 @@
 
 Cycles are clocks that one wave occupies its SIMD's vector unit, a lower bound: every operation but
 the transcendentals counts at full rate, also conversions and 64-bit arithmetic, for which no vendor
-document gives a rate. `s_nop N` takes N + 1 issue slots (CDNA3 ISA, S_NOP: "repeat 1 to 16 times"),
-each as long as a full-rate vector operation (a wait state of the hazard tables there).
+document gives a rate.
 
 Kernels are mostly written for floating-point arithmetic; other vector work serves it and takes its
 cycles. The kinds go by mnemonic alone: an integer kernel's own arithmetic counts as `integer` too.
@@ -19,7 +18,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ..isa.idle_slots import idle_slots
 from ..isa.mnemonics import CLASSES
 from ..model import Instruction, Machine, Metric, MetricSpec, SourceLoc
 from .subject import MEMORY_CLASSES, Subject, Tally, source_line
@@ -55,27 +53,15 @@ CLASS_SPECS = (
         "matrix instructions excluded",
     ),
     MetricSpec(
-        "cycles.nop", "cycles", "derived", "both", "Cycles that s_nop and v_nop let pass, one wave"
-    ),
-    MetricSpec(
         "convert.instructions",
         "instructions",
         "derived",
         "both",
         "Vector instructions that convert between number types: v_cvt_*",
     ),
-    MetricSpec(
-        "pack.instructions",
-        "instructions",
-        "derived",
-        "both",
-        "Vector instructions that put bytes or halves of registers together: v_perm, v_pack, "
-        "v_alignbit, v_alignbyte",
-    ),
 )
 
 VALU_CLASSES = ("valu", "acc_move")
-_PACKING = frozenset(("v_perm_b32", "v_pack_b32_f16", "v_alignbit_b32", "v_alignbyte_b32"))
 
 
 def class_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
@@ -95,13 +81,8 @@ def class_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
         cycles = None if slower is None else cycles + slow * slower
         note = note if slower is not None else "the target's rate of transcendentals is unknown"
     yield Metric("cycles.valu", cycles, "cycles", "derived", note)
-    slots = sum(idle_slots(code[i]) for i in region.indices if code[i].cls == "nop")
-    idle = 0 if not slots else None if slot is None else slots * slot
-    yield Metric("cycles.nop", idle, "cycles", "derived", "" if idle is not None else note)
     converting = sum("convert" in inst.op.traits for inst in vector)
     yield Metric("convert.instructions", converting, "instructions", "derived")
-    packing = sum(inst.op.name in _PACKING for inst in vector)
-    yield Metric("pack.instructions", packing, "instructions", "derived")
 
 
 def vector_instructions(code: Sequence[Instruction]) -> int:

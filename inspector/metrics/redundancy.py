@@ -70,7 +70,7 @@ SPECS = (
         "mapping",
         "derived",
         "both",
-        "The tensor of which most copies are held: `elements`, `lanes` of a wave and `waves` that "
+        "The tensor of which most copies are held: `elements`, `waves` that "
         "hold the same one, of how many `of_waves`, `at` which line, by which `op`",
     ),
 )
@@ -383,7 +383,6 @@ def _vector(source: SourceWork, tensors: Sequence[tuple[TtgirOp, Copies]]) -> It
     op, worst = max(tensors, key=lambda item: item[1].elements * (item[1].times - 1))
     value: dict[str, Scalar] = {
         "elements": worst.elements,
-        "lanes": worst.lanes,
         "waves": worst.waves,
         "of_waves": source.waves or None,
         "at": source_line(op.loc),

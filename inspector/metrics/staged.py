@@ -23,9 +23,9 @@ from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
 from ..ttgir.movements import Movements, movements
 from ..ttgir.plain_accesses import PlainAccess, plain_accesses
 from ..ttgir.queries import DOTS
-from ..ttgir.trips import Staging, repeated_trips, staging, way_in_words
+from ..ttgir.trips import Staging, staging
 from ..ttgir.unpipelined import Cause, cause
-from .narrow_operands import narrow_accesses, narrow_operands
+from .narrow_operands import narrow_operands
 from .options import option
 from .subject import Subject, op_line
 
@@ -65,7 +65,6 @@ def facts(subject: Subject, module: TtgirModule) -> Iterator[Fact]:
     staged = staging(flow, moves)
     yield _unpipelined(subject, flow, staged), ""
     yield _converts(flow, moves), ""
-    yield _trips(flow, staged), ""
     yield _epilogue(flow, moves), ""
     yield _unbuffered(flow), ""
     yield narrow_operands(flow, staged), ""
@@ -129,7 +128,6 @@ def _converts(flow: DataFlow, moves: Movements) -> dict[str, Scalar]:
         "before": layout_name(worst.source.layout) if worst else None,
         "after": layout_name(worst.target.layout) if worst else None,
         "bytes": _bytes([conversion.source for conversion in through]),
-        "narrow_reads": sum(map(_narrow_reads, through)),
     }
 
 
@@ -219,25 +217,6 @@ def _waves(conversion: Conversion) -> tuple[int, ...] | None:
 def _waves_of(layout: Layout | None) -> tuple[int, ...] | None:
     waves = layout.params.get("warpsPerCTA") if layout is not None else None
     return waves if isinstance(waves, tuple) and len(waves) > 1 else None
-
-
-def _narrow_reads(conversion: Conversion) -> int:
-    """Reads of less than 32 bits per lane from a tile's buffer."""
-    return sum(map(narrow_accesses, conversion.reads))
-
-
-def _trips(flow: DataFlow, staged: Staging) -> dict[str, Scalar]:
-    """Values that pass through LDS more than once."""
-    ways = repeated_trips(flow, staged)
-    worst = ways[0] if ways else None
-    return {
-        "values": len(ways),
-        "most": len(worst.trips) if worst else 0,
-        "at": op_line(worst.load) if worst else None,
-        "path": way_in_words(worst) if worst else None,
-        "first_at": op_line(worst.trips[0][1]) if worst else None,
-        "second_at": op_line(worst.trips[1][1]) if worst else None,
-    }
 
 
 def _epilogue(flow: DataFlow, moves: Movements) -> dict[str, Scalar]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 UNPIPELINED = "pipeline.unpipelined"
 CONVERTS = "layout.converts"
-TRIPS = "lds_trips"
 EPILOGUE = "epilogue.converts"
 PLAIN = "buffer.plain"
 DIRECT = "lds_direct.missed"
@@ -34,14 +33,11 @@ _MEANINGS: Mapping[str, str] = {
     "narrow; None: not known), in words the `reason`, and the `fix`",
     CONVERTS: "convert_layout in the loop with dots that moves most with them, and tiles of one "
     "dot that reach another dot through a buffer: `lds` of `of` move data through LDS, the largest "
-    "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles, "
-    "`narrow_reads` of less than 32 bits per lane from the buffers; `products`: those of them that "
+    "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles; "
+    "`products`: those of them that "
     "begin in the layout of a dot's result, end in that of a dot's operand or result and stand "
     "under no `if`, with the same figures; loaded operands on their way to a dot and tiles that "
     "are only stored are left out",
-    TRIPS: "Values that pass through LDS more than once between a global load and a dot: how many "
-    "`values`, `most` trips, the worst one's load (`at`), `path` and where its `first_at` and "
-    "`second_at` trips are",
     EPILOGUE: "Conversions of a dot's result through LDS before its store: `lds` of them, `at` "
     "which line, `bytes` of their tiles, `wide`: in a wider type than is stored",
     PLAIN: "Tiles read or written through 64-bit pointers that could be buffer operations: "

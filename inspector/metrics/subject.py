@@ -117,12 +117,11 @@ class Synchronisation(Struct, frozen=True):
     Args:
         waits: instruction's index -> one entry for each counter that it waits for, or lacks a wait
             for.
-        completions: wait's index -> indices of the instructions that may complete only there; None
-            where the entries have no verdicts.
+        is_judged: whether the entries have verdicts.
     """
 
     waits: Mapping[int, Sequence[WaitOp]]
-    completions: Mapping[int, frozenset[int]] | None
+    is_judged: bool
 
 
 class SourceWork(Struct, frozen=True):
@@ -184,10 +183,6 @@ class Followed(Protocol):
         """The purposes of its waits."""
 
     @property
-    def needless(self) -> frozenset[int] | None:
-        """Indices of the barriers that could be removed; None where that is not known."""
-
-    @property
     def uses(self) -> Mapping[int, LaneUse]:
         """What the lanes of its accesses touch, by index of the instruction."""
 
@@ -222,11 +217,6 @@ class Subject(LaunchedCode, frozen=True, kw_only=True):
     def sync(self) -> Synchronisation:
         """See `Followed`."""
         return self.followed.sync
-
-    @property
-    def needless(self) -> frozenset[int] | None:
-        """See `Followed`."""
-        return self.followed.needless
 
     @property
     def uses(self) -> Mapping[int, LaneUse]:

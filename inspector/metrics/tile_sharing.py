@@ -45,8 +45,7 @@ SPECS = (
         "had a contiguous range of program ids instead; `ratio` of the two; `cycles` and "
         "`contiguous_cycles`: what the device's memory takes to deliver either, with every CU at "
         "work (less where the last cache before it has them), beside the bound of the main loop's "
-        "`iteration`; `neighbours`: percent of the loads by which consecutive program ids bring "
-        "the same tile; `at`: the load that is read most often for nothing; `unknown` loads are "
+        "`iteration`; `at`: the load that is read most often for nothing; `unknown` loads are "
         "left out",
         keys=frozenset({"reads", "distinct", "xcds", "ratio", "contiguous"}),
     ),
@@ -117,7 +116,6 @@ def compute(
         "cycles": cycles,
         "contiguous_cycles": near_cycles,
         "iteration": _iteration(metrics if main is None else main.metrics),
-        "neighbours": _neighbours(tiles, first_round),
         "at": source_line(worst.op.loc),
     }
     yield Metric(TILES, value, "mapping", "estimated", note)
@@ -177,13 +175,3 @@ def _reads(tiles: Sequence[OperandTile], caches: Sequence[range]) -> tuple[int, 
             count += len(loaded)
             total += size * len(loaded)
     return count, total
-
-
-def _neighbours(tiles: Sequence[OperandTile], first_round: int) -> float | None:
-    """The share of loads by which consecutive program ids bring the same tile, in percent."""
-    if first_round < 2:
-        return None
-    same = sum(
-        int((tile.number[1:first_round] == tile.number[: first_round - 1]).sum()) for tile in tiles
-    )
-    return round(100 * same / (len(tiles) * (first_round - 1)), 1)

@@ -1,4 +1,4 @@
-"""The purposes of a kernel's waits and barriers, and its missing waits.
+"""The purposes of a kernel's waits, and its missing waits.
 
 Computed once for a kernel: the report lists the waits, and the metrics count them.
 """
@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
-from ..isa.barriers import needless
 from ..isa.graph.cfg import innermost_loops
 from ..isa.waitflow.slack import slacks
 from ..isa.waitflow.steps import steps_of
 from ..isa.waitflow.verdicts import Verdicts, judge
 from ..machines import matrix_cycles
 from ..model import Function, Instruction, Machine, WaitOp
-from .demand import wave_size, workgroup_size
 from .subject import MATRIX_CLASSES, KernelCode, Synchronisation, wait_counts
-
-if TYPE_CHECKING:
-    from ..lanes.lds.races import RaceReport
 
 # After it, operands stand for other VGPRs than they name (gfx1250).
 _MOVES_REGISTERS = "s_set_vgpr_msb"
@@ -40,7 +34,7 @@ def synchronisation(code: KernelCode) -> Synchronisation:
             for inst in function.instructions
             if inst.cls == "wait"
         }
-        return Synchronisation(undecided, None)
+        return Synchronisation(undecided, is_judged=False)
     assert machine is not None
     steps = steps_of(function, machine.counters, partial(wait_counts, machine=machine))
     verdicts = judge(steps, function, machine.counters)
@@ -70,34 +64,7 @@ def synchronisation(code: KernelCode) -> Synchronisation:
             )
         )
     _add_missing(waits_at, function, verdicts, loops)
-    return Synchronisation(waits_at, verdicts.completions)
-
-
-def needless_barriers(
-    code: KernelCode, sync: Synchronisation, races: RaceReport | None
-) -> frozenset[int] | None:
-    """Indices of the barriers that could be removed; None where that is not known.
-
-    Args:
-        code: the kernel.
-        sync: its waits.
-        races: its accesses of LDS wave by wave; None where they are not known.
-    """
-    if sync.completions is None:
-        return None
-    return needless(
-        code.function,
-        sync.completions,
-        single_wave=_is_one_wave(code),
-        meeting=races.meeting if races is not None else None,
-        same_barriers=races.same_barriers if races is not None else None,
-    )
-
-
-def _is_one_wave(subject: KernelCode) -> bool:
-    """Whether no launch has more than one wave in a workgroup."""
-    wave, group_size = wave_size(subject).value, workgroup_size(subject).value
-    return isinstance(wave, int) and isinstance(group_size, int) and group_size <= wave
+    return Synchronisation(waits_at, is_judged=True)
 
 
 def _loops(function: Function) -> dict[int, str]:

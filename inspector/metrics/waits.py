@@ -1,4 +1,4 @@
-"""Waits and barriers: their numbers, the purposes of waits, and barriers that order nothing.
+"""Waits: their numbers and purposes.
 
 Uses are counted per counter, as the report lists them: one instruction may wait for several.
 """
@@ -80,7 +80,7 @@ USE_SPECS = (
 
 def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metrics of `USE_SPECS`."""
-    if subject.sync.completions is None:
+    if not subject.sync.is_judged:
         note = "the target is unknown, or its registers cannot be told"
         note = note if subject.function.all_read else NOT_ALL_READ
         for spec in USE_SPECS:
@@ -97,32 +97,3 @@ def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
     yield Metric(_TIGHT, sum(slack < TIGHT for slack in slacks), "waits", "derived")
     note = "" if slacks else "no wait is needed here"
     yield Metric(_LEAST, min(slacks, default=None), "instructions", "derived", note)
-
-
-REDUNDANT_BARRIERS, _BARRIERS = "barriers.redundant", "barriers"
-
-BARRIER_SPECS = (
-    MetricSpec(
-        REDUNDANT_BARRIERS,
-        _BARRIERS,
-        "derived",
-        "both",
-        "Barriers that could go: no access between them and the last barrier collides with one "
-        "up to the next. Of LDS by the bytes that different waves touch, where all of these are "
-        "known, else whatever the addresses; of memory always so",
-    ),
-)
-
-
-def redundant_barriers(subject: Subject, region: Tally) -> Iterator[Metric]:
-    barriers = subject.needless
-    if barriers is None:
-        note = "waves take turns here, barriers have names, or the target is unknown"
-        note = note if subject.function.all_read else NOT_ALL_READ
-        yield Metric(REDUNDANT_BARRIERS, None, _BARRIERS, "derived", note)
-        return
-    needless = [index for index in region.indices if index in barriers]
-    instructions = subject.function.instructions
-    lines = ", ".join(str(instructions[index].line) for index in needless)
-    note = f"in line {lines}" if needless else ""
-    yield Metric(REDUNDANT_BARRIERS, len(needless), _BARRIERS, "derived", note)

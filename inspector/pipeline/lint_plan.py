@@ -16,6 +16,7 @@ from ..base import named_files
 from ..base.errors import FaultsError, KinspectError
 from ..lint.budget import BUDGET, NAME, budget_rule
 from ..lint.engine import read_by
+from ..lint.former import FORMER, what_became_of
 from ..lint.ranking import Severity
 from ..lint.results import FailOn
 from ..lint.rule import Pack, Rule
@@ -160,7 +161,9 @@ def make_plan(command_line: LintOptions, settings: Settings) -> LintPlan:
     pack = union(packs)
     words = Words(pack.rules, lambda: _elsewhere(pack, settings), {BUDGET: BUDGET, NAME: BUDGET})
     # Rules that the command line selects stay, even if the settings ignore them.
-    select = command_line.select or settings.select
+    asked = command_line.select or settings.select or ()
+    former = {word: FORMER[word] for word in asked if word in FORMER and not words.ids(word)}
+    select = [word for word in (former.get(word, word) for word in asked) if word is not None]
     ignore = (
         command_line.ignore if command_line.select else (*settings.ignore, *command_line.ignore)
     )
@@ -168,7 +171,7 @@ def make_plan(command_line: LintOptions, settings: Settings) -> LintPlan:
     overrides = [_override(entry, settings, words, faults) for entry in settings.kernels]
     if faults:
         raise FaultsError(faults, "`kinspect rules list` shows the rules")
-    selected = chosen(pack, words, select or None, ignore)
+    selected = chosen(pack, words, select if asked else None, ignore)
     if not selected.rules and select and not any(override.budgets for override in overrides):
         raise KinspectError(
             f"select {', '.join(select)}: no rule is left to ask",
@@ -195,7 +198,10 @@ def make_plan(command_line: LintOptions, settings: Settings) -> LintPlan:
         baseline=file,
         accepted=accepted,
         update=command_line.update,
-        notes=tuple(_unselected_previews(pack, selected, words, command_line.select)),
+        notes=(
+            *(note for word in former if (note := what_became_of(word))),
+            *_unselected_previews(pack, selected, words, command_line.select),
+        ),
     )
 
 

@@ -30,14 +30,12 @@ class Conversion(Struct, frozen=True):
             of a dot.
         source, target: types before and after.
         movement: the movement of its data; None where a layout is not understood.
-        reads: the operations that read the buffer of a `local_alloc`.
     """
 
     op: TtgirOp
     source: TtgirType
     target: TtgirType
     movement: Movement | None
-    reads: tuple[TtgirOp, ...] = ()
 
 
 def in_dot_loops(flow: DataFlow, moves: Movements) -> tuple[Conversion, ...]:
@@ -68,7 +66,7 @@ def _exchanged(flow: DataFlow) -> list[Conversion]:
         reads = readers.get(flow.results[op.index][0], ())
         source, operands = op.operand_types[0], flow.operands[op.index]
         if source.kind == "tensor" and reads and follows_dot(flow, operands):
-            exchanged.append(Conversion(op, source, reads[0].result_types[0], "lds", tuple(reads)))
+            exchanged.append(Conversion(op, source, reads[0].result_types[0], "lds"))
     return exchanged
 
 

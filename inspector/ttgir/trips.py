@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ..model import TtgirOp
-from .conversions import layout_name, tile_bytes
 from .flow import UNKNOWN, DataFlow
 from .movements import CONVERSIONS, Movements
 from .queries import (
@@ -78,7 +77,6 @@ class Staging(Struct, frozen=True):
         in_loop: loads in a loop with dots that reach a dot of that loop, in file order.
         unpipelined: those loads of `in_loop` that reach a dot of the same iteration.
         through_registers: those that are stored to LDS as they were loaded.
-        direct: those that write LDS without passing registers.
         computed: reads of LDS tiles in those loops that hold more than loaded elements in another
             type or order: unpacked integers, a product.
     """
@@ -87,7 +85,6 @@ class Staging(Struct, frozen=True):
     in_loop: tuple[TtgirOp, ...]
     unpipelined: tuple[TtgirOp, ...]
     through_registers: tuple[TtgirOp, ...]
-    direct: tuple[TtgirOp, ...]
     computed: tuple[TtgirOp, ...]
 
 
@@ -104,7 +101,7 @@ def staging(flow: DataFlow, movements: Movements) -> Staging:
         movements: the movements of its conversions.
     """
     if not any(op.name in DOTS for op in flow.module.ops):
-        return Staging((), (), (), (), (), ())
+        return Staging((), (), (), (), ())
     walk = _TripWalk(flow, movements)
     walk.run()
     walk.run()  # again, now that the values that loops carry are known
@@ -127,7 +124,6 @@ def staging(flow: DataFlow, movements: Movements) -> Staging:
         in_file_order(feeding),
         in_file_order(same_iteration(flow) & feeding),
         in_file_order(walk.stored_unchanged & feeding),
-        in_file_order(index for index in feeding if ops[index].name in LOADS_TO_LDS),
         in_file_order(index for index in walk.computed_reads if flow.in_dot_loop(ops[index])),
     )
 
@@ -347,51 +343,3 @@ def _merged(states: Sequence[_State]) -> _State:
             if len(steps) >= len(merged.get(load, ())):
                 merged[load] = steps
     return merged
-
-
-def repeated_trips(flow: DataFlow, staging: Staging) -> tuple[Way, ...]:
-    """The ways with more than one trip, one for each load of the source, the worst first.
-
-    Only trips of tiles count (rows and columns are small beside them), and only those inside of
-    loops where the dot is in one. Copies of a load that pipelining makes have the same position.
-    """
-    worst: dict[object, Way] = {}
-    for way in staging.ways:
-        if flow.loop[way.dot.index] is None:
-            if flow.dot_loops:  # a peeled copy of a dot in a loop
-                continue
-            trips = way.trips
-        else:
-            trips = tuple(pair for pair in way.trips if flow.loop[pair[1].index] is not None)
-        trips = tuple(pair for pair in trips if is_tile(pair[1]))
-        if len(trips) < 2:
-            continue
-        key = way.load.loc if way.load.loc is not None else way.load.index
-        worst_way = worst.get(key)
-        if worst_way is None or len(trips) > len(worst_way.trips):
-            worst[key] = Way(way.load, way.dot, trips)
-    return tuple(sorted(worst.values(), key=_cost, reverse=True))
-
-
-def _cost(way: Way) -> tuple[int, int]:
-    results = way.load.result_types
-    return len(way.trips), (tile_bytes(results[0]) or 0) if results else 0
-
-
-def way_in_words(way: Way) -> str:
-    """A way in one line: `tt.load → convert_layout #blocked→#linear → local_alloc/local_load`."""
-    parts = [way.load.name]
-    for write, lds_read in way.trips:
-        if write is lds_read:
-            source = layout_name(write.operand_types[0].layout)
-            target = layout_name(write.result_types[0].layout)
-            parts.append(f"{_short(write)} {source}→{target}")
-        elif write.index == way.load.index:  # a copy straight to LDS: the load is the write
-            parts.append(_short(lds_read))
-        else:
-            parts.append(f"{_short(write)}/{_short(lds_read)}")
-    return " → ".join((*parts, way.dot.name))
-
-
-def _short(op: TtgirOp) -> str:
-    return op.name.partition(".")[2]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ...base.errors import KinspectError
 from ...lint.catalogue import nearest
+from ...lint.former import FORMER, what_became_of
 from ...lint.rule import Pack, Rule
 from ...lint.schema import bundled_packs, load_packs
 from ...lint.selection import Words
@@ -45,10 +46,10 @@ def judging_pack(words: Sequence[str]) -> tuple[Pack, frozenset[str] | None]:
     known = Words(tuple(rules.values()), dict)
     ids: set[str] = set()
     for word in words:
-        named = known.ids(word)
+        named = known.ids(FORMER.get(word) or word)
         if not named:
             raise KinspectError(
-                f"{word}: no such rule{nearest(word, rules)}",
+                what_became_of(word) or f"{word}: no such rule{nearest(word, rules)}",
                 "`kinspect rules list --rules strict` has the ids, names and tags",
             )
         ids |= named

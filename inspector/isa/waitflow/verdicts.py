@@ -71,12 +71,10 @@ class Verdicts(Struct, frozen=True):
     Args:
         waits: in program order.
         missing: the waits that are missing.
-        completions: wait's index -> indices of the instructions that may complete only there.
     """
 
     waits: tuple[JudgedWait, ...]
     missing: tuple[MissingWait, ...]
-    completions: Mapping[int, frozenset[int]]
 
 
 def judge(steps: CounterSteps, function: Function, maxima: Mapping[str, int]) -> Verdicts:
@@ -105,13 +103,7 @@ def judge(steps: CounterSteps, function: Function, maxima: Mapping[str, int]) ->
         for key in _too_early(steps, function, maxima, pending)
         for index, number in (key,)
     )
-    completions = {
-        index: frozenset(
-            steps.producers[number] for numbers in completed.values() for number in numbers
-        )
-        for index, completed in pending.at_wait.items()
-    }
-    return Verdicts(tuple(judged), tuple(missing), completions)
+    return Verdicts(tuple(judged), tuple(missing))
 
 
 def _too_early(

@@ -11,7 +11,7 @@ of their own counter ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -21,7 +21,6 @@ from ...model import Function, Machine
 from ..slices import LDS_CLASSES
 from ..unknowns import Arguments
 from .accesses import AccessBytes, LdsAccess, LdsTrace
-from .meeting import Meeting
 from .trace import traces_of
 
 _LARGEST: Final = 1 << 18
@@ -65,17 +64,12 @@ class RaceReport(Struct, frozen=True):
         decided: how many accesses of LDS it is known of which bytes they touch.
         accesses: how many there are.
         why: why nothing is known; empty where something is.
-        meeting: index of every access -> indices of those by which another wave may touch the same
-            bytes at any time, one of the two writing. None where there are too many.
-        same_barriers: whether all waves pass the same barriers; None where nothing is known.
     """
 
     races: tuple[Race, ...]
     decided: int
     accesses: int
     why: str = ""
-    meeting: Mapping[int, frozenset[int]] | None = None
-    same_barriers: bool | None = None
 
 
 def races_of(
@@ -91,19 +85,13 @@ def races_of(
     traces = traces_of(function, gpu, workgroup, arguments)
     if traces.why:
         return RaceReport((), 0, accesses, traces.why)
-    comparison, meeting = _Comparison(traces.ways), Meeting(function, traces)
+    comparison = _Comparison(traces.ways)
     for way in traces.ways:
         if _spans(way) > _MOST_COMPARED:
             return RaceReport((), 0, accesses, "its accesses last over too many barriers")
-        meeting.add(way, comparison.add(way))
+        comparison.add(way)
     decided = len(traces.executed - traces.undecided)
-    return RaceReport(
-        comparison.races(),
-        decided,
-        accesses,
-        meeting=meeting.result(),
-        same_barriers=meeting.same_barriers,
-    )
+    return RaceReport(comparison.races(), decided, accesses)
 
 
 def _spans(way: LdsTrace) -> int:
@@ -139,15 +127,14 @@ class _Comparison:
         self._masks: dict[int, dict[int, int]] = {}
         self._races: dict[tuple[int, int], Race] = {}
 
-    def add(self, way: LdsTrace) -> Mapping[int, Mapping[int, int]]:
-        """Compares the accesses on one way; returns each one's granules by wave, as bits."""
+    def add(self, way: LdsTrace) -> None:
+        """Compares the accesses on one way."""
         self._trace = way
         self._masks = {access.number: self._of_access(access) for access in way.accesses}
         for between in self._epochs():
             self._between(between)
         for access, copies in way.overtaken:
             self._own(access, copies)
-        return self._masks
 
     def races(self) -> tuple[Race, ...]:
         """Returns each pair of instructions once, in the order of the code."""
