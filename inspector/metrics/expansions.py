@@ -9,13 +9,18 @@ whole kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
-from ..model import Function, Instruction, Metric, MetricSpec, Scalar
-from .block_values import Expansions
-from .elementary_functions import exponentials_and_logarithms, powers, square_roots
+from ..isa.dataflow.value_graph import ValueGraph, graph_of
+from ..model import Instruction, Metric, MetricSpec, Scalar
+from .elementary_functions import (
+    Expansion,
+    exponentials_and_logarithms,
+    powers,
+    square_roots,
+)
 from .integer_divisions import integer_divisions
 from .loop_shape import position_of
 from .mix import vector_instructions
@@ -94,12 +99,14 @@ _OF_HIP: Final = (
     "instructions of a kernel became 343, with __expf 139)"
 )
 
-_FIND: Final[dict[str, Callable[[Function, Sequence[int]], Expansions]]] = {
-    _DIVISION: integer_divisions,
-    _EXP_LOG: exponentials_and_logarithms,
-    _POWER: powers,
-    _SQUARE_ROOT: square_roots,
+_Find = Callable[[ValueGraph, Sequence[int]], Iterable[Expansion]]
+_FIND: Final[Mapping[str, tuple[_Find, tuple[str, ...]]]] = {
+    _DIVISION: (integer_divisions, ("count", "least")),
+    _EXP_LOG: (exponentials_and_logarithms, ("exponentials", "logarithms")),
+    _POWER: (powers, ("count", "double")),
+    _SQUARE_ROOT: (square_roots, ("count",)),
 }
+"""Metric -> what finds the operations, and how many of which kind it tells."""
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
@@ -115,44 +122,53 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
             yield Metric(name, None, "mapping", "derived", "no code was read")
         return
     code_of = own_instructions(function)
-    regions: list[Sequence[Instruction]]
-    regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
-    hot_code = regions
-    longest = max(map(len, hot_code), default=0)
-    regions = regions or [function.instructions]
-    for name, find in _FIND.items():
-        candidates = [_region(subject, region, find) for region in regions]
-        saved, _, value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))
+    hot_code = [code_of[loop.id] for loop in function.loops if loop.id in hot]
+    for name in _FIND:
+        candidates = [
+            _region(subject, name, region) for region in hot_code or [function.instructions]
+        ]
+        value = max(candidates, key=lambda found: Fraction(found["saved"], max(found["valu"], 1)))
         if name == _DIVISION:
             value["loop_instructions"] = 0
-            if hot_code and not saved:
+            if hot_code and not value["saved"]:
                 inside = {inst.index for region in hot_code for inst in region}
                 outside = [inst for inst in function.instructions if inst.index not in inside]
-                saved, _, before = _region(subject, outside, find)
-                if saved:
+                before = _region(subject, name, outside)
+                if before["saved"]:
+                    longest = max(map(len, hot_code))
                     value = {**before, "loop_instructions": longest}
         yield Metric(name, value, "mapping", "derived")
 
 
-def _region(
-    subject: Subject,
-    region: Sequence[Instruction],
-    find: Callable[[Function, Sequence[int]], Expansions],
-) -> tuple[int, int, dict[str, Scalar]]:
-    """Instructions saved in a region, its vector instructions, and the metric's value."""
-    expansions = find(subject.function, [inst.index for inst in region])
-    vector = vector_instructions(region)
-    first = min(expansions.results, key=lambda inst: inst.index, default=None)
-    value: dict[str, Scalar] = {
-        **expansions.counts,
-        "instructions": len(expansions.steps),
-        "saved": expansions.saved,
-        "valu": vector,
+def _region(subject: Subject, name: str, region: Sequence[Instruction]) -> dict[str, Any]:
+    """The metric's value for a region."""
+    find, kinds = _FIND[name]
+    found = list(find(graph_of(subject.function), [inst.index for inst in region]))
+    results = [expansion.result for expansion in found if expansion.kind in kinds]
+    first = min(results, key=lambda inst: inst.index, default=None)
+    counts = {kind: sum(expansion.kind == kind for expansion in found) for kind in kinds}
+    if "count" in counts:
+        counts["count"] = len(results)
+    if name == _DIVISION:
+        # Operands that fit 32 bits take the short form, where each division has one.
+        short = [expansion for expansion in found if expansion.kind != "wide"]
+        counts["least"] = _saved(short if 2 * len(short) >= len(found) else found)
+    value = {
+        **counts,
+        "instructions": len(_steps(found)),
+        "saved": _saved(found),
+        "valu": vector_instructions(region),
         "at": source_line(first.loc) if first is not None else None,
     }
-    if find is exponentials_and_logarithms:
-        value |= _shorter_forms(subject, expansions.results)
-    return expansions.saved, vector, value
+    return value | (_shorter_forms(subject, results) if name == _EXP_LOG else {})
+
+
+def _steps(expansions: Iterable[Expansion]) -> Set[int]:
+    return frozenset().union(*(expansion.steps for expansion in expansions))
+
+
+def _saved(expansions: Sequence[Expansion]) -> int:
+    return max(len(_steps(expansions)) - sum(one.short for one in expansions), 0)
 
 
 def _shorter_forms(subject: Subject, results: Sequence[Instruction]) -> dict[str, Scalar]:

@@ -1,0 +1,239 @@
+"""Which operations made the values that another one uses, along the order of some code.
+
+LLVM expands operations without an instruction of their own, such as an integer division, within a
+block. To recognise an expansion takes the operands of its instructions, not their order, which the
+scheduler changes. What comes from in front of the code has no maker here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import Final
+
+from msgspec import Struct, field
+
+from ...base.recent_results import kept_for_recent
+from ...model import Block, Function, Instruction
+from .effects import reads_vcc_unnamed, result_count, results_and_sources
+from .operands import SUFFIXES, Decoded, Operand, decode, halves_of, parse_operand
+from .register_sets import HIGH_HALVES, SCALAR_BIT
+
+VECTOR: Final = frozenset(("valu", "acc_move"))
+"""Classes of vector operations."""
+_NO_AGPRS: Final = 512
+_VCC: Final = parse_operand("vcc_lo", 0)
+_VARIANT: Final = re.compile(r"(?<=v_)(?:pk|dual)_|_(?:nc|co)(?=_)|_(?:e64_)?dpp\d+$")
+"""What mnemonics say of the encoding, and of what is written beside the result."""
+
+
+class Operation(Struct, eq=False):
+    """An instruction, or half of a VOPD instruction.
+
+    Args:
+        inst: the instruction.
+        parts: it or its half, taken apart.
+        name: its mnemonic without variants: `v_add_u32` for `v_add_nc_u32`, `v_add_co_u32_e64`.
+        makers: for each source the operation that made it, of several registers the first one.
+        beside: the operations that made registers of sources with several.
+        users: the operations of which this is a maker, in order.
+    """
+
+    inst: Instruction
+    parts: Decoded
+    name: str
+    makers: tuple[Operation | None, ...]
+    beside: Sequence[Operation]
+    users: list[Operation] = field(default_factory=list)
+
+    @property
+    def sources(self) -> tuple[Operand, ...]:
+        """The operands that it reads, with one that the text does not name last."""
+        return _results_and_sources(self.inst, self.parts)[1]
+
+    @property
+    def argument(self) -> Operation | None:
+        """What made its first source."""
+        return self.makers[0] if self.makers else None
+
+    @property
+    def mask(self) -> Operation | None:
+        """What made its last source, by which a selection selects."""
+        return self.makers[-1] if self.makers else None
+
+    def maker(self, *path: Container[str]) -> Operation | None:
+        """The first of its makers of such a name, of its makers of the next name, and so on."""
+        found: Operation | None = self
+        for names in path:
+            makers = found.makers if found is not None else ()
+            found = next((m for m in makers if m is not None and m.name in names), None)
+        return found
+
+    def users_named(self, names: Container[str]) -> Iterator[Operation]:
+        """The users of such a name."""
+        return (user for user in self.users if user.name in names)
+
+    def reads(self, operand: Operand) -> bool:
+        """Whether one of its sources is an operand, whatever its sign."""
+        return any(is_same(source, operand) for source in self.sources)
+
+    def reads_number(self, *numbers: int) -> bool:
+        """Whether one of its sources is such a constant."""
+        return any(source.integer in numbers for source in self.sources)
+
+    def made_of(
+        self, names: Container[str] | None = None, stop: Container[Operation | None] = ()
+    ) -> set[Operation]:
+        """The operation and those that made its sources, down to `stop`.
+
+        Args:
+            names: those that are followed; None for all.
+            stop: operations that are not followed.
+        """
+        parts, pending = {self}, [*self.makers]
+        while pending:
+            part = pending.pop()
+            if part is None or part in parts or part in stop:
+                continue
+            if names is None or part.name in names:
+                parts.add(part)
+                pending += part.makers
+        return parts
+
+
+def is_same(one: Operand, other: Operand) -> bool:
+    """Whether two operands are the same registers or the same constant, whatever their signs."""
+    return (one.kind, one.first, one.count, one.half, one.integer, one.real, one.name) == (
+        (other.kind, other.first, other.count, other.half, other.integer, other.real, other.name)
+    )
+
+
+class ValueGraph:
+    """The vector operations of one function, block by block.
+
+    Attributes:
+        function: the function.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self._blocks: dict[int, list[Operation]] = {}
+        code = function.instructions
+        self._names = [
+            {inst.op.name for inst in code[block.start : block.stop]} for block in function.blocks
+        ]
+
+    def blocks(self, region: Iterable[int], *names: tuple[str, ...]) -> Iterator[list[Operation]]:
+        """The operations of the blocks of a region that may hold what is looked for.
+
+        Args:
+            region: indices of the region's instructions.
+            names: beginnings of mnemonics, of each of which they have one.
+        """
+        for block in self.blocks_of(region):
+            has = self._names[block.index]
+            if all(any(name.startswith(some) for name in has) for some in names):
+                yield self.of_block(block)
+
+    def blocks_of(self, region: Iterable[int]) -> Iterator[Block]:
+        """The blocks of a region, by the indices of its instructions."""
+        wanted = set(region)
+        return (block for block in self.function.blocks if block.start in wanted)
+
+    def operations(self, region: Iterable[int], *names: tuple[str, ...]) -> Iterator[Operation]:
+        """The operations of those blocks."""
+        return chain.from_iterable(self.blocks(region, *names))
+
+    def of_block(self, block: Block) -> list[Operation]:
+        """The operations of a block."""
+        known = self._blocks.get(block.index)
+        if known is None:
+            code = self.function.instructions[block.start : block.stop]
+            known = self._blocks[block.index] = operations(self.function, code, VECTOR)
+        return known
+
+    @cached_property
+    def in_order(self) -> list[Operation]:
+        """All operations, as if no branch were between them."""
+        return operations(self.function, self.function.instructions)
+
+
+@kept_for_recent
+def graph_of(function: Function) -> ValueGraph:
+    """The graph of a function, which several metrics ask for."""
+    return ValueGraph(function)
+
+
+def operations(
+    function: Function, code: Iterable[Instruction], classes: Container[str] | None = None
+) -> list[Operation]:
+    """The operations of some code of a function, in its order.
+
+    Args:
+        function: the function.
+        code: instructions that follow one another.
+        classes: those that are wanted; what others write has no maker. None: all.
+    """
+    offset = function.resources.accum_offset or _NO_AGPRS
+    made: dict[int, Operation] = {}  # half of a register -> what wrote it last
+    found: list[Operation] = []
+    for inst in code:
+        parts = decode(inst.mnemonic, inst.operands, SUFFIXES, offset)
+        if not parts.operands:
+            continue
+        if classes is not None and inst.cls not in classes:
+            for operand in parts.operands[: result_count(inst, parts)]:
+                for row in _rows(operand.kind, operand.first, operand.count, operand.half):
+                    made.pop(row, None)
+        elif " :: " in parts.text:
+            first, second = (_operation(inst, half, made) for half in halves_of(parts, offset))
+            found += (_added(first, made), _added(second, made))
+        else:
+            found.append(_added(_operation(inst, parts, made), made))
+    return found
+
+
+def _operation(inst: Instruction, parts: Decoded, made: Mapping[int, Operation]) -> Operation:
+    makers: list[Operation | None] = []
+    beside: list[Operation] = []
+    for source in _results_and_sources(inst, parts)[1]:
+        rows = _rows(source.kind, source.first, source.count, source.half)
+        makers.append(made.get(rows[0]) if rows else None)
+        if source.count > 1:
+            beside += [made[row] for row in rows if row in made]
+    return Operation(inst, parts, _name(parts.name), tuple(makers), beside or ())
+
+
+def _added(operation: Operation, made: dict[int, Operation]) -> Operation:
+    """The operation, behind which its results are what it made."""
+    for maker in operation.makers:
+        if maker is not None:
+            maker.users.append(operation)
+    for result in _results_and_sources(operation.inst, operation.parts)[0]:
+        for row in _rows(result.kind, result.first, result.count, result.half):
+            made[row] = operation
+    return operation
+
+
+def _results_and_sources(
+    inst: Instruction, parts: Decoded
+) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+    results, sources = results_and_sources(inst, parts)
+    return results, (*sources, _VCC) if reads_vcc_unnamed(parts) else sources
+
+
+@lru_cache(1 << 12)
+def _rows(kind: str, first: int, count: int, half: int | None) -> tuple[int, ...]:
+    """The halves of an operand's registers."""
+    if kind == "sgpr":
+        return tuple(range(first + SCALAR_BIT, first + SCALAR_BIT + count))
+    low = tuple(range(first, first + count)) if kind == "vgpr" else ()
+    high = tuple(row + HIGH_HALVES for row in low)
+    return (() if half == 1 else low) + (() if half == 0 else high)
+
+
+@lru_cache(1 << 10)
+def _name(mnemonic: str) -> str:
+    return _VARIANT.sub("", mnemonic)
