@@ -15,12 +15,12 @@ between the split and the result, about 120, so at least so many.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from msgspec import Struct
 
-from ..isa.dataflow.value_graph import Operation, ValueGraph
+from ..isa.dataflow.value_graph import Operation, ValueGraph, vector_indices
 from ..model import Instruction
 
 _EXP_LOG: Final = ("v_exp_f32", "v_log_f32")
@@ -28,26 +28,19 @@ _SQUARE_ROOT: Final = ("v_sqrt_f32", "v_s_sqrt_f32")
 _LDEXP: Final = ("v_ldexp_f32",)
 _SCALE: Final = ("v_ldexp_f32", "v_mul_f32")
 _SELECT: Final = ("v_cndmask_b32",)
-_COMPARE: Final = frozenset(
-    f"{test}_{relation}_f32"
-    for test in ("v_cmp", "v_cmpx")
-    for relation in ("lt", "gt", "le", "ge", "nlt", "ngt", "nle", "nge")
-)
+_COMPARE: Final = tuple(f"v_cmp_{n}{r}_f32" for n in ("", "n") for r in ("lt", "gt", "le", "ge"))
 _TO_INTEGER: Final = ("v_cvt_i32_f32", "v_cvt_i32_f64")
 _WHOLE: Final = ("v_rndne_f32", "v_rndne_f64")
 _PRODUCT: Final = ("v_mul_f32",)
 _SUM: Final = ("v_add_f32", "v_sub_f32", "v_subrev_f32")
-_FUSED: Final = frozenset(
-    f"v_{name}_f32" for name in ("fma", "fmac", "fmamk", "fmaak", "mad", "mac", "madmk")
-)
-_ARITHMETIC: Final = {*_PRODUCT, *_SUM, *_FUSED, "v_rndne_f32", "v_cvt_i32_f32"}
+_FUSED: Final = ("v_fma_f32", "v_mad_f32", "v_mac_f32", "v_madmk_f32")
+_ARITHMETIC: Final = (*_PRODUCT, *_SUM, *_FUSED, "v_rndne_f32", "v_cvt_i32_f32")
 _SPLIT: Final = ("v_frexp_mant_f32", "v_frexp_mant_f64")
-_MANTISSA: Final = {*_SPLIT, "v_frexp_exp_i32_f32", "v_frexp_exp_i32_f64"}
+_MANTISSA: Final = (*_SPLIT, "v_frexp_exp_i32_f")
 _POLYNOMIAL: Final = 4
 """Multiply-adds in a row that make a polynomial, as library functions have."""
-_CLASS: Final = ("v_cmp_class_f32", "v_cmpx_class_f32")
-_SPECIAL_CASES: Final = {*_SELECT, "v_bfi_b32", "v_cmp_class_f32", "v_cmp_class_f64"}
-_SPECIAL_CASES |= {"v_fma_f32", "v_fma_f64", "v_fmac_f32", "v_fmac_f64"}
+_CLASS: Final = ("v_cmp_class_f32",)
+_SPECIAL_CASES: Final = (*_SELECT, "v_bfi_b32", "v_fma_f32", "v_fma_f64", "v_cmp_class_f")
 _NEIGHBOUR: Final = ("v_add_u32",)
 _SHORT_SQUARE_ROOT: Final = 5
 """Vector instructions beside the `v_sqrt` of an estimate that scales denormal arguments."""
@@ -80,7 +73,7 @@ def exponentials_and_logarithms(graph: ValueGraph, region: Sequence[int]) -> Ite
     """
     from_mantissas: set[Operation | None] = set()
     for operation in graph.operations(region, _EXP_LOG):
-        if operation.name in _MANTISSA or not from_mantissas.isdisjoint(operation.makers):
+        if operation.name.startswith(_MANTISSA) or not from_mantissas.isdisjoint(operation.makers):
             from_mantissas.add(operation)
         natural: set[Operation] = set()
         beside = natural
@@ -91,7 +84,7 @@ def exponentials_and_logarithms(graph: ValueGraph, region: Sequence[int]) -> Ite
             natural = beside = _around_logarithm(operation)
         if beside:
             kind = "exponentials" if operation.name == "v_exp_f32" else "logarithms"
-            yield Expansion(kind, operation.inst, _indices(beside), int(bool(natural)))
+            yield Expansion(kind, operation.inst, vector_indices(beside), int(bool(natural)))
 
 
 def powers(graph: ValueGraph, region: Sequence[int]) -> Iterator[Expansion]:
@@ -107,7 +100,7 @@ def powers(graph: ValueGraph, region: Sequence[int]) -> Iterator[Expansion]:
         if not of_64_bits and operation.name != "v_exp_f32":
             continue
         made_of = operation.made_of()
-        mantissas = {part for part in made_of if part.name in _MANTISSA}
+        mantissas = {part for part in made_of if part.name.startswith(_MANTISSA)}
         if not mantissas or (mantissas <= split and not ends.isdisjoint(made_of)):
             continue
         scaled = None if of_64_bits else _scaled_by_whole(operation)
@@ -126,12 +119,8 @@ def square_roots(graph: ValueGraph, region: Sequence[int]) -> Iterator[Expansion
     arguments, which an estimate that may flush them does not need.
     """
     for operation in graph.operations(region, _SQUARE_ROOT):
-        if operation.name in _SQUARE_ROOT and (steps := _around_square_root(operation)):
+        if operation.name.startswith(_SQUARE_ROOT) and (steps := _around_square_root(operation)):
             yield Expansion("count", operation.inst, steps, _SHORT_SQUARE_ROOT)
-
-
-def _indices(parts: Iterable[Operation | None]) -> set[int]:
-    return {part.inst.index for part in parts if part is not None}
 
 
 def _around_natural_exponential(exponential: Operation) -> set[Operation]:
@@ -139,7 +128,7 @@ def _around_natural_exponential(exponential: Operation) -> set[Operation]:
     scaled = _scaled_by_whole(exponential)
     whole = scaled.maker(_TO_INTEGER, _WHOLE) if scaled is not None else None
     product = whole.argument if whole is not None else None
-    if scaled is None or product is None or product.name not in _PRODUCT:
+    if scaled is None or product is None or not product.name.startswith(_PRODUCT):
         return set()
     argument = set(product.makers)
     if any(_is_polynomial(maker) or _is_in_two_floats(maker) for maker in argument):
@@ -149,7 +138,7 @@ def _around_natural_exponential(exponential: Operation) -> set[Operation]:
     result = scaled
     for _ in ("underflow", "overflow"):  # 0 and infinity in place of the result
         select = next(result.users_named(_SELECT), None)
-        if select is None or select.mask is None or select.mask.name not in _COMPARE:
+        if select is None or select.mask is None or not select.mask.name.startswith(_COMPARE):
             break
         parts |= {select, select.mask}
         result = select
@@ -159,19 +148,19 @@ def _around_natural_exponential(exponential: Operation) -> set[Operation]:
 def _scaled_by_whole(exponential: Operation) -> Operation | None:
     """The `v_ldexp` of an exponential's result by a whole number."""
     scalings = exponential.users_named(_LDEXP)
-    return next((s for s in scalings if (by := s.mask) and by.name in _TO_INTEGER), None)
+    return next((s for s in scalings if (by := s.mask) and by.name.startswith(_TO_INTEGER)), None)
 
 
 def _is_by_whole(scaled: Operation) -> bool:
     """Whether a `v_ldexp` is by a rounded number: the end of an exponential."""
     by = scaled.mask
-    return by is not None and by.name in _TO_INTEGER and by.maker(_WHOLE) is not None
+    return by is not None and by.name.startswith(_TO_INTEGER) and by.maker(_WHOLE) is not None
 
 
 def _is_polynomial(value: Operation | None) -> bool:
     """Whether a value is a polynomial, as the argument of erff's exponential is."""
     degree = 0
-    while value is not None and value.name in _FUSED:
+    while value is not None and value.name.startswith(_FUSED):
         degree += 1
         value = value.maker(_FUSED)
     return degree >= _POLYNOMIAL
@@ -183,9 +172,9 @@ def _is_in_two_floats(value: Operation | None) -> bool:
     So pow computes y * log(x), also where x is a constant and leaves no mantissa to be split.
     """
     for total in value.made_of() if value is not None else ():
-        for product in total.makers if total.name in _SUM else ():
+        for product in total.makers if total.name.startswith(_SUM) else ():
             remainder = next((other for other in total.makers if other is not product), None)
-            if product is None or remainder is None or product.name not in _PRODUCT:
+            if product is None or remainder is None or not product.name.startswith(_PRODUCT):
                 continue
             if any(product in part.makers for part in remainder.made_of(_FUSED)) and any(
                 product in part.makers for part in total.users_named(_SUM)
@@ -197,19 +186,19 @@ def _is_in_two_floats(value: Operation | None) -> bool:
 def _around_power_of_two(exponential: Operation) -> set[Operation]:
     """What stands around the `v_exp` of an exp2f for denormal results."""
     shifted = exponential.argument
-    if shifted is None or not (shifted.name in _SUM or shifted.name in _FUSED):
+    if shifted is None or not (shifted.name.startswith(_SUM) or shifted.name.startswith(_FUSED)):
         return set()
     shift = shifted.maker(_SELECT)
     for scaled in exponential.users_named(_SCALE) if shift is not None and shift.mask else ():
         factor = scaled.maker(_SELECT)
         if shift is not None and factor is not None and factor.mask is shift.mask:
-            added = {shifted} if shifted.name in _SUM else set()
+            added = {shifted} if shifted.name.startswith(_SUM) else set()
             return _known(shift, shift.mask, factor, scaled) | added
     return set()
 
 
 def _known(*parts: Operation | None) -> set[Operation]:
-    return {part for part in parts if part is not None}
+    return {part for part in parts if part is not None and part.name.startswith("v_")}
 
 
 def _around_logarithm(logarithm: Operation) -> set[Operation]:
@@ -232,7 +221,9 @@ def _around_logarithm(logarithm: Operation) -> set[Operation]:
 def _denormal_argument(logarithm: Operation, result: Operation) -> set[Operation]:
     """What scales a denormal argument, and takes the scale's logarithm off the result."""
     scaled = logarithm.argument
-    factor = scaled.maker(_SELECT) if scaled is not None and scaled.name in _SCALE else None
+    factor = (
+        scaled.maker(_SELECT) if scaled is not None and scaled.name.startswith(_SCALE) else None
+    )
     if factor is None:
         return set()
     parts = _known(scaled, factor, factor.mask)
@@ -256,8 +247,8 @@ def _power(result: Operation, mantissas: Set[Operation]) -> set[int]:
         new = set(pending.pop().users_named(_SPECIAL_CASES)) - parts
         parts |= new
         pending += new
-        parts |= _known(*(select.mask for select in new if select.name in _SELECT))
-    return _indices(parts)
+        parts |= _known(*(select.mask for select in new if select.name.startswith(_SELECT)))
+    return vector_indices(parts)
 
 
 def _around_square_root(root: Operation) -> set[int]:
@@ -279,9 +270,9 @@ def _around_square_root(root: Operation) -> set[int]:
             for scaled_root in product.users_named(_SELECT):
                 parts += (product, scaled_root)
     argument = root.argument
-    if argument is not None and argument.name in _SELECT and scaled_root is not root:
+    if argument is not None and argument.name.startswith(_SELECT) and scaled_root is not root:
         parts += (argument, argument.maker(_SCALE), argument.mask)
     for last in scaled_root.users_named(_SELECT):
-        if last.mask is not None and last.mask.name in _CLASS:
+        if last.mask is not None and last.mask.name.startswith(_CLASS):
             parts += (last, last.mask)
-    return _indices(parts)
+    return vector_indices(parts)

@@ -71,7 +71,7 @@ def _beside(exponential: Operation) -> set[int]:
     pending: list[Operation | None] = [exponential, *filter(_is_scaling, exponential.users)]
     while pending:
         part = pending.pop()
-        if part is not None and part not in parts and part.inst.loc == loc:
+        if part is not None and part not in parts and part.is_vector and part.inst.loc == loc:
             parts.add(part)
             pending += part.makers
     return {part.inst.index for part in parts if part.name not in _INSTRUCTIONS}

@@ -16,13 +16,14 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from ..isa.dataflow.operands import Operand
-from ..isa.dataflow.value_graph import Operation, ValueGraph, is_same
+from ..isa.dataflow.value_graph import Operation, ValueGraph, is_same, vector_indices
 from ..model import Function
 from .elementary_functions import Expansion
 
 _HIGH_PRODUCTS: Final = ("v_mul_hi_u32", "v_mad_u64_u32", "v_mad_co_u64_u32")
 
-_AT_LEAST: Final = ("v_cmp_le_u32", "v_cmp_ge_u32", "v_cmpx_le_u32", "v_cmpx_ge_u32")
+_AT_LEAST: Final = ("v_cmp_le_u32", "v_cmp_ge_u32")
+_COMPARES: Final = (*_AT_LEAST, "v_cmpx_le_u32", "v_cmpx_ge_u32")
 _SUBTRACT: Final = ("v_sub_u32", "v_subrev_u32")
 _LOW_PRODUCT: Final = ("v_mul_lo_u32",)
 _NEXT: Final = ("v_add_u32", *_SUBTRACT)
@@ -30,9 +31,9 @@ _SELECT: Final = ("v_cndmask_b32",)
 _SIGN: Final = ("v_xor_b32",)
 _PRODUCTS: Final = ("v_add_u32", "v_mul_hi_u32", "v_mul_lo_u32")
 _RECIPROCAL: Final = ("v_rcp_f32", "v_rcp_iflag_f32")
-_ESTIMATE: Final = {"v_cvt_u32_f32", "v_mul_f32", "v_cvt_f32_u32", *_RECIPROCAL, *_PRODUCTS}
+_ESTIMATE: Final = ("v_cvt_u32_f32", "v_mul_f32", "v_cvt_f32_u32", *_RECIPROCAL, *_PRODUCTS)
 """What makes the estimate, and one more step of Newton's method."""
-_BORROW: Final = frozenset(("v_subb_u32", "v_subbrev_u32", "v_sub_ci_u32", "v_subrev_ci_u32"))
+_BORROW: Final = ("v_subb_u32", "v_subbrev_u32", "v_sub_ci_u32", "v_subrev_ci_u32")
 _BORROWS: Final = 2
 _COMPARISONS: Final = 4
 _OF_64_BITS: Final = 0x5F7FFFFC
@@ -47,15 +48,14 @@ def integer_divisions(graph: ValueGraph, region: Sequence[int]) -> Iterator[Expa
     The instructions of one of 64 bits are those at its position; where the code has none all of the
     block's, or of several divisions the one that is certain.
     """
-    for block in graph.blocks(region, _HIGH_PRODUCTS, _AT_LEAST):
+    for block in graph.blocks(region, _HIGH_PRODUCTS, _COMPARES):
         for operation in block:
-            if operation.name in _AT_LEAST and (parts := _division(operation)):
-                steps = {part.inst.index for part in parts}
-                yield Expansion("count", operation.inst, steps, _BY_PRODUCT)
-        estimates = [one for one in block if one.reads_number(_OF_64_BITS)]
+            if operation.name.startswith(_AT_LEAST) and (parts := _division(operation)):
+                yield Expansion("count", operation.inst, vector_indices(parts), _BY_PRODUCT)
+        estimates = [one for one in block if one.is_vector and one.reads_number(_OF_64_BITS)]
         for wide in estimates or _with_shared_divisor(graph.function, block):
             loc = wide.inst.loc
-            there = {one.inst.index for one in block if one.inst.loc == loc}
+            there = vector_indices(one for one in block if one.inst.loc == loc)
             is_known = loc is not None or not estimates
             yield Expansion("wide", wide.inst, there if is_known else {wide.inst.index}, 0)
 
@@ -67,8 +67,8 @@ def _with_shared_divisor(function: Function, block: Sequence[Operation]) -> Sequ
     scalar instructions. What is left takes the remainder of 64 bits by two subtractions with a
     borrow and compares it with the divisor, half by half, two times over.
     """
-    borrows = [operation for operation in block if operation.name in _BORROW]
-    comparisons = sum(operation.name in _AT_LEAST for operation in block)
+    borrows = [operation for operation in block if operation.name.startswith(_BORROW)]
+    comparisons = sum(operation.name.startswith(_AT_LEAST) for operation in block)
     if len(borrows) < _BORROWS or comparisons < _COMPARISONS:
         return ()
     estimate = f"{_OF_64_BITS:#x}"
@@ -87,7 +87,9 @@ def _division(comparison: Operation) -> set[Operation]:
     left_number = int("_le_" in comparison.name)
     left, divisor_maker = comparison.makers[left_number], comparison.makers[1 - left_number]
     divisor = comparison.sources[1 - left_number]
-    product = left.maker(_LOW_PRODUCT) if left is not None and left.name in _SUBTRACT else None
+    product = (
+        left.maker(_LOW_PRODUCT) if left is not None and left.name.startswith(_SUBTRACT) else None
+    )
     if left is None or product is None:
         return set()
     quotient = next((m for m in product.makers if m is not None and _is_high_product(m)), None)
@@ -101,9 +103,9 @@ def _division(comparison: Operation) -> set[Operation]:
     _add_signs(found, quotient, left)
     for estimate in quotient.makers:
         # The dividend's makers are no part of it: they lead to no reciprocal.
-        if estimate is not None and estimate.name in _ESTIMATE:
+        if estimate is not None and estimate.name.startswith(_ESTIMATE):
             chain = estimate.made_of(_ESTIMATE)
-            found |= chain if any(part.name in _RECIPROCAL for part in chain) else set()
+            found |= chain if any(part.name.startswith(_RECIPROCAL) for part in chain) else set()
     return found
 
 
@@ -125,15 +127,15 @@ def _add_corrections(found: set[Operation], divisor: Operand) -> None:
 
 def _corrects(user: Operation, found: Set[Operation], divisor: Operand) -> bool:
     """Whether a user of a part of the division is another part."""
-    if user.name in _SELECT:
+    if user.name.startswith(_SELECT):
         return user.mask in found
-    if user.name in _AT_LEAST:
+    if user.name.startswith(_AT_LEAST):
         return user.reads(divisor)
-    is_next = user.reads(divisor) if user.name in _SUBTRACT else user.reads_number(1, -1)
+    is_next = user.reads(divisor) if user.name.startswith(_SUBTRACT) else user.reads_number(1, -1)
     return (
         is_next
-        and user.name in _NEXT
-        and any(s.mask and s.mask.name in _AT_LEAST for s in user.users_named(_SELECT))
+        and user.name.startswith(_NEXT)
+        and any(s.mask and s.mask.name.startswith(_AT_LEAST) for s in user.users_named(_SELECT))
     )
 
 
@@ -145,7 +147,7 @@ def _add_signs(found: set[Operation], quotient: Operation, left: Operation) -> N
             negated = dividend.maker(_SUBTRACT)
             if negated is not None and negated.reads_number(0):
                 found.add(negated)
-    for select in [part for part in found if part.name in _SELECT]:
+    for select in [part for part in found if part.name.startswith(_SELECT)]:
         for sign in select.users_named(_SIGN):
             for last in sign.users_named(_SUBTRACT):
                 if any(last.reads(source) for source in sign.sources):

@@ -17,15 +17,17 @@ from msgspec import Struct, field
 
 from ...base.recent_results import kept_for_recent
 from ...model import Block, Function, Instruction
-from .effects import reads_vcc_unnamed, result_count, results_and_sources
+from .effects import reads_vcc_unnamed, results_and_sources
 from .operands import SUFFIXES, Decoded, Operand, decode, halves_of, parse_operand
 from .register_sets import HIGH_HALVES, SCALAR_BIT
 
-VECTOR: Final = frozenset(("valu", "acc_move"))
-"""Classes of vector operations."""
+Names = tuple[str, ...]
+"""Beginnings of names of operations."""
 _NO_AGPRS: Final = 512
 _VCC: Final = parse_operand("vcc_lo", 0)
-_VARIANT: Final = re.compile(r"(?<=v_)(?:pk|dual)_|_(?:nc|co)(?=_)|_(?:e64_)?dpp\d+$")
+_VARIANT: Final = re.compile(
+    r"(?<=v_)(?:pk|dual)_|(?<=v_cmp)x|(?<=v_fma)(?:c|mk|ak)(?=_)|_(?:nc|co)(?=_)|_(?:e64_)?dpp\d+$"
+)
 """What mnemonics say of the encoding, and of what is written beside the result."""
 
 
@@ -35,7 +37,8 @@ class Operation(Struct, eq=False):
     Args:
         inst: the instruction.
         parts: it or its half, taken apart.
-        name: its mnemonic without variants: `v_add_u32` for `v_add_nc_u32`, `v_add_co_u32_e64`.
+        name: its mnemonic without variants: `v_add_u32` for `v_add_nc_u32`, `v_add_co_u32_e64`,
+            `v_fma_f32` for `v_fmac_f32`, `v_cmp_lt_f32` for `v_cmpx_lt_f32`.
         makers: for each source the operation that made it, of several registers the first one.
         beside: the operations that made registers of sources with several.
         users: the operations of which this is a maker, in order.
@@ -54,6 +57,11 @@ class Operation(Struct, eq=False):
         return _results_and_sources(self.inst, self.parts)[1]
 
     @property
+    def is_vector(self) -> bool:
+        """Whether it is one of the vector unit."""
+        return self.inst.cls in ("valu", "acc_move")
+
+    @property
     def argument(self) -> Operation | None:
         """What made its first source."""
         return self.makers[0] if self.makers else None
@@ -63,17 +71,17 @@ class Operation(Struct, eq=False):
         """What made its last source, by which a selection selects."""
         return self.makers[-1] if self.makers else None
 
-    def maker(self, *path: Container[str]) -> Operation | None:
+    def maker(self, *path: Names) -> Operation | None:
         """The first of its makers of such a name, of its makers of the next name, and so on."""
         found: Operation | None = self
         for names in path:
             makers = found.makers if found is not None else ()
-            found = next((m for m in makers if m is not None and m.name in names), None)
+            found = next((m for m in makers if m is not None and m.name.startswith(names)), None)
         return found
 
-    def users_named(self, names: Container[str]) -> Iterator[Operation]:
+    def users_named(self, names: Names) -> Iterator[Operation]:
         """The users of such a name."""
-        return (user for user in self.users if user.name in names)
+        return (user for user in self.users if user.name.startswith(names))
 
     def reads(self, operand: Operand) -> bool:
         """Whether one of its sources is an operand, whatever its sign."""
@@ -84,23 +92,36 @@ class Operation(Struct, eq=False):
         return any(source.integer in numbers for source in self.sources)
 
     def made_of(
-        self, names: Container[str] | None = None, stop: Container[Operation | None] = ()
+        self, names: Names = ("v_",), stop: Container[Operation | None] = ()
     ) -> set[Operation]:
-        """The operation and those that made its sources, down to `stop`.
+        """The operation and those that made its sources.
 
         Args:
-            names: those that are followed; None for all.
-            stop: operations that are not followed.
+            names: those that are followed.
+            stop: operations that are not.
         """
         parts, pending = {self}, [*self.makers]
         while pending:
             part = pending.pop()
-            if part is None or part in parts or part in stop:
+            if part is None or part in parts or part in stop or not part.name.startswith(names):
                 continue
-            if names is None or part.name in names:
-                parts.add(part)
-                pending += part.makers
+            parts.add(part)
+            pending += part.makers
         return parts
+
+    def used_by(self, names: Names) -> set[Operation]:
+        """The operation and those that use its result, as far as they have such a name."""
+        parts, pending = {self}, [self]
+        while pending:
+            new = set(pending.pop().users_named(names)) - parts
+            parts |= new
+            pending += new
+        return parts
+
+
+def vector_indices(parts: Iterable[Operation | None]) -> set[int]:
+    """Indices of the vector instructions among some operations."""
+    return {part.inst.index for part in parts if part is not None and part.is_vector}
 
 
 def is_same(one: Operand, other: Operand) -> bool:
@@ -125,7 +146,7 @@ class ValueGraph:
             {inst.op.name for inst in code[block.start : block.stop]} for block in function.blocks
         ]
 
-    def blocks(self, region: Iterable[int], *names: tuple[str, ...]) -> Iterator[list[Operation]]:
+    def blocks(self, region: Iterable[int], *names: Names) -> Iterator[list[Operation]]:
         """The operations of the blocks of a region that may hold what is looked for.
 
         Args:
@@ -142,7 +163,7 @@ class ValueGraph:
         wanted = set(region)
         return (block for block in self.function.blocks if block.start in wanted)
 
-    def operations(self, region: Iterable[int], *names: tuple[str, ...]) -> Iterator[Operation]:
+    def operations(self, region: Iterable[int], *names: Names) -> Iterator[Operation]:
         """The operations of those blocks."""
         return chain.from_iterable(self.blocks(region, *names))
 
@@ -151,7 +172,7 @@ class ValueGraph:
         known = self._blocks.get(block.index)
         if known is None:
             code = self.function.instructions[block.start : block.stop]
-            known = self._blocks[block.index] = operations(self.function, code, VECTOR)
+            known = self._blocks[block.index] = operations(self.function, code)
         return known
 
     @cached_property
@@ -166,31 +187,17 @@ def graph_of(function: Function) -> ValueGraph:
     return ValueGraph(function)
 
 
-def operations(
-    function: Function, code: Iterable[Instruction], classes: Container[str] | None = None
-) -> list[Operation]:
-    """The operations of some code of a function, in its order.
-
-    Args:
-        function: the function.
-        code: instructions that follow one another.
-        classes: those that are wanted; what others write has no maker. None: all.
-    """
+def operations(function: Function, code: Iterable[Instruction]) -> list[Operation]:
+    """The operations of some code of a function, in its order."""
     offset = function.resources.accum_offset or _NO_AGPRS
     made: dict[int, Operation] = {}  # half of a register -> what wrote it last
     found: list[Operation] = []
     for inst in code:
         parts = decode(inst.mnemonic, inst.operands, SUFFIXES, offset)
-        if not parts.operands:
-            continue
-        if classes is not None and inst.cls not in classes:
-            for operand in parts.operands[: result_count(inst, parts)]:
-                for row in _rows(operand.kind, operand.first, operand.count, operand.half):
-                    made.pop(row, None)
-        elif " :: " in parts.text:
+        if " :: " in parts.text:
             first, second = (_operation(inst, half, made) for half in halves_of(parts, offset))
             found += (_added(first, made), _added(second, made))
-        else:
+        elif parts.operands:
             found.append(_added(_operation(inst, parts, made), made))
     return found
 
