@@ -14,12 +14,11 @@ gfx1100: float32 throughout saved 5 to 8 vector instructions for each element.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
-from ..isa.dataflow.operands import operand_texts
+from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
 from .loop_shape import position_of
@@ -55,11 +54,8 @@ CONVERSION_SPECS: Final = (
     ),
 )
 
-_ADDS: Final = "v_add3_u32"
+_ADDS: Final = ("v_add3_u32",)
 _TAKES_BIT: Final = ("v_bfe_u32", "v_and_b32_sdwa")
-_LOWEST_BIT: Final = re.compile(
-    r"v_bfe_u32(?:_e64)? .*, *16, *1|v_and_b32_sdwa .* src0_sel:WORD_1 .*"
-)
 _WRITES: Final = frozenset(("atomic", "global_store", "lds_write"))
 _BITS: Final = 16
 _WRITTEN_OUT, _CONVERTED = 5, 2
@@ -119,7 +115,9 @@ def _region_of_code(
     """
     places: Counter[str | None] = Counter()
     if not any(inst.cls in MATRIX_CLASSES for inst in region):
-        places.update(source_line(inst.loc) for inst in _written_out(region))
+        places.update(
+            source_line(inst.loc) for inst in _written_out(subject, [inst.index for inst in region])
+        )
     stored = sum(access_bits(inst.op, inst.operands) or 0 for inst in region if inst.cls in _WRITES)
     elements = max(places.total() - stored // _BITS, 0)
     vector = vector_instructions(region)
@@ -184,26 +182,26 @@ def _region(
 
 def conversions(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metric of `CONVERSION_SPECS` for a kernel or loop."""
-    code = [subject.function.instructions[index] for index in region.indices]
-    yield Metric(_CONVERSIONS, len(_written_out(code)), "conversions", "derived")
+    count = len(_written_out(subject, region.indices))
+    yield Metric(_CONVERSIONS, count, "conversions", "derived")
 
 
-def _written_out(code: Sequence[Instruction]) -> list[Instruction]:
+def _written_out(subject: Subject, region: Sequence[int]) -> list[Instruction]:
     """The sums of the conversions that are written out in some code, one of each."""
-    sums: list[Instruction] = []
-    lowest_bit_of: dict[str, str] = {}  # register -> the register whose bit 16 it holds
-    if not any(inst.mnemonic.startswith(_ADDS) for inst in code):
-        return sums
-    for inst in code:
-        takes_bit = inst.mnemonic.startswith(_TAKES_BIT)
-        if not (takes_bit or lowest_bit_of):
-            continue
-        destination, *sources = operand_texts(inst.operands)
-        if inst.mnemonic.startswith(_ADDS) and any(
-            lowest_bit_of.get(at) in sources for at in sources if at in lowest_bit_of
-        ):
-            sums.append(inst)
-        lowest_bit_of.pop(destination, None)
-        if takes_bit and _LOWEST_BIT.fullmatch(f"{inst.mnemonic} {inst.operands}") is not None:
-            lowest_bit_of[destination] = sources[0]
-    return sums
+    return [
+        operation.inst
+        for operation in graph_of(subject.function).operations(region, _ADDS, _TAKES_BIT)
+        if operation.name.startswith(_ADDS)
+        and any(
+            _is_lowest_bit(bit) and operation.reads(bit.sources[0])
+            for bit in operation.makers
+            if bit
+        )
+    ]
+
+
+def _is_lowest_bit(bit: Operation) -> bool:
+    """Whether an operation takes bit 16 of its source."""
+    if bit.name == "v_bfe_u32":
+        return [source.integer for source in bit.sources[1:]] == [16, 1]
+    return bit.name == "v_and_b32" and bit.parts.modifiers.get("src0_sel") == "WORD_1"

@@ -25,6 +25,10 @@ Names = tuple[str, ...]
 """Beginnings of names of operations."""
 _NO_AGPRS: Final = 512
 _VCC: Final = parse_operand("vcc_lo", 0)
+_COPIES: Final = (
+    *("v_mov_b", "s_mov_b", "v_accvgpr_", "v_readlane_", "v_readfirstlane_"),
+    *("v_cndmask_b", "s_cselect_b"),
+)
 _VARIANT: Final = re.compile(
     r"(?<=v_)(?:pk|dual)_|(?<=v_cmp)x|(?<=v_fma)(?:c|mk|ak)(?=_)|_(?:nc|co)(?=_)|_(?:e64_)?dpp\d+$"
 )
@@ -55,6 +59,11 @@ class Operation(Struct, eq=False):
     def sources(self) -> tuple[Operand, ...]:
         """The operands that it reads, with one that the text does not name last."""
         return _results_and_sources(self.inst, self.parts)[1]
+
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        """The operands that it writes."""
+        return _results_and_sources(self.inst, self.parts)[0]
 
     @property
     def is_vector(self) -> bool:
@@ -109,6 +118,18 @@ class Operation(Struct, eq=False):
             pending += part.makers
         return parts
 
+    def origins(self) -> set[Operation]:
+        """What made all that it reads, with the copies and selections that lie between."""
+        found: set[Operation] = set()
+        pending: list[Operation | None] = [self]
+        while pending:
+            part = pending.pop()
+            if part is self or (part is not None and part.name.startswith(_COPIES)):
+                makers = {maker for maker in (*part.makers, *part.beside) if maker is not None}
+                pending += makers - found
+                found |= makers
+        return found
+
     def used_by(self, names: Names) -> set[Operation]:
         """The operation and those that use its result, as far as they have such a name."""
         parts, pending = {self}, [self]
@@ -117,6 +138,11 @@ class Operation(Struct, eq=False):
             parts |= new
             pending += new
         return parts
+
+
+def registers(operand: Operand) -> tuple[int, ...]:
+    """The halves of an operand's registers, as numbers."""
+    return _rows(operand.kind, operand.first, operand.count, operand.half)
 
 
 def vector_indices(parts: Iterable[Operation | None]) -> set[int]:
@@ -143,7 +169,7 @@ class ValueGraph:
         self._blocks: dict[int, list[Operation]] = {}
         code = function.instructions
         self._names = [
-            {inst.op.name for inst in code[block.start : block.stop]} for block in function.blocks
+            {inst.mnemonic for inst in code[block.start : block.stop]} for block in function.blocks
         ]
 
     def blocks(self, region: Iterable[int], *names: Names) -> Iterator[list[Operation]]:
@@ -206,7 +232,7 @@ def _operation(inst: Instruction, parts: Decoded, made: Mapping[int, Operation])
     makers: list[Operation | None] = []
     beside: list[Operation] = []
     for source in _results_and_sources(inst, parts)[1]:
-        rows = _rows(source.kind, source.first, source.count, source.half)
+        rows = registers(source)
         makers.append(made.get(rows[0]) if rows else None)
         if source.count > 1:
             beside += [made[row] for row in rows if row in made]
@@ -219,7 +245,7 @@ def _added(operation: Operation, made: dict[int, Operation]) -> Operation:
         if maker is not None:
             maker.users.append(operation)
     for result in _results_and_sources(operation.inst, operation.parts)[0]:
-        for row in _rows(result.kind, result.first, result.count, result.half):
+        for row in registers(result):
             made[row] = operation
     return operation
 
@@ -233,7 +259,6 @@ def _results_and_sources(
 
 @lru_cache(1 << 12)
 def _rows(kind: str, first: int, count: int, half: int | None) -> tuple[int, ...]:
-    """The halves of an operand's registers."""
     if kind == "sgpr":
         return tuple(range(first + SCALAR_BIT, first + SCALAR_BIT + count))
     low = tuple(range(first, first + count)) if kind == "vgpr" else ()
