@@ -29,19 +29,23 @@ _LDEXP: Final = ("v_ldexp_f32",)
 _SCALE: Final = ("v_ldexp_f32", "v_mul_f32")
 _SELECT: Final = ("v_cndmask_b32",)
 _COMPARE: Final = tuple(f"v_cmp_{n}{r}_f32" for n in ("", "n") for r in ("lt", "gt", "le", "ge"))
+_CLASS: Final = ("v_cmp_class_f32",)
 _TO_INTEGER: Final = ("v_cvt_i32_f32", "v_cvt_i32_f64")
 _WHOLE: Final = ("v_rndne_f32", "v_rndne_f64")
 _PRODUCT: Final = ("v_mul_f32",)
 _SUM: Final = ("v_add_f32", "v_sub_f32", "v_subrev_f32")
 _FUSED: Final = ("v_fma_f32", "v_mad_f32", "v_mac_f32", "v_madmk_f32")
-_ARITHMETIC: Final = (*_PRODUCT, *_SUM, *_FUSED, "v_rndne_f32", "v_cvt_i32_f32")
+_NEIGHBOUR: Final = ("v_add_u32",)
+_STEPS: Final = (
+    *(*_EXP_LOG, *_SQUARE_ROOT, *_SCALE, *_SELECT, *_COMPARE, *_CLASS, *_SUM, *_FUSED),
+    *(*_NEIGHBOUR, "v_rndne_f32", "v_cvt_i32_f32"),
+)
+"""What all but powers are made of."""
 _SPLIT: Final = ("v_frexp_mant_f32", "v_frexp_mant_f64")
 _MANTISSA: Final = (*_SPLIT, "v_frexp_exp_i32_f")
+_SPECIAL_CASES: Final = (*_SELECT, "v_bfi_b32", "v_fma_f32", "v_fma_f64", "v_cmp_class_f")
 _POLYNOMIAL: Final = 4
 """Multiply-adds in a row that make a polynomial, as library functions have."""
-_CLASS: Final = ("v_cmp_class_f32",)
-_SPECIAL_CASES: Final = (*_SELECT, "v_bfi_b32", "v_fma_f32", "v_fma_f64", "v_cmp_class_f")
-_NEIGHBOUR: Final = ("v_add_u32",)
 _SHORT_SQUARE_ROOT: Final = 5
 """Vector instructions beside the `v_sqrt` of an estimate that scales denormal arguments."""
 _SHORT_POWER: Final = 12
@@ -103,12 +107,17 @@ def powers(graph: ValueGraph, region: Sequence[int]) -> Iterator[Expansion]:
         mantissas = {part for part in made_of if part.name.startswith(_MANTISSA)}
         if not mantissas or (mantissas <= split and not ends.isdisjoint(made_of)):
             continue
-        scaled = None if of_64_bits else _scaled_by_whole(operation)
-        steps = _power(scaled or operation, (mantissas - split) or mantissas)
+        result = operation if of_64_bits else (_scaled_by_whole(operation) or operation)
+        parts = (mantissas - split) or mantissas
+        for part in sorted(result.made_of(), key=lambda part: part.inst.index):
+            if not parts.isdisjoint(part.makers):
+                parts.add(part)
+        special = result.used_by(_SPECIAL_CASES)
+        masks = {select.mask for select in special if select.name.startswith(_SELECT)}
         ends.add(operation)
         split |= mantissas
         kind, short = ("double", _SHORT_POWER_OF_64_BITS) if of_64_bits else ("count", _SHORT_POWER)
-        yield Expansion(kind, operation.inst, steps, short)
+        yield Expansion(kind, operation.inst, vector_indices({*parts, *special, *masks}), short)
 
 
 def square_roots(graph: ValueGraph, region: Sequence[int]) -> Iterator[Expansion]:
@@ -119,30 +128,25 @@ def square_roots(graph: ValueGraph, region: Sequence[int]) -> Iterator[Expansion
     arguments, which an estimate that may flush them does not need.
     """
     for operation in graph.operations(region, _SQUARE_ROOT):
-        if operation.name.startswith(_SQUARE_ROOT) and (steps := _around_square_root(operation)):
-            yield Expansion("count", operation.inst, steps, _SHORT_SQUARE_ROOT)
+        if operation.name.startswith(_SQUARE_ROOT) and (parts := _around_square_root(operation)):
+            yield Expansion("count", operation.inst, vector_indices(parts), _SHORT_SQUARE_ROOT)
 
 
 def _around_natural_exponential(exponential: Operation) -> set[Operation]:
     """What stands around the `v_exp` of an expf: a fraction goes in, the whole part is put back."""
-    scaled = _scaled_by_whole(exponential)
-    whole = scaled.maker(_TO_INTEGER, _WHOLE) if scaled is not None else None
+    result = _scaled_by_whole(exponential)
+    whole = result.maker(_TO_INTEGER, _WHOLE) if result is not None else None
     product = whole.argument if whole is not None else None
-    if scaled is None or product is None or not product.name.startswith(_PRODUCT):
+    if result is None or product is None or not product.name.startswith(_PRODUCT):
         return set()
     argument = set(product.makers)
     if any(_is_polynomial(maker) or _is_in_two_floats(maker) for maker in argument):
         return set()
-    parts = scaled.made_of(_ARITHMETIC, {*argument, exponential})
-    parts |= exponential.made_of(_ARITHMETIC, argument) - {exponential}
-    result = scaled
     for _ in ("underflow", "overflow"):  # 0 and infinity in place of the result
-        select = next(result.users_named(_SELECT), None)
-        if select is None or select.mask is None or not select.mask.name.startswith(_COMPARE):
-            break
-        parts |= {select, select.mask}
-        result = select
-    return parts
+        selections = result.users_named(_SELECT)
+        by_range = (s for s in selections if s.mask and s.mask.name.startswith(_COMPARE))
+        result = next(by_range, result)
+    return result.made_of(_STEPS, argument) - {exponential}
 
 
 def _scaled_by_whole(exponential: Operation) -> Operation | None:
@@ -186,93 +190,51 @@ def _is_in_two_floats(value: Operation | None) -> bool:
 def _around_power_of_two(exponential: Operation) -> set[Operation]:
     """What stands around the `v_exp` of an exp2f for denormal results."""
     shifted = exponential.argument
-    if shifted is None or not (shifted.name.startswith(_SUM) or shifted.name.startswith(_FUSED)):
+    if shifted is None or not shifted.name.startswith((*_SUM, *_FUSED)):
         return set()
     shift = shifted.maker(_SELECT)
-    for scaled in exponential.users_named(_SCALE) if shift is not None and shift.mask else ():
+    for scaled in exponential.users_named(_SCALE) if shift is not None else ():
         factor = scaled.maker(_SELECT)
-        if shift is not None and factor is not None and factor.mask is shift.mask:
+        if shift and factor and factor.mask and factor.mask is shift.mask:
             added = {shifted} if shifted.name.startswith(_SUM) else set()
-            return _known(shift, shift.mask, factor, scaled) | added
+            return {shift, factor.mask, factor, scaled} | added
     return set()
-
-
-def _known(*parts: Operation | None) -> set[Operation]:
-    return {part for part in parts if part is not None and part.name.startswith("v_")}
 
 
 def _around_logarithm(logarithm: Operation) -> set[Operation]:
-    """What stands around the `v_log` of a logf: its product with ln(2) in two parts."""
+    """What stands around the `v_log` of a logf: its product with ln(2) in two parts.
+
+    A denormal argument is scaled, and the scale's logarithm taken off the result.
+    """
     for product in logarithm.users_named(_PRODUCT):
-        rest = next((u for u in product.users_named(_FUSED) if logarithm in u.makers), None)
-        if rest is None:
+        result = next((u for u in product.users_named(_FUSED) if logarithm in u.makers), None)
+        if result is None:
             continue
-        corrections = list(rest.users_named(_FUSED)) or [rest]
-        totals = [t for part in corrections for t in part.users_named(_SUM) if product in t.makers]
-        parts = {product, rest, *corrections, *totals}
-        for total in (*corrections, *totals):
-            for select in total.users_named(_SELECT):
-                if logarithm in select.makers:
-                    parts |= _known(select, select.mask) | _denormal_argument(logarithm, select)
-        return parts
+        result = next(result.users_named(_FUSED), result)
+        for names, other in ((_SUM, product), (_SELECT, logarithm)):
+            result = next((u for u in result.users_named(names) if other in u.makers), result)
+        scaled = logarithm.argument
+        factor = scaled.maker(_SELECT) if scaled and scaled.name.startswith(_SCALE) else None
+        if scaled is None or factor is None:
+            return result.made_of(_STEPS, {scaled}) - {logarithm}
+        for difference in result.users_named(_SUM):
+            if any(offset and offset.mask is factor.mask for offset in difference.makers):
+                result = difference
+        return result.made_of(_STEPS, {*scaled.makers} - {factor}) - {logarithm}
     return set()
 
 
-def _denormal_argument(logarithm: Operation, result: Operation) -> set[Operation]:
-    """What scales a denormal argument, and takes the scale's logarithm off the result."""
-    scaled = logarithm.argument
-    factor = (
-        scaled.maker(_SELECT) if scaled is not None and scaled.name.startswith(_SCALE) else None
-    )
-    if factor is None:
-        return set()
-    parts = _known(scaled, factor, factor.mask)
-    for difference in result.users_named(_SUM):
-        for offset in difference.makers:
-            if offset is not None and offset is not result and offset.mask is factor.mask:
-                parts |= {difference, offset}
-    return parts
-
-
-def _power(result: Operation, mantissas: Set[Operation]) -> set[int]:
-    """The instructions between the mantissa and the last selection of a power's special cases."""
-    made_of = result.made_of()
-    parts, pending = set(mantissas), [*mantissas]
-    while pending:
-        new = {user for user in pending.pop().users if user in made_of} - parts
-        parts |= new
-        pending += new
-    pending = [result]
-    while pending:
-        new = set(pending.pop().users_named(_SPECIAL_CASES)) - parts
-        parts |= new
-        pending += new
-        parts |= _known(*(select.mask for select in new if select.name.startswith(_SELECT)))
-    return vector_indices(parts)
-
-
-def _around_square_root(root: Operation) -> set[int]:
+def _around_square_root(root: Operation) -> set[Operation]:
     """What stands around the `v_sqrt` of an exact square root; none where it is an estimate."""
     neighbours = [user for user in root.users_named(_NEIGHBOUR) if user.reads_number(-1, 1)]
-    if len(neighbours) < len(("less", "more")):
+    ends = [
+        one
+        for one in root.used_by(_STEPS)
+        if one.name.startswith(_SELECT) and one.mask and one.mask.name.startswith(_CLASS)
+    ]
+    if len(neighbours) < len(("less", "more")) or not ends:
         return set()
-    parts: list[Operation | None] = [*neighbours]
-    selected: list[Operation] = []
-    for neighbour in neighbours:
-        for rest in neighbour.users_named(_FUSED):
-            for comparison in rest.users_named(_COMPARE):
-                parts += (rest, comparison)
-                selected += comparison.users_named(_SELECT)
-    parts += selected
-    scaled_root = root
-    for select in selected:
-        for product in select.users_named(_SCALE):
-            for scaled_root in product.users_named(_SELECT):
-                parts += (product, scaled_root)
     argument = root.argument
-    if argument is not None and argument.name.startswith(_SELECT) and scaled_root is not root:
-        parts += (argument, argument.maker(_SCALE), argument.mask)
-    for last in scaled_root.users_named(_SELECT):
-        if last.mask is not None and last.mask.name.startswith(_CLASS):
-            parts += (last, last.mask)
-    return vector_indices(parts)
+    scaled = argument.maker(_SCALE) if argument and argument.name.startswith(_SELECT) else None
+    result = min(ends, key=lambda one: one.inst.index)
+    return result.made_of(_STEPS, {*(scaled or root).makers}) - {root}
