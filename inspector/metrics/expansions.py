@@ -35,43 +35,22 @@ _SHARED = (
     "of the first"
 )
 
-SPECS: Final = (
-    MetricSpec(
-        _DIVISION,
-        "mapping",
-        "derived",
-        "kernel",
-        "Vector divisions and remainders of integers by a divisor unknown to the compiler: how "
-        f"many (`count`, with the branches for operands of 32 bits of those of 64), {_SHARED}; "
-        "`least` of `saved` where all operands fit 32 bits; where hot loops have none: those "
-        "outside of them, beside the `loop_instructions` of an iteration of the longest (else 0)",
-    ),
-    MetricSpec(
-        _EXP_LOG,
-        "mapping",
-        "derived",
-        "kernel",
-        "Exponentials (`exponentials`) and natural logarithms (`logarithms`) of float32 that are "
-        f"computed with care for rounding, overflow or denormal numbers: {_SHARED}; the v_exp and "
-        "v_log instructions are not counted; `library`: libdevice's functions that they belong to, "
-        "and `short`: what is shorter in its language, in the order to try",
-    ),
-    MetricSpec(
-        _POWER,
-        "mapping",
-        "derived",
-        "kernel",
-        "Powers x**y that are computed by pow's full sequence (`count`), some of them in float64 "
-        f"(`double`): {_SHARED}",
-    ),
-    MetricSpec(
-        _SQUARE_ROOT,
-        "mapping",
-        "derived",
-        "kernel",
-        "Square roots of float32 that are exact to the last bit (`count`): "
-        f"{_SHARED}; the v_sqrt instructions are not counted",
-    ),
+_TEXTS: Final = {
+    _DIVISION: "Vector divisions and remainders of integers by a divisor unknown to the compiler: "
+    f"how many (`count`, with the branches for operands of 32 bits of those of 64), {_SHARED}; "
+    "`least` of `saved` where all operands fit 32 bits; where hot loops have none: those outside "
+    "of them, beside the `loop_instructions` of an iteration of the longest (else 0)",
+    _EXP_LOG: "Exponentials (`exponentials`) and natural logarithms (`logarithms`) of float32 that "
+    f"are computed with care for rounding, overflow or denormal numbers: {_SHARED}; the v_exp and "
+    "v_log instructions are not counted; `library`: libdevice's functions that they belong to, "
+    "and `short`: what is shorter in its language, in the order to try",
+    _POWER: "Powers x**y that are computed by pow's full sequence (`count`), some of them in "
+    f"float64 (`double`): {_SHARED}",
+    _SQUARE_ROOT: "Square roots of float32 that are exact to the last bit (`count`): "
+    f"{_SHARED}; the v_sqrt instructions are not counted",
+}
+SPECS: Final = tuple(
+    MetricSpec(name, "mapping", "derived", "kernel", text) for name, text in _TEXTS.items()
 )
 
 _LIBRARY_CALL: Final = "tt.extern_elementwise"
