@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Metric, MetricSpec, TtgirOp
+from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
 from .loop_shape import position_of
 from .mix import vector_instructions
 from .subject import MATRIX_CLASSES, Subject, Tally, op_line, own_instructions, source_line
@@ -89,15 +89,15 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     if hot and (rounded or any(i.mnemonic.startswith(_ADDS) for i in function.instructions)):
         code_of = own_instructions(function)
         regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
-    values: list[dict[str, Any]] = []
+    values: list[tuple[float, dict[str, Scalar]]] = []
     for region in regions or [function.instructions]:
         here = _within(subject, rounded, region) if regions else rounded
         told = _by_ttgir(arch, here) if rounded else _by_code(subject, region)
         elements, instructions, at = told
         valu = vector_instructions(region)
-        value = {"elements": elements, "instructions": instructions, "valu": valu, "at": at}
-        values.append(value)
-    value = max(values, key=lambda value: value["instructions"] / max(1, value["valu"]))
+        value: dict[str, Scalar] = {"elements": elements, "instructions": instructions}
+        values.append((instructions / max(1, valu), value | {"valu": valu, "at": at}))
+    _, value = max(values, key=lambda item: item[0])
     yield Metric(_ROUNDED, value, "mapping", "estimated")
 
 

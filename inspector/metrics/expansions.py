@@ -101,11 +101,11 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
             yield Metric(name, None, "mapping", "derived", "no code was read")
         return
     code_of = own_instructions(function)
+    hot_code: list[Sequence[Instruction]]
     hot_code = [code_of[loop.id] for loop in function.loops if loop.id in hot]
+    regions = hot_code or [function.instructions]
     for name in _FIND:
-        candidates = [
-            _region(subject, name, region) for region in hot_code or [function.instructions]
-        ]
+        candidates = [_region(subject, name, region) for region in regions]
         value = max(candidates, key=lambda found: Fraction(found["saved"], max(found["valu"], 1)))
         if name == _DIVISION:
             value["loop_instructions"] = 0

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from ...base.recent_results import kept_for_recent
-from ...model import Block, Function, Instruction
+from ...model import Function, Instruction
 from .effects import reads_vcc_unnamed, results_and_sources
 from .operands import SUFFIXES, Decoded, Operand, decode, halves_of, parse_operand
 from .register_sets import HIGH_HALVES, SCALAR_BIT
@@ -43,6 +43,8 @@ class Operation(Struct, eq=False):
         parts: it or its half, taken apart.
         name: its mnemonic without variants: `v_add_u32` for `v_add_nc_u32`, `v_add_co_u32_e64`,
             `v_fma_f32` for `v_fmac_f32`, `v_cmp_lt_f32` for `v_cmpx_lt_f32`.
+        results: the operands that it writes.
+        sources: those that it reads, one that the text does not name last.
         makers: for each source the operation that made it, of several registers the first one.
         beside: the operations that made registers of sources with several.
         users: the operations of which this is a maker, in order.
@@ -51,19 +53,11 @@ class Operation(Struct, eq=False):
     inst: Instruction
     parts: Decoded
     name: str
+    results: tuple[Operand, ...]
+    sources: tuple[Operand, ...]
     makers: tuple[Operation | None, ...]
     beside: Sequence[Operation]
     users: list[Operation] = field(default_factory=list)
-
-    @property
-    def sources(self) -> tuple[Operand, ...]:
-        """The operands that it reads, with one that the text does not name last."""
-        return _results_and_sources(self.inst, self.parts)[1]
-
-    @property
-    def results(self) -> tuple[Operand, ...]:
-        """The operands that it writes."""
-        return _results_and_sources(self.inst, self.parts)[0]
 
     @property
     def is_vector(self) -> bool:
@@ -158,7 +152,7 @@ def is_same(one: Operand, other: Operand) -> bool:
 
 
 class ValueGraph:
-    """The vector operations of one function, block by block.
+    """The operations of one function, block by block.
 
     Attributes:
         function: the function.
@@ -179,27 +173,21 @@ class ValueGraph:
             region: indices of the region's instructions.
             names: beginnings of mnemonics, of each of which they have one.
         """
-        for block in self.blocks_of(region):
-            has = self._names[block.index]
-            if all(any(name.startswith(some) for name in has) for some in names):
-                yield self.of_block(block)
-
-    def blocks_of(self, region: Iterable[int]) -> Iterator[Block]:
-        """The blocks of a region, by the indices of its instructions."""
         wanted = set(region)
-        return (block for block in self.function.blocks if block.start in wanted)
+        code = self.function.instructions
+        for block, has in zip(self.function.blocks, self._names, strict=True):
+            if block.start in wanted and all(
+                any(n.startswith(some) for n in has) for some in names
+            ):
+                known = self._blocks.get(block.index)
+                if known is None:
+                    known = operations(self.function, code[block.start : block.stop])
+                    self._blocks[block.index] = known
+                yield known
 
     def operations(self, region: Iterable[int], *names: Names) -> Iterator[Operation]:
         """The operations of those blocks."""
         return chain.from_iterable(self.blocks(region, *names))
-
-    def of_block(self, block: Block) -> list[Operation]:
-        """The operations of a block."""
-        known = self._blocks.get(block.index)
-        if known is None:
-            code = self.function.instructions[block.start : block.stop]
-            known = self._blocks[block.index] = operations(self.function, code)
-        return known
 
     @cached_property
     def in_order(self) -> list[Operation]:
@@ -220,41 +208,35 @@ def operations(function: Function, code: Iterable[Instruction]) -> list[Operatio
     found: list[Operation] = []
     for inst in code:
         parts = decode(inst.mnemonic, inst.operands, SUFFIXES, offset)
-        if " :: " in parts.text:
-            first, second = (_operation(inst, half, made) for half in halves_of(parts, offset))
-            found += (_added(first, made), _added(second, made))
-        elif parts.operands:
-            found.append(_added(_operation(inst, parts, made), made))
+        if not parts.operands:
+            continue
+        halves = halves_of(parts, offset) if " :: " in parts.text else (parts,)
+        new = [_operation(inst, half, made) for half in halves]
+        found += new
+        for operation in new:
+            for maker in operation.makers:
+                if maker is not None:
+                    maker.users.append(operation)
+            for result in operation.results:
+                for row in registers(result):
+                    made[row] = operation
     return found
 
 
 def _operation(inst: Instruction, parts: Decoded, made: Mapping[int, Operation]) -> Operation:
+    """An operation, and what made what it reads."""
+    results, sources = results_and_sources(inst, parts)
+    if reads_vcc_unnamed(parts):
+        sources = (*sources, _VCC)
     makers: list[Operation | None] = []
     beside: list[Operation] = []
-    for source in _results_and_sources(inst, parts)[1]:
+    for source in sources:
         rows = registers(source)
         makers.append(made.get(rows[0]) if rows else None)
         if source.count > 1:
             beside += [made[row] for row in rows if row in made]
-    return Operation(inst, parts, _name(parts.name), tuple(makers), beside or ())
-
-
-def _added(operation: Operation, made: dict[int, Operation]) -> Operation:
-    """The operation, behind which its results are what it made."""
-    for maker in operation.makers:
-        if maker is not None:
-            maker.users.append(operation)
-    for result in _results_and_sources(operation.inst, operation.parts)[0]:
-        for row in registers(result):
-            made[row] = operation
-    return operation
-
-
-def _results_and_sources(
-    inst: Instruction, parts: Decoded
-) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    results, sources = results_and_sources(inst, parts)
-    return results, (*sources, _VCC) if reads_vcc_unnamed(parts) else sources
+    name = _name(parts.name)
+    return Operation(inst, parts, name, results, sources, tuple(makers), beside or ())
 
 
 @lru_cache(1 << 12)
