@@ -21,14 +21,12 @@ from ..model import Function
 from .elementary_functions import Expansion
 
 _HIGH_PRODUCTS: Final = ("v_mul_hi_u32", "v_mad_u64_u32", "v_mad_co_u64_u32")
-
 _AT_LEAST: Final = ("v_cmp_le_u32", "v_cmp_ge_u32")
 _COMPARES: Final = (*_AT_LEAST, "v_cmpx_le_u32", "v_cmpx_ge_u32")
 _SUBTRACT: Final = ("v_sub_u32", "v_subrev_u32")
 _LOW_PRODUCT: Final = ("v_mul_lo_u32",)
 _NEXT: Final = ("v_add_u32", *_SUBTRACT)
 _SELECT: Final = ("v_cndmask_b32",)
-_SIGN: Final = ("v_xor_b32",)
 _PRODUCTS: Final = ("v_add_u32", "v_mul_hi_u32", "v_mul_lo_u32")
 _RECIPROCAL: Final = ("v_rcp_f32", "v_rcp_iflag_f32")
 _ESTIMATE: Final = ("v_cvt_u32_f32", "v_mul_f32", "v_cvt_f32_u32", *_RECIPROCAL, *_PRODUCTS)
@@ -37,7 +35,7 @@ _BORROW: Final = ("v_subb_u32", "v_subbrev_u32", "v_sub_ci_u32", "v_subrev_ci_u3
 _BORROWS: Final = 2
 _COMPARISONS: Final = 4
 _OF_64_BITS: Final = 0x5F7FFFFC
-"""2**64 less 2**40 as a float32, by which the estimate of one of 64 bits is scaled."""
+"""2**64 less 2**42 as a float32, by which the estimate of one of 64 bits is scaled."""
 _BY_PRODUCT: Final = 4
 """Instructions of a remainder by a known reciprocal: two products, a shift and a subtraction."""
 
@@ -148,7 +146,7 @@ def _add_signs(found: set[Operation], quotient: Operation, left: Operation) -> N
             if negated is not None and negated.reads_number(0):
                 found.add(negated)
     for select in [part for part in found if part.name.startswith(_SELECT)]:
-        for sign in select.users_named(_SIGN):
+        for sign in select.users_named(("v_xor_b32",)):
             for last in sign.users_named(_SUBTRACT):
                 if any(last.reads(source) for source in sign.sources):
                     found |= {sign, last}
