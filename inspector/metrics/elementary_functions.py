@@ -143,10 +143,15 @@ def _around_natural_exponential(exponential: Operation) -> set[Operation]:
     if any(_is_polynomial(maker) or _is_in_two_floats(maker) for maker in argument):
         return set()
     for _ in ("underflow", "overflow"):  # 0 and infinity in place of the result
-        selections = result.users_named(_SELECT)
-        by_range = (s for s in selections if s.mask and s.mask.name.startswith(_COMPARE))
-        result = next(by_range, result)
+        result = next(filter(_is_by_range, result.users_named(_SELECT)), result)
     return result.made_of(_STEPS, argument) - {exponential}
+
+
+def _is_by_range(select: Operation) -> bool:
+    """Whether a selection is between a result and a constant, by a comparison."""
+    makers = [maker for maker in select.makers[:2] if maker and not maker.name.startswith("v_mov_")]
+    is_comparison = select.mask is not None and select.mask.name.startswith(_COMPARE)
+    return is_comparison and len(makers) == 1
 
 
 def _scaled_by_whole(exponential: Operation) -> Operation | None:
