@@ -45,12 +45,13 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
             of_source.setdefault(position_of(op.loc), op)
     count = 0
     beside: dict[int, Place] = {}
+    seen: set[Operation] = set()
     graph = graph_of(subject.function)
     for operation in graph.operations(region.indices, _INSTRUCTIONS) if of_source else ():
         loc = operation.inst.loc
         if operation.name in _INSTRUCTIONS and loc and (place := position_of(loc)) in of_source:
             count += 1
-            beside |= dict.fromkeys(_beside(operation), place)
+            beside |= dict.fromkeys(_beside(operation, seen), place)
     places = Counter(beside[index] for index in sorted(beside))
     most = max(places, key=lambda place: places[place], default=None)
     value: dict[str, Scalar] = {
@@ -61,20 +62,22 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
     yield Metric(_EXPONENTIALS, value, "mapping", "derived")
 
 
-def _beside(exponential: Operation) -> set[int]:
+def _beside(exponential: Operation, seen: set[Operation]) -> set[int]:
     """What an exponential at its own position is made of, and the scaling of its result.
 
     exp(x) / y has the position of exp(x), so that what stands there may be a division's.
     """
     loc = exponential.inst.loc
-    parts: set[Operation] = set()
+    parts: set[int] = set()
     pending: list[Operation | None] = [exponential, *filter(_is_scaling, exponential.users)]
     while pending:
         part = pending.pop()
-        if part is not None and part not in parts and part.is_vector and part.inst.loc == loc:
-            parts.add(part)
+        if part is not None and part not in seen and part.is_vector and part.inst.loc == loc:
+            seen.add(part)
             pending += part.makers
-    return {part.inst.index for part in parts if part.name not in _INSTRUCTIONS}
+            if part.name not in _INSTRUCTIONS:
+                parts.add(part.inst.index)
+    return parts
 
 
 def _is_scaling(operation: Operation) -> bool:
